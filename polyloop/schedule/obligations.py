@@ -26,7 +26,7 @@ from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.sync.warp_shuffle import exchange_obligations
 from polyloop.verification.addresses import AddressMap, address_obligations
 from polyloop.verification.bounds import bounds_obligations
-from polyloop.verification.correspondence import Comparison
+from polyloop.verification.correspondence import comparison_of
 from polyloop.verification.matrix_instructions import matrix_obligations
 from polyloop.verification.order import order_obligations
 from polyloop.verification.provenance import expression_obligations
@@ -58,7 +58,7 @@ def _is_waived(kernel: LoopKernel, proof: Proof, finding: Diagnostic) -> bool:
 def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable[Obligation]]:
     """Yield what has to hold of a kernel on its threads, in stages: each makes sense if those before it hold."""
     kernel = placement.program.kernel
-    comparison = Comparison(kernel)
+    comparison = comparison_of(kernel)
     yield _device_obligations(placement, limits)
     yield expression_obligations(comparison)
     yield value_obligations(comparison)

@@ -21,7 +21,7 @@ from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, findings, is_waived
 from polyloop.proof.witness import element, instance, pair
 from polyloop.sync.races import accesses_to, shared_arrays
-from polyloop.verification.correspondence import Comparison
+from polyloop.verification.correspondence import Comparison, comparison_of
 
 __all__ = ["block_obligations", "block_violations"]
 
@@ -44,7 +44,7 @@ def block_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def _waits(placement: Placement, array: str) -> Iterator[Diagnostic]:
-    comparison = Comparison(placement.program.kernel)
+    comparison = comparison_of(placement.program.kernel)
     places = placement.program.places
     for first, a, first_writes in accesses_to(placement, array):
         for second, b, second_writes in accesses_to(placement, array):

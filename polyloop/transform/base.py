@@ -19,7 +19,7 @@ from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
 from polyloop.transform.declare import fields_of
 from polyloop.transform.history import changes_of, with_history
-from polyloop.verification.correspondence import Comparison
+from polyloop.verification.correspondence import comparison_of
 from polyloop.verification.provenance import expression_obligations
 
 __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
@@ -164,7 +164,7 @@ def _changed_expressions(before: LoopKernel, after: LoopKernel) -> Iterator[Diag
     if _texts(before) == _texts(after):
         return
     try:
-        comparison = Comparison(after)
+        comparison = comparison_of(after)
         comparison.new  # noqa: B018 - what is not placed yet is looked at when code is generated
     except VerificationError:
         return

@@ -38,8 +38,6 @@ from polyloop.verification.correspondence import Comparison
 __all__ = [
     "PARTIAL_RESULTS",
     "accumulator_obligations",
-    "bare_reduction",
-    "bare_updates",
     "collected",
     "combiner",
     "evaluated",
@@ -275,34 +273,6 @@ def _forms_besides(statement: Placed, inames: Collection[str]) -> list[Affine]:
     spread = {name for x in inames for name in forms[x].names()}
     keep = [Affine.variable(name) for name in statement.dims if name not in spread]
     return keep + [form for x, form in forms.items() if x not in inames and not spread.isdisjoint(form.names())]
-
-
-# }}}
-# {{{ terms that read no array
-
-
-def bare_updates(comparison: Comparison, array: str) -> list[Placed]:
-    """Return the statements that collect terms which read no array, for a temporary that a transform made."""
-    filler = comparison.kernel.evaluations.get(array)
-    return [s for s in comparison.new.statements.values() if s.lowered.instruction.id == filler and _is_bare(s)]
-
-
-def bare_reduction(comparison: Comparison, statement: Placed, access: Access) -> Placed | None:
-    """Return the one reduction of the program, of terms that read no array, whose results *statement* reads.
-
-    Other reads say by themselves what they stand for.  None where there are several reductions, or none.
-    """
-    origin = statement.lowered.instruction.origin
-    if not isinstance(origin, Copy) or len(bare_updates(comparison, access.array)) != 1:
-        return None
-    old = [s for s in comparison.old.statements.values() if s.lowered.instruction.id == origin.instruction]
-    updates = [s for s in old if s.lowered.role == "update"]
-    return updates[0] if len(updates) == 1 and _is_bare(updates[0]) else None
-
-
-def _is_bare(statement: Placed) -> bool:
-    reads = (read for read in statement.lowered.reads if not statement.lowered.is_write(read))
-    return statement.lowered.role == "update" and not any(read.leaf is not None or read.is_bound for read in reads)
 
 
 # }}}

@@ -22,7 +22,15 @@ from polyloop.program.ir import leaf_count
 from polyloop.program.lower import Access, Lowered
 from polyloop.verification.unbuffered import unbuffered
 
-__all__ = ["Comparison", "copies", "initial_reads", "original_leaves", "original_read", "reference_flow"]
+__all__ = [
+    "Comparison",
+    "comparison_of",
+    "copies",
+    "initial_reads",
+    "original_leaves",
+    "original_read",
+    "reference_flow",
+]
 
 
 class Comparison:
@@ -128,6 +136,12 @@ class Comparison:
                 return original_read(self, mine, access)[0]
         alike = [u for u in updates if {*u.lowered.inames, *u.lowered.fixed} == inames]
         return fitting[alike.index(mine)]
+
+
+@memoised
+def comparison_of(kernel: LoopKernel) -> Comparison:
+    """Return *kernel* beside its reference program, once for each kernel: with what is known of its dataflow."""
+    return Comparison(kernel)
 
 
 def _carried(placement: Placement, flow: Flow) -> Flow:

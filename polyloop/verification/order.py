@@ -29,7 +29,7 @@ from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import element, instance, pair, point_set, witness
-from polyloop.verification.correspondence import Comparison, copies, original_read, reference_flow
+from polyloop.verification.correspondence import Comparison, comparison_of, copies, original_read, reference_flow
 from polyloop.verification.distance_test import keeps_order
 from polyloop.verification.lockstep import lockstep_obligations
 from polyloop.verification.reduction_terms import term_order_obligations
@@ -50,7 +50,7 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     What is looked at are the variables of the user's program; temporaries that transforms made are proven by
     :func:`value_violations`.
     """
-    yield from findings(kernel, order_obligations(Comparison(kernel)))
+    yield from findings(kernel, order_obligations(comparison_of(kernel)))
 
 
 def order_obligations(comparison: Comparison) -> Iterator[Obligation]:

@@ -16,10 +16,11 @@ right-hand side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import NoReturn
+from functools import cached_property, partial, reduce
+from itertools import chain, islice
+from typing import NoReturn, TypeAlias
 
 import islpy as isl
 import numpy as np
@@ -28,126 +29,132 @@ import pymbolic.primitives as p
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.pass_through import HINTS, carrier_violations, is_carrier
 from polyloop.dataflow.value_flow import writers_of
-from polyloop.dataflow.value_paths import Path
 from polyloop.errors import Diagnostic
-from polyloop.expr.nodes import (
-    CText,
-    Expression,
-    Lookup,
-    Record,
-    Reduction,
-    Targets,
-    TypeCast,
-    array_name,
-)
+from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Targets, TypeCast, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, map_nodes
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Evaluation, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.mapping.thread_mapping import Placed, Placement, free_inames, reference_map
+from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.budget import looking_at
-from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, findings
-from polyloop.proof.witness import instance, pair
+from polyloop.proof.witness import instance
 from polyloop.verification.accumulators import evaluated
-from polyloop.verification.correspondence import Comparison
+from polyloop.verification.correspondence import Comparison, comparison_of
+from polyloop.verification.origins import Use
 
-__all__ = ["expression_obligations", "expression_violations"]
+__all__ = ["Element", "Entry", "Number", "Terms", "Text", "expression_obligations", "expression_violations", "texts"]
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """An affine expression of inames and parameters, ``form`` in the place of the program's ``wanted``.
+
+    ``shown`` are the place and the expressions to show: the access in whose subscript it is, if it is in one.
+    """
+
+    use: Use
+    wanted: Affine
+    form: Affine
+    shown: tuple[Use, Expression, Expression]
+
+    def differing(self) -> isl.Map | None:
+        """Return where the numbers differ, each place with what it gets; None if what it should get is not known."""
+        wanted = self.use.wanted([self.wanted.substitute(self.use.old.forms)])
+        return None if wanted is None else self.use.found([self.form.substitute(self.use.new.forms)]).subtract(wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class Element:
+    """A read behind a temporary: one of the accesses ``found``, for one of the program's, ``wanted``.
+
+    Accesses of one text differ in the conditions under which they are made.
+    """
+
+    use: Use
+    wanted: Sequence[Access]
+    found: Sequence[Access]
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A read of a temporary that a transform fills, by the statement that is looked at."""
+
+    use: Use
+    found: Sequence[Access]
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """A reduction that is computed ahead, for the one that the program has; its result is used in ``result``."""
+
+    use: Use
+    result: Use
+
+
+@dataclass(frozen=True, eq=False)
+class _Instances:
+    """A copy that has to have the instances of its original."""
+
+    use: Use
+
+
+_Operand: TypeAlias = Number | Element | Entry | Terms | _Instances
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """What the expressions of one statement are compared in: operands, of which more than the text has to be known.
+
+    ``difference`` is where the texts differ, if they do: operands behind it are not among the ``operands``.
+    """
+
+    operands: list[_Operand]
+    difference: Diagnostic | None
 
 
 def expression_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield where an expression of *kernel* is not that of its reference program."""
-    yield from findings(kernel, expression_obligations(Comparison(kernel)))
+    yield from findings(kernel, expression_obligations(comparison_of(kernel)))
 
 
 def expression_obligations(comparison: Comparison) -> Iterator[Obligation]:
     """Yield that the expressions of a transformed program are those of its reference program."""
     says = "each right-hand side, condition and subscript, rules expanded, is the program's"
-    walk = _Walk(comparison)
+    walk = _walk(comparison)
     yield Obligation(Claim.OPERANDS, "expressions", says, walk.argument, partial(_problems, walk))
 
 
+def texts(comparison: Comparison) -> list[tuple[Placed, Text]]:
+    """Return the statements of the transformed program that compute something, each with its operands."""
+    walk = _walk(comparison)
+    return [(s, walk.text(s)) for s in comparison.new.statements.values() if not is_carrier(s)]
+
+
+@memoised
+def _walk(comparison: Comparison) -> _Walk:
+    return _Walk(comparison)
+
+
 def _problems(walk: _Walk) -> Iterator[Diagnostic]:
-    comparison = walk.comparison
-    for statement in walk.real.statements.values():
-        try:
-            walk.statement(comparison.new.statements.get(statement.name, statement))
-        except _Differs as error:
-            yield error.found
+    real = place(walk.kernel)
+    for statement in real.statements.values():
+        if is_carrier(statement):
+            yield from islice(carrier_violations(real, statement), 1)
+        else:
+            text = walk.text(walk.comparison.new.statements.get(statement.name, statement))
+            found = (problem for operand in text.operands for problem in walk.problems(operand))
+            yield from islice(found if text.difference is None else chain(found, [text.difference]), 1)
 
 
 class _Differs(Exception):  # noqa: N818  # a signal within this module
     def __init__(self, found: Diagnostic) -> None:
         super().__init__(found.message)
         self.found = found
-
-
-@dataclass(frozen=True, eq=False)
-class _At:
-    """A pair of statements that are walked side by side.
-
-    Attributes
-    ----------
-    old
-        The statement of the reference program.
-    reader
-        The copy in which the walk began.
-    steps
-        The statements through which a value has come to it, the last of which is looked at; each with a function for
-        the relation to it from the one before.
-    is_moved
-        Whether ``old`` is a reduction that the steps compute, and not what the reader copies.
-    """
-
-    old: Placed
-    reader: Placed
-    steps: tuple[tuple[Placed, Callable[[], isl.Map]], ...] = ()
-    is_moved: bool = False
-
-    @property
-    def new(self) -> Placed:
-        """The statement of the transformed program that is looked at."""
-        return self.steps[-1][0] if self.steps else self.reader
-
-    def into(self, statement: Placed, link: Callable[[], isl.Map]) -> _At:
-        """Return the place in *statement*, which computes a value that is used here."""
-        return _At(self.old, self.reader, (*self.steps, (statement, link)), self.is_moved)
-
-    @cached_property
-    def path(self) -> Path:
-        """The steps with their relations."""
-        return Path(self.reader, tuple((statement, link()) for statement, link in self.steps))
-
-    @cached_property
-    def free(self) -> frozenset[str]:
-        """Inames of the reference statement that its copy does not decide about."""
-        return free_inames(self.reader, self.old)
-
-    @cached_property
-    def forms(self) -> dict[str, Affine]:
-        """Inames of the reference statement in terms of the dimensions of its copy, those that it decides about."""
-        origin = self.reader.lowered.instruction.origin
-        assert isinstance(origin, Copy | Partial), "only a copy has a reference instance"
-        inames = self.old.lowered.inames
-        return {x: origin.forms[x].substitute(self.reader.forms) for x in inames if x not in self.free}
-
-    @cached_property
-    def compared(self) -> dict[tuple[Affine, Affine], bool]:
-        """Pairs of forms, and whether they are one form in the dimensions of the reader: subscripts recur."""
-        return {}
-
-    def is_same(self, a: Affine, b: Affine) -> bool:
-        """Return whether a form of the reference statement and one of its copy are the same at sight."""
-        known = self.compared.get((a, b))
-        if known is None:
-            known = not self.steps and (not self.free or a.names().isdisjoint(self.free))
-            known = known and a.substitute(self.forms) == b.substitute(self.new.forms)
-            self.compared[a, b] = known
-        return known
 
 
 class _Walk:
@@ -159,6 +166,9 @@ class _Walk:
         self.is_folded = False
         self.known: dict[Placed, frozenset[str]] = {}
         self.kept: dict[str, bool] = {}
+        self.texts: dict[Placed, Text] = {}
+        self.operands: list[_Operand] = []
+        self.around: tuple[Use, Expression, Expression] | None = None
 
     @cached_property
     def new(self) -> Placement:
@@ -171,11 +181,6 @@ class _Walk:
         return self.comparison.old
 
     @cached_property
-    def real(self) -> Placement:
-        """The transformed program with its buffers."""
-        return place(self.kernel)
-
-    @cached_property
     def arrays(self) -> Collection[str]:
         """The arrays of the transformed program, and the accumulators."""
         return {*self.new.program.kernel.arrays(), *self.new.program.accumulators}
@@ -184,19 +189,46 @@ class _Walk:
         """Return the kind of argument, with the rewrites that it went by."""
         return "operands side by side" + (", up to integers computed ahead" if self.is_folded else "")
 
+    def text(self, statement: Placed) -> Text:
+        """Return the operands of one statement."""
+        known = self.texts.get(statement)
+        if known is None:
+            self.operands, self.around, difference = [], None, None
+            try:
+                self.statement(statement)
+            except _Differs as error:
+                difference = error.found
+            known = self.texts[statement] = Text(self.operands, difference)
+        return known
+
+    def problems(self, operand: _Operand) -> Iterator[Diagnostic]:
+        """Yield that an operand is not the program's, as far as that is about its text."""
+        use = operand.use
+        if isinstance(operand, _Instances):
+            if not _is_inside(use):
+                name, site = use.reader.lowered.instruction.id, use.reader.lowered.instruction.site()
+                text = f"'{name}' would run for instances that '{use.old.lowered.instruction.id}' does not have"
+                yield Diagnostic("expression-changed", text, hints=HINTS, sites=(site,))
+        elif isinstance(operand, Number):
+            looking_at(use.new, use.old)
+            wrong = operand.differing()
+            if wrong is None:
+                why = f"which term of '{use.old.lowered.instruction.id}' it is does not follow from its place"
+                yield self.different(*operand.shown, notes=(why,))
+            elif not wrong.is_empty():
+                why = f"they differ in instance {instance(use.reader, use.example(wrong.domain()))}"
+                yield self.different(*operand.shown, notes=(why,))
+
     # {{{ statements
 
     def statement(self, new: Placed) -> None:
         """Look at what one statement computes, unless it only has a part in what others do."""
         lowered = new.lowered
         origin = lowered.instruction.origin
-        if is_carrier(new):
-            for finding in carrier_violations(self.real, new):
-                raise _Differs(finding)
-        elif not isinstance(origin, Copy | Partial) or lowered.role in ("init", "combine"):
+        if not isinstance(origin, Copy | Partial) or lowered.role in ("init", "combine"):
             return  # what reads it looks at it
         elif lowered.role == "plain":
-            at = _At(self.comparison.counterpart(new), new)
+            at = Use(self.comparison.counterpart(new), new)
             if isinstance(origin, Partial):
                 self.part(at, origin)
             else:
@@ -206,14 +238,14 @@ class _Walk:
             assert operation is not None, "an update has an operation"
             old = self.comparison.counterpart(new)
             if operation.of_states == (old.lowered.operation is not None and old.lowered.operation.of_states):
-                at = _At(old, new)
-                self.instances(at)
+                at = Use(old, new)
+                self.operands.append(_Instances(at))
                 self.match(at, old.lowered.rhs, lowered.rhs)
 
-    def assignment(self, at: _At) -> None:
+    def assignment(self, at: Use) -> None:
         """Look at a copy of an assignment: both sides and the conditions."""
         old, new = at.old.lowered, at.new.lowered
-        self.instances(at)
+        self.operands.append(_Instances(at))
         self.match(at, old.rhs, new.rhs)
         if len(old.predicates) != len(new.predicates):
             self.differ(at, _all(old.predicates), _all(new.predicates), "under the condition")
@@ -223,20 +255,7 @@ class _Walk:
             self.differ(at, old.atomic, new.atomic, "by the atomic update")
         self.target(at, old.lhs, new.lhs)
 
-    def instances(self, at: _At) -> None:
-        """Look whether each instance of a copy is one of the program's."""
-        if at.free or at.reader.lowered.across:
-            return
-        known = _known_inside(at.reader)
-        if at.old not in known:
-            looking_at(at.reader, at.old)
-            known[at.old] = bool(reference_map(at.reader, at.old).range().is_subset(at.old.domain))
-        if not known[at.old]:
-            name, site = at.reader.lowered.instruction.id, at.reader.lowered.instruction.site()
-            text = f"'{name}' would run for instances that '{at.old.lowered.instruction.id}' does not have"
-            raise _Differs(Diagnostic("expression-changed", text, hints=HINTS, sites=(site,)))
-
-    def part(self, at: _At, origin: Partial) -> None:
+    def part(self, at: Use, origin: Partial) -> None:
         """Look at an instruction that stores parts of the results of a reduction."""
         wanted = self.updates(origin.instruction)[origin.number]
         name = at.new.lowered.write.array
@@ -248,7 +267,7 @@ class _Walk:
         """Return the reductions of an instruction of the reference program by their numbers."""
         return _updates(self.old).get(instruction, {})
 
-    def target(self, at: _At, a: Expression, b: Expression) -> None:
+    def target(self, at: Use, a: Expression, b: Expression) -> None:
         """Look at what is assigned: the same variable, and of an argument the same element."""
         match a, b:
             case Targets(), Targets() if len(a.elements) == len(b.elements):
@@ -264,20 +283,22 @@ class _Walk:
     # }}}
     # {{{ operands
 
-    def match(self, at: _At, a: Expression, b: Expression) -> None:
+    def match(self, at: Use, a: Expression, b: Expression) -> None:
         """Look whether *b* has the value of *a*, each in its statement."""
         if isinstance(b, p.Variable | p.Subscript) and self.is_read(b):
             self.read(at, a, b)
             return
         one, other = self.form(at.old, a), self.form(at.new, b)
         if one is not None and other is not None:
-            why = self.same(at, one, other)
-            if why is not None:
-                self.differ(at, a, b, notes=(why,) if why else ())
+            if not one.terms and not other.terms:
+                if one != other:
+                    self.differ(at, a, b)
+            elif not at.is_same(one, other):
+                self.operands.append(Number(at, one, other, self.around or (at, a, b)))
             return
         self.node(at, a, b)
 
-    def node(self, at: _At, a: Expression, b: Expression) -> None:
+    def node(self, at: Use, a: Expression, b: Expression) -> None:
         """Look whether two nodes that are no operands are the same, and have the same operands."""
         kind = type(a)
         if kind is not type(b):
@@ -299,7 +320,7 @@ class _Walk:
         name = array_name(node)
         return name in self.arrays
 
-    def read(self, at: _At, a: Expression, b: Expression) -> None:
+    def read(self, at: Use, a: Expression, b: Expression) -> None:
         """Look whether a read *b* sees the value of *a*."""
         name = array_name(b)
         if name in self.new.program.accumulators:
@@ -308,14 +329,15 @@ class _Walk:
                 self.differ(at, a, b)
             self.reduction(at, wanted, b)
         elif name in self.kernel.evaluations:
-            for inside in self.sources(at, b):
-                self.match(inside, a, inside.new.lowered.rhs)
+            if at.is_new(a, b):
+                for inside in self.sources(at, b):
+                    self.match(inside, a, inside.new.lowered.rhs)
         elif isinstance(a, p.Variable | p.Subscript) and array_name(a) in self.old.program.kernel.arrays():
             self.element(at, a, b)
         else:
             self.differ(at, a, b)
 
-    def element(self, at: _At, a: Expression, b: Expression) -> None:
+    def element(self, at: Use, a: Expression, b: Expression) -> None:
         """Look whether *b* is the element that *a* is, as far as dataflow does not show it."""
         name, meant = array_name(a), array_name(b)
         if meant in self.kernel.buffers:
@@ -324,24 +346,33 @@ class _Walk:
             return  # buffer_obligations show which element it is
         if name != meant:
             self.differ(at, a, b)
-        mine, theirs = (e.index_tuple if isinstance(e, p.Subscript) else () for e in (a, b))
-        if self.is_kept(name):
-            if len(mine) != len(theirs):
-                self.differ(at, a, b)
-            pairs = list(zip(mine, theirs, strict=True))
-            if at.steps:  # value_obligations show which element it is, as far as subscripts are affine
-                pairs = [(x, y) for x, y in pairs if self.form(at.old, x) is None or self.form(at.new, y) is None]
-        else:
-            mine = tuple(x for x in mine if self.form(at.old, x) is None)
-            theirs = tuple(y for y in theirs if self.form(at.new, y) is None)
-            if len(mine) != len(theirs):
-                self.differ(at, a, b)
-            pairs = list(zip(mine, theirs, strict=True))
-        for x, y in pairs:
-            try:
+        if at.steps:
+            self.operands.append(Element(at, self.accesses(self.old, at.old, a), self.accesses(self.new, at.new, b)))
+        before, self.around = self.around, self.around or (at, a, b)
+        try:
+            for x, y in self.subscripts(at, a, b):
                 self.match(at, x, y)
-            except _Differs as error:
-                self.differ(at, a, b, notes=error.found.notes)
+        except _Differs as error:
+            if before is not None:
+                raise
+            self.differ(at, a, b, notes=error.found.notes)
+        self.around = before
+
+    def subscripts(self, at: Use, a: Expression, b: Expression) -> list[tuple[Expression, Expression]]:
+        """Return the pairs of subscripts that decide which element it is, as far as dataflow does not show it.
+
+        Those that are affine are shown by the order of accesses, and behind a temporary by the values that go through.
+        """
+        mine, theirs = (list(e.index_tuple) if isinstance(e, p.Subscript) else [] for e in (a, b))
+        if not self.is_kept(array_name(a)):
+            mine = [x for x in mine if self.form(at.old, x) is None]
+            theirs = [y for y in theirs if self.form(at.new, y) is None]
+        if len(mine) != len(theirs):
+            self.differ(at, a, b)
+        pairs = list(zip(mine, theirs, strict=True))
+        if at.steps:
+            return [(x, y) for x, y in pairs if self.form(at.old, x) is None or self.form(at.new, y) is None]
+        return pairs
 
     def is_kept(self, name: str) -> bool:
         """Return whether the elements of a variable are the reference program's, and do not follow from its writes."""
@@ -351,31 +382,32 @@ class _Walk:
             known = self.kept[name] = isinstance(array, ArrayArg) or not writers_of(self.old, name)
         return known
 
-    def sources(self, at: _At, b: Expression) -> Iterator[_At]:
+    def sources(self, at: Use, b: Expression) -> Iterator[Use]:
         """Yield the places in the statements that fill the temporary that is read."""
-        for source in writers_of(self.new, array_name(b)):
+        array, found = array_name(b), self.accesses(self.new, at.new, b)
+        self.operands.append(Entry(at, found))
+        for source in writers_of(self.new, array):
             if source.lowered.predicates or source.lowered.atomic:
                 self.differ(at, b, f"{show(b)}, where a condition holds")
-            yield at.into(source, partial(self.link, at.new, b, source))
+            yield at.into(source, partial(self.link, at.new, found, source), array)
 
-    def link(self, reader: Placed, b: Expression, source: Placed) -> isl.Map:
+    def link(self, reader: Placed, accesses: Sequence[Access], source: Placed) -> isl.Map:
         """Return ``{ instance that reads -> instance of the source whose value it sees }``."""
-        space = reader.domain.get_space().map_from_domain_and_range(source.domain.get_space())
-        found = isl.Map.empty(space)
-        for access in self.accesses(reader, b):
-            sources, _ = self.comparison.flow(access.array).of(reader, access)
-            for other, link in sources:
-                if other is source:
-                    found = found.union(link)
-        return found
+        flow = self.comparison.flow(accesses[0].array)
+        links = [link for a in accesses for other, link in flow.of(reader, a)[0] if other is source]
+        nothing = isl.Map.empty(reader.domain.get_space().map_from_domain_and_range(source.domain.get_space()))
+        return reduce(isl.Map.union, links) if links else nothing
 
-    def accesses(self, statement: Placed, node: Expression) -> list[Access]:
+    def accesses(self, placement: Placement, statement: Placed, node: Expression) -> list[Access]:
         """Return the reads of *statement* that *node* of its text may be: they differ in what they depend on."""
         indices = node.index_tuple if isinstance(node, p.Subscript) else ()
-        known = {*statement.lowered.inames, *self.kernel.parameters}
+        known = {*statement.lowered.inames, *placement.program.kernel.parameters}
         forms = tuple(f if (f := affine_of(e)) is not None and f.names() <= known else None for e in indices)
-        name = array_name(node)
-        return [a for a in statement.lowered.reads if a.array == name and a.indices == forms and not a.keeps]
+        reads = [a for a in statement.lowered.reads if a.array == array_name(node) and not a.keeps]
+        found = [a for a in reads if a.indices == forms]
+        if not found:
+            raise AssertionError(f"{statement.name} has no read {show(node)}")
+        return [a for a in found if a.domain is None][:1] or found
 
     def form(self, statement: Placed, expr: Expression) -> Affine | None:
         """Return *expr* as a form of inames and parameters, None if it is none."""
@@ -397,35 +429,6 @@ class _Walk:
             known = self.known[statement] = frozenset((*lowered.inames, *lowered.fixed, *self.kernel.parameters))
         return known
 
-    def same(self, at: _At, a: Affine, b: Affine) -> str | None:
-        """Return why two forms, each in the inames of its statement, have not one value; None if they have."""
-        if not a.terms and not b.terms:
-            return None if a == b else ""
-        if at.is_same(a, b):
-            return None
-        looking_at(at.new, at.old)
-        wrong = self.differing(at, a.substitute(at.old.forms), b.substitute(at.new.forms))
-        if wrong is None:
-            return f"which term of '{at.old.lowered.instruction.id}' it is does not follow from its place"
-        if wrong.is_empty():
-            return None
-        values, _ = pair(wrong.identity(), at.reader, at.reader)
-        return f"they differ in instance {instance(at.reader, values)}"
-
-    def differing(self, at: _At, a: Affine, b: Affine) -> isl.Set | None:
-        """Return the instances of the reader for which two forms differ, None if it is not known which term it is."""
-        wanted = map_from_forms(at.old.domain, at.old.dims, [a])
-        if at.is_moved:
-            reached = at.path.reference_instances(at.old)
-            if reached is None:
-                return None
-            wrong = at.path.values([b]).subtract(reached.apply_range(wanted)).domain()
-            return wrong if wrong.is_empty() else wrong.unwrap().domain()
-        left = reference_map(at.reader, at.old)
-        got = map_from_forms(at.new.domain, at.new.dims, [b])
-        got = at.path.relation.apply_range(got) if at.steps else got
-        return got.intersect_domain(left.domain()).subtract(left.apply_range(wanted)).domain()
-
     # }}}
     # {{{ reductions
 
@@ -436,11 +439,13 @@ class _Walk:
         found = self.updates(old.lowered.instruction.id).values()
         return next((update for update in found if update.lowered.write.array == array_name(a)), None)
 
-    def reduction(self, at: _At, wanted: Placed, b: Expression) -> None:
+    def reduction(self, at: Use, wanted: Placed, b: Expression) -> None:
         """Look whether *b* is a result, or a part of one, of a reduction of the reference program."""
         if not isinstance(b, p.Variable | p.Subscript):
             self.differ(at, wanted.lowered.lhs, b)
         name = array_name(b)
+        if not at.is_new(wanted, b):
+            return
         if name in self.kernel.evaluations:
             for inside in self.sources(at, b):
                 self.reduction(inside, wanted, inside.new.lowered.rhs)
@@ -453,7 +458,7 @@ class _Walk:
         else:
             self.differ(at, wanted.lowered.lhs, b)
 
-    def collected(self, at: _At, wanted: Placed, statement: Placed) -> None:
+    def collected(self, at: Use, wanted: Placed, statement: Placed) -> None:
         """Look at one statement of a reduction that stands for that of *wanted*."""
         lowered = statement.lowered
         mine, theirs = wanted.lowered.operation, lowered.operation
@@ -463,26 +468,43 @@ class _Walk:
             self.differ(at, str(mine), str(theirs), "with the operation")
         if lowered.role == "combine" or lowered.rhs is None:
             return
-        inside = at.into(statement, partial(evaluated, at.new, statement)) if at.steps else _At(at.old, statement)
+        inside = at.within(statement, evaluated) if at.steps else Use(at.old, statement)
         if lowered.role == "init" or (theirs.of_states and not mine.of_states):
             self.reduction(inside, wanted, lowered.rhs)
         elif not isinstance(lowered.instruction.origin, Evaluation):
             if not self.comparison.stands_for(statement, wanted):
                 self.differ(at, wanted.lowered.lhs, lowered.lhs)
         else:
-            self.match(_At(wanted, inside.reader, inside.steps, True), wanted.lowered.rhs, lowered.rhs)
+            moved = inside.of(wanted)
+            self.operands.append(Terms(moved, at))
+            self.match(moved, wanted.lowered.rhs, lowered.rhs)
 
     # }}}
 
-    def differ(self, at: _At, a: object, b: object, word: str = "", notes: tuple[str, ...] = ()) -> NoReturn:
+    def differ(self, at: Use, a: object, b: object, word: str = "", notes: tuple[str, ...] = ()) -> NoReturn:
         """Raise that *b* stands where the program has *a*."""
+        raise _Differs(self.different(at, a, b, word, notes))
+
+    def different(self, at: Use, a: object, b: object, word: str = "", notes: tuple[str, ...] = ()) -> Diagnostic:
+        """Return that *b* stands where the program has *a*."""
         name, original = at.new.lowered.instruction.id, at.old.lowered.instruction.id
         word = f"{word} " if word else ""
         there, here = (_shown(placement, e) for placement, e in ((self.old, a), (self.new, b)))
         text = f"'{name}' would compute {word}'{here}' where '{original}' of the program has '{there}'"
         instructions = dict.fromkeys((at.reader.lowered.instruction, at.new.lowered.instruction))
         sites = tuple(instruction.site() for instruction in instructions)
-        raise _Differs(Diagnostic("expression-changed", text, notes, HINTS, sites=sites))
+        return Diagnostic("expression-changed", text, notes, HINTS, sites=sites)
+
+
+def _is_inside(use: Use) -> bool:
+    """Return whether each instance of a copy is one of the program's."""
+    if use.free or use.reader.lowered.across:
+        return True
+    known = _known_inside(use.reader)
+    if use.old not in known:
+        looking_at(use.reader, use.old)
+        known[use.old] = bool(reference_map(use.reader, use.old).range().is_subset(use.old.domain))
+    return known[use.old]
 
 
 @memoised

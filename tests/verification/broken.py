@@ -93,6 +93,13 @@ def _instances(old: Instruction) -> Iterator[tuple[str, Instruction]]:
             for label, other in (("plus 1", form.add(Affine((), 1))), ("times 2", form.scale(2))):
                 forms = {**old.origin.forms, iname: other}
                 yield f"map of {iname} {label}", replace(old, origin=replace(old.origin, forms=forms))
+    for number, term in enumerate(old.terms):
+        for position, iname in enumerate(term.inames):
+            low, _ = constant_bounds(term.domain, position)
+            if low is not None:
+                fewer = replace(term, domain=term.domain.lower_bound_val(SET, position, low + 1))
+                terms = (*old.terms[:number], fewer, *old.terms[number + 1 :])
+                yield f"terms without {iname} = {low}", replace(old, terms=terms)
     for position, iname in enumerate(old.inames):
         _, high = constant_bounds(old.domain, position)
         if high is not None and high > 0:

@@ -19,6 +19,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
 from polyloop.optimize.over_execution import at_edges
 from polyloop.optimize.zero_fill import _is_started_again
 from polyloop.poly.affine import Affine
+from polyloop.poly.sets import SET
 from polyloop.program.lower import lower
 from polyloop.schedule.build import prepared
 from polyloop.sync.async_copy import copy_pairs
@@ -55,6 +56,35 @@ def test_sums_of_tiles_that_share_terms_are_refused() -> None:
         pl.verify(wrong, target=pl.CTarget())
     assert caught.value.codes == ("term-twice",)
     assert "the term (j=3) reaches instance (before=2) more than once" in str(caught.value)
+
+
+def test_a_result_that_loses_all_of_its_terms_is_refused() -> None:
+    """No term is there twice, and each result that has any has all of them."""
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < 8}",
+        "f(r) := sum(k, a[r, k])\ny[i] = f(i)",
+        [pl.GlobalArg("a", F, shape="n, 8"), pl.GlobalArg("y", F, shape="n")],
+    )
+    knl = pl.precompute(pl.split_iname(knl, "i", 4), "f", "i_inner", default_tag=None)
+    assert pl.verify(knl, target=pl.CTarget()).is_proven
+    old = knl.instruction("compute_f")
+    (term,) = old.terms
+    first = term.inames.index(next(x for x in term.inames if x not in ("i_outer", "k")))
+    fewer = replace(term, domain=term.domain.lower_bound_val(SET, first, 1))
+    with pytest.raises(pl.VerificationError) as caught:
+        pl.verify(with_instruction(knl, replace(old, terms=(fewer,))), target=pl.CTarget())
+    assert caught.value.codes == ("term-twice",)
+
+
+def test_a_result_whose_partial_results_nothing_combines_is_refused() -> None:
+    """Each partial result is there, and each result that combines some combines all of them."""
+    knl = GALLERY["long_rows"].build()
+    old = knl.instruction("sums")
+    (term,) = old.terms
+    fewer = replace(term, domain=term.domain.lower_bound_val(SET, term.inames.index("i"), 1))
+    with pytest.raises(pl.VerificationError) as caught:
+        pl.verify(with_instruction(knl, replace(old, terms=(fewer,))), target=pl.CudaTarget())
+    assert caught.value.codes == ("instance-lost",)
 
 
 # }}}

@@ -32,7 +32,7 @@ from polyloop.transform.loops.tag import TagInames, parallel_violations
 from polyloop.transform.parameters import Iname, InsnMatch, NewName, TagText
 from polyloop.transform.reductions.scan import with_reduction
 from polyloop.transform.staging.staging import out_of_bounds, subscripted
-from polyloop.verification.correspondence import Comparison
+from polyloop.verification.correspondence import comparison_of
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
@@ -483,7 +483,7 @@ class _Split:
         if isinstance(origin, Partial):
             return origin.instruction, origin.number
         assert isinstance(origin, Copy), "only a copy has terms of the program"
-        comparison = Comparison(self.before)
+        comparison = comparison_of(self.before)
         (update,) = (
             s for s in comparison.new.statements.values()
             if s.lowered.instruction.id == self.scan.instruction.id and s.lowered.number == self.scan.number
