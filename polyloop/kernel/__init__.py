@@ -1,1 +1,1 @@
-"""See docs/architecture.md for what this layer holds."""
+"""Kernel IR: ``LoopKernel`` and its parts, without any analysis (docs/architecture.md)."""

@@ -18,7 +18,7 @@ __all__ = ["AddressSpace", "Argument", "ArrayArg", "Table", "TemporaryVariable",
 
 
 class AddressSpace(Choice):
-    """Where a temporary lives, and so which threads see it."""
+    """Address space of a temporary, which decides the threads that see it."""
 
     AUTO = "auto"
     PRIVATE = "private"
@@ -76,7 +76,7 @@ class ArrayArg:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the strides are those of ``order``, without gaps."""
+        """True if the strides are those of ``order``, without gaps."""
         return self.shape is None or self.strides == packed(self.shape, self.order)
 
 

@@ -1,4 +1,4 @@
-"""What GPUs can do, as published: peak rates, bandwidths, and the limits of a multiprocessor."""
+"""Published specifications of GPUs: peak rates, bandwidths, and the limits of a multiprocessor."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def shared_domain(
 
 _RECENT: Final = 1024
 _shared: dict[tuple[int, int, Hashable], tuple[isl.Set, isl.Set, isl.Set]] = {}
-"""What :func:`shared_domain` found; domains and assumptions are kept with their identity."""
+"""Results of :func:`shared_domain`; domains and assumptions are kept with their identity."""
 
 
 def iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]:
@@ -146,7 +146,7 @@ def _range_in(domain: isl.Set, position: int, assumptions: isl.Set) -> tuple[int
 
 
 _ranges: dict[tuple[int, int, int], tuple[isl.Set, isl.Set, tuple[int | None, int | None] | None]] = {}
-"""What :func:`_range_in` found; domains and assumptions are kept with their identity."""
+"""Results of :func:`_range_in`; domains and assumptions are kept with their identity."""
 
 
 @memoised
@@ -180,7 +180,7 @@ def align(domain: isl.Set, space: isl.Set) -> isl.Set:
 
 
 _last_homes: list[tuple[Sequence[Domain], dict[str, int]]] = []
-"""What :func:`_homes` found last, with what it was asked of: a kernel has many instructions."""
+"""The last result of :func:`_homes`, with its argument: a kernel has many instructions."""
 
 
 def _homes(domains: Sequence[Domain]) -> dict[str, int]:

@@ -110,7 +110,7 @@ class Evaluation:
 
 
 class MoveRole(Enum):
-    """What a move does with an element and its place in the buffer."""
+    """Role of a move between an element and its place in the buffer."""
 
     LOAD = "load"
     """The element's value into the buffer."""
@@ -157,10 +157,10 @@ class Partial:
 
 
 class CopyStep(Enum):
-    """What an instruction does of an asynchronous copy, which two instructions make together.
+    """Half of an asynchronous copy, which two instructions make together.
 
-    The first one starts it: from then on nothing is known of the elements that are written.  The second one waits for
-    it: then they have their values.
+    The start issues the copy: from then on the values of the elements that are written are unknown.  The arrival waits
+    for it: then they have their values.
     """
 
     START = "start"
@@ -258,11 +258,11 @@ class Instruction:
     text: str = ""
     file: str | None = None
     atomic: bool = False
-    """Whether the update of the assignee is one indivisible step."""
+    """True if the update of the assignee is atomic."""
     fast: bool | None = None
-    """Whether its functions may be approximations; None: as the kernel says."""
+    """True if its functions may be approximations; None: as the kernel says."""
     step: CopyStep | None = None
-    """Which half of an asynchronous copy it is; None for what is done when the instruction is."""
+    """The half of an asynchronous copy that it is; None for a synchronous instruction."""
     matrix: Matrix | None = None
     """The matrix instruction that carries out its reduction, where the language has it."""
     reads: frozenset[str] = field(default=frozenset())
@@ -270,12 +270,12 @@ class Instruction:
 
     @property
     def assignees(self) -> tuple[Expression, ...]:
-        """What the instruction assigns: one variable or element, except where C text says what happens."""
+        """Assigned variables or elements: one, except for C text of the user's."""
         return targets_of(self.assignee)
 
     @property
     def is_c(self) -> bool:
-        """Whether C text of the user's says what happens."""
+        """True if the instruction is C text of the user's."""
         return isinstance(self.expression, CText)
 
     @cached_property

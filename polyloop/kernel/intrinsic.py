@@ -105,7 +105,7 @@ class MatrixIntrinsic:
 
     @property
     def is_double(self) -> bool:
-        """Whether all matrices are of float64."""
+        """True if all matrices are of float64."""
         return self.operands.name == "float64"
 
     def layout(self, operand: str) -> tuple[Part, ...]:
@@ -131,7 +131,7 @@ class Matrix:
     intrinsic: MatrixIntrinsic
     inames: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
     ahead: bool = False
-    """Whether operands are loaded while the products of the step before are added up."""
+    """True if operands are loaded while the products of the step before are added up."""
 
     def of(self, axis: str) -> tuple[tuple[str, int], ...]:
         """Return the inames of a subscript, with their coefficients."""

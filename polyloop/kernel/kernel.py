@@ -83,7 +83,7 @@ class Computed(Protocol):
 @quick
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """What the parameters of a call must fulfil so that no access leaves its array; checked at launch.
+    """Condition on the parameters of a call, checked at launch, under which an access stays inside of its array.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Reference:
 @quick
 @dataclass(frozen=True, eq=False)
 class LoopKernel(Methods):
-    """What is computed and how; a transform returns a new one and never changes this one.
+    """Computation and its mapping to loops and hardware; a transform returns a new one and never changes this one.
 
     Create one with :func:`polyloop.make_kernel`.
 

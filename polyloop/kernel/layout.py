@@ -1,4 +1,4 @@
-"""Where the elements of an array lie: ``dim_tags`` and orders turned into strides."""
+"""Array layouts: strides from ``dim_tags`` and storage orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device can do, as plain numbers."""
+"""Device limits, as plain numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DeviceLimits:
     has_shuffles
         Whether the threads of a warp can read each other's registers.
     has_threads
-        Whether threads run at the same time, so that an idle one may do work that nobody uses.
+        Whether threads run at the same time, so that an idle one may execute dead instances.
     """
 
     max_threads_per_block: int = 1024

@@ -1,4 +1,4 @@
-"""How a kernel was made, as data that prints as Python: the user's own text, or the kernels that it was made of."""
+"""Creation records, as data that prints as Python: the user's own text, or the kernels that a kernel was made of."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NoScriptError(Exception):
 
 
 class Made(Protocol):
-    """How a kernel was made."""
+    """Creation record of a kernel."""
 
     def script(self, variable: str) -> str:
         """Return Python lines that make the kernel and bind it to *variable*.

@@ -1,4 +1,4 @@
-"""Arrays that a call cannot take as they are, and arrays that no memory can hold."""
+"""Diagnostics of arguments: masked arrays, and arrays that are too large to allocate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel remembers the call that created it."""
+"""Recording of the call of ``make_kernel`` that created a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of reductions that users define."""
+"""User-defined reduction operations."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from polyloop.poly.sets import project_onto, reorder
 __all__ = ["Stages", "in_stages"]
 
 Stages: TypeAlias = Callable[[Reduction], tuple[str, ...]]
-"""Which inames of a reduction the outer stage is over; none, or all, if it stays one reduction."""
+"""Function of a reduction: its inames in the outer stage; none, or all, if it stays one reduction."""
 
 
 def in_stages(instruction: Instruction, rules: Mapping[str, SubstitutionRule], outer: Stages) -> Instruction:

@@ -1,4 +1,4 @@
-"""XOR layouts: elements of a row change places by the number of the row, so that columns lie in different banks."""
+"""XOR swizzles: the row number permutes the elements of a row, so that a column is spread over the banks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a loop runs: the iname tags, and the one place that parses their spelling."""
+"""Iname tags: the way a loop is executed, and the one parser of their spelling."""
 
 from __future__ import annotations
 

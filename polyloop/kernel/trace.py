@@ -12,7 +12,7 @@ __all__ = ["Change", "Kind", "Step", "Trace"]
 
 
 class Kind(Enum):
-    """What a name in a kernel stands for."""
+    """Kind of a name in a kernel."""
 
     INAME = "iname"
     INSTRUCTION = "instruction"

@@ -1,4 +1,4 @@
-"""What the user lets pass without a proof, and why."""
+"""Waivers: obligations that the user allows to stay unproven, each with a reason."""
 
 from __future__ import annotations
 

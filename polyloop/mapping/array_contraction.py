@@ -1,8 +1,8 @@
-"""Temporaries of which every thread uses one element along an axis: that axis is not stored.
+"""Array contraction: an axis along which every thread uses one element of a temporary is not stored.
 
 A temporary that is subscripted by ``i`` everywhere needs one element for each thread once ``i`` runs on threads, and
-private storage is one for each thread already.  So it is, also in shared memory, with an axis of length 1 of a
-temporary that a transform made.
+private storage exists once for each thread already.  An axis of length 1 of a temporary that a transform made is
+contracted too, also in shared memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How the threads of a block that combine their values lie in its warps.
+"""Shape of a collective: the position of its threads in warps, and the number of its parts in shared memory.
 
-Threads are numbered with ``l.0`` running fastest, and so many in a row are a warp.  Where the number of a thread
-differs from that of another of its group in one bit only, and both are in one warp, they exchange values directly.
-What is left after that are *parts*, each with one value, which go through shared memory.
+Threads are numbered with ``l.0`` running fastest, and consecutive numbers form warps.  If the numbers of two threads of
+a group differ in one bit only, and both are in one warp, they exchange values by shuffles.  The rest are *parts*, each
+with one value, which are combined through shared memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOGICAL: Final = frozenset({"any", "all"})
 
 
 class Kind(Enum):
-    """What threads make together of one value each."""
+    """Kind of a collective operation on one value of each thread."""
 
     COMBINE = "combine"
     """Every thread gets the combination of all."""
@@ -93,7 +93,7 @@ class Meeting:
 
     @property
     def is_whole_block(self) -> bool:
-        """Whether all threads of the block are one group."""
+        """True if all threads of the block are one group."""
         return not self.along
 
     def scratch(self, kind: Kind, operation: Operation) -> int:

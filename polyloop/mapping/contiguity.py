@@ -1,8 +1,8 @@
-"""Whether the lanes of a statement access neighbouring elements, the first of which is aligned.
+"""Contiguity and alignment of the accesses of vector lanes: consecutive elements, the first of which is aligned.
 
 The proof is by linear forms.  The address of an access is a sum of terms, each a number times a loop variable, an axis
-or a parameter; one lane further it is one element further; and every term without the lane is a multiple of the
-elements that are moved at once.
+or a parameter.  From one lane to the next the address grows by one element, and every term without the lane is a
+multiple of the vector length.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _times(step: int, stride: Expression) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the elements of an array lie, as far as that is known."""
+    """Storage of an array, as far as it is known."""
 
     strides: Sequence[Expression]
     offset: Expression

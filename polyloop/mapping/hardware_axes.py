@@ -1,4 +1,4 @@
-"""The hardware axes of a kernel, as a value, and what is wrong with inames on them."""
+"""Hardware axes of a kernel, as a value, and errors of the inames on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Axes:
     local: Mapping[str, int | None]
     first: Mapping[str, int]
     block: Mapping[str, int | None] = field(default_factory=dict)
-    """Where inames are digits of the thread number: the extents of ``l.0`` to ``l.2``, of which ``local`` are parts."""
+    """If inames are digits of the thread number: the extents of ``l.0`` to ``l.2``, of which ``local`` are parts."""
 
     @cached_property
     def key(self) -> tuple[Hashable, ...]:
@@ -37,12 +37,12 @@ class Axes:
 
     @property
     def has_digits(self) -> bool:
-        """Whether inames are digits of the thread number."""
+        """True if inames are digits of the thread number."""
         return bool(self.block)
 
     @property
     def is_elementary(self) -> bool:
-        """Whether the thread axes are digits themselves."""
+        """True if the thread axes are digits themselves."""
         return self.has_digits and self.local != self.block
 
     @property

@@ -1,10 +1,10 @@
-"""Digits of the thread number: inames tagged ``l%8``, ``l/8%4``, ``l/32``.
+"""Mixed-radix coordinates of the thread number: inames tagged ``l%8``, ``l/8%4``, ``l/32``.
 
 The threads of a block are numbered with ``l.0`` running fastest.  Inames that are digits of that number, in a mixed
-radix, let one statement spread over the threads in another shape than the block has: ``row = tid / 8, col = tid % 8``.
-For every analysis the thread axes are then the digits of the finest radix that all of them, and ``l.0`` to ``l.2``, are
-sums of (``"l.0008.4"``): no quotients appear in any set.  Code generation sees each digit as an axis of its own
-(``"l.8.4"``), with bounds and no division.
+radix, let one statement use another shape of threads than the block has: ``row = tid / 8, col = tid % 8``.  For every
+analysis the thread axes are then the digits of the finest radix (``"l.0008.4"``), and all of these inames, as well as
+``l.0`` to ``l.2``, are sums of them: no quotients occur in any set.  Code generation sees each digit as an axis of its
+own (``"l.8.4"``), with bounds and no division.
 """
 
 from __future__ import annotations

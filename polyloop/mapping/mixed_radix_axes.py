@@ -1,4 +1,4 @@
-"""The thread axes of a kernel in which inames are digits of the thread number (``polyloop.mapping.mixed_radix``)."""
+"""Thread axes of a kernel whose inames are mixed-radix coordinates (:mod:`polyloop.mapping.mixed_radix`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which thread executes which instance, and which threads see which variable.
+"""Thread mapping: the thread that executes each instance, and the threads that see each variable.
 
 Hardware axes are dimensions named ``"g.0"`` .. ``"l.2"``.  Every placed statement has one for each
 axis that the kernel uses: where a statement has no iname on an axis, either the first thread of
@@ -96,7 +96,7 @@ class Placed:
     digits: DigitView | None = None
     """The same where inames are digits of the thread number, as code generation sees it."""
     cells: dict[tuple[int, AddressSpace, tuple[Expression, ...]], isl.Map] = field(default_factory=dict)
-    """Storage maps of the accesses, once somebody asked; by the identity of the access."""
+    """Storage maps of the accesses, computed on demand; by the identity of the access."""
     guarded: dict[int, isl.Set] = field(default_factory=dict)
     """Instances that may make an access under conditions, likewise."""
     known_indices: dict[int, tuple[Access, tuple[Affine | None, ...]]] = field(default_factory=dict, init=False)

@@ -1,4 +1,4 @@
-"""Thread axes of warps, ``lane`` on ``l.0`` and ``w`` on ``l.1`` over 32 threads along it, and of computed bounds."""
+"""Warp axes: thread axes padded to whole warps for ``lane`` and ``w``; and the axes along which loop bounds vary."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Blocks at the edge of an array that compute as if they were full: where nobody sees what they compute beyond it."""
+"""Over-execution at the edges of arrays: blocks there run as full ones, without tests of each operation."""

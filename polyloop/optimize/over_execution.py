@@ -1,20 +1,20 @@
-"""Blocks at the edge of an array that compute as if they were full.
+"""Over-execution at the edges of arrays: blocks there run as full ones.
 
-A block whose tile reaches beyond the end of an array has threads, and elements of threads, without anything to do.
-To test for each operation whether it is one of those costs more than to carry it out.  A statement may run for them
-too, as *phantoms*, where
+A tile that extends beyond an array has threads without work, and threads with elements without work.  A test of each
+operation costs more than the operation.  So a statement may run for these elements too, in over-executed instances
+(*phantoms*), if
 
-* it writes private or shared storage, and an element that no instance of the program touches, read or write;
+* it writes private or shared storage, and an element that no instance of the program reads or writes;
 * it reads private and shared storage alone, inside of its arrays, and elements that were written, by the program or by
   other phantoms, earlier in the same iteration of the loops around both; or that storage begins with zeros;
-* it computes by ``+``, ``-``, ``*`` and ``/`` on floating-point numbers, which no value can stop or send elsewhere.
+* it computes by ``+``, ``-``, ``*`` and ``/`` on floating-point numbers, which neither trap nor branch on a value.
 
-Copies from global memory, what passes on what they copied, and sums of that are a matter of their own, with more to
-gain (:mod:`polyloop.optimize.zero_fill`).
+Copies from global memory, statements that pass the copied values on, and sums of these have rules of their own
+(:mod:`polyloop.optimize.zero_fill`).
 
-Then every instance of the program sees what it saw before: all elements that it touches are touched by the same
-instances, in the same order.  What phantoms and other threads do to one element is kept apart by barriers as everything
-else is: races are looked for in the program with its phantoms.
+Then every instance of the program sees the same values as before: all elements that it touches are touched by the same
+instances, in the same order.  Conflicts between phantoms and other threads get barriers as all others do: races are
+derived for the program with its phantoms.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Edges:
     filled
         Copies whose phantoms store zeros.
     unawaited
-        Those starts of asynchronous copies of which nobody waits for some.
+        Starts of asynchronous copies of which some instances have no wait.
     """
 
     placement: Placement
@@ -143,10 +143,10 @@ def edge_obligations(placement: Placement) -> Iterator[Obligation]:
     found, filled = edges.placement.phantoms, edges.filled
     if found:
         names = ", ".join(repr(name) for name in sorted(found))
-        says = f"what {names} do for elements that nobody wants touches no element of the program"
+        says = f"over-executed instances of {names} touch no element that the program touches"
         by = "elements written and read, and writes in the same iteration of the loops around both"
         if filled:
-            says = f"what {names} do besides is seen by nobody, or adds products of zeros"
+            says = f"over-executed instances of {names} have no readers, or add products of zeros"
             by = "dataflow from copies, and the zeros that they store where there is nothing to copy"
         yield Obligation(Claim.VALUES, "phantoms", says, by, tuple, (found, edges.placement.attempt))
 
@@ -265,7 +265,7 @@ def _is_confined(placement: Placement, placed: Placed, wide: Placed) -> bool:
 
 
 def _defined(placement: Placement, wide: dict[str, Placed], copies: Mapping[str, Placed]) -> set[str]:
-    """Take from *wide* what would read elements that nobody wrote; return the temporaries that begin with zeros."""
+    """Take from *wide* the readers of unwritten elements; return the temporaries that begin with zeros."""
     while True:
         read = {array for placed in wide.values() for array in _read_arrays(placed)}
         cleared = {name for name in read if _is_fetched(placement, wide, name)}

@@ -1,15 +1,14 @@
-"""Copies of whole tiles, with zeros where there is nothing to copy.
+"""Zero-filled copies of whole tiles, for over-execution: a copy stores zeros at positions without an element.
 
-At the edge of an array, and behind the last term of a sum, a tile has elements that no element of the array belongs to.
-A copy that runs for them too, and stores zeros, is under no condition; and what reads the tile may run for all of it:
-what comes of elements that lie beyond the results of the program is seen by nobody
-(:mod:`polyloop.optimize.over_execution`), and to the others products of zeros are added, which changes nothing.
+At the edge of an array, and behind the last term of a sum, a tile has positions outside of the array.  A copy that runs
+for these too, and stores zeros there, needs no condition.  The readers of the tile may then run for all of it: results
+beyond those of the program have no readers (:mod:`polyloop.optimize.over_execution`), and to the others products of
+zeros are added, which changes nothing.
 
-So copies have *phantoms*: those from global memory, which store zeros, and those that pass on what was copied.  And so
-have sums of products.  That the program computes what it did is looked for in the program with all phantoms: what its
-own instances read was copied by its own instances, as before; both factors of each product that is a phantom of a
-result of the program are zeros; and asynchronous copies are started and waited for as :mod:`polyloop.sync.async_copy`
-asks.
+The statements with over-executed instances (*phantoms*) are copies from global memory, which store zeros, copies of the
+copied values, and sums of products.  Three facts are proven of the program with all phantoms: its own instances read
+values that its own instances copied, as before; both factors of a product that a phantom adds to a result of the
+program are zeros; asynchronous copies are started and waited for as :mod:`polyloop.sync.async_copy` demands.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def is_inside(placement: Placement, lowered: Lowered, accesses: Iterable[Access]
 def whole_copies(placement: Placement, *, beyond: bool) -> dict[str, Placed]:
     """Return copies from global memory for all elements of their tiles, by name.
 
-    With *beyond*, they run until the end of the loop, though nobody reads what the last ones copy.  Those that are not
+    With *beyond*, they run until the end of the loop, though the last ones are dead.  Those that are not
     asynchronous are looked at only where matrix instructions read what they copy.
     """
     found: dict[str, Placed] = {}
@@ -382,7 +381,7 @@ def _is_confined(given: Placement, found: Placement, placed: Placed) -> bool:
 
 
 def unawaited(found: Placement, start: Placed, arrival: Placed) -> isl.Set:
-    """Return the starts of copies that nobody waits for."""
+    """Return the starts of copies without a wait."""
     return start.domain.subtract(copy_link(found, start, arrival)[0].range())
 
 

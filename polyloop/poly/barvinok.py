@@ -1,4 +1,4 @@
-"""Counting points by Barvinok's algorithm, where the ISL that is installed has it (``islpy-barvinok``)."""
+"""Point counts by Barvinok's algorithm, if the ISL that is installed has it (``islpy-barvinok``)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Budgets of a call and of the questions that it asks of ISL, and the number of relations looked at.
+"""Budgets of calls and of ISL questions, and the number of relations examined.
 
-ISL counts its steps.  Where a question takes more of them than the budget, ISL gives up with an error and is as good as
-before for the next question; whoever asked must then say that nothing is proven.
+ISL counts its steps.  A question that exceeds its budget of steps ends with an error, and leaves ISL in a valid state;
+the caller must then report that nothing is proven.
 
-A call of the user's has a budget of time (:func:`one_call`).  Time is that of the processor, of this thread: a busy
-machine changes no answer.  The clock is read between questions and wherever a relation is counted; inside of a question
-ISL's steps stand for it.  A call that runs out of time ends with :class:`OutOfTime`, which nothing below the call may
-catch: a text or a verdict never depends on the clock.
+A call of the user's has a budget of time (:func:`one_call`).  Time is that of the processor, of this thread: the load
+of the machine changes no answer.  The clock is read between questions and wherever a relation is counted; inside of a
+question ISL's steps stand for it.  A call that runs out of time ends with :class:`OutOfTime`, which nothing below the
+call may catch: a text or a verdict never depends on the clock.
 
 ISL's limit on steps is one for the whole process.  So one thread at a time is inside of a call or a question.
 """
@@ -78,7 +78,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass
 class Tally:
-    """What was looked at in answering one question: how many relations, and what the last one was between."""
+    """Relations examined for one question: their number, and the sides of the last one."""
 
     relations: int = 0
     last: tuple[object, ...] = ()

@@ -1,4 +1,4 @@
-"""How many points a set has, as a piecewise polynomial in its parameters.
+"""Point counts of parametric sets, as piecewise quasi-polynomials in the parameters.
 
 Dimensions are summed away one by one: a polynomial between affine bounds by Faulhaber's formula, a choice between
 bounds by cases.  Quotients become dimensions of their own, equations are eliminated by unimodular changes of variables,

@@ -1,4 +1,4 @@
-"""Integer expressions over boxes: between which numbers a value lies where each variable lies between two."""
+"""Interval arithmetic of integer expressions over boxes."""
 
 from __future__ import annotations
 

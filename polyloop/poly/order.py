@@ -1,4 +1,4 @@
-"""The order in which constraints are read, whatever order ISL keeps them in.
+"""Canonical order of constraints, independent of the order that ISL keeps them in.
 
 ISL rearranges the constraints of a set, and the pieces of a union, in place, as a side effect of what it is asked.
 An order of our own makes generated text independent of everything that the process did before.

@@ -309,7 +309,7 @@ class PiecewisePolynomial:
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is 0 for all parameters, as far as is seen without looking at the conditions."""
+        """True if it is 0 for all parameters; sound, incomplete: the conditions are not examined."""
         return not self.pieces
 
     def __str__(self) -> str:

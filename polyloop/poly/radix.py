@@ -1,4 +1,4 @@
-"""Forms that number points in a mixed radix: what they determine, without asking ISL."""
+"""Mixed-radix forms: a proof without ISL that different points have different values."""
 
 from __future__ import annotations
 

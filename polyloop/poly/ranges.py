@@ -1,4 +1,4 @@
-"""The range of some inames of a domain, for a program that runs whether or not the others have a value."""
+"""Ranges of some inames of a domain, by its constraints on them alone: their loops run even if others are empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of which a residue is known: ``n mod 4 = 0``."""
+"""Parameters with a known residue: ``n mod 4 = 0``."""
 
 from __future__ import annotations
 

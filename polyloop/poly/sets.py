@@ -106,7 +106,7 @@ def _number(value: isl.Val) -> int:
 
 
 _LONG: Final = 1 << 31
-"""What fits into a C long on every platform."""
+"""Bound of the magnitudes that fit into a C long on every platform."""
 
 
 def _positions(space: isl.Space, dims: Sequence[str]) -> dict[str, tuple[isl.dim_type, int]]:

@@ -1,4 +1,4 @@
-"""Systems of integer constraints whose points are counted, and changes of variables that keep the count."""
+"""Integer constraint systems for point counts, and changes of variables that preserve the count."""
 
 from __future__ import annotations
 

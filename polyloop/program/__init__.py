@@ -1,8 +1,8 @@
-"""The lowered program: a kernel spelt out as assignments, reductions as accumulators, the tree of loops around them.
+"""The lowered program: a kernel as assignments, reductions as accumulators, in a loop tree.
 
-``lower`` is what the layers above ask for; ``ir`` has its parts.  ``lower_instruction`` takes one instruction apart,
-``loop_sharing`` says which loops statements may share, ``lookback_order`` puts what a block can do by itself before a
-wait for other blocks.  Lanes and digits of the thread number are made loops and axes first (``expand_lanes``,
-``digits_to_axes``).  Types that were left open are found here too, because they follow from the assignments
-(``infer_types``).  Nothing here knows threads, dataflow or proofs.
+``lower`` is the interface for the layers above; ``ir`` has its parts.  ``lower_instruction`` splits one instruction
+into assignments, ``loop_sharing`` decides the loops that statements may share, ``lookback_order`` moves work of a block
+ahead of its wait for other blocks.  Lanes and digits of the thread number are expanded to loops and axes first
+(``expand_lanes``, ``digits_to_axes``).  Open types are inferred here too, because they follow from the assignments
+(``infer_types``).  Threads, dataflow and proofs belong to the layers above.
 """

@@ -1,8 +1,8 @@
-"""Digits of the thread number as thread axes, where threads combine what they have along some of them.
+"""Expansion of digits of the thread number to thread axes, for collectives along some of them.
 
 ``l%8``, ``l/8%4`` and ``l/32`` number the threads of a block just as ``l.0``, ``l.1`` and ``l.2`` do if these have 8, 4
-and any number of threads.  Along axes threads know how to meet: so kernels that reduce or scan over digits that follow
-each other have axes in their place.
+and any number of threads.  Collectives are defined along axes: so kernels that reduce or scan over consecutive digits
+have axes in their place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers made of inames and sizes alone: of the values that they have, which types hold all."""
+"""Integer types of index expressions: int64 where int32 may not hold all values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types by fixpoint: what the user left open follows from what is assigned."""
+"""Type inference of variables by a fixpoint over the assignments."""
 
 from __future__ import annotations
 

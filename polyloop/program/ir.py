@@ -100,7 +100,7 @@ class Lowered:
     own: tuple[str, ...] = ()
     """The inames of that reduction."""
     partial_of: int | None = None
-    """Which reduction combines the results of that one, if they are partial and combined where they are."""
+    """The reduction that combines the results of that one, if they are partial and combined where they are."""
     joined: Mapping[str, int | None] = field(default_factory=dict)
     """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
     along: tuple[str, ...] = ()

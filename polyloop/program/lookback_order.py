@@ -1,4 +1,4 @@
-"""Scans over blocks wait for other blocks: what a block can do by itself comes before that.
+"""Order of scans over blocks: independent work of a block is moved ahead of its look-back at other blocks.
 
 A block stores its own total as soon as it has it.  The more it does until it looks back at those before it, the more of
 them have stored theirs.
@@ -45,7 +45,7 @@ def _is_wait(statement: Lowered) -> bool:
 
 @dataclass(frozen=True)
 class _Uses:
-    """What nodes read and write, the instructions that they are parts of, and those that these have to follow."""
+    """Reads and writes of nodes, the instructions that they belong to, and those that they must follow."""
 
     reads: frozenset[str]
     writes: frozenset[str]
@@ -70,7 +70,7 @@ class _Uses:
 
 @dataclass(frozen=True)
 class _Moves:
-    """Which nodes may come before others; ``shared`` are the arrays in which other blocks may see a change."""
+    """Legal reorderings of nodes; ``shared`` are the arrays in which other blocks may see a change."""
 
     kernel: LoopKernel
     statements: Mapping[str, Lowered]

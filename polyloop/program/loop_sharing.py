@@ -1,4 +1,4 @@
-"""Which loops a statement may share without reading too early (rule 3c of the reference program)."""
+"""Legality of loop sharing: loops that a statement may join without reading too early (reference program, rule 3c)."""
 
 from __future__ import annotations
 

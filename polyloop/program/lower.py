@@ -1,9 +1,8 @@
-"""The program that a kernel stands for, one assignment at a time.
+"""Lowering of a kernel to a program, one assignment at a time.
 
-Reductions become *init* and *update* statements over an accumulator, substitution rules are expanded,
-and the loop tree is built.  The same lowering gives the reference program and every transformed
-one, which is why the two can be compared read by read: the reads of an instruction are numbered in
-the order of its text (*leaves*), and a transform keeps that order.
+Reductions become *init* and *update* statements over an accumulator, substitution rules are expanded, and the loop tree
+is built.  The reference program and every transformed one are lowered alike, so the two can be compared read by read:
+the reads of an instruction are numbered in the order of its text (*leaves*), and a transform preserves that order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One instruction taken apart: reductions as *init* and *update* statements over an accumulator, rules expanded.
+"""Lowering of one instruction: reductions as *init* and *update* statements over an accumulator, rules expanded.
 
 The reads of an instruction are numbered in the order of its text (*leaves*).
 """
@@ -339,7 +339,7 @@ class Lowering:
         outer = tuple(x for x in nest if x not in expr.along or x in needed)
         base = self.instruction.id
         around = project_onto(self.around(inames), inames, outer)
-        if expr.start is None:  # a total that nobody uses may be set too
+        if expr.start is None:  # setting a dead total is harmless
             around = around.drop_constraints_not_involving_dims(isl.dim_type.set, 0, len(outer)).coalesce()
         init = self.lowered(
             self.names(f"{base}_init"), "init", outer, around,

@@ -1,7 +1,7 @@
-"""Types of variables that were left open: a fixpoint in which what is made of constants stays open as long as it can.
+"""Types of variables with constant initial values: a fixpoint in which they stay open as long as possible.
 
-``acc = 0.0`` says that ``acc`` is a floating-point number, and ``acc = acc + x[i]`` how wide it is.  Where nothing but
-constants is assigned, what the variable is combined with says it, or what it is stored in.
+``acc = 0.0`` says that ``acc`` is a floating-point number, and ``acc = acc + x[i]`` gives its width.  If only constants
+are assigned, the other operands of its uses decide, or the variable that it is stored in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which reductions are scans: the terms of a result are those of the result before it, and some new ones.
+"""Scan recognition: reductions whose terms are those of the preceding result and some new ones.
 
-That is a fact about the domains alone; where it does not hold, two results and a term show it.
+That is a fact about the domains alone; if it does not hold, two results and a term are the counterexample.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Scan:
     terms: isl.Map
     shift: int | None
     is_exclusive: bool
-    """Whether the new term of each result has the number of the result before it."""
+    """True if the new term of each result has the number of the result before it."""
 
     @property
     def term(self) -> Term:

@@ -1,4 +1,4 @@
-"""Where the barriers that the user wrote stand among the statements of a kernel."""
+"""Positions of the user's barriers among the statements of a kernel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Claims that have to be proven of a kernel, what came of them, and how an instance is shown to the user.
+"""Proof obligations of a kernel, their results, and witnesses against them.
 
-An ``obligation`` is a claim with a function that yields what speaks against it, within ISL's budget; what holds is
-kept.  A ``witness`` is an instance that shows why something does not hold.
+An ``obligation`` is a claim with a function that yields counterexamples, within ISL's budget; its result is cached.  A
+``witness`` is an instance that violates a claim.
 """

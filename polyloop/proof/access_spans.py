@@ -1,4 +1,4 @@
-"""Which piece of an instruction's line makes an access: what a diagnostic underlines."""
+"""Source spans of accesses, which diagnostics underline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to be proven of a kernel, and what came of it.
+"""Proof obligations of a kernel, and their results.
 
 An :class:`Obligation` is one claim about one thing, such as the order of the accesses to one array.  It is discharged
 once for each kernel, within ISL's budget, and its :class:`Proof` is kept: transforms, the schedule and
@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 
 class Claim(Enum):
-    """The kinds of things to prove."""
+    """Kind of an obligation."""
 
     DEVICE = "device"
     COVERAGE = "coverage"
@@ -107,7 +107,7 @@ class Obligation:
 @quick
 @dataclass(frozen=True)
 class Proof:
-    """What came of an obligation.
+    """Result of an obligation.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How instances are shown to the user: in the inames of the reference program, as the user wrote them; and as data."""
+"""Witnesses: instances in the inames of the reference program, as text and as data."""
 
 from __future__ import annotations
 

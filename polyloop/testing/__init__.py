@@ -1,1 +1,1 @@
-"""Ways to try kernels: equivalence of two kernels on random inputs, random kernels and transforms, brute force."""
+"""Testing of kernels: equivalence on random inputs, random kernels and transforms, brute force."""

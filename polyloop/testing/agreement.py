@@ -1,4 +1,4 @@
-"""Running programs in C and on fibres, many compiled at once, and comparing with the reference interpreter."""
+"""Batched runs of programs in C and on fibres, compared with the reference interpreter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXACT: Final[Mapping[str, float]] = {"float32": 2.0**24, "float64": 2.0**53}
 
 @dataclass(frozen=True)
 class Programs:
-    """What was generated for one kernel."""
+    """Generated programs of one kernel."""
 
     kernel: LoopKernel
     c: GeneratedProgram

@@ -45,7 +45,7 @@ _NOT_OURS: Final = frozenset({"auto", "vec"})
 
 
 class Mode(Enum):
-    """What is drawn."""
+    """Kind of input that is drawn."""
 
     FITTING = "arguments that fit their annotations"
     ANY = "arguments of any type"
@@ -58,7 +58,7 @@ class _Late(BaseException):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one call: ``returned``, ``refused``, ``bare`` (another exception), ``late`` or ``changed``."""
+    """Outcome of one call: ``returned``, ``refused``, ``bare`` (another exception), ``late`` or ``changed``."""
 
     seed: int
     what: str
@@ -68,7 +68,7 @@ class Outcome:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether no call may end so."""
+        """True if the outcome is a fault of the library."""
         return self.kind not in ("returned", "refused")
 
 

@@ -30,7 +30,7 @@ CheckResult: TypeAlias = Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], 
 _Wait: TypeAlias = Callable[[], object]
 
 _SECONDS: Final = 0.3
-"""How long a timing runs at least."""
+"""Least duration of a timing [s]."""
 
 
 def auto_test_vs_ref(
@@ -125,7 +125,7 @@ def auto_test_vs_ref(
         report = check_equivalence(ref_knl, tried, sizes=sizes, inputs=given, target=chosen)
         result["report"] = report
     elif checks:
-        assert check_result is not None, "somebody checks"
+        assert check_result is not None, "a check was given"
         _check_by(setup, check_result)
     result["elapsed_wall"], result["timing_rounds"] = _timed(setup, tried)
     result["elapsed_event"] = result["elapsed_wall"]

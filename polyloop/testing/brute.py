@@ -80,7 +80,7 @@ class Event:
 
 @dataclass
 class Run:
-    """What happened when a kernel was executed.
+    """Result of one execution of a kernel.
 
     Attributes
     ----------

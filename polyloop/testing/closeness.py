@@ -1,4 +1,4 @@
-"""How far two outputs are apart, and whether that is close enough."""
+"""Comparison of two outputs within a tolerance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Difference", "Measured", "Tolerance", "default_tolerance", "measure"
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far two floating-point numbers may be apart: ``relative`` to the number, or to the median of the array."""
+    """Tolerance of floating-point numbers: ``relative`` to the number, or to the median of the array."""
 
     relative: float
     absolute: float

@@ -140,7 +140,7 @@ def _on_fibres(kernel: LoopKernel) -> _Leg:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What to run: the targets, and whether the interpreter and fibres too."""
+    """Ways to run the kernels: the targets, and flags for the interpreter and fibres."""
 
     targets: tuple[Target, ...]
     interpret: bool
@@ -170,7 +170,7 @@ class _Trial:
     tolerance: Tolerance
     seed: int
     agreed: bool = False
-    """Whether the kernels agreed with their own numbers."""
+    """True if the kernels agreed with their own numbers."""
 
 
 def _run_size(trial: _Trial, values: Values, sizes: Mapping[str, int]) -> Iterator[Comparison]:

@@ -52,7 +52,7 @@ _BITS: Final = 8
 
 @dataclass(frozen=True)
 class _Style:
-    """What numbers suit the operations of a kernel: none whose logarithm is asked for is negative, no divisor is 0."""
+    """Ranges of input numbers that suit the operations of a kernel: positive for a logarithm, nonzero for a divisor."""
 
     positive: bool
     divides: bool

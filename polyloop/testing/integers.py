@@ -1,4 +1,4 @@
-"""Real numbers as integers modulo 2^32: which integer stands for a number, and for the value of a function.
+"""Integers modulo 2^32 in the place of real numbers: the images of numbers and of function values.
 
 Sums and products are those of integers modulo 2^32, which is a ring: whatever order they are computed in, the result
 has the same bits, and no term can hide in a rounding error.  A function has no meaning there; it is a hash of its name
@@ -29,7 +29,7 @@ __all__ = ["MODULUS", "WORD", "hash_function", "integer_dtype", "integer_of", "i
 WORD: Final[DType] = np.dtype(np.uint32)
 MODULUS: Final = 1 << 32
 _IMAGINARY: Final = 0x9E3779B1
-"""What stands for 1j: some odd number, whose square is not -1."""
+"""Image of 1j: some odd number, whose square is not -1."""
 _MANY: Final = np.uint64(MODULUS - 1)
 
 _BODY: Final = """unsigned int {name}(unsigned int key, unsigned int value)

@@ -1,4 +1,4 @@
-"""A kernel with its floating-point numbers replaced by integers modulo 2^32, and everything else as it was.
+"""Modular counterparts of kernels: floating-point numbers replaced by integers modulo 2^32, and nothing else.
 
 Only expressions and types change: domains, loops, tags, temporaries, rules of placement stay, so that the code
 generated for the result has the barriers, guards and addresses of the code that is to be tried.  Where a kernel has no

@@ -111,7 +111,7 @@ class Failure:
 
 @dataclass
 class Tally:
-    """What was tried and what came of it."""
+    """Counts of the pairs that were tried, by their outcome."""
 
     counts: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Failures made small: fewer steps and statements, simpler expressions and domains, one size."""
+"""Reduction of failures: fewer steps and statements, simpler expressions and domains, one size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison of two kernels found, as data."""
+"""Reports of the comparison of two kernels, as data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Comparison", "Equivalence", "Mode", "shown_sizes"]
 
 
 class Mode(Enum):
-    """What the kernels compute with."""
+    """Number system that the kernels compute with."""
 
     FLOATS = "floats"
     """Their own numbers; floating-point ones may differ by a tolerance."""
@@ -52,7 +52,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """What :func:`check_equivalence` tried; ``print`` shows it.
+    """Result of :func:`check_equivalence`; ``print`` shows it.
 
     Attributes
     ----------

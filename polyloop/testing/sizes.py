@@ -1,4 +1,4 @@
-"""Which sizes to try two kernels with: those that the user names, or the edges of their tiles."""
+"""Choice of sizes for a comparison of two kernels: those that the user names, or the edges of their tiles."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def check_sizes(kernels: Sequence[LoopKernel], sizes: Mapping[str, int]) -> None
                        "pass sizes that both kernels allow")
 
 
-# {{{ sizes nobody named
+# {{{ default sizes
 
 
 def _tiles(kernels: Sequence[LoopKernel]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Which data decide what a kernel does: the values that reach subscripts and the bounds of loops."""
+"""Data that control a kernel: the values that reach subscripts and loop bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polyloop.kernel.kernel import LoopKernel
 __all__ = ["Use", "steered_by", "steering"]
 
 Use = tuple[str, Expression, tuple[str, int] | None]
-"""What is steered, as text; the expression that does it; the array and the axis, where it is a subscript."""
+"""Use that data control, as text; the controlling expression; the array and the axis, if it is a subscript."""
 
 
 def _expressions(kernel: LoopKernel, instruction: Instruction) -> Iterator[Expression]:

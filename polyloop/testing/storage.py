@@ -1,4 +1,4 @@
-"""Storage that several temporaries share, as brute force sees it."""
+"""Storage shared by several temporaries, for brute force."""
 
 from __future__ import annotations
 

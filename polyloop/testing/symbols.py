@@ -1,4 +1,4 @@
-"""Values as what they were computed from, beside the numbers that they are for the data at hand.
+"""Symbolic values beside concrete ones: the expression that each value was computed from.
 
 Two programs that read the same writes compute the same symbols.  Numbers decide what data decides: conditions,
 subscripts, bounds of loops.  They are Python numbers, not those of the kernel's types: what matters is that both
@@ -28,7 +28,7 @@ class UnsupportedError(Exception):
 
 
 class Value(NamedTuple):
-    """What a value was computed from, as the number of its symbol, and the number that it is."""
+    """Symbolic value, as the number of its symbol, with the concrete number."""
 
     symbol: int
     number: Any
@@ -59,7 +59,7 @@ class Symbols:
 
 
 class Memory(Protocol):
-    """Where elements are read."""
+    """Memory that reads are served from."""
 
     def read(self, array: str, index: tuple[int, ...]) -> Value:
         """Return the value of an element."""
@@ -88,7 +88,7 @@ _EMPTY: Final[Mapping[str, Any]] = {
 
 @dataclass
 class Bag:
-    """What a reduction has collected, or a variable with the atomic updates that were made of it.
+    """State of a reduction: the terms collected so far; or a variable with its atomic updates.
 
     ``base`` is the value that was updated; None for the neutral element.  The terms of an ``ordered`` operation are
     a sequence, those of others a multiset, or a set where it does not matter how often one is counted.

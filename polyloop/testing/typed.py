@@ -89,7 +89,7 @@ class Drawn:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is an integer."""
+        """True if it is an integer."""
         return self.type in INTEGERS
 
 

@@ -1,4 +1,4 @@
-"""What a waiver lets pass, as brute force sees it."""
+"""Waived violations: those found by brute force that a waiver allows."""
 
 from __future__ import annotations
 

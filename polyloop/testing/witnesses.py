@@ -1,4 +1,4 @@
-"""Whether the instances that a refusal names really do what it says, by brute force at the sizes that it names."""
+"""Checks of witnesses by brute force: whether the instances that a refusal names violate its claim."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Verdict", "check_witness"]
 
 
 class Verdict(Enum):
-    """What brute force says of a witness."""
+    """Verdict of brute force on a witness."""
 
     REAL = "a real violation"
     FALSE = "no violation"

@@ -63,8 +63,8 @@ def test_a_product_with_tiles_ahead_in_registers_computes_everywhere() -> None:
 def test_the_certificate_says_so() -> None:
     (proof,) = [proof for proof in pl.verify(tiled(program())).proofs if proof.subject == "phantoms"]
     assert proof.says == (
-        "what 'fetch_a_tile', 'fetch_b_tile', 'insn_init', 'insn_update', 'store_a_fetch', 'store_b_fetch' do for "
-        "elements that nobody wants touches no element of the program"
+        "over-executed instances of 'fetch_a_tile', 'fetch_b_tile', 'insn_init', 'insn_update', 'store_a_fetch', "
+        "'store_b_fetch' touch no element that the program touches"
     )
 
 

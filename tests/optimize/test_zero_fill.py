@@ -99,7 +99,7 @@ def test_who_runs_for_whole_tiles() -> None:
     others = {"fetch_a_tile", "fetch_b_tile", "insn_init", "insn_update"}
     assert found.placement.phantoms == found.filled | others
     (proof,) = [proof for proof in pl.verify(tiled(program())).proofs if proof.subject == "phantoms"]
-    assert proof.says.endswith("do besides is seen by nobody, or adds products of zeros")
+    assert proof.says.endswith(" have no readers, or add products of zeros")
 
 
 def test_what_is_not_a_number_stays_where_it_is() -> None:

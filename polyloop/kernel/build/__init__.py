@@ -1,4 +1,4 @@
-"""From statements and domains to a ``LoopKernel``: names, inames, order, nests, and what stands for something else.
+"""Construction of a ``LoopKernel`` from statements and domains: names, inames, order, nests, desugaring.
 
-``builder`` goes through all steps; each file is one of them, in the order that it imports them.
+``builder`` runs all steps; each file is one of them, in the order that it imports them.
 """

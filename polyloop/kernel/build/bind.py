@@ -1,4 +1,4 @@
-"""What a call passes to a function: parts of arrays, values, and the sizes that follow from their shapes."""
+"""Binding of call arguments to parameters of a function: parts of arrays, values, and sizes inferred from shapes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Binding:
-    """What each argument of a function is in one call.
+    """Arguments of one call, by the parameters of the function.
 
     ``sizes`` has the integer parameters of the function; ``values`` its scalars, sizes included; ``parts`` its arrays.
     """

@@ -1,9 +1,8 @@
-"""What binds a name: rules and reductions whose inames are those of other reductions or loops around them.
+"""Binders: rules and reductions, whose inames are renamed apart from those of loops and reductions around them.
 
-``f(p) := sum(q, a[q, p])`` reduces over its own ``q`` wherever it is used.  Inames belong to the kernel, each with a
-domain: where a loop or a reduction, and a reduction inside of it, are over one iname, the inner one gets a copy.  Then
-inames around each other are different ones in every statement, and nothing that is put in the place of a name can be
-captured.
+``f(p) := sum(q, a[q, p])`` reduces over its own ``q`` at each use.  Inames belong to the kernel, each with a domain: if
+a reduction is over the iname of a loop or a reduction around it, the inner one gets a copy.  Then nested inames are
+distinct in every statement, and substitution cannot capture a name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From what the user wrote to a ``LoopKernel``: names, inames, order, nests. No analysis."""
+"""Builder of a ``LoopKernel`` from the user's text: names, inames, order, nests; no analysis."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _names_of(statements: Sequence[ParsedInstruction]) -> set[str]:
 
 @dataclass(frozen=True)
 class _Text:
-    """What the text says, with everything spelt out that stands for something else."""
+    """Parsed text, with rules, calls and shorthands expanded."""
 
     domains: tuple[Domain, ...]
     rules: dict[str, SubstitutionRule]

@@ -1,4 +1,4 @@
-"""``cse(e)``: a value that a statement computes once, into a temporary in front of it."""
+"""``cse(e)``: a common subexpression, assigned to a temporary ahead of its statement."""
 
 from __future__ import annotations
 

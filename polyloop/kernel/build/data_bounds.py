@@ -1,4 +1,4 @@
-"""Bound variables: scalar temporaries that domains use, so that data decides how often a loop runs."""
+"""Data-dependent bounds: scalar temporaries that occur in domains."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def find_bounds(pieces: Sequence[Domain], temporaries: Iterable[str]) -> BoundVa
 
 
 def check_assumed(bounds: BoundVariables, condition: isl.Set | None) -> None:
-    """Refuse assumptions on bound variables: nobody could check them at launch."""
+    """Refuse assumptions on bound variables: their values are not known at launch."""
     for name in () if condition is None else parameters_of(condition):
         if name in bounds.names:
             raise fail(

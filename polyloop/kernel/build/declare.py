@@ -1,4 +1,4 @@
-"""The arguments of a kernel: those that are listed, those that are inferred, those that become numbers."""
+"""Arguments of a kernel: listed, inferred, or replaced by numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for several instructions, or for a loop of its own: ``a, b = x, y`` and ``dup=``."""
+"""Desugaring of one statement to several, ``a, b = x, y``, and of ``dup=`` to a loop of its own."""
 
 from __future__ import annotations
 

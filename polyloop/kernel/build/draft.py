@@ -1,4 +1,4 @@
-"""A statement while its inames are still being found, and how creation fails."""
+"""Drafts: statements whose inames are still being inferred; and errors of creation."""
 
 from __future__ import annotations
 

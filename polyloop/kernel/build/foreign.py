@@ -1,4 +1,4 @@
-"""Calls of foreign functions in the text, bound to the functions that they mean."""
+"""Calls of foreign functions in the text, resolved to overloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function of the user's: a kernel that others may call, as it will be put in the place of the calls."""
+"""Callable kernels, in the form that is inlined at their calls."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Function:
 
 
 Callee: TypeAlias = Function | ForeignFunction | Sequence["Callee"]
-"""What ``functions`` may hold; a list, such as a library, counts as its entries."""
+"""Values that ``functions`` may hold; a list, such as a library, counts as its entries."""
 
 
 @dataclass(frozen=True)
 class FunctionTable:
-    """What a kernel may call, by name: functions with statements, and the overloads of foreign functions."""
+    """Callable functions of a kernel, by name: functions with statements, and the overloads of foreign functions."""
 
     functions: Mapping[str, Function] = field(default_factory=dict)
     foreign: Mapping[str, ForeignName] = field(default_factory=dict)

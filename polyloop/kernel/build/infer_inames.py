@@ -1,4 +1,4 @@
-"""In which loops a statement runs because of what it reads."""
+"""Iname inference: the loops around a statement that follow from its reads."""
 
 from __future__ import annotations
 

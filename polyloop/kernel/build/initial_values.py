@@ -1,4 +1,4 @@
-"""Temporaries that begin with given values and are written later: a constant table, and a first instruction."""
+"""Temporaries with initial values that are written later: a constant table, and a first instruction that copies it."""
 
 from __future__ import annotations
 

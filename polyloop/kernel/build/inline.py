@@ -1,4 +1,4 @@
-"""Calls put in line: the statements of a function, with the caller's names, in the place of the call."""
+"""Inlining of calls: the statements of a function, with the caller's names, replace the call."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def fixed_call(call: ParsedCall, fixed: Mapping[str, int]) -> ParsedCall:
 
 
 class _Names:
-    """What the names of a function become in one call."""
+    """Renaming of a function's names for one call."""
 
     def __init__(self, function: Function, inliner: _Inliner, binding: Binding) -> None:
         program = function.program

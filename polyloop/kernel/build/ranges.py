@@ -1,4 +1,4 @@
-"""How far the inames of the statements range, in domains that several of them share."""
+"""Ranges of the inames of statements, in domains that several statements share."""
 
 from __future__ import annotations
 

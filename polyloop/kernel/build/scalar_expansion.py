@@ -1,8 +1,8 @@
-"""Barriers and the loops around them: which loop a barrier closes, and what crosses it.
+"""Scalar expansion at written barriers: the loop that a barrier divides, and temporaries that are live across it.
 
-A barrier inside ``for`` closes the innermost loop of the statements around it and opens it again, so that two loops
-stand where one was written.  A scalar set in the first and read in the second would hold the value of the last
-iteration only: it gets one element for each iteration.
+A barrier inside ``for`` divides the innermost loop of the statements around it into two loops.  A scalar set in the
+first loop and read in the second would have the value of the last iteration only: it is expanded to one element for
+each iteration.
 """
 
 from __future__ import annotations

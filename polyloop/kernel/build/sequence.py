@@ -20,7 +20,7 @@ __all__ = ["Names", "sequenced"]
 
 @dataclass(frozen=True)
 class Names:
-    """What ids and patterns stand for.
+    """Name resolution of ids and patterns.
 
     ``order`` are the ids in text order, ``aliases`` what else has a name: the parts of ``a, b = x, y`` and the
     dependences of ``... nop``.

@@ -1,4 +1,4 @@
-"""Domains that several loops share, taken apart so that a loop around an empty one runs.
+"""Domains that several loops share, separated so that a loop around an empty one runs.
 
 ``{[i, k]: 0 <= i < n and 0 <= k < i}`` has no point with ``i = 0``, and a sum over ``k`` is 0 there.  What is meant are
 two domains, of ``i`` and, inside of it, of ``k``.

@@ -1,4 +1,4 @@
-"""From a list of statements to a loop tree: text order, nests, sharing (design, section 3).
+"""Construction of the loop tree from a list of statements: text order, nests, sharing (design, section 3).
 
 The same rules build the reference program and, with hardware axes left out of the nests, the
 sequential part of every schedule.  There is no search: each statement joins the latest loop

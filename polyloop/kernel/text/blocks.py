@@ -1,4 +1,4 @@
-"""The ``for``, ``if`` and ``with`` blocks that are open at a statement, while statements are being read."""
+"""Stack of open ``for``, ``if`` and ``with`` blocks, while statements are read."""
 
 from __future__ import annotations
 

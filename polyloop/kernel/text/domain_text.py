@@ -1,4 +1,4 @@
-"""Domain text such as ``{[i, j]: 0 <= i, j < n}`` to a set of ISL, with messages that show the place."""
+"""Conversion of domain text such as ``{[i, j]: 0 <= i, j < n}`` to an ISL set, with the place of an error."""
 
 from __future__ import annotations
 

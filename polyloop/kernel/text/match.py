@@ -1,4 +1,4 @@
-"""Match expressions: which instructions are meant, as in ``writes:a and not id:init*``."""
+"""Match expressions, which select instructions: ``writes:a and not id:init*``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["All", "And", "Glob", "Match", "Matchable", "Not", "Or", "Subject", "
 
 
 class Subject(Enum):
-    """What of an instruction a pattern is compared with."""
+    """Property of an instruction that a pattern is matched against."""
 
     ID = "id"
     TAG = "tag"
@@ -47,14 +47,14 @@ class Not:
 
 @dataclass(frozen=True)
 class And:
-    """What all ``children`` mean."""
+    """Conjunction of ``children``."""
 
     children: tuple[Match, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """What at least one of ``children`` means."""
+    """Disjunction of ``children``."""
 
     children: tuple[Match, ...]
 
@@ -63,7 +63,7 @@ Match: TypeAlias = All | Glob | Not | And | Or
 
 
 class Matchable(Protocol):
-    """What a match looks at."""
+    """Properties of an instruction that match expressions read."""
 
     @property
     def id(self) -> str:

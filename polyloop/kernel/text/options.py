@@ -113,7 +113,7 @@ _LONG: Final = {
     "conflicts_with_groups": "conflicts",
 }
 PRECISIONS: Final = ("exact", "fast")
-"""Whether functions are accurate, or may be the approximations that the hardware has."""
+"""Precision of functions: accurate, or the approximations of the hardware."""
 _PATTERN: Final = re.compile(r"[A-Za-z0-9_*?.]+", re.ASCII)
 
 

@@ -1,4 +1,4 @@
-"""What the user writes in ``kernel_data``: several names at once, shapes as text."""
+"""Entries of ``kernel_data`` as the user writes them: several names at once, shapes as text."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def _address_space(given: AddressSpace | str) -> AddressSpace:
 
 @dataclass(frozen=True)
 class Defaults:
-    """What holds for arrays that say nothing else: an order, ``"C"`` or ``"F"``, and an offset [elements]."""
+    """Default layout of arrays: an order, ``"C"`` or ``"F"``, and an offset [elements]."""
 
     order: str = "C"
     offset: object = 0

@@ -1,1 +1,1 @@
-"""What the fuzzers draw: kernels, chains of transforms, expressions, arguments, and names that mean something else."""
+"""Drawers of the fuzzers: kernels, chains of transforms, expressions, arguments, and hostile names."""

@@ -1,4 +1,4 @@
-"""Random arguments for each transform: from its declaration, or from a drawer where that does not say enough."""
+"""Random arguments for each transform, by its declaration, or by a drawer of its own."""
 
 from __future__ import annotations
 

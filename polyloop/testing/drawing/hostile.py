@@ -1,4 +1,4 @@
-"""Names that mean something in C, CUDA or Python, for tests and for the fuzzer."""
+"""Hostile names, which mean something in C, CUDA or Python, for tests and for the fuzzer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs with a barrier in a sequential loop: it must be as without the barrier, or be refused."""
+"""Random programs with a barrier in a sequential loop, which must change nothing or be refused."""
 
 from __future__ import annotations
 

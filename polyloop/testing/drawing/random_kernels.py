@@ -32,7 +32,7 @@ from polyloop.testing.inputs import array_strides
 __all__ = ["Source", "random_arguments", "random_source", "ruled_sources"]
 
 _RULED: Final = 0.4
-"""How many kernels have rules put into them, in any place."""
+"""Fraction of the kernels that have rules put into them, in any place."""
 SHIFTS: Final = (2**31 - 3, 2**31 - 3, 2**31 - 8, 2**31, 2**32 - 3, 2**40, -(2**31) - 2, 5, 0)
 """Values of the parameter ``far``, by which inames are shifted."""
 MARGIN: Final = 3

@@ -31,7 +31,7 @@ __all__ = ["BITS", "PLAIN", "draw"]
 
 
 class _Impossible(Exception):  # noqa: N818 - the drawer tries something else
-    """What was drawn has no sure value: signed overflow, a division by zero."""
+    """A drawn expression has no defined value: signed overflow, a division by zero."""
 
 
 def draw(rng: random.Random, depth: int) -> Drawn:
