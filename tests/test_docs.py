@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import house
+
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
@@ -44,3 +46,11 @@ def test_links_lead_somewhere(page: str) -> None:
     path = ROOT / page
     targets = LINK.findall(path.read_text(encoding="utf-8"))
     assert [target for target in targets if not path.parent.joinpath(target).exists()] == []
+
+
+def test_the_picture_of_the_packages_is_the_codes() -> None:
+    page = house.PAGE.read_text(encoding="utf-8")
+    drawn = re.search(r"```mermaid\n.*?```\n", page, re.DOTALL)
+    assert drawn is not None
+    numbers = re.compile(r"[\d,]+ lines")  # which may be those of some time ago
+    assert numbers.sub("", drawn.group()) == numbers.sub("", house.picture()), "run python -m tests.house"

@@ -1,1 +1,10 @@
-"""See docs/architecture.md for what this layer holds."""
+"""The schedule: launches, barriers and storage, proven against the reference program.
+
+``build`` is the list of passes from a kernel to a ``plan.Schedule``. ``obligations`` lists everything that has to
+hold; ``barrier`` places barriers at the fewest positions; ``waits`` looks every conflict up again in the finished
+schedule. Where blocks depend on each other the kernel is cut into launches.
+
+Temporaries in global memory become ``workspace``, arrays that the caller of a launch allocates. Copies of partial
+sums that a scan passes on are propagated (``copies``), and a reduction of one term becomes an assignment (``terms``).
+``counts`` has the public functions that count operations and accesses.
+"""

@@ -1,1 +1,17 @@
-"""See docs/architecture.md for what this layer holds."""
+"""Transforms: from a kernel to a kernel, each of them one class whose fields are the arguments of its function.
+
+``violations`` of a transform says why it cannot be applied, ``rewrite`` changes the kernel and checks nothing, and
+``consequences`` looks at the result. Applying one adds a step to the kernel's ``trace``; a trace without its kernel
+is a ``Recipe``. ``history`` tells, of a name that is gone, the step that removed it and what became of it.
+
+A transform keeps, for every instruction, the map from its instances to those of the reference program. A change of a
+loop nest is one kind of value (``loops.remap``): old inames as affine forms of new ones, one to one on every
+instance.
+
+Some transforms change the reference program too: layouts and names of arguments are part of the calling convention,
+``assignment_to_subst`` proves that each use of an assignment sees the same value, ``map_instructions`` records what
+the user's function answered, and ``to_batched`` puts a loop around the program.
+
+Copies that run ahead (``staging.pipeline``) are the same instructions for later iterations; an asynchronous copy is
+two instructions, its start and its arrival.
+"""
