@@ -69,10 +69,8 @@ def test_each_package_says_what_it_holds() -> None:
         assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
 
 
-DONE = frozenset(
-    {"cli", "cost", "creation", "dataflow", "edge", "errors.py", "expr", "frontend", "frozen.py", "kernel", "mapping"}
-    | {"optimize", "poly", "program", "proof", "runtime", "schedule", "sync", "target", "testing", "tuning"}
-)
+LEFT = {"verification"}
+DONE = frozenset(path.name for path in ROOT.joinpath("polyloop").iterdir()) - LEFT
 VAGUE = re.compile(r"\s*(What|Where|Which|Whether|Who|Whose|How|When)\b")
 PRONOUN = re.compile(r"\b(nobody|anybody|somebody|everybody)\b", re.IGNORECASE)
 

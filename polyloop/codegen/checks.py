@@ -1,4 +1,4 @@
-"""What the caller of a program must fulfil: assumptions, accesses inside arrays, 32-bit indices that are enough."""
+"""Launch checks: assumptions, accesses inside arrays, and index arithmetic that fits 32 bits."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Definitions ahead of the functions of a program, such that several programs can stand in one file.
+"""Definitions ahead of the functions of a program, such that several programs can be put in one file.
 
-There are two kinds.  One that is the same in every program that has it (division as in Python, complex numbers, vector
-types) is called the same everywhere and stands between ``#ifndef`` and ``#endif``.  One that depends on the program
-(a sum over the threads of its blocks) has the kernel's name in its own.  Texts and records of the user's keep their
-names; their guards say what they contain, so that a compiler refuses two different ones of one name.
+There are two kinds.  A definition that is the same in every program (division as in Python, complex numbers, vector
+types) has the same name everywhere and is enclosed in ``#ifndef`` and ``#endif``.  A definition that depends on the
+program (a sum over the threads of its blocks) has the kernel's name in its own.  Texts and records of the user's keep
+their names; their guards contain their content, so that a compiler refuses two different ones of one name.
 """
 
 from __future__ import annotations

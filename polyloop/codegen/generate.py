@@ -1,4 +1,4 @@
-"""From a finished schedule to the text of a program."""
+"""Generation of program text from a finished schedule."""
 
 from __future__ import annotations
 

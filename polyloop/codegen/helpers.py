@@ -1,4 +1,4 @@
-"""Small functions that generated code may need: division and remainder as in Python, extremes, powers, shifts."""
+"""Helper functions of generated code: division and remainder as in Python, extremes, powers, shifts."""
 
 from __future__ import annotations
 

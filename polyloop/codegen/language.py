@@ -1,4 +1,4 @@
-"""What a C-like target language must say about itself: tables, no control flow."""
+"""Language tables of C-like targets: no control flow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AXIS_NAMES", "Copies", "Definition", "Language"]
 AXIS_NAMES: Final[Mapping[str, str]] = {
     "g.0": "bx", "g.1": "by", "g.2": "bz", "l.0": "tx", "l.1": "ty", "l.2": "tz",
 }  # fmt: skip
-"""How hardware axes are called in generated code, unless the user has taken the name."""
+"""Names of hardware axes in generated code, unless the user has taken the name."""
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,11 @@ class Language:
     constant_bits: str = ""
     limits: DeviceLimits | None = None
     has_vectors: bool = False
-    """Whether there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""
+    """True if there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""
     has_overloads: bool = False
-    """Whether functions of one name may differ in the types of their arguments."""
+    """True if functions can be overloaded on the types of their arguments."""
     aligned: str = ""
-    """What aligns a variable or a structure, with a field ``{bytes}``; empty where vectors are left to the compiler."""
+    """Alignment specifier of a variable or a structure, with a field ``{bytes}``; empty if there is none."""
     static_assert: str = "_Static_assert"
     dynamic_shared: str = ""
     copies: Copies | None = None
@@ -157,11 +157,11 @@ class Language:
     """Compute capability, which says what matrix instructions there are."""
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
     full_blocks: bool = True
-    """Whether blocks inside of arrays have a text of their own, without tests."""
+    """True if full blocks have a text of their own, without tests."""
     load_once: str = ""
     """Function that loads through a pointer what caches need not keep: numbers of 4 and 8 bytes, vectors of these."""
 
     @property
     def has_axes(self) -> bool:
-        """Whether blocks and threads exist, as opposed to being loops."""
+        """True if blocks and threads exist, as opposed to being loops."""
         return bool(self.axes)

@@ -1,4 +1,4 @@
-"""The memory of a launch: declarations of its temporaries, and shared memory that the launch asks for."""
+"""Memory of a launch: declarations of its temporaries, and dynamic shared memory."""
 
 from __future__ import annotations
 

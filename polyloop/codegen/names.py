@@ -1,13 +1,13 @@
 """Names of a kernel as the text of a program has them.
 
-An ordinary name stays as it is.  One that means something else where it would stand gets an underscore at its end, and
-so does one that is such a word followed by underscores already: no two names become one, and whoever knows the words
-knows the result.  There are two sets of words.
+An ordinary name stays as it is.  A name that is a reserved word gets an underscore at its end, and so does one that is
+such a word followed by underscores already: the renaming is injective, and a function of the name and the words alone.
+There are two sets of words.
 
 * *Local* words cannot name an argument, a variable of a loop or a temporary: keywords, macros of the standard
-  headers, and whatever the text of a function may itself say: functions, types and helpers.  A variable may hide all
-  other functions.
-* *File* words cannot name a function, a table or a type: also what the headers of C and CUDA declare.
+  headers, and everything that the text of a function may contain: functions, types and helpers.  A variable may hide
+  all other functions.
+* *File* words cannot name a function, a table or a type: also the declarations in headers of C and CUDA.
 
 A name of a function that begins with an underscore, or any with a capital letter behind it, belongs to the compiler;
 ``name`` is put before it.
@@ -111,7 +111,7 @@ def _moved(name: str, words: frozenset[str], own: Iterable[str], compilers: re.P
 
 @dataclass(frozen=True)
 class Spelling:
-    """How one program spells names: functions of names alone, of which no two have one result.
+    """Renaming of one program: injective functions of names alone.
 
     Attributes
     ----------

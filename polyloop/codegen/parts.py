@@ -1,7 +1,7 @@
-"""Array arguments that are passed otherwise than as one pointer to their elements.
+"""Array arguments that are passed in parts.
 
-An axis tagged ``sep`` becomes arguments of their own, ``a_s0``, ``a_s1``, ..; one tagged ``vec`` the components of a
-vector type.  Subscripts along both must be constants where an access is printed, which unrolling makes them.
+An axis tagged ``sep`` becomes separate arguments, ``a_s0``, ``a_s1``, ..; an axis tagged ``vec`` becomes the components
+of a vector type.  Subscripts along both must be constants where an access is printed; unrolling makes them so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the compiler may be told of pointers without being led astray."""
+"""Pointer aliasing: whether a compiler may merge loads through ``__restrict__`` pointers."""
 
 from __future__ import annotations
 

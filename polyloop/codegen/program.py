@@ -1,4 +1,4 @@
-"""What code generation returns: text, launches, and everything a caller must check."""
+"""Generated programs: text, launches, and the checks that a caller must make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs under other names: what a schedule calls its variables, and the way back."""
+"""Renaming of schedules and programs: names of the kernel to names of the text, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the printers of one function share: names, types, and what the text turned out to need."""
+"""Code generation state of one function: names, types, and the helpers and headers that its text uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations of records as C structs that are laid out as in NumPy."""
+"""Declarations of records as C structs with NumPy's layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constant tables: arrays whose values stand in the program text."""
+"""Constant tables: arrays with initializers in the program text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C text of the user's, with the values that it knows as constants in front."""
+"""C text of the user's, with the constants that it uses defined in front."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Last writes: for each read, the write whose value it sees, computed by ISL and then proven.
 
-ISL finds last writes as lexicographic maxima.  Two faults were seen: with redundant bounds that contain quotients, it
-returned a write that is not the last one, depending on the order of the bounds; with may-writes, it omitted one.  So
-its result counts only when it has been proven, by tests of sets for emptiness:
+ISL finds last writes as lexicographic maxima.  Where quotients stand among bounds, some of which others imply, it was
+seen to find another write than the last, depending on their order; and where some writes are only possible, to leave
+one out.  So what it finds counts when it has been proven, by asking whether sets are empty:
 
-* a write that is found is one of the element, before the read, and no must-write is in between;
+* a write that is found is one of the element, before the read, and no write that is sure comes in between;
 * a read has such a write, or none is before it;
-* may-writes are found too, or hidden by later must-writes.
+* writes that may happen are found too, or hidden by later ones.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Transform(ABC):
     name: ClassVar[str]
     """The name of the public function."""
     changes_meaning: ClassVar[bool] = False
-    """Whether the result stands for another program on purpose (it gets a new reference)."""
+    """True if the result is another program on purpose (it gets a new reference)."""
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()

@@ -1,4 +1,4 @@
-"""The public function of a transform, made from its class: its fields are the parameters, its docstring is theirs.
+"""Declaration of transforms: the public function is made from the class, its parameters from the fields.
 
 A field is annotated with the type that it has.  ``Annotated`` adds what a caller may pass instead (:class:`Takes`),
 and what its texts name in a kernel (:class:`Names`).  The function, the method, the steps of a trace, what a recipe
@@ -24,7 +24,7 @@ _NONE: Final = type(None)
 
 
 class Names(Enum):
-    """What the texts of an argument name."""
+    """Kind of the names in an argument."""
 
     INAME = "inames"
     NEW = "something that there is not yet"

@@ -1,4 +1,4 @@
-"""Which names each step of a trace took away and made: what became of a name that is not there any more."""
+"""Name changes of a trace: names that each step removed and created, for messages about unknown names."""
 
 from __future__ import annotations
 

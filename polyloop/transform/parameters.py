@@ -1,4 +1,4 @@
-"""Types of the arguments that transforms take: what callers may write, what a transform keeps, what it names."""
+"""Argument types of transforms: accepted values, canonical form, names in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Recipe``: a trace as data, applied to other kernels, under other names and with other numbers."""
+"""``Recipe``: a trace as data, applied to other kernels with other names and numbers."""
 
 from __future__ import annotations
 

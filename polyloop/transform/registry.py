@@ -1,4 +1,4 @@
-"""Every transform, by name: the list from which methods, replayed traces and tests are made."""
+"""Registry of all transforms by name, the source of methods, replayed traces and tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FUNCTIONS", "TRANSFORMS", "install_methods"]
 _T = TypeVar("_T")
 
 class _Catalogue(Mapping[str, _T]):
-    """What is made of each transform when it is first asked for."""
+    """Values made of each transform on first use."""
 
     def __init__(self, made: Callable[[str], _T]) -> None:
         self._made = cache(made)

@@ -1,4 +1,4 @@
-"""Steps and traces that were stored as JSON, and their replay."""
+"""Steps and traces stored as JSON, and their replay."""
 
 from __future__ import annotations
 

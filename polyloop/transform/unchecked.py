@@ -1,4 +1,4 @@
-"""``unchecked``: go on without a proof, and say why."""
+"""``unchecked``: a waiver of a proof, with a reason."""
 
 from __future__ import annotations
 

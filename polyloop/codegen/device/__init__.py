@@ -1,1 +1,1 @@
-"""Operations of threads together, and of devices alone: shuffles, scans, atomics, asynchronous copies, matrices."""
+"""Device operations: shuffles, scans, atomics, asynchronous copies, matrix instructions."""

@@ -1,9 +1,8 @@
-"""Asynchronous copies: where groups of them end and are waited for, and the calls that start them.
+"""Asynchronous copies: starts, commits of groups, and waits.
 
-A group ends directly behind the starts, in every iteration of the innermost loop that they share with arrivals: then
-at least as many groups have ended after the one that is waited for as the analysis has counted
-(:mod:`polyloop.sync.async_copy`).  So neither the ends of groups nor waits may be left out under any condition that is
-not that of the whole loop.
+A group is committed directly behind the starts, in every iteration of the innermost loop that they share with arrivals:
+then at least as many groups are committed after the awaited one as the analysis has counted
+(:mod:`polyloop.sync.async_copy`).  So commits and waits may be under no condition other than that of the whole loop.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def without_starts(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
 def with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
     """Return *tree* with the ends of groups of copies behind their starts, and waits in the place of arrivals.
 
-    Behind a loop that starts copies which nobody waits for in it, all of them are waited for.
+    A loop that starts copies without a wait in it is followed by a wait for all of them.
     """
     out: list[Node] = []
     for node in _in_groups(tree, statements):

@@ -1,4 +1,7 @@
-"""Scans over the threads of a block, as functions on the device: what the threads before each one have.
+"""Scans over the threads of a block, as device functions: the combined value of all preceding threads.
+
+Within a warp, by shuffles upward in a logarithmic number of steps.  The last thread of each warp stores the total of
+its warp, and every thread combines the totals of the preceding warps.
 
 Within a warp by shuffles upward, in as many steps as doublings; the last thread of each warp stores what its warp has,
 and every thread combines what the warps before its own have stored.
@@ -26,7 +29,7 @@ __all__ = ["ThreadScan", "prefix_call"]
 
 _DType = np.dtype[np.generic]
 _BEFORE: Final = c.Name("before")
-"""What the warps before this one have."""
+"""Combined value of the preceding warps."""
 _X: Final = c.Name("x")
 _Y: Final = c.Name("y")
 

@@ -1,4 +1,4 @@
-"""Scans over the blocks of a launch: each block passes its total on to those after it, through global memory.
+"""Scans over the blocks of a launch by decoupled look-back: each block passes its total on through global memory.
 
 Blocks take their numbers from a counter when they begin, so that those before a block are always under way.  Each
 stores its own total as soon as it has it; where it needs those before it, the threads of one warp look at as many
@@ -51,7 +51,7 @@ _BITS: Final[Mapping[str, tuple[str, str]]] = {
     "int32": ("(unsigned int){0}", "(int){0}"),
     "uint32": ("{0}", "(unsigned int){0}"),
 }
-"""How a value of 4 bytes becomes the lower half of a word, and is taken out of it."""
+"""Conversions of a value of 4 bytes to the lower half of a word, and back."""
 _X: Final = c.Name("x")
 _Y: Final = c.Name("y")
 _EARLIER: Final = c.Name("earlier")
@@ -59,14 +59,14 @@ _CLEARING: Final = 256
 """Threads of a block that clears words, of which there are a multiple of as many."""
 _WARP: Final = 32
 _PAUSE: Final = 2000
-"""How long a block waits before it looks back [ns]: looking takes bandwidth, and later there is less to look at."""
+"""Delay of a block before its look-back [ns]: polling takes bandwidth, and later there are fewer blocks to poll."""
 _SLEEPS: Final = 70
 """The least compute capability of which threads can pause."""
 
 
 @dataclass(frozen=True)
 class Chains:
-    """What the blocks of one launch pass totals on through.
+    """Global arrays and counters of the scans over blocks of one launch.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Chains:
     arrays
         All arrays, of which the elements of ``cleared`` must be 0 at the beginning.
     words
-        How many words the launch that clears them has [times 256].
+        Number of words that the launch clears [multiples of 256].
     """
 
     counter: str
@@ -263,7 +263,7 @@ class _LookBack(ThreadScan):
 
     @property
     def is_packed(self) -> bool:
-        """Whether a value and what it is are one word, which is written and read at once."""
+        """True if a value and its state are one word, which is written and read at once."""
         return self.dtype.name in _BITS
 
     def chain(self) -> str:

@@ -1,9 +1,9 @@
-"""Matrix instructions: fragments of the operands, loaded by whole warps, and the instructions that use them.
+"""Matrix instructions: loads of operand fragments by whole warps, and the instructions that multiply them.
 
-A statement with a :class:`~polyloop.schedule.plan.Tensor` is printed together with the unrolled loops around it: in
-each iteration of those that both operands depend on, the fragments of one operand are loaded, those of the other, and
-all products are added up: these, or, with operands loaded ahead, those of the iteration before.  Elements that no term
-has are loaded as zeros.
+A statement with a :class:`~polyloop.schedule.plan.Tensor` is printed together with the unrolled loops around it.  In
+each iteration of the loops that both operands depend on, the fragments of both operands are loaded, and products are
+added up: those of this iteration, or, with operands loaded ahead, those of the iteration before.  Elements that belong
+to no term are loaded as zeros.
 """
 
 from __future__ import annotations

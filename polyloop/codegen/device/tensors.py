@@ -1,8 +1,8 @@
 """Statements with matrix instructions, without their lanes and the unrolled loops around them.
 
-Lanes, registers and these loops are no loops of the statement any more: it is under no condition that one of them
-decides.  With operands that are loaded ahead there are two more statements: registers begin with zeros before the
-loops of the sum, and the last products are added up behind them.
+Lanes, registers and these loops are not loops of the statement any more: it is under no condition on them.  With
+operands that are loaded ahead there are two more statements: registers are zeroed before the loops of the sum, and the
+last products are added up behind them.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _ahead(
 def _loads_apart(tree: Tree, name: str, statements: dict[str, Statement]) -> Tree:
     """Return *tree* with the loads of a step ahead of copies that are started in it: these are issued meanwhile.
 
-    What such a copy writes is read by nobody before it has arrived, so not by these loads.
+    The elements that such a copy writes have no readers before its arrival, so not these loads.
     """
     out: list[TreeNode] = []
     for number, node in enumerate(tree):

@@ -1,4 +1,4 @@
-"""What the threads of a block do together, as functions on the device: combining one value of each.
+"""Reductions over the threads of a block, as device functions on one value of each thread.
 
 Threads of one warp exchange values by shuffles; what is left goes through shared memory, one value for each part of a
 group.  Every function is called by all threads of the block.

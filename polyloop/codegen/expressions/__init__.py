@@ -1,1 +1,1 @@
-"""Expressions as C text: types, addresses, literals, linear forms; and how large what they compute can become."""
+"""Expressions as C text: types, addresses, literals, linear forms; and bounds of intermediate index values."""

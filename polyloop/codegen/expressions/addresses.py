@@ -1,4 +1,4 @@
-"""Elements of arrays: addresses as sums of strides, in natural order."""
+"""Array references: addresses as sums of strides, in natural order."""
 
 from __future__ import annotations
 

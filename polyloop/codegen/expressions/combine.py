@@ -1,4 +1,4 @@
-"""The update of an accumulator: an operator, or a helper function that combines two states."""
+"""Update of an accumulator: an operator, or a helper function that combines two states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions in C, with the meaning of ``expr/typing.py``: promotion, division and remainder as in NumPy."""
+"""Expressions in C, with the semantics of ``expr/typing.py``: promotion, division and remainder as in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that are known to hold, or not to, where they stand."""
+"""Folding of conditions that their context decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear forms and rows as C text that reads like a person's: ``16 * by + ty < n``."""
+"""Linear forms and rows as readable C text: ``16 * by + ty < n``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constants as C text, of exactly the type that they have."""
+"""Literals: constants as C text, of exactly their type."""
 
 from __future__ import annotations
 

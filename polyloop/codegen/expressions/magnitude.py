@@ -1,9 +1,9 @@
-"""How large the intermediate results of index arithmetic can become.
+"""Magnitudes of intermediate results of index arithmetic, as polynomials in the sizes.
 
-Every integer expression that is emitted as part of an index, a bound or a condition is recorded here, with the names
-in it; what it and all parts of it can amount to is a polynomial in the sizes.  ``codegen/checks.py`` makes of these
-the conditions under which the program's index type is wide enough.  Texts of thread numbers and digits of them alone
-are not recorded: a block has at most 1024 threads.
+Every integer expression that is emitted as part of an index, a bound or a condition is recorded here, with its names;
+its magnitude and those of its parts are polynomials in the sizes.  ``codegen/checks.py`` derives from these the
+conditions under which the program's index type is wide enough.  Texts of thread numbers and digits alone are not
+recorded: a block has at most 1024 threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The types in which expressions are computed, and operands as text of these types."""
+"""Operand types of expressions, and operands as text of these types."""
 
 from __future__ import annotations
 

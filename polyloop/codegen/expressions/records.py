@@ -1,4 +1,4 @@
-"""Values that are records or vectors as C text: helper functions for what C has no operator for."""
+"""Records and vectors as values in C text: helper functions for operations without a C operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many elements an array spans, as expressions of its shape and strides."""
+"""Array spans: numbers of elements, as expressions of shapes and strides."""
 
 from __future__ import annotations
 

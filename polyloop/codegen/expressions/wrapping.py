@@ -1,8 +1,8 @@
-"""Integers that wrap, and integers that are exact.
+"""Integer arithmetic: wrapping values, and exact index values.
 
-Signed arithmetic that overflows is undefined in C and CUDA C: where values may do that, it is written as arithmetic on
-unsigned numbers.  Numbers made of inames and sizes alone are computed like indices: what they amount to is recorded,
-so that a program runs only for sizes for which its index type is wide enough.
+Signed overflow is undefined in C and CUDA C: where values may overflow, their arithmetic is emitted on unsigned
+numbers.  Numbers made of inames and sizes alone are computed like indices: their magnitudes are recorded, so that a
+program runs only for sizes for which its index type is wide enough.
 """
 
 from __future__ import annotations

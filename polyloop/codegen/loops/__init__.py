@@ -1,1 +1,1 @@
-"""Loops: bounds and guards from rows of integers, full tiles apart from partial ones, lanes, wide accesses, grids."""
+"""Loops: bounds and guards from integer rows, full and partial tiles, vector lanes, wide accesses, grids."""

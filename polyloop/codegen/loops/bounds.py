@@ -55,7 +55,7 @@ class Bounds:
 
     @property
     def facts(self) -> tuple[Affine, ...]:
-        """What holds inside the loop."""
+        """Rows that hold inside of the loop."""
         return self.lower_rows + self.upper_rows
 
     def forms(self) -> list[Affine]:

@@ -1,4 +1,4 @@
-"""What is known at a place of the generated program, and what follows from it.
+"""Contexts: facts that hold at a point of the generated program, and implications of rows.
 
 A context only ever receives rows that emitted code enforces (launch configuration, loop bounds, conditions) or that
 the caller guarantees.  Failing to prove something costs a redundant condition, never a wrong result.

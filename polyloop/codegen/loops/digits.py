@@ -1,4 +1,4 @@
-"""Digits of the thread number in the text: variables of the prologue, or, where axes are loops, quotients of them."""
+"""Digits of the thread number in the text: variables of the prologue, or quotients where axes are loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grid of a launch: extents of the group axes, and what they let a kernel assume."""
+"""Grids of launches: extents of the group axes, and the facts that they imply for a kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GridAxis:
 
     @property
     def starts_at_zero(self) -> bool:
-        """Whether the hardware's index is the value."""
+        """True if the hardware's index is the value."""
         return self.lower == ((Affine((), 0),),)
 
 

@@ -1,4 +1,4 @@
-"""Loops over the lanes of one statement: wide loads, what each lane computes, a wide store."""
+"""Loops over the lanes of one statement: wide loads, the arithmetic of each lane, a wide store."""
 
 from __future__ import annotations
 

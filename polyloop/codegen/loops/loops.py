@@ -1,6 +1,6 @@
-"""Loops: bounds, unrolling, slabs, and full tiles apart from partial ones.
+"""Loops: bounds, unrolling, slabs, and the separation of full tiles from partial ones.
 
-What a loop puts into the context of its body are rows that its bounds enforce, no more.
+A loop adds only the rows that its bounds enforce to the context of its body.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Loops(ABC):
         return self._plain(node, bounds, context, inside, inner, self._hint(name))
 
     def _hint(self, iname: str) -> str:
-        """Return what asks the compiler to unroll a loop, if somebody does."""
+        """Return the pragma that asks the compiler to unroll a loop; empty without such a tag."""
         tag, language = self.schedule.loop_tags.get(iname), self.scope.language
         if not isinstance(tag, UnrollHint):
             return ""

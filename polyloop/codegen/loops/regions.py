@@ -1,8 +1,8 @@
-"""Device schedules as loop programs for one thread: axes become loops, barriers the places between loops.
+"""Sequential form of device schedules: axes become loops, barriers divide loops.
 
-The group axes enclose everything.  Each maximal barrier-free region is enclosed by loops over the local axes; a loop
-that holds a barrier stays outside of them.  What a thread keeps privately from one region to the next must be kept
-once per thread.  What threads do together becomes loops over the threads, too.
+The group axes are the outermost loops.  Each maximal barrier-free region is enclosed by loops over the local axes; a
+loop with a barrier stays outside of them.  A private value that is live from one region to the next is stored once per
+thread.  Collective operations become loops over the threads, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Integer rows ``form >= 0``: what domains say, as plain Python values.
+"""Integer rows ``form >= 0``: constraints of domains, as plain Python values.
 
 A *piece* is a conjunction of rows, kept as ``{terms: constant}`` with the strongest constant; a set is a tuple of
-pieces.  Parameters of which a residue is known, ``n = m * q + r``, are written in terms of ``q``, which is called
-``"n#"``; every guard that the residue makes superfluous then disappears by ordinary integer reasoning.
+pieces.  Parameters with a known residue, ``n = m * q + r``, are written in terms of ``q``, which is called ``"n#"``;
+every guard that the residue makes redundant is then removed by ordinary integer reasoning.
 """
 
 from __future__ import annotations

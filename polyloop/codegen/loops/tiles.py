@@ -1,8 +1,8 @@
-"""Conditions under which a tile is full, from rows.
+"""Conditions of full tiles, from rows.
 
-The condition for a row of a statement's domain is the row with its worst value over everything that is not decided
-yet: inner loops and the threads of the block.  Any set of such rows may serve as the condition of a special case,
-because both cases are generated from the exact domains; what is left out only leaves a test in the fast case.
+The condition for a row of a statement's domain is the row with its worst value over all undecided variables: inner
+loops and the threads of the block.  Any set of such rows may be the condition of a special case, because both cases are
+generated from the exact domains; an omitted row only leaves a test in the fast case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Tile:
-    """What is to be separated: a block (``outer`` are group axes) or an iteration of a loop.
+    """Tile to separate: a block (``outer`` are group axes) or an iteration of a loop.
 
     ``outer`` are the variables that number tiles, ``known`` all whose value is decided at the separation and equal
     for all threads, ``holds_barrier`` whether a barrier stands inside, ``lanes`` the inames of the lanes of vectors.

@@ -1,7 +1,7 @@
-"""Wide loads and stores: which accesses of the lanes of a statement are one access of neighbouring, aligned elements.
+"""Vector accesses: loads and stores of the lanes of a statement that are one access of contiguous, aligned elements.
 
-The proof is in :mod:`polyloop.mapping.contiguity`.  That the array itself begins at a multiple of the elements that
-are moved at once is checked at launch, or declared.
+The proof is in :mod:`polyloop.mapping.contiguity`.  The alignment of the array itself is checked at launch, or
+declared.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Wide:
 
 @dataclass(frozen=True)
 class Plan:
-    """What lanes load and store at once; what is not here is accessed lane by lane."""
+    """Vector loads and store of one statement; all other accesses are made lane by lane."""
 
     lanes: Lanes
     loads: tuple[Wide, ...]
@@ -90,7 +90,7 @@ class Plan:
 
     @cached_property
     def _components(self) -> dict[_Element, list[tuple[Key, int]]]:
-        """Where vectors have elements: which vector, and which component of it."""
+        """Vector and component of each element that is in a vector."""
         found: dict[_Element, list[tuple[Key, int]]] = {}
         for load in self.loads:
             for number, forms in enumerate(_forms(load.access.index_tuple, self.lanes) or ()):

@@ -1,4 +1,4 @@
-"""Copies that store zeros where there is nothing to copy: under which condition there is something."""
+"""Copies with zero fill: the conditions under which an element exists."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The small C tree, its printer, and what is done to a tree as a whole once it stands."""
+"""The small C tree, its printer, and passes over whole trees."""

@@ -1,4 +1,4 @@
-"""C expressions as nodes.  How tightly operators bind, and where parentheses stand, is known here alone."""
+"""C expressions as nodes; operator precedence and parentheses are decided here alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 _CHOICE, _OR, _AND, _BITOR, _BITXOR, _BITAND, _EQUAL, _RELATION, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 14)
 _ALWAYS: Final = 14
-"""What no expression binds as tightly as: there are always parentheses."""
+"""Precedence above that of every expression: there are always parentheses."""
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -92,7 +92,7 @@ class Code:
     """A C expression; those are equal that have one text."""
 
     level = _ATOM
-    """How tightly the outermost operator binds."""
+    """Precedence of the outermost operator."""
 
     @once
     def text(self) -> str:
@@ -267,7 +267,7 @@ class Unary(Code):
 
     @property
     def level(self) -> int:  # type: ignore[override]
-        """How tightly the operator binds."""
+        """Precedence of the operator."""
         return self.operator.level
 
     def _print(self) -> str:
@@ -300,7 +300,7 @@ class Binary(Code):
 
     @property
     def level(self) -> int:  # type: ignore[override]
-        """How tightly the operators bind."""
+        """Precedence of the operator."""
         return self.rest[0][0].level
 
     def _print(self) -> str:

@@ -1,4 +1,4 @@
-"""C trees as text."""
+"""Printer of C trees."""
 
 from __future__ import annotations
 

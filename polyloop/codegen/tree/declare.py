@@ -1,4 +1,4 @@
-"""Where temporaries are declared: as far inside, and as late, as their values allow."""
+"""Placement of declarations: as deep in the tree, and as late, as live ranges allow."""
 
 from __future__ import annotations
 

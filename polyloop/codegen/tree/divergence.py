@@ -1,4 +1,4 @@
-"""Shuffles and matrix instructions need all lanes of a warp: none may stand where a lane decides."""
+"""Divergence checks: shuffles and matrix instructions must be executed by all lanes of a warp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polyloop.mapping.mixed_radix import Digit
 __all__ = ["MATRIX", "refuse_divergent"]
 
 MATRIX: Final = "matrix "
-"""What the keys of the functions begin with that whole warps call for matrices."""
+"""Prefix of the keys of functions for matrices, which whole warps call."""
 
 
 def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) -> None:

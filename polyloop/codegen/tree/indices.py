@@ -1,8 +1,8 @@
-"""Names for indices that occur more than once, as a person gives them: ``const int i = 16 * bx + tx;``.
+"""Names for indices that occur more than once, as in hand-written code: ``const int i = 16 * bx + tx;``.
 
-An index of the reference program that several inames make up now is a candidate from the place on where all of them
-have values.  While the text is made, a mark stands for it; when the function is whole, marks that occur often enough
-become names, and the others what they stand for.
+An index of the reference program that is a function of several inames now is a candidate as soon as all of them have
+values.  While the text is generated, a mark is its placeholder; when the function is complete, marks that occur often
+enough become names, and the others are expanded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_mark(var: Var) -> bool:
 
 @dataclass(frozen=True)
 class Mark:
-    """What stands for an index: ``name`` is what to call it, ``form`` what it is."""
+    """Placeholder of an index: ``name`` is its name in the text, ``form`` its value."""
 
     number: int
     name: str
@@ -79,7 +79,7 @@ class Indices:
 
     @property
     def is_open(self) -> bool:
-        """Whether any index has a value here."""
+        """True if any index has a value here."""
         return bool(self._open)
 
     @contextmanager

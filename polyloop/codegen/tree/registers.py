@@ -1,7 +1,7 @@
-"""Private arrays of which a subscript is known only when the program runs.
+"""Private arrays with dynamic subscripts.
 
-A thread's array is in registers if each subscript is a number once loops are unrolled: registers have no addresses.
-Whether the compiler made numbers of the others, by unrolling loops of its own accord, is seen in what it made.
+A thread's array is in registers if each subscript is a constant once loops are unrolled: registers have no addresses.
+The compiler may make constants of other subscripts, by unrolling loops of its own accord; the compiled code shows it.
 """
 
 from __future__ import annotations

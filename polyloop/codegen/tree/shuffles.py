@@ -1,4 +1,4 @@
-"""Shuffles of a temporary that would be made several times with one result are made once, into a variable."""
+"""Common subexpression elimination of shuffles: equal shuffles of a temporary are made once, into a variable."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Transforms of instructions: rules, order, what is known of sizes and types; and which instructions are meant."""
+"""Transforms of instructions: rules, order, assumptions on sizes and types; and selection of instructions."""

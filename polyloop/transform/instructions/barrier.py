@@ -1,4 +1,4 @@
-"""``add_barrier``: threads meet between two instructions."""
+"""``add_barrier``: a barrier between two instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``add_dependency``, ``add_nosync``: what runs before what, and what need not wait, as the user knows it."""
+"""``add_dependency``, ``add_nosync``: order of instructions, and conflicts without synchronization, by the user."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class AddNosync(Transform):
 
     Notes
     -----
-    Nobody checks what is said here.  It stands in the trace, and removes exactly the named conflict.
+    The statement is not checked.  It is recorded in the trace, and removes exactly the named conflict.
     """
 
     changes_meaning: ClassVar[bool] = True

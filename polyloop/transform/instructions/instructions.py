@@ -1,4 +1,4 @@
-"""``tag_instructions``, ``remove_instructions``, ``find_instructions``: instructions, named by match expressions."""
+"""``tag_instructions``, ``remove_instructions``, ``find_instructions``: instructions, selected by match expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The instructions that a match expression means."""
+"""Resolution of match expressions to the instructions of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``replace_instruction_ids``, ``map_instructions``: other names of instructions, and other things to do."""
+"""``replace_instruction_ids``, ``map_instructions``: other ids of instructions, and other right-hand sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``extract_subst``, ``expand_subst``, ``find_rules_matching``: substitution rules, which are text put in place."""
+"""``extract_subst``, ``expand_subst``, ``find_rules_matching``: substitution rules, which are expanded inline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which instructions a transform of loops is meant for: ``within="writes:a and not id:init*"``."""
+"""Selection of instructions by transforms of loops: ``within="writes:a and not id:init*"``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fold_constants``, ``simplify_indices``: the same values, spelt shorter."""
+"""``fold_constants``, ``simplify_indices``: equal expressions in shorter form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``assume``, ``fix_parameters``, ``add_dtypes``, ``set_temporary_address_space``: say more about a kernel."""
+"""``assume``, ``fix_parameters``, ``add_dtypes``, ``set_temporary_address_space``: specialization of a kernel."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Transforms of data: where the elements of arrays are, which axes they have, and what is passed as an argument."""
+"""Transforms of data: storage layouts, array axes, and arguments."""

@@ -1,4 +1,4 @@
-"""``set_argument_order``, ``rename_argument``, ``remove_unused_arguments``: what a caller passes."""
+"""``set_argument_order``, ``rename_argument``, ``remove_unused_arguments``: the argument list of a kernel."""
 
 from __future__ import annotations
 

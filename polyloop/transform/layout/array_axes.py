@@ -1,4 +1,4 @@
-"""``tag_array_axes``, ``add_padding``, ``split_array_axis``: where the elements of arrays lie."""
+"""``tag_array_axes``, ``add_padding``, ``split_array_axis``: storage layouts of arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``set_array_axis_names``: names for the axes of arrays, by which other transforms are told about them."""
+"""``set_array_axis_names``: names for the axes of arrays, which other transforms accept in place of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``to_batched``: the program once for each of many problems."""
+"""``to_batched``: one program for a batch of problems."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _is_apart(kernel: LoopKernel, name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What a batch adds to a kernel: a loop around everything, and an axis of what differs between problems.
+    """Extension of a kernel by a batch: a loop around everything, and an axis of arrays that differ between problems.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""``concatenate_arrays``: several arrays become one, each a part of it."""
+"""``concatenate_arrays``: several arrays become parts of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``privatize_temporaries_with_inames``, ``unprivatize_temporaries_with_inames``: elements of its own per iteration."""
+"""``privatize_temporaries_with_inames``, ``unprivatize_temporaries_with_inames``: one element per iteration."""
 
 from __future__ import annotations
 

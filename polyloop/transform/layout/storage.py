@@ -1,4 +1,4 @@
-"""The layout of arrays, as transforms look at it and change it: in a kernel, and in its reference program."""
+"""Layout changes of arrays, in a kernel and in its reference program."""
 
 from __future__ import annotations
 

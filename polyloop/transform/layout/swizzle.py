@@ -1,4 +1,4 @@
-"""``swizzle``: the elements of each row of a shared array change places, so that columns lie in different banks."""
+"""``swizzle``: an XOR permutation of each row of a shared array, so that columns are spread over the banks."""
 
 from __future__ import annotations
 

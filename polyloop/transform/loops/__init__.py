@@ -1,1 +1,1 @@
-"""Transforms of loops: other inames in their place, their order and nesting, and how they run (tags)."""
+"""Transforms of loops: inames, their order and nesting, and tags."""

@@ -1,4 +1,4 @@
-"""Inames tagged ``l.auto``: spread over the threads of the block, once its size is known."""
+"""Inames tagged ``l.auto``: distributed over the threads of the block, once its size is known."""
 
 from __future__ import annotations
 

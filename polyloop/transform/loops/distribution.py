@@ -1,4 +1,4 @@
-"""``distribute_loops``: one loop becomes several."""
+"""``distribute_loops``: loop distribution (fission)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``duplicate_inames``: loops of their own for some instructions."""
+"""``duplicate_inames``: separate copies of loops for some instructions."""
 
 from __future__ import annotations
 

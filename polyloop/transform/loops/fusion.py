@@ -1,4 +1,4 @@
-"""``fuse_loops``, ``rename_inames_in_batch``: several loops become one."""
+"""``fuse_loops``, ``rename_inames_in_batch``: loop fusion, by one iname for several loops."""
 
 from __future__ import annotations
 

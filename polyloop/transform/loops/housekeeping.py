@@ -1,4 +1,4 @@
-"""Inames added to instructions, taken out of the domains, or made unique to their reductions."""
+"""Inames added to instructions, removed from domains, or made unique to their reductions."""
 
 from __future__ import annotations
 

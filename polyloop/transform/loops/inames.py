@@ -1,4 +1,4 @@
-"""Replacing one iname by others, everywhere it occurs: the work behind splits and renames."""
+"""Replacement of an iname by others in a whole kernel, for splits and renames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``join_inames``, ``chunk_iname``: one loop of a nest of several; a loop in a number of parts."""
+"""``join_inames``, ``chunk_iname``: one loop for a nest (coalescing); a loop in a given number of parts."""
 
 from __future__ import annotations
 

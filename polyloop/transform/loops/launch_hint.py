@@ -1,4 +1,4 @@
-"""The distribution of loops that lets blocks run in two launches what one forbids: looked for to say it in a hint."""
+"""Hint for a refused launch: the loop distribution that makes blocks legal in two launches."""
 
 from __future__ import annotations
 

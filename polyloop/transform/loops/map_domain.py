@@ -1,4 +1,4 @@
-"""``map_domain``, ``shift``, ``reverse``: the inames of a nest become affine functions of others."""
+"""``map_domain``, ``shift``, ``reverse``: affine changes of the inames of a nest."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Mapping(Transform):
 
 @memoised
 def _changes(kernel: LoopKernel) -> dict[str, Remap | Diagnostic]:
-    """Return what maps of the inames of *kernel* stand for, as far as somebody asked."""
+    """Return the table of resolved maps of the inames of *kernel*, filled on demand."""
     del kernel
     return {}
 

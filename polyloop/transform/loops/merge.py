@@ -1,4 +1,4 @@
-"""Calling loops by the name of another one, and saying which instructions share a loop."""
+"""Merging of inames, and of the loops that instructions share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every change of a loop nest has to check: that it is one to one, and that the new order keeps every value."""
+"""Checks of changes of a loop nest: a bijection, whose order preserves every value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``untag_inames``, ``peel``: loops are plain loops again; first and last iterations apart from the bulk."""
+"""``untag_inames``, ``peel``: sequential loops again; first and last iterations separated from the bulk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacing inames by affine functions of others, one to one: the work behind changes of a loop nest."""
+"""Replacement of inames by affine functions of others, one to one, for changes of a loop nest."""
 
 from __future__ import annotations
 

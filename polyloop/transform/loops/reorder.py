@@ -1,4 +1,4 @@
-"""``prioritize_loops``, ``interchange``: which loop lies outside of which."""
+"""``prioritize_loops``, ``interchange``: nesting order of loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The skew that would make a refused order of loops, or a parallel loop, legal: looked for only to say it in a hint."""
+"""Hint for a refused order of loops, or a refused parallel loop: the skew that makes it legal."""
 
 from __future__ import annotations
 

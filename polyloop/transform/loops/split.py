@@ -1,4 +1,4 @@
-"""``split_iname``: one loop becomes two."""
+"""``split_iname``: an outer and an inner loop for one loop (strip-mining)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tag_inames``: choose how loops run."""
+"""``tag_inames``: the execution mode of loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tile``: several loops of a nest are split at once, and the tiles become the outer loops."""
+"""``tile``: several loops of a nest are split at once, and the loops over tiles become the outer ones."""
 
 from __future__ import annotations
 

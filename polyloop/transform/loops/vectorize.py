@@ -1,4 +1,4 @@
-"""``vectorize``: a loop becomes the lanes of vectors, with a remainder where they do not divide it."""
+"""``vectorize``: a loop becomes vector lanes, with a remainder loop if their number does not divide it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Transforms of reductions and scans: in parts, over threads and blocks, by atomic updates, by matrix instructions."""
+"""Transforms of reductions and scans: partial results, threads and blocks, atomics, matrix instructions."""

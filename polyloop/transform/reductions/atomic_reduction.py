@@ -1,4 +1,4 @@
-"""``reduce_atomically``: a reduction whose partial results are combined in memory, by atomic updates."""
+"""``reduce_atomically``: a reduction whose partial results are combined in memory by atomic updates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UPDATES: Final[Mapping[str, Callable[[Expression, Expression], Expression]]] = 
     "max": lambda a, b: p.Max((a, b)),
     "min": lambda a, b: p.Min((a, b)),
 }
-"""How one value is combined into a variable, for the operations that have an atomic update."""
+"""Atomic update of a variable by one value, for the operations that have one."""
 
 
 @dataclass(frozen=True)

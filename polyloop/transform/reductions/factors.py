@@ -1,4 +1,4 @@
-"""``collect_common_factors_on_increment``: what all increments of a temporary are multiplied by, collected."""
+"""``collect_common_factors_on_increment``: common factors of all increments of a temporary, moved to its reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hoist_reduction_factors``: results of sums multiplied once, by what all of their terms are multiplied by."""
+"""``hoist_reduction_factors``: common factors of all terms of a sum, multiplied once with the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from polyloop.verification.values import value_violations
 __all__ = ["HoistReductionFactors"]
 
 Places: TypeAlias = tuple[tuple[int, ...], ...]
-"""Which factors of each addend were taken out, by their positions."""
+"""Positions of the factors that were taken out of each addend."""
 
 
 # {{{ sums and their factors

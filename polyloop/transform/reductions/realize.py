@@ -1,4 +1,4 @@
-"""``realize_reduction``: say that reductions are carried out as their tags say, and check it now."""
+"""``realize_reduction``: realization of reductions as their tags say, with an immediate check."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _levels(kernel: LoopKernel, instruction: Instruction, number: int) -> Iterat
 
 
 class _Grid(Enum):
-    """How blocks bring together what they have of a reduction."""
+    """Method to combine the partial results of blocks."""
 
     LAUNCHES = "two launches"
     ATOMICS = "atomics"

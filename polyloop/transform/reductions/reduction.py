@@ -1,4 +1,4 @@
-"""``split_reduction_inward`` and ``split_reduction_outward``: one reduction in two stages."""
+"""``split_reduction_inward`` and ``split_reduction_outward``: a reduction of partial results."""
 
 from __future__ import annotations
 

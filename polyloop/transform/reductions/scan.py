@@ -1,4 +1,4 @@
-"""``realize_scan``: results computed one from the other, with a running total."""
+"""``realize_scan``: a scan, computed as a running total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``split_scan``: a scan over tiles, and one inside of each."""
+"""``split_scan``: a scan over tile totals, and one inside of each tile."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class SplitScan(Splitting):
 
     @property
     def carries_last(self) -> bool:
-        """Whether each tile is scanned by itself before the sum of those before it is combined with its results."""
+        """True if each tile is scanned by itself first, and then combined with the sum of the preceding tiles."""
         return self.local_name is not None or self.local_iname is not None
 
     def _scan_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -258,7 +258,7 @@ class _Split:
     """The work of one ``split_scan``.
 
     With ``whole_tiles`` the sums of an exclusive scan have the term of the last result too, if that is all that tiles
-    of results have and terms do not: the sum of the last tile is of use to nobody.
+    of results have and terms do not: the sum of the last tile is dead.
     """
 
     step: SplitScan

@@ -1,4 +1,4 @@
-"""``stage_reduction``: the partial results of a reduction, kept in a temporary."""
+"""``stage_reduction``: the partial results of a reduction, stored in a temporary."""
 
 from __future__ import annotations
 

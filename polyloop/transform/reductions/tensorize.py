@@ -1,4 +1,4 @@
-"""``tensorize``: whole warps carry out a product of small matrices by one instruction."""
+"""``tensorize``: products of small matrices, mapped to matrix instructions of whole warps."""
 
 from __future__ import annotations
 

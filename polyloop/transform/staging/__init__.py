@@ -1,1 +1,1 @@
-"""Transforms of staging: values computed, fetched or kept ahead of their use, in shared memory, registers or lanes."""
+"""Transforms of staging: values precomputed, prefetched or kept in shared memory, registers or lanes."""

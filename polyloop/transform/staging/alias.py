@@ -1,4 +1,4 @@
-"""``alias_temporaries``: temporaries that do not live together share storage."""
+"""``alias_temporaries``: shared storage for temporaries with disjoint live ranges."""
 
 from __future__ import annotations
 

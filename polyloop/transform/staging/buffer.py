@@ -1,4 +1,4 @@
-"""``buffer_array``: part of an array, worked on in a temporary and written back."""
+"""``buffer_array``: part of an array, held in a temporary and written back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work behind ``buffer_array``: which elements, and the instructions that move them."""
+"""Implementation of ``buffer_array``: the elements of the buffer, and the instructions that move them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = ["BufferPlan", "accessing", "buffered"]
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """What to buffer, and how; ``ids`` are those of the moves that fill and store, ``roles`` what they do."""
+    """Plan of a buffer; ``ids`` are those of the moves that fill and store, ``roles`` their roles."""
 
     array: str
     chosen: tuple[Instruction, ...]

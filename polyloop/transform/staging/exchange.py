@@ -1,4 +1,4 @@
-"""``exchange_by_shuffle``: the lanes of a warp keep a temporary in registers, and read each other's by shuffles."""
+"""``exchange_by_shuffle``: a temporary in the registers of a warp, read from other lanes by shuffles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pipeline``: copies for later iterations while the present one computes."""
+"""``pipeline``: software pipelining of copies, which run iterations ahead of their use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from polyloop.verification.values import value_violations
 __all__ = ["Pipeline"]
 
 _COPIED_BYTES: Final = (4, 8, 16)
-"""What one asynchronous copy moves."""
+"""Sizes of one asynchronous copy [bytes]."""
 
 
 @dataclass(frozen=True)

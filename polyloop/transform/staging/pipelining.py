@@ -1,4 +1,4 @@
-"""Copies that run iterations ahead of their use: the work behind ``pipeline``."""
+"""Implementation of ``pipeline``: multi-buffered copies ahead of their use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Rotation", "Via", "copied_inames", "piped", "sliding"]
 
 
 class Via(Enum):
-    """How values get to their buffer."""
+    """Path of values to their buffer."""
 
     SHARED = "shared"
     """As before, in one step."""
@@ -51,7 +51,7 @@ class Rotation:
 
     @property
     def distance(self) -> int:
-        """How many iterations ahead of their use values are fetched."""
+        """Prefetch distance [iterations]."""
         return self.stages - 1
 
 

@@ -1,4 +1,4 @@
-"""What ``precompute`` and ``add_prefetch`` are to do, and which uses they concern."""
+"""Plans of ``precompute`` and ``add_prefetch``: the source, its uses, and the new instruction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Place", "Plan", "Target", "contiguous_axis", "fresh_id", "target_of"
 
 @dataclass(frozen=True)
 class Plan:
-    """What to stage, and where.
+    """Plan of a staged source: its temporary and the instruction that fills it.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def uses_of(kernel: LoopKernel, plan: Plan) -> Iterator[Use | Diagnostic]:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What is kept: the uses with their position in the temporary as arguments, and the element at a position.
+    """Content of the temporary: the uses with their position in it as arguments, and the element at a position.
 
     ``elements`` are the subscripts or arguments as forms of ``names`` (the positions) and of the inames ``free``.
     """
@@ -145,7 +145,7 @@ def contiguous_axis(array: ArrayArg | TemporaryVariable) -> int | None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the nest something is computed: the inames to sweep and the loops around.
+    """Position of the new instruction in the nest: the inames to sweep and the loops around.
 
     ``at`` names the innermost loop around it instead, ``"root"`` for none; ``problem`` says why that cannot be.
     """

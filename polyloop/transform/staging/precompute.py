@@ -1,4 +1,4 @@
-"""``precompute``: the values of a substitution rule, computed ahead of their use."""
+"""``precompute``: values of a substitution rule, stored in a temporary ahead of their uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``add_prefetch``: the elements of an array, fetched ahead of their use."""
+"""``add_prefetch``: elements of an array, copied to a temporary ahead of their uses."""
 
 from __future__ import annotations
 

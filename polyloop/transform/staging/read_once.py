@@ -1,4 +1,4 @@
-"""``read_once``: what caches need not keep."""
+"""``read_once``: streaming loads, which caches need not keep."""
 
 from __future__ import annotations
 

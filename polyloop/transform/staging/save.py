@@ -1,4 +1,4 @@
-"""``save_and_reload_temporaries``: private and shared values that live from one launch to the next."""
+"""``save_and_reload_temporaries``: private and shared values that are live across launches, kept in global memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Launches:
 
 @dataclass(eq=False)
 class _Carried:
-    """How one temporary is carried: its workspace, what saves it and what reloads it, by launch."""
+    """Workspace of one temporary, with the instructions that save and reload it, by launch."""
 
     inames: tuple[str, ...]
     domain: isl.Set

@@ -1,4 +1,4 @@
-"""What ``precompute`` and ``add_prefetch`` have in common: checks, consequences, and the line in the trace."""
+"""Common parts of ``precompute`` and ``add_prefetch``: checks, consequences, and the line in the trace."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def _own(kernel: LoopKernel, instruction: str) -> frozenset[str]:
 def _staged_violations(after: LoopKernel, instruction: str, chosen_outer: bool) -> Iterator[Diagnostic]:
     """Yield values that the staged program would get from elsewhere.
 
-    A copy of what nobody writes, inside all the loops around its uses, is right by construction (and proven
+    A copy of unwritten elements, inside all the loops around its uses, is right by construction (and proven
     again with the finished schedule); anything else is looked at here.
     """
     written = {name for other in after.instructions for name in other.writes}

@@ -1,4 +1,4 @@
-"""Values computed or fetched ahead of their use: the work behind ``precompute`` and ``add_prefetch``."""
+"""Implementation of ``precompute`` and ``add_prefetch``: the staged instruction and the rewritten uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a substitution rule or an array is used, and under which conditions."""
+"""Uses of a substitution rule or an array, with their conditions."""
 
 from __future__ import annotations
 

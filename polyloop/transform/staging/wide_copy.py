@@ -1,4 +1,4 @@
-"""Copies that move neighbours in memory at once."""
+"""Vectorization of copies: contiguous elements are moved at once."""
 
 from __future__ import annotations
 
