@@ -1,15 +1,18 @@
 """Copy instructions: the right-hand side is one read and nothing else.
 
 They move elements between arrays and buffers, save and reload values across launches, and start asynchronous copies.
+Dataflow looks through them: a read sees what they have read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
+import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.dataflow.value_flow import is_exact, known_flow
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
@@ -18,11 +21,47 @@ from polyloop.kernel.instruction import Carry, CopyStep, Evaluation, Move, MoveR
 from polyloop.kernel.updates import NEUTRAL, Update, update_of
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import affine_of
+from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.sets import map_from_forms
+from polyloop.program.lower import Access
 
-__all__ = ["HINTS", "carrier_violations", "is_carrier"]
+__all__ = ["HINTS", "carrier_violations", "definitions", "is_carrier"]
 
 HINTS: Final = ("report this: a transform may not change what is computed",)
+
+
+def definitions(
+    placement: Placement, reader: Placed, access: Access, places: isl.Map, passes: Callable[[Placed], bool]
+) -> tuple[list[tuple[Placed, isl.Map]], isl.Set]:
+    """Return the writes that a read sees, through all statements that only pass a value on, and the places of none.
+
+    Parameters
+    ----------
+    places
+        ``{ place -> instance of the reader }``; so are the results, ``{ place -> instance of a writer }``.
+    passes
+        Whether a statement passes on the one value that it reads.
+
+    Raises
+    ------
+    NoAnswer
+        Data decides about an access to an array on the way.
+    """
+    if not is_exact(placement, access.array):
+        raise NoAnswer("cannot tell which write a read sees where data decides,", (access.array, reader))
+    sources, initial = known_flow(placement, access.array).of(reader, access)
+    looking_at(reader, *(source for source, _ in sources))
+    found: list[tuple[Placed, isl.Map]] = []
+    unwritten = places.intersect_range(initial).domain()
+    for source, link in sources:
+        there = places.apply_range(link)
+        if not passes(source):
+            found.append((source, there))
+        elif not there.is_empty():
+            (read,) = source.lowered.reads
+            further, lost = definitions(placement, source, read, there, passes)
+            found, unwritten = [*found, *further], unwritten.union(lost)
+    return found, unwritten
 
 
 def is_carrier(statement: Placed) -> bool:

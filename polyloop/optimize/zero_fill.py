@@ -21,6 +21,7 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.dataflow.pass_through import definitions
 from polyloop.dataflow.value_flow import is_exact, known_flow, readers_of, writers_of
 from polyloop.expr.dtypes import is_number
 from polyloop.expr.nodes import Expression
@@ -322,35 +323,24 @@ class Whole:
 
     def _sees(self, given: Placement, found: Placement, reader: Placed, access: Access, instances: isl.Set) -> bool:
         """Return whether *instances*, all of the program, see what instances of the program wrote."""
-        writes = _writes_seen(found, reader, access, instances)
-        return writes is not None and all(
-            seen.is_empty() if _is_start(source) else seen.is_subset(given.statements[source.name].domain)
+        writes, unwritten = definitions(found, reader, access, isl.Map.from_range(instances), lambda _: False)
+        return unwritten.is_empty() and all(
+            seen.is_empty() if _is_start(source) else seen.range().is_subset(given.statements[source.name].domain)
             for source, seen in writes
         )
 
     def _is_zero(self, given: Placement, found: Placement, reader: Placed, access: Access, instances: isl.Set) -> bool:
-        """Return whether *instances* read zeros."""
-        writes = _writes_seen(found, reader, access, instances)
-        for source, seen in writes or ():
-            if source.name in self.passing:
-                is_zero = self._is_zero(given, found, source, source.lowered.reads[0], seen)
-            else:
-                is_fill = source.name in self.copies and not _is_start(source)
-                is_zero = is_fill and seen.is_disjoint(given.statements[source.name].domain)
-            if not (is_zero or seen.is_empty()):
-                return False
-        return writes is not None
+        """Return whether *instances* read zeros, through copies that pass them on."""
+        places = isl.Map.from_range(instances)
+        writes, unwritten = definitions(found, reader, access, places, lambda source: source.name in self.passing)
+        return unwritten.is_empty() and all(
+            seen.is_empty() or self._is_fill(given, source, seen.range()) for source, seen in writes
+        )
 
-
-def _writes_seen(
-    found: Placement, reader: Placed, access: Access, instances: isl.Set
-) -> list[tuple[Placed, isl.Set]] | None:
-    """Return whose writes *instances* of a read see, and which; None if some see what was there before the kernel."""
-    sources, initial = known_flow(found, access.array).of(reader, access)
-    if not initial.is_disjoint(instances):
-        return None
-    looking_at(reader, *(source for source, _ in sources))
-    return [(source, link.intersect_domain(instances).range()) for source, link in sources]
+    def _is_fill(self, given: Placement, source: Placed, instances: isl.Set) -> bool:
+        """Return whether *instances* of a copy store zeros: they are none of the program's."""
+        is_copy = source.name in self.copies and not _is_start(source)
+        return is_copy and bool(instances.is_disjoint(given.statements[source.name].domain))
 
 
 def _added(given: Placement, found: Placement, placed: Placed) -> isl.Set:

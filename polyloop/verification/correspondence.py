@@ -10,7 +10,8 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.dataflow.address_spaces import place
-from polyloop.dataflow.value_flow import Flow, flow_of, is_exact, known_flow, readers_of, writes_of
+from polyloop.dataflow.pass_through import definitions
+from polyloop.dataflow.value_flow import Flow, flow_of, known_flow, readers_of, writes_of
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.domains import parameters_of
@@ -55,7 +56,7 @@ class Comparison:
         Values that were saved in one launch and reloaded in another count as coming from their writes.
         """
         if array not in self.flows:
-            self.flows[array] = _carried(self.new, flow_of(self.new, array))
+            self.flows[array] = _carried(self.new, known_flow(self.new, array))
         return self.flows[array]
 
     def counterpart(self, statement: Placed) -> Placed:
@@ -145,38 +146,15 @@ def comparison_of(kernel: LoopKernel) -> Comparison:
 
 
 def _carried(placement: Placement, flow: Flow) -> Flow:
-    """Return *flow* with what carries values from launch to launch replaced by what wrote them."""
-    if not any(isinstance(s.lowered.instruction.origin, Carry) for sources in flow.sources for s, _ in sources):
+    """Return *flow* with the statements that carry values from launch to launch replaced by those that wrote them."""
+    if not any(_carries(source) for sources in flow.sources for source, _ in sources):
         return flow
-    origins, initial = [], []
-    for sources, unwritten in zip(flow.sources, flow.initial, strict=True):
-        found: list[tuple[Placed, isl.Map]] = []
-        nobody = unwritten
-        for source, link in sources:
-            written, lost = _written(placement, source, link)
-            found += written
-            nobody = nobody.union(lost)
-        origins.append(tuple(found))
-        initial.append(nobody)
-    return Flow(flow.reads, tuple(origins), tuple(initial))
+    seen = [definitions(placement, s, a, s.domain_of(a).identity(), _carries) for s, a in flow.reads]
+    return Flow(flow.reads, tuple(tuple(found) for found, _ in seen), tuple(unwritten for _, unwritten in seen))
 
 
-def _written(placement: Placement, source: Placed, link: isl.Map) -> tuple[list[tuple[Placed, isl.Map]], isl.Set]:
-    """Return who wrote the values that *source*, to which *link* leads, passes on, and for whom nobody did."""
-    if not isinstance(source.lowered.instruction.origin, Carry):
-        return [(source, link)], isl.Set.empty(link.domain().get_space())
-    (access,) = source.lowered.reads
-    assert is_exact(placement, access.array), f"{source.name} carries what data decides about"
-    inner, initial = flow_of(placement, access.array, [(source, access)]).of(source, access)
-    lost = link.intersect_range(initial).domain()
-    found: list[tuple[Placed, isl.Map]] = []
-    for writer, step in inner:
-        through = link.apply_range(step)
-        if not through.is_empty():
-            written, unwritten = _written(placement, writer, through)
-            found += written
-            lost = lost.union(unwritten)
-    return found, lost
+def _carries(statement: Placed) -> bool:
+    return isinstance(statement.lowered.instruction.origin, Carry)
 
 
 def _has_states(update: Placed) -> bool:
