@@ -31,8 +31,8 @@ __all__ = ["Renaming", "Spelt", "names_of", "spell"]
 _KINDS: Final = (isl.dim_type.set, isl.dim_type.param)
 _KEPT: Final[Mapping[type, tuple[str, ...]]] = {
     Statement: ("name", "instruction", "atomic"), Run: ("name",), Group: ("arrivals",),
-    ArrayArg: ("order", "dim_names"), Launch: ("name",), Schedule: ("name", "unchecked", "preambles", "phantoms"),
-    IndexedArray: ("launch", "instruction"),
+    ArrayArg: ("order", "dim_names"), Launch: ("name",),
+    Schedule: ("name", "unchecked", "left_open", "preambles", "phantoms"), IndexedArray: ("launch", "instruction"),
 }  # fmt: skip
 """Fields whose strings are no names of variables."""
 _KEYS_KEPT: Final = frozenset({(Schedule, "statements"), (Product, "axes")})

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Final
+from dataclasses import dataclass
 
 import islpy as isl
 
-from polyloop.dataflow.value_flow import is_exact, known_flow, share_flows
+from polyloop.dataflow.value_flow import is_exact, known_flow
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy
-from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.array_contraction import one_element_axes
 from polyloop.mapping.thread_mapping import (
     Axes,
@@ -28,6 +25,7 @@ from polyloop.mapping.thread_mapping import (
     place_statement,
     reference_map,
 )
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import map_from_forms
@@ -57,44 +55,8 @@ def place(kernel: LoopKernel) -> Placement:
     axes = axes_of(kernel)
     with within_budget(kernel, "which threads have to see which temporary"):
         spaces = _address_spaces(kernel, program, axes)
-    if not axes.all:
-        return _on_one_thread(kernel, program, axes, spaces)
-    return Placement(program, axes, _placed(kernel, program, axes, spaces), spaces)
-
-
-def _placed(
-    kernel: LoopKernel, program: Program, axes: Axes, spaces: Mapping[str, AddressSpace]
-) -> Mapping[str, Placed]:
-    return {name: _place_statement(kernel, statement, axes, spaces) for name, statement in program.statements.items()}
-
-
-_RECENT: Final = 8
-_recent: OrderedDict[tuple[int, int], Placement] = OrderedDict()
-"""The last programs without threads, by the identities of their lowered statements and of their assumptions."""
-
-
-def _on_one_thread(
-    kernel: LoopKernel, program: Program, axes: Axes, spaces: Mapping[str, AddressSpace]
-) -> Placement:
-    """Return a program without threads; kernels with the same one share what is known of it.
-
-    They are those that ``make_kernel`` goes through: they differ in types and directions of arguments.
-    """
-    key = (id(program.statements), id(kernel.assumptions))
-    found = _recent.get(key)
-    if found is None or found.spaces != spaces or _shapes(found.program.kernel) != _shapes(kernel):
-        found = Placement(program, axes, _placed(kernel, program, axes, spaces), spaces)
-        _recent[key] = found
-        if len(_recent) > _RECENT:
-            _recent.popitem(last=False)
-        return found
-    result = Placement(program, axes, found.statements, spaces)
-    share_flows(found, result)
-    return result
-
-
-def _shapes(kernel: LoopKernel) -> Mapping[str, object]:
-    return {name: array.shape for name, array in kernel.arrays().items()}
+    placed = {name: _place_statement(kernel, own, axes, spaces) for name, own in program.statements.items()}
+    return Placement(program, axes, placed, spaces)
 
 
 def _place_statement(
@@ -192,33 +154,20 @@ class _Meant:
     reader: Placed
     equal: tuple[tuple[Affine, Affine], ...]
     find: Callable[[], isl.Map]
-    verdicts: dict[str, bool] = field(default_factory=dict)
-    """Results of :meth:`agrees_on`, by axis."""
 
     def doubtful_first(self, axes: Iterable[str]) -> list[str]:
         """Return *axes* with those first that count for one side otherwise than for the other: few of them agree."""
         return sorted(axes, key=lambda axis: all(a.coefficient(axis) == b.coefficient(axis) for a, b in self.equal))
 
+    @memoised
     def agrees_on(self, axis: str) -> bool:
         """Return whether each reader finds a writer on its own index of *axis*, as it does where a writer repeats."""
-        if axis not in self.verdicts:
-            self.verdicts[axis] = self._agrees_on(axis)
-        return self.verdicts[axis]
-
-    def _agrees_on(self, axis: str) -> bool:
         if axis in self.writer.repeated:
             return True
         this = Affine.variable(axis)
         if (this, this) in self.equal or any(a == b and self._is_digit(axis, a) for a, b in self.equal):
             return True
-        pairs = self.find()
-        key = (id(pairs), self.writer.dims.index(axis), self.reader.dims.index(axis))
-        known = _agreeing.get(key)
-        if known is None:
-            if len(_agreeing) >= _MOST:
-                _agreeing.clear()
-            known = _agreeing[key] = (pairs, _agree(pairs, *key[1:]))
-        return known[1]
+        return _agree(self.find(), self.writer.dims.index(axis), self.reader.dims.index(axis))
 
     def _is_digit(self, axis: str, form: Affine) -> bool:
         """Return whether *axis* is the same on both sides wherever *form* is: both are sums of the same digits."""
@@ -228,28 +177,11 @@ class _Meant:
         return separates([form], dims, lambda dim: joint_extent(dim, self.writer, self.reader))
 
 
-_MOST: Final = 256
-_agreeing: dict[tuple[int, int, int], tuple[isl.Map, bool]] = {}
-"""Results of :func:`_agree`, by the identity of the pairs, which are kept, and the two places of the axis."""
-_meeting: dict[tuple[int, int], tuple[isl.Map, isl.Map, isl.Map]] = {}
-"""Pairs of instances with one image, by the identity of both relations, which are kept: most steps leave them alone."""
-
-
 def _agree(pairs: isl.Map, i: int, j: int) -> bool:
     """Return whether each reader meets a writer whose dimension *i* is the same as its dimension *j*."""
     if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
         return True
     return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
-
-
-def _met(first: isl.Map, second: isl.Map) -> isl.Map:
-    """Return the pairs of an instance of the one and of the other that have one image."""
-    known = _meeting.get((id(first), id(second)))
-    if known is None:
-        if len(_meeting) >= _MOST:
-            _meeting.clear()
-        known = _meeting[id(first), id(second)] = (first, second, first.apply_range(second.reverse()))
-    return known[2]
 
 
 def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
@@ -283,26 +215,18 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
             for reader, _ in readers:
                 for writer, _ in writes:
                     if _is_copy(reader, original) and _is_copy(writer, source):
-                        yield _linked((writer, source), (reader, original), link)
+                        yield _linked(reader, original, writer, source, link)
 
 
-def _linked(source: tuple[Placed, Placed], sink: tuple[Placed, Placed], link: isl.Map) -> _Meant:
-    """Return the pairs of a writer and a reader whose originals have *link*, from reads to writes.
+@memoised
+def _linked(reader: Placed, copied: Placed, writer: Placed, original: Placed, link: isl.Map) -> _Meant:
+    """Return the pairs of a writer and a reader whose originals have *link*, from reads to writes."""
 
-    It is kept with the reader: the next program may have both statements where they were.
-    """
-    (writer, original), (reader, copied) = source, sink
-    known = _known_meant(reader)
-    key = (writer, original, copied, id(link))
-    if key not in known:
+    def find() -> isl.Map:
+        there = reference_map(reader, copied).apply_range(link)
+        return there.apply_range(reference_map(writer, original).reverse()).reverse()
 
-        @cache
-        def find() -> isl.Map:
-            there = reference_map(reader, copied).apply_range(link)
-            return there.apply_range(reference_map(writer, original).reverse()).reverse()
-
-        known[key] = (link, _Meant(writer, reader, _equal_forms(source, sink, link), find))
-    return known[key][1]
+    return _Meant(writer, reader, _equal_forms((writer, original), (reader, copied), link), find)
 
 
 def _equal_forms(
@@ -319,30 +243,13 @@ def _equal_forms(
     return tuple((made.forms[x].substitute(writer.forms), read.forms[x].substitute(reader.forms)) for x in names)
 
 
+@memoised
 def _same_inames(reader: Placed, writer: Placed, link: isl.Map) -> tuple[str, ...]:
     """Return the inames that are the same at both ends of a link of the reference program."""
-    known = _known_same(reader)
-    key = (writer, id(link))
-    if key not in known:
-        both = [x for x in reader.dims if x in writer.dims]
-        places = [(reader.dims.index(x), writer.dims.index(x)) for x in both]
-        same = [bool(link.is_subset(link.equate(_IN, i, _OUT, j))) for i, j in places]
-        known[key] = (link, tuple(x for x, is_same in zip(both, same, strict=True) if is_same))
-    return known[key][1]
-
-
-@memoised
-def _known_same(reader: Placed) -> dict[tuple[Placed, int], tuple[isl.Map, tuple[str, ...]]]:
-    """Return where it is kept which inames are the same at both ends; links are kept with their identity."""
-    del reader
-    return {}
-
-
-@memoised
-def _known_meant(reader: Placed) -> dict[tuple[Placed, Placed, Placed, int], tuple[isl.Map, _Meant]]:
-    """Return where it is kept whom a reader is meant to see; links are kept with their identity."""
-    del reader
-    return {}
+    both = [x for x in reader.dims if x in writer.dims]
+    places = [(reader.dims.index(x), writer.dims.index(x)) for x in both]
+    same = [bool(link.is_subset(link.equate(_IN, i, _OUT, j))) for i, j in places]
+    return tuple(x for x, is_same in zip(both, same, strict=True) if is_same)
 
 
 def _is_copy(statement: Placed, reference: Placed) -> bool:
@@ -370,9 +277,8 @@ def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_el
     b = [*(right.forms.get(x) or Affine.variable(x) for x in common), *right.indices(read)]
     equal = tuple((x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None)
 
-    @cache
     def find() -> isl.Map:
         first = map_from_forms(left.domain, left.dims, a)
-        return _met(first, map_from_forms(right.domain_of(read), right.dims, b))
+        return first.apply_range(map_from_forms(right.domain_of(read), right.dims, b).reverse())
 
     return _Meant(left, right, equal, find)

@@ -11,16 +11,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 
 from polyloop.dataflow.last_writes import Accesses, last_writes
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.kernel import memoised
 from polyloop.kernel.updates import EXCHANGE
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.memo import Same, interned, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
 from polyloop.poly.budget import NoAnswer, looking_at
@@ -37,7 +36,6 @@ __all__ = [
     "known_may_flow",
     "may_flow_of",
     "readers_of",
-    "share_flows",
     "time_forms",
     "writers_of",
     "writes_of",
@@ -105,26 +103,13 @@ def _by_array(placement: Placement) -> tuple[dict[str, list[Placed]], dict[str, 
     return writers, reads
 
 
+@memoised
 def is_exact(placement: Placement, array: str) -> bool:
     """Return whether every access to *array* is affine, and no write is atomic or missing where a read needs it.
 
     Data decides whether a conditional write happens; one in a loop with bound variables is good enough for readers
     that run only where it does.
     """
-    known = _known_exact(placement)
-    if array not in known:
-        known[array] = _is_exact(placement, array)
-    return known[array]
-
-
-@memoised
-def _known_exact(placement: Placement) -> dict[str, bool]:
-    """Return where it is kept which arrays are exact."""
-    del placement
-    return {}
-
-
-def _is_exact(placement: Placement, array: str) -> bool:
     writes, readers = writes_of(placement, array), readers_of(placement, array)
     is_sure = True
     for _, access in (*writes, *readers):
@@ -214,12 +199,12 @@ def _mostly_direct(
     """Return the dataflow from *writers*, each with one write; ISL is asked about reads for which it is not plain."""
     direct = [_direct_among(placement, writers, reader, access) for reader, access in reads]
     if None not in direct:
-        nothing = tuple([_nothing(placement, reader.domain) for reader, _ in reads])
+        nothing = tuple([_nothing(reader.domain) for reader, _ in reads])
         return Flow(reads, tuple([(link,) for link in direct if link is not None]), nothing, is_direct=True)
     known: list[tuple[tuple[tuple[Placed, isl.Map], ...], isl.Set] | None] = []
     for (reader, access), link in zip(reads, direct, strict=True):
         if link is not None:
-            known.append(((link,), _nothing(placement, reader.domain)))
+            known.append(((link,), _nothing(reader.domain)))
         else:
             known.append(((), reader.domain_of(access)) if _is_first(placement, writers, reader, access) else None)
     rest = tuple(read for read, entry in zip(reads, known, strict=True) if entry is None)
@@ -244,7 +229,7 @@ def _is_first(placement: Placement, writers: Sequence[Placed], reader: Placed, a
     for writer in writers:
         (write,) = writer.lowered.writes_to(access.array)
         loops, _ = common_loops(placement, writer, reader)
-        key = (id(writer.domain_of(write)), writer.dims, writer.indices(write), loops)
+        key = (Same(writer.domain_of(write)), writer.dims, writer.indices(write), loops)
         forms[key] = (writer, write, loops)
         if len(forms) > _FEW:
             return False
@@ -261,19 +246,10 @@ def _is_first(placement: Placement, writers: Sequence[Placed], reader: Placed, a
     return True
 
 
-def _nothing(placement: Placement, domain: isl.Set) -> isl.Set:
-    """Return no instance, as one set for all reads on *domain*."""
-    known = _known_empty(placement)
-    if id(domain) not in known:
-        known[id(domain)] = (domain, isl.Set.empty(domain.get_space()))
-    return known[id(domain)][1]
-
-
 @memoised
-def _known_empty(placement: Placement) -> dict[int, tuple[isl.Set, isl.Set]]:
-    """Return where the sets are kept that :func:`_nothing` returns, by the identity of domains, which are kept."""
-    del placement
-    return {}
+def _nothing(domain: isl.Set) -> isl.Set:
+    """Return no instance, as one set for all reads on *domain*."""
+    return isl.Set.empty(domain.get_space())
 
 
 def _direct_among(
@@ -346,33 +322,39 @@ def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: 
     return not pairs.is_empty()
 
 
-_flows: WeakKeyDictionary[Placement, dict[tuple[str, bool], Flow]] = WeakKeyDictionary()
-"""Dataflow of each program, by array, and whether data-dependent writes count."""
-
-
 def known_flow(placement: Placement, array: str) -> Flow:
     """Return the dataflow of *array* as :func:`flow_of` finds it, once for each program."""
-    known = _flows.setdefault(placement, {})
-    if (array, True) not in known:
-        known[array, True] = flow_of(placement, array)
-    return known[array, True]
+    return _flow(_first_alike(placement), array)
 
 
 def known_may_flow(placement: Placement, array: str) -> Flow:
     """Return the dataflow of *array* as :func:`may_flow_of` finds it, once for each program."""
-    known = _flows.setdefault(placement, {})
-    if (array, False) not in known:
-        known[array, False] = may_flow_of(placement, array)
-    return known[array, False]
+    return _may_flow(_first_alike(placement), array)
 
 
-def share_flows(old: Placement, new: Placement) -> None:
-    """Let *new* have what is known of *old*, now and later; their statements, places and address spaces are the same.
+@memoised
+def _flow(placement: Placement, array: str) -> Flow:
+    return flow_of(placement, array)
 
-    What else their kernels hold (types, directions of arguments) has no influence on who runs when.  A subscript that
-    is not affine may reach the whole array: its shape has to be the same too.
+
+@memoised
+def _may_flow(placement: Placement, array: str) -> Flow:
+    return may_flow_of(placement, array)
+
+
+@memoised
+def _first_alike(placement: Placement) -> Placement:
+    """Return the first program of those without threads that differ in types and directions of arguments alone.
+
+    They are those that ``make_kernel`` goes through.  A subscript that is not affine may reach the whole array: shapes
+    have to be the same, too.
     """
-    _flows[new] = _flows.setdefault(old, {})
+    if placement.axes.all:
+        return placement
+    program, kernel = placement.program, placement.program.kernel
+    shapes = tuple([(name, array.shape) for name, array in kernel.arrays().items()])
+    key = (Same(program.statements), Same(kernel.assumptions), *placement.spaces.items(), shapes)
+    return interned(key, lambda: placement)
 
 
 def may_flow_of(
@@ -461,42 +443,12 @@ def _direct(
     write = writer.lowered.writes_to(access.array)[0]
     looking_at(reader, access, writer, write)
     space = placement.spaces[access.array]
-    if not (access.is_affine() and write.is_affine()):  # the shape of the array decides, too
-        return _found_direct(placement, writer, reader, access, loops)
-    at, to = reader.domain_of(access), writer.domain_of(write)
-    mine, others = reader.indices(access), writer.indices(write)
-    sides = (id(at), id(reader.domain), reader.dims, mine, id(to), id(writer.domain), writer.dims, others)
-    key = (*sides, loops, _owner(placement, space))
-    known = _links.get(key)
-    if known is None:
-        if len(_links) >= _RECENT:
-            _links.clear()
-        found = _found_direct(placement, writer, reader, access, loops)
-        known = _links[key] = ((at, reader.domain, to, writer.domain), found)
-    return known[1]
-
-
-_RECENT: Final = 1024
-_links: dict[Hashable, tuple[Sequence[isl.Set], isl.Map | None]] = {}
-"""Flow from a write to a read behind it, by all that decides: many reads have it in common with others.
-
-That is, on both sides, the instances of the access and of the statement, which are kept with their identity, their
-dimensions and the subscripts, where these are affine; the loops that both share; the axes that number copies of the
-variable.
-"""
-
-
-def _found_direct(
-    placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
-) -> isl.Map | None:
-    """Return what :func:`_direct` does for a writer that stands before the reader inside of *loops*."""
-    space = placement.spaces[access.array]
     if access.domain is None and (forms := _instance(placement, writer, reader, access, loops)) is not None:
         link = map_from_forms(reader.domain, reader.dims, forms)
         if link.range().is_subset(writer.domain):
             return link
     left = storage_map(placement, reader, access, space)
-    right = storage_map(placement, writer, writer.lowered.writes_to(access.array)[0], space)
+    right = storage_map(placement, writer, write, space)
     pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
     link = left.apply_range(right.reverse())
     link = link.intersect(lex_relation(link.get_space(), pairs, None))

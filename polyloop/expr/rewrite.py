@@ -27,6 +27,7 @@ from polyloop.expr.nodes import (
     negate,
     subtrahend,
 )
+from polyloop.memo import memoised
 
 __all__ = [
     "Appearances",
@@ -258,19 +259,10 @@ def variables(expr: Expression) -> frozenset[str]:
         return _NOTHING
     if whole is p.Variable:
         return frozenset((expr.name,))
-    known = _names.get(id(expr))
-    if known is None:
-        if len(_names) >= _RECENT:
-            _names.clear()
-        known = _names[id(expr)] = (expr, _variables(expr))
-    return known[1]
+    return _variables(expr) if isinstance(expr, p.ExpressionNode) else _NOTHING
 
 
-_RECENT: Final = 2048
-_names: dict[int, tuple[Expression, frozenset[str]]] = {}
-"""The names in expressions, by the identity of these, which are kept with them."""
-
-
+@memoised
 def _variables(expr: Expression) -> frozenset[str]:
     found: set[str] = set()
 
@@ -298,31 +290,27 @@ class Appearances(NamedTuple):
     inside: frozenset[str]
 
 
-_appearances: dict[int, tuple[Expression, Appearances]] = {}
-"""Results of :func:`appearances`, by the identity of expressions, which are kept with it."""
-
-
 def appearances(expr: Expression) -> Appearances:
     """Return the names in *expr* from left to right, an array before what subscripts it, each once."""
-    known = _appearances.get(id(expr))
-    if known is None:
-        if len(_appearances) >= _RECENT:
-            _appearances.clear()
-        names: dict[str, None] = {}
-        subscripted, inside = set[str](), set[str]()
-        stack = [expr]
-        while stack:
-            node = stack.pop()
-            kind = type(node)
-            if kind is p.Variable:
-                names[node.name] = None
-            elif kind is p.Subscript:
-                names[node.aggregate.name] = None
-                subscripted.add(node.aggregate.name)
-                inside.update(*map(variables, node.index_tuple))
-            stack.extend(reversed(children(node)))
-        known = _appearances[id(expr)] = (expr, Appearances((*names,), frozenset(subscripted), frozenset(inside)))
-    return known[1]
+    return _appearances(expr) if isinstance(expr, p.ExpressionNode) else Appearances((), _NOTHING, _NOTHING)
+
+
+@memoised
+def _appearances(expr: Expression) -> Appearances:
+    names: dict[str, None] = {}
+    subscripted, inside = set[str](), set[str]()
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        if kind is p.Variable:
+            names[node.name] = None
+        elif kind is p.Subscript:
+            names[node.aggregate.name] = None
+            subscripted.add(node.aggregate.name)
+            inside.update(*map(variables, node.index_tuple))
+        stack.extend(reversed(children(node)))
+    return Appearances((*names,), frozenset(subscripted), frozenset(inside))
 
 
 def free_variables(expr: Expression) -> frozenset[str]:
@@ -380,20 +368,18 @@ def reductions(expr: Expression) -> tuple[Reduction, ...]:
 
 
 _Looked: TypeAlias = tuple[tuple[Reduction, ...], tuple[Shared, ...], tuple[Any, ...]]
-_found: dict[int, tuple[Expression, _Looked]] = {}
-"""The reductions, ``cse`` nodes and calls in expressions, by the identity of these, which are kept with them."""
 
 
 def _looked_for(expr: Expression) -> _Looked:
-    known = _found.get(id(expr))
-    if known is None:
-        if len(_found) >= _RECENT:
-            _found.clear()
-        nodes = _collect(expr, _LOOKED_FOR)
-        own = tuple(node for node in nodes if type(node) is Reduction)
-        same = tuple(node for node in nodes if type(node) is Shared)
-        known = _found[id(expr)] = (expr, (own, same, tuple(node for node in nodes if type(node) is p.Call)))
-    return known[1]
+    return _found(expr) if isinstance(expr, p.ExpressionNode) else ((), (), ())
+
+
+@memoised
+def _found(expr: Expression) -> _Looked:
+    nodes = _collect(expr, _LOOKED_FOR)
+    own = tuple(node for node in nodes if type(node) is Reduction)
+    same = tuple(node for node in nodes if type(node) is Shared)
+    return own, same, tuple(node for node in nodes if type(node) is p.Call)
 
 
 def shared(expr: Expression) -> tuple[Shared, ...]:

@@ -24,7 +24,6 @@ from polyloop.expr.rewrite import (
 
 __all__ = ["MARK", "Rule", "bind", "check_rules", "expand_apart", "expand_rules", "is_parameter", "names_in", "unbind"]
 
-_RECENT: Final = 2048
 MARK: Final = "@"
 """Prefix of the names of parameters inside of rules.  No name in a text begins with it."""
 
@@ -108,32 +107,9 @@ def expand_rules(expr: Expression, rules: Mapping[str, Rule], operation: str = "
         ``wrong-argument-count``, ``recursive-rule``, ``rule-too-large``, ``bad-rule-argument`` (an expression where
         the rule subscripts its parameter), ``captured-name``.
     """
-    used = _used(expr, rules) if rules else ()
-    if not used:
+    if not rules or rules.keys().isdisjoint(names_in(expr)):
         return expr
-    kept = (expr, *[rules[name] for name in used])
-    key = tuple(map(id, kept))
-    known = _expanded.get(key)
-    if known is None or known[1] != used:
-        if len(_expanded) >= _RECENT:
-            _expanded.clear()
-        known = _expanded[key] = (kept, used, _Expansion(rules, operation).whole(expr))
-    return known[2]
-
-
-def _used(expr: Expression, rules: Mapping[str, Rule]) -> tuple[str, ...]:
-    """Return the rules that *expr* uses, and those that these use."""
-    left = [name for name in names_in(expr) if name in rules]
-    found = {*left}
-    while left:
-        new = [name for name in names_in(rules[left.pop()].value) if name in rules and name not in found]
-        found.update(new)
-        left += new
-    return tuple(sorted(found))
-
-
-_expanded: dict[tuple[int, ...], tuple[tuple[object, ...], tuple[str, ...], Expression]] = {}
-"""Expressions with their rules expanded, by the identities of both, which are kept; and the names of the rules."""
+    return _Expansion(rules, operation).whole(expr)
 
 
 def expand_apart(expr: Expression, rules: Mapping[str, Rule]) -> Expression:

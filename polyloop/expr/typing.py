@@ -50,6 +50,7 @@ from polyloop.expr.promotion import (
 )
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector, record
 from polyloop.expr.rewrite import children, variables
+from polyloop.memo import memoised
 
 __all__ = [
     "BITWISE",
@@ -495,19 +496,14 @@ class _Meeting(_Inference):
 
 
 class _Remembering(_Inference):
-    """An inference that remembers the types of nodes, by identity."""
-
-    def __init__(self, lookup: KindOf, functions: Mapping[str, Function]) -> None:
-        super().__init__(lookup, functions)
-        self.known: dict[int, tuple[Expression, ScalarType | None]] = {}
+    """An inference that remembers the types of nodes."""
 
     def visit(self, expr: Expression) -> ScalarType | None:
-        if type(expr) is p.Variable:
-            return self.lookup(expr.name)
-        found = self.known.get(id(expr))
-        if found is None:
-            found = self.known[id(expr)] = (expr, super().visit(expr))
-        return found[1]
+        return self.lookup(expr.name) if type(expr) is p.Variable else self._visit(expr)
+
+    @memoised
+    def _visit(self, expr: Expression) -> ScalarType | None:
+        return super().visit(expr)
 
 
 def _constant(expr: Expression) -> int | None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.kernel import Domain, LoopKernel, memoised
+from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.ranges import related_range
 from polyloop.poly.sets import Row, add_rows, constant_bounds, parameter_space, rows_of
 
 __all__ = [
     "align",
+    "assumed",
     "bound_variables",
     "condition_set",
     "data_inames",
@@ -24,7 +25,6 @@ __all__ = [
     "iname_range",
     "outer_inames",
     "parameters_of",
-    "shared_domain",
     "substitute_iname",
     "without_bound_variables",
 ]
@@ -70,28 +70,13 @@ def without_bound_variables(domain: isl.Set, known: Iterable[str]) -> isl.Set:
     return domain
 
 
-def shared_domain(
-    kernel: LoopKernel, domain: isl.Set, decided: Hashable, find: Callable[[isl.Set], isl.Set]
-) -> isl.Set:
-    """Return what *find* makes of *domain*: for each of the statements that share it the same set.
-
-    What was found before, for another kernel too, counts where *decided* is the same, which is all that *find* uses
-    besides the assumptions of *kernel*.
-    """
-    key = (id(domain), id(kernel.assumptions), decided)
-    known = _shared.get(key)
-    if known is None:
-        if len(_shared) >= _RECENT:
-            _shared.clear()
-        known = _shared[key] = (domain, kernel.assumptions, find(domain))
-    return known[2]
+@memoised
+def assumed(domain: isl.Set, assumptions: isl.Set) -> isl.Set:
+    """Return the part of *domain* that there is under *assumptions*: for statements that share it the same set."""
+    return domain.intersect_params(assumptions)
 
 
-_RECENT: Final = 1024
-_shared: dict[tuple[int, int, Hashable], tuple[isl.Set, isl.Set, isl.Set]] = {}
-"""Results of :func:`shared_domain`; domains and assumptions are kept with their identity."""
-
-
+@memoised
 def iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]:
     """Return the least and the greatest value of *iname* in any instance, None where parameters decide.
 
@@ -99,28 +84,13 @@ def iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]
     have none where another one of its inames has no value.  The values of that domain count too: where a condition
     keeps some of them from an instruction, a loop over lanes or threads has them nevertheless.
     """
-    known = _known_ranges(kernel)
-    if iname not in known:
-        known[iname] = _iname_range(kernel, iname)
-    return known[iname]
-
-
-@memoised
-def _known_ranges(kernel: LoopKernel) -> dict[str, tuple[int | None, int | None]]:
-    """Return where what was asked of :func:`iname_range` is kept."""
-    del kernel
-    return {}
-
-
-def _iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]:
     nests = [(i.inames, i.domain) for i in kernel.instructions]
     nests += [(term.inames, term.domain) for i in kernel.instructions for term in i.terms]
-    used = {(id(domain), inames.index(iname)): domain for inames, domain in nests if iname in inames}
+    used = [(domain, inames.index(iname)) for inames, domain in nests if iname in inames]
     if not used:
-        domain = domain_for(kernel.domains, (iname,), parameter_space(kernel.parameters))
-        used[id(domain), 0] = domain
-    used |= {(id(d.set), d.inames.index(iname)): d.set for d in kernel.domains if iname in d.inames}
-    found = [_range_in(domain, position, kernel.assumptions) for (_, position), domain in used.items()]
+        used.append((domain_for(kernel.domains, (iname,), parameter_space(kernel.parameters)), 0))
+    used += [(d.set, d.inames.index(iname)) for d in kernel.domains if iname in d.inames]
+    found = [_range_in(domain, position, kernel.assumptions) for domain, position in used]
     ends = [range_ for range_ in found if range_ is not None] or [(0, 0)]
     lows, highs = [low for low, _ in ends], [high for _, high in ends]
     return _if_known(min, lows), _if_known(max, highs)
@@ -131,22 +101,12 @@ def _if_known(end: Callable[[Iterable[int]], int], values: Sequence[int | None])
     return end(known) if len(known) == len(values) else None
 
 
+@memoised
 def _range_in(domain: isl.Set, position: int, assumptions: isl.Set) -> tuple[int | None, int | None] | None:
     """Return the least and the greatest value of a dimension, None if the set is empty."""
-    key = (id(domain), id(assumptions), position)
-    known = _ranges.get(key)
-    if known is None:
-        if len(_ranges) >= _RECENT:
-            _ranges.clear()
-        within = domain.intersect_params(assumptions)
-        ends = constant_bounds(within, position)
-        is_empty = ends == (None, None) and within.is_empty()
-        known = _ranges[key] = (domain, assumptions, None if is_empty else ends)
-    return known[2]
-
-
-_ranges: dict[tuple[int, int, int], tuple[isl.Set, isl.Set, tuple[int | None, int | None] | None]] = {}
-"""Results of :func:`_range_in`; domains and assumptions are kept with their identity."""
+    within = assumed(domain, assumptions)
+    ends = constant_bounds(within, position)
+    return None if ends == (None, None) and within.is_empty() else ends
 
 
 @memoised
@@ -179,27 +139,13 @@ def align(domain: isl.Set, space: isl.Set) -> isl.Set:
     return domain.align_params(space.get_space())
 
 
-_last_homes: list[tuple[Sequence[Domain], dict[str, int]]] = []
-"""The last result of :func:`_homes`, with its argument: a kernel has many instructions."""
-
-
-def _homes(domains: Sequence[Domain]) -> dict[str, int]:
-    """Return the number of the domain that each iname is in."""
-    last = next(iter(_last_homes), None)
-    if last is not None and last[0] is domains and isinstance(domains, tuple):
-        return last[1]
-    found = {iname: place for place, domain in enumerate(domains) for iname in domain.inames}
-    _last_homes[:] = [(domains, found)]
-    return found
-
-
 def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set) -> isl.Set:
     """Return the set over *inames*, in that order, that the forest of *domains* allows.
 
     Inames that are not asked for but bound those that are get projected out; whether others have a value at all does
     not matter.
     """
-    home = _homes(domains)
+    home = {iname: place for place, domain in enumerate(domains) for iname in domain.inames}
     wanted = {iname for iname in inames if iname in home}
     while True:
         more = {x for iname in wanted for x in _parameters(domains[home[iname]]) if x in home} - wanted

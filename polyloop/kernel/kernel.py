@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 import islpy as isl
 import numpy as np
@@ -23,6 +23,7 @@ from polyloop.kernel.tags import InameTag, Sequential, axis_name
 from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
 from polyloop.kernel.waivers import Waiver
+from polyloop.memo import memoised
 from polyloop.poly.sets import set_text
 
 if TYPE_CHECKING:
@@ -31,30 +32,6 @@ else:
     Methods = object  # the transforms become methods when the package is imported: transform/registry.py
 
 __all__ = ["Condition", "Domain", "LoopKernel", "Reference", "memoised"]
-
-_K = TypeVar("_K")
-_R = TypeVar("_R")
-
-
-def memoised(function: Callable[[_K], _R]) -> Callable[[_K], _R]:
-    """Remember *function* of one immutable object for as long as the object lives.
-
-    The object itself keeps the value, among its attributes: a table beside it would keep alive each object that its
-    own value leads back to, as a program does to its kernel.
-    """
-    name = f"{function.__module__}.{function.__qualname__}()"
-
-    @wraps(function)
-    def look_up(key: _K) -> _R:
-        known: dict[str, _R] = key.__dict__
-        try:
-            return known[name]
-        except KeyError:
-            value = known[name] = function(key)
-            return value
-
-    return look_up
-
 
 class _Printer(Protocol):
     def text(self, text: str) -> None: ...

@@ -35,6 +35,9 @@ class Axes:
         mappings = (self.local, self.first, self.block)
         return (self.group, *(tuple(mapping.items()) for mapping in mappings))
 
+    def __hash__(self) -> int:
+        return hash(self.key)
+
     @property
     def has_digits(self) -> bool:
         """True if inames are digits of the thread number."""

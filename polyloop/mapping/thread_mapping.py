@@ -8,11 +8,10 @@ writes private memory).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TypeAlias
 
 import islpy as isl
 
@@ -20,10 +19,10 @@ from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.domains import bound_variables, iname_range, shared_domain, without_bound_variables
+from polyloop.kernel.domains import assumed, bound_variables, iname_range, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
-from polyloop.kernel.kernel import Domain, LoopKernel, memoised
-from polyloop.kernel.tags import LocalAxis, ThreadDigit, placing
+from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.tags import LocalAxis, ThreadDigit
 from polyloop.mapping.hardware_axes import Axes, axis_twice, axis_unbounded
 from polyloop.mapping.mixed_radix import (
     Digit,
@@ -35,6 +34,7 @@ from polyloop.mapping.mixed_radix import (
 )
 from polyloop.mapping.mixed_radix_axes import digit_bound, with_digit_parts
 from polyloop.mapping.warp_axes import bound_axes, with_warps
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.axes import is_block_axis, is_thread_axis, loops_among, thread_axis
 from polyloop.poly.sets import (
@@ -95,46 +95,30 @@ class Placed:
     own: frozenset[str]
     digits: DigitView | None = None
     """The same where inames are digits of the thread number, as code generation sees it."""
-    cells: dict[tuple[int, AddressSpace, tuple[Expression, ...]], isl.Map] = field(default_factory=dict)
-    """Storage maps of the accesses, computed on demand; by the identity of the access."""
-    guarded: dict[int, isl.Set] = field(default_factory=dict)
-    """Instances that may make an access under conditions, likewise."""
-    known_indices: dict[int, tuple[Access, tuple[Affine | None, ...]]] = field(default_factory=dict, init=False)
-    """Subscripts in terms of ``dims``, likewise; the access is kept with its identity."""
-    intervals: dict[str, tuple[int | None, int | None]] = field(default_factory=dict, init=False)
-    """Least and greatest values of dimensions, likewise."""
 
     @property
     def name(self) -> str:
         """Name of the statement."""
         return self.lowered.name
 
+    @memoised
     def indices(self, access: Access) -> tuple[Affine | None, ...]:
         """Return the subscripts of *access* in terms of ``dims``."""
-        known = self.known_indices.get(id(access))
-        if known is None:
-            forms = self.forms
-            found = tuple([None if form is None else form.substitute(forms) for form in access.indices])
-            known = self.known_indices[id(access)] = (access, found)
-        return known[1]
+        forms = self.forms
+        return tuple([None if form is None else form.substitute(forms) for form in access.indices])
 
     def domain_of(self, access: Access) -> isl.Set:
         """Return the instances that may make *access*, over ``dims``."""
         if access.domain is None:
             return self.domain
-        found = self.guarded.get(id(access))
-        if found is None:
-            forms = [self.forms.get(x) or Affine.variable(x) for x in self.lowered.inames]
-            to_inames = map_from_forms(self.domain, self.dims, forms)
-            found = self.guarded[id(access)] = to_inames.intersect_range(access.domain).domain()
-        return found
+        forms = [self.forms.get(x) or Affine.variable(x) for x in self.lowered.inames]
+        to_inames = map_from_forms(self.domain, self.dims, forms)
+        return to_inames.intersect_range(access.domain).domain()
 
-
+    @memoised
     def interval(self, dim: str) -> tuple[int | None, int | None]:
         """Return the least and the greatest value of a dimension, None where that varies."""
-        if dim not in self.intervals:
-            self.intervals[dim] = constant_bounds(self.domain, self.dims.index(dim))
-        return self.intervals[dim]
+        return constant_bounds(self.domain, self.dims.index(dim))
 
     def extent(self, dim: str) -> int | None:
         """Return how many values lie between the least and the greatest one of a dimension, None if that varies."""
@@ -230,69 +214,23 @@ def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: A
     Memory that others see is written by one owner: by the first thread of an axis without an iname,
     and, if all blocks see it, by the first block.
     """
-    here = _places_in(kernel)
-    asked = (statement, space, id(axes))
-    if asked not in here:
-        here[asked] = (axes, _known_place(kernel, statement, axes, space))
-    return here[asked][1]
+    return _placed(kernel, statement, axes, _owned(kernel, axes, space, statement.inames))
 
 
 @memoised
-def _places_in(kernel: LoopKernel) -> dict[tuple[Lowered, AddressSpace, int], tuple[Axes, Placed]]:
-    """Return where what was asked of :func:`place_statement` is kept; axes are kept with their identity."""
-    del kernel
-    return {}
+def _placed(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
+    if not axes.all:
+        return _on_one_thread(statement, kernel.assumptions)
+    return (_place_digits if axes.has_digits else _place_statement)(kernel, statement, axes, owned)
 
 
-def _known_place(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
-    """Return a statement on its threads, as a kernel before this one may have placed it."""
-    keys, asked = _keys(kernel), (statement.inames, space, statement.bounds, id(axes))
-    if asked not in keys:
-        keys[asked] = (axes, *_key(kernel, statement, axes, space))
-    _, owned, key = keys[asked]
-    known = _placements(statement)
-    if key not in known:
-        known[key] = (kernel.assumptions, _place_statement(kernel, statement, axes, owned))
-    return known[key][1]
-
-
-def _key(
-    kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace
-) -> tuple[frozenset[str], tuple[Hashable, ...]]:
-    """Return the axes whose first thread owns what a statement writes, and a key for :func:`_placements`."""
-    used = {kernel.axis(iname) for iname in statement.inames}
-    owned = frozenset(
-        axis
-        for axis in axes.all
-        if axis not in used and (space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local))
-    )
-    tags = tuple(placing(kernel.tag(iname)) for iname in statement.inames)
-    return owned, (axes.key, owned, tags, bound_axes(kernel, statement.bounds), id(kernel.assumptions))
-
-
-_Keys: TypeAlias = dict[
-    tuple[tuple[str, ...], AddressSpace, tuple[str, ...], int],
-    tuple[Axes, frozenset[str], tuple[Hashable, ...]],
-]
-
-
-@memoised
-def _keys(kernel: LoopKernel) -> _Keys:
-    """Return where it is kept what :func:`_key` found, which statements with the same loops have in common."""
-    del kernel
-    return {}
-
-
-@memoised
-def _placements(statement: Lowered) -> dict[tuple[Hashable, ...], tuple[isl.Set, Placed]]:
-    """Return where a statement is kept on its threads, for kernels that have it in common.
-
-    The keys are all that decides: the axes, those that their first thread owns, what the inames of the statement are
-    tagged with, the axes on which its bounds have values of their own, and the assumptions, which are kept with their
-    identity.
-    """
-    del statement
-    return {}
+def _owned(kernel: LoopKernel, axes: Axes, space: AddressSpace, inames: Sequence[str]) -> frozenset[str]:
+    """Return the axes whose first thread owns what a statement with *inames* writes."""
+    if space is AddressSpace.PRIVATE:
+        return frozenset()
+    used = {kernel.axis(iname) for iname in inames}
+    shared = axes.all if space is AddressSpace.GLOBAL else axes.local
+    return frozenset(axis for axis in shared if axis not in used)
 
 
 def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
@@ -393,8 +331,6 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     Where threads combine what they have, all of them come: those without an instance of their own, too, which then
     are phantoms that only write to their own memory.  Those that have no bounds of the loops around it stay away.
     """
-    if axes.has_digits:
-        return _place_digits(kernel, statement, axes, owned)
     dims: list[str] = []
     forms: dict[str, Affine] = {}
     own: dict[str, int] = {}
@@ -407,25 +343,45 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
     come = {*axes.local, *statement.across} & own.keys() if statement.across else ()  # all blocks, if they scan
     together = {axis: own.pop(axis) for axis in sorted({*come} - bound_axes(kernel, statement.bounds))}
-    repeated = frozenset(axes.all) - owned - own.keys()
+    repeated = frozenset(axes.all).difference(owned, own)
     order = (*axes.all, *loops_among(dims))
 
-    decided = (tuple(dims), order, tuple(own.items()), tuple(together.items()), frozenset(repeated), axes.key)
-
-    def on_threads(domain: isl.Set) -> isl.Set:
-        domain = domain.intersect_params(kernel.assumptions)
-        for axis, position in own.items():
-            if axes.first[axis]:
-                domain = _shift(domain, position, axes.first[axis])
-            if (extent := axes.local.get(axis)) is not None and is_strided(domain):
-                domain = domain.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, extent - 1)
-        for position in sorted(together.values(), reverse=True):
-            domain = domain.project_out(_SET, position, 1)
-        return _with_all_axes(domain, [x for x in dims if x not in together], order, axes, repeated)
-
-    domain = shared_domain(kernel, statement.domain, decided, on_threads)
-    exact = shared_domain(kernel, statement.exact, decided, on_threads) if statement.bounds else domain
+    on_threads = (kernel.assumptions, axes, tuple(dims), tuple(own), tuple(together), repeated)
+    domain = _on_threads(statement.domain, *on_threads)
+    exact = _on_threads(statement.exact, *on_threads) if statement.bounds else domain
     return Placed(statement, order, domain, exact, forms, repeated, frozenset(own))
+
+
+@memoised
+def _on_one_thread(statement: Lowered, assumptions: isl.Set) -> Placed:
+    """Return *statement* in a program without threads."""
+    domain = assumed(statement.domain, assumptions)
+    exact = assumed(statement.exact, assumptions) if statement.bounds else domain
+    return Placed(statement, statement.inames, domain, exact, dict(statement.fixed), frozenset(), frozenset())
+
+
+@memoised
+def _on_threads(
+    domain: isl.Set,
+    assumptions: isl.Set,
+    axes: Axes,
+    dims: tuple[str, ...],
+    own: tuple[str, ...],
+    together: tuple[str, ...],
+    repeated: frozenset[str],
+) -> isl.Set:
+    """Return *domain* on its threads: for each of the statements that share it the same set."""
+    domain = assumed(domain, assumptions)
+    for axis in own:
+        position = dims.index(axis)
+        if axes.first[axis]:
+            domain = _shift(domain, position, axes.first[axis])
+        if (extent := axes.local.get(axis)) is not None and is_strided(domain):
+            domain = domain.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, extent - 1)
+    for position in sorted([dims.index(axis) for axis in together], reverse=True):
+        domain = domain.project_out(_SET, position, 1)
+    order = (*axes.all, *loops_among(dims))
+    return _with_all_axes(domain, [x for x in dims if x not in together], order, axes, repeated)
 
 
 def _with_all_axes(
@@ -485,24 +441,13 @@ def reference_map(statement: Placed, reference: Placed, *, exact: bool = False) 
     """Return ``{ instance -> instance of the reference statement }``, for a statement that copies one.
 
     With *exact* the instances are those for given values of the bound variables.  The term of a scan stands for the
-    same term of several results.  Both statements are what they are for good: what was found is kept with the copy.
+    same term of several results.
     """
-    known = _reference_maps(statement)
-    key = (reference, exact)
-    found = known.get(key)
-    if found is None:
-        found = known[key] = _reference_map(statement, reference, exact=exact)
-    return found
+    return _reference_map(statement, reference, exact)
 
 
 @memoised
-def _reference_maps(statement: Placed) -> dict[tuple[Placed, bool], isl.Map]:
-    """Return where the maps from a statement to those that it copies are kept."""
-    del statement
-    return {}
-
-
-def _reference_map(statement: Placed, reference: Placed, *, exact: bool) -> isl.Map:
+def _reference_map(statement: Placed, reference: Placed, exact: bool) -> isl.Map:
     origin = statement.lowered.instruction.origin
     assert isinstance(origin, Copy | Partial), "only a copy has a reference instance"
     free = free_inames(statement, reference)
@@ -538,20 +483,21 @@ def storage_map(placement: Placement, placed: Placed, access: Access, space: Add
     shape: tuple[Expression, ...] = ()
     if not access.is_affine():
         shape = placement.program.kernel.arrays()[access.array].shape or ()
-    key = (id(access), space, shape)
-    known = placed.cells.get(key)
-    if known is not None:
-        return known
     owner: tuple[str, ...] = ()
     if space is AddressSpace.PRIVATE:
         owner = placement.axes.all
     elif space is AddressSpace.LOCAL:
         owner = placement.axes.group
+    return _cells(placed, access, owner, shape)
+
+
+@memoised
+def _cells(placed: Placed, access: Access, owner: tuple[str, ...], shape: tuple[Expression, ...]) -> isl.Map:
+    """Return ``{ instance -> array[owner, element] }``, within *shape* if one is given."""
     forms = [*(Affine.variable(axis) for axis in owner), *placed.indices(access)]
     result = map_from_forms(placed.domain_of(access), placed.dims, forms, access.array)
     if shape:
         result = result.intersect_range(_inside(result.range().get_space(), shape, len(owner), placed))
-    placed.cells[key] = result
     return result
 
 

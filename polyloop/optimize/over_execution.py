@@ -28,7 +28,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.dataflow.value_flow import writers_of
-from polyloop.errors import VerificationError
+from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children
 from polyloop.frozen import replace
@@ -44,7 +44,7 @@ from polyloop.poly.budget import NoAnswer, aside, looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 from polyloop.program.infer_types import accumulator_dtypes
 from polyloop.program.lower import Access, Lowered
-from polyloop.proof.obligation import Claim, Obligation
+from polyloop.proof.obligation import Claim, Obligation, left_open
 from polyloop.sync.async_copy import copy_pairs
 from polyloop.sync.races import needs, shared_arrays
 
@@ -68,12 +68,15 @@ class Edges:
         Copies whose phantoms store zeros.
     unawaited
         Starts of asynchronous copies of which some instances have no wait.
+    open
+        That ISL gave up on the question, if it did.
     """
 
     placement: Placement
     cleared: frozenset[str] = frozenset()
     filled: frozenset[str] = frozenset()
     unawaited: frozenset[str] = frozenset()
+    open: Diagnostic | None = None
 
 
 @memoised
@@ -89,8 +92,9 @@ def at_edges(placement: Placement) -> Edges:
                 if copies and (found := _with_phantoms(placement, copies, "beyond" if beyond else "filled")):
                     return found
             return _with_phantoms(placement, {}) or Edges(placement)
-    except NoAnswer:
-        return Edges(placement)
+    except NoAnswer as error:
+        question = "whether blocks at the edge of an array can compute as full ones do"
+        return Edges(placement, open=left_open(question, error))
 
 
 def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: str = "") -> Edges | None:
@@ -126,14 +130,16 @@ def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: 
 def _is_ordered(placement: Placement) -> bool:
     """Return whether barriers can keep phantoms apart from everything else in shared memory."""
     written = {placement.statements[name].lowered.write.array for name in placement.phantoms}
+    array = ""
     try:
-        return all(
-            need.scope in {Scope.WARP, Scope.BLOCK}
-            for array in shared_arrays(placement)
-            if array in written
-            for need in needs(placement, array)
-        )
-    except VerificationError:
+        for array in shared_arrays(placement):
+            scopes = {need.scope for need in needs(placement, array)} if array in written else set()
+            if not scopes <= {Scope.WARP, Scope.BLOCK}:
+                return False
+        return True
+    except VerificationError as error:
+        if any(finding.code == "not-proven" for finding in error.found):
+            raise NoAnswer(f"gave up on barriers for '{array}'", ()) from error
         return False
 
 

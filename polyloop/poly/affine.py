@@ -153,12 +153,7 @@ def affine_of(expr: Expression) -> Affine | None:
     if kind is p.Variable:
         return _new(Affine, (((expr.name, 1),), 0))
     if kind is p.Sum:
-        known = _sums.get(id(expr))
-        if known is None:
-            if len(_sums) >= _RECENT:
-                _sums.clear()
-            known = _sums[id(expr)] = (expr, _affine_sum(expr))
-        return known[1]
+        return _affine_sum(expr)
     if kind is p.Product:
         return _affine_product(expr)
     if kind is p.FloorDiv or kind is p.Remainder:
@@ -207,11 +202,6 @@ _WITH_CONSTANTS: Final[Mapping[Any, Callable[[Any], Affine | None]]] = {
     p.BitwiseAnd: _masked,
 }
 """Operations that are affine where one operand is a constant."""
-
-
-_RECENT: Final = 2048
-_sums: dict[int, tuple[p.Sum, Affine | None]] = {}
-"""Sums as forms, by the identity of the sums, which are kept with them: a step puts one sum into many subscripts."""
 
 
 def _affine_sum(expr: p.Sum) -> Affine | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import islpy as isl
 
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.order import places_of, row_key
 
@@ -138,22 +139,12 @@ def map_from_forms(
     domain: isl.Set, dims: Sequence[str], forms: Sequence[Affine | None], name: str | None = None
 ) -> isl.Map:
     """Return ``{ domain[dims] -> name[forms] }``; a None leaves its dimension unconstrained."""
-    key = (id(domain), (*dims,), (*forms,))
-    known = _maps.get(key)
-    if known is None:
-        if len(_maps) >= _RECENT:
-            _maps.clear()
-        known = _maps[key] = (domain, _map_from_forms(domain, dims, forms))
-    return known[1] if name is None else known[1].set_tuple_name(OUT, name)
+    found = _map_from_forms(domain, (*dims,), (*forms,))
+    return found if name is None else found.set_tuple_name(OUT, name)
 
 
-_RECENT: Final = 1024
-_Key: TypeAlias = tuple[int, tuple[str, ...], tuple[Affine | None, ...]]
-_maps: dict[_Key, tuple[isl.Set, isl.Map]] = {}
-"""Relations by the identity of their domains, which are kept, and by their forms: many accesses share both."""
-
-
-def _map_from_forms(domain: isl.Set, dims: Sequence[str], forms: Sequence[Affine | None]) -> isl.Map:
+@memoised
+def _map_from_forms(domain: isl.Set, dims: tuple[str, ...], forms: tuple[Affine | None, ...]) -> isl.Map:
     space = domain.get_space()
     where = _positions(space, dims)
     map_space = space.from_domain().add_dims(OUT, len(forms))
@@ -242,22 +233,13 @@ def project_onto(domain: isl.Set, dims: Sequence[str], keep: Sequence[str]) -> i
 def reorder(domain: isl.Set, dims: Sequence[str], order: Sequence[str]) -> isl.Set:
     """Return *domain* with its dimensions permuted from *dims* to *order*, and named so."""
     if tuple(dims) != tuple(order):
-        key = (id(domain), (*dims,), (*order,))
-        known = _reordered.get(key)
-        if known is None:
-            if len(_reordered) >= _RECENT:
-                _reordered.clear()
-            known = _reordered[key] = (domain, _named(_permuted(domain, dims, order), order))
-        return known[1]
+        domain = _permuted(domain, (*dims,), (*order,))
     return _named(domain, order)
 
 
-_reordered: dict[tuple[int, tuple[str, ...], tuple[str, ...]], tuple[isl.Set, isl.Set]] = {}
-"""Sets in other orders by their identity, with which they are kept: each step looks at what those before it left."""
-
-
-def _permuted(domain: isl.Set, dims: Sequence[str], order: Sequence[str]) -> isl.Set:
-    forms = [Affine.variable(name) for name in order]
+@memoised
+def _permuted(domain: isl.Set, dims: tuple[str, ...], order: tuple[str, ...]) -> isl.Set:
+    forms = tuple([Affine.variable(name) for name in order])
     return _map_from_forms(isl.Set.universe(domain.get_space()), dims, forms).intersect_domain(domain).range()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from polyloop.kernel.build.text_order import Item
 from polyloop.kernel.instruction import Move
-from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import increasing, map_from_forms
 from polyloop.program.ir import Access, Lowered
@@ -49,30 +49,18 @@ def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence
         same = access.indices == write.indices and set(writer.inames) <= set(reader.inames)
         if same and (not waits or Affine.variable(loops[-1]) in access.indices):
             continue
-        known = _known(reader)
-        key = (id(access), id(write), tuple(loops), waits)
-        if key not in known:
-            known[key] = (writer, _reads_too_early(reader, access, (writer, write), loops, waits))
-        if known[key][1]:
+        if _reads_too_early(reader, access, writer, write, tuple(loops), waits):
             return False
     return True
 
 
-@memoised
-def _known(reader: Lowered) -> dict[tuple[Hashable, ...], tuple[Lowered, bool]]:
-    """Return where it is kept whether *reader* would read too early, by access and write."""
-    del reader
-    return {}
-
-
 def _reads_too_early(
-    reader: Lowered, access: Access, source: tuple[Lowered, Access], loops: Sequence[str], waits: bool
+    reader: Lowered, access: Access, writer: Lowered, write: Access, loops: tuple[str, ...], waits: bool
 ) -> bool:
     """Return whether an element is read that is written in a later iteration of the last of *loops*.
 
     If it has been written in an earlier one too, that matters only if the reader *waits* for the last write.
     """
-    writer, write = source
     if not access.is_affine() or not write.is_affine():
         return True
     around = [Affine.variable(loop) for loop in loops]

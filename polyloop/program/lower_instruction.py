@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
-from typing import Final, TypeAlias
+from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -43,7 +43,7 @@ from polyloop.program.expand_lanes import lanes_last
 from polyloop.program.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.program.ir import Access, Accumulator, Lowered
 
-__all__ = ["NESTED_DIGITS", "Joined", "Lowering", "access_of", "joined", "loop_order"]
+__all__ = ["NESTED_DIGITS", "Lowering", "access_of", "loop_order"]
 
 NESTED_DIGITS: Final = (
     "threads combine along up to three digits that follow each other, each with all of its values and nothing beside "
@@ -69,7 +69,7 @@ def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tupl
 
 
 class Lowering:
-    """State while one instruction is taken apart; ``asked`` is what it asked :func:`joined`, with the answers."""
+    """State while one instruction is taken apart."""
 
     def __init__(self, kernel: LoopKernel, instruction: Instruction, names: Callable[[str], str]) -> None:
         self.kernel = kernel
@@ -85,7 +85,6 @@ class Lowering:
         self.arrays = kernel.arrays()
         self.guards: tuple[Guard, ...] = ()
         self.exact_parameters = exact_parameters(kernel)
-        self.asked: list[Joined] = []
         self.seen: dict[tuple[str, ...], frozenset[str]] = {}
 
     def statements(self) -> list[Lowered]:
@@ -394,10 +393,18 @@ class Lowering:
         return tuple(sorted(axis for axis in axes if axis[0] in kinds))
 
     def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
-        """Return those of a reduction's inames in whose loops a temporary is set that it reads (rule 4)."""
-        names = tuple(dict.fromkeys(access.array for access in reads))
-        found = joined(self.kernel, own, names)
-        self.asked.append((own, names, found))
+        """Return those of a reduction's inames in whose loops a temporary is set that it reads, with the block."""
+        kernel = self.kernel
+        found: dict[str, int | None] = {}
+        for name in dict.fromkeys(access.array for access in reads):
+            meant = kernel.buffers.get(name, name)
+            if meant not in kernel.temporaries or name in kernel.evaluations:
+                continue
+            for writer in kernel.instructions:
+                if name in writer.writes and not isinstance(writer.origin, Move):
+                    around = set(writer.inames).difference(*map(variables, targets_of(writer.assignee, name)))
+                    blocks = dict(writer.blocks)
+                    found.update((iname, blocks.get(iname)) for iname in own if iname in around)
         return found
 
     def around(self, inames: tuple[str, ...]) -> isl.Set:
@@ -429,25 +436,6 @@ class Lowering:
             indices.append(p.Variable(iname) if low == 0 else p.Sum((p.Variable(iname), -low)))
             shape.append(high - low + 1)
         return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else tuple(indices)), tuple(shape)
-
-
-Joined: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], dict[str, int | None]]"
-"""Inames of a reduction, what it reads, and those of the inames in whose loops some of that is set."""
-
-
-def joined(kernel: LoopKernel, own: tuple[str, ...], names: Iterable[str]) -> dict[str, int | None]:
-    """Return those of a reduction's inames in whose loops one of the temporaries *names* is set, with the block."""
-    found: dict[str, int | None] = {}
-    for name in names:
-        meant = kernel.buffers.get(name, name)
-        if meant not in kernel.temporaries or name in kernel.evaluations:
-            continue
-        for writer in kernel.instructions:
-            if name in writer.writes and not isinstance(writer.origin, Move):
-                around = set(writer.inames).difference(*map(variables, targets_of(writer.assignee, name)))
-                blocks = dict(writer.blocks)
-                found.update((iname, blocks.get(iname)) for iname in own if iname in around)
-    return found
 
 
 def _no_atomic_update(kernel: LoopKernel, instruction: Instruction) -> VerificationError:

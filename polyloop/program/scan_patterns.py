@@ -63,22 +63,9 @@ class Scan:
         return tuple(name for name in self.instruction.inames if name != self.sweep)
 
 
+@memoised
 def find_scans(kernel: LoopKernel, instruction: Instruction, sweep: str | None = None) -> list[Scan | Diagnostic]:
     """Return, for each reduction of *instruction*, the scan that it is, or why it is none (along *sweep*)."""
-    known = _known(kernel)
-    if (instruction, sweep) not in known:
-        known[instruction, sweep] = _found(kernel, instruction, sweep)
-    return known[instruction, sweep]
-
-
-@memoised
-def _known(kernel: LoopKernel) -> dict[tuple[Instruction, str | None], list[Scan | Diagnostic]]:
-    """Return where it is kept which scans were found: checks and rewriting ask for the same ones."""
-    del kernel
-    return {}
-
-
-def _found(kernel: LoopKernel, instruction: Instruction, sweep: str | None) -> list[Scan | Diagnostic]:
     expanded = expand_rules(instruction.expression, kernel.substitutions)
     found: list[Scan | Diagnostic] = []
     for number, reduction in enumerate(reductions(expanded)):

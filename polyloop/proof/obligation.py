@@ -16,13 +16,13 @@ from inspect import signature
 from time import perf_counter
 from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
 
 from polyloop.edge.calls import too_deep
 from polyloop.errors import Diagnostic, KernelError, PolyloopError, Site, VerificationError
 from polyloop.frozen import quick
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.thread_mapping import Placed
+from polyloop.memo import known, memoised
 from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, OutOfTime, limited, one_call
 from polyloop.program.lower import Access, Lowered
 
@@ -35,6 +35,7 @@ __all__ = [
     "findings",
     "in_time",
     "is_waived",
+    "left_open",
     "prove",
     "public_call",
     "share_proofs",
@@ -103,6 +104,15 @@ class Obligation:
     given: Hashable = None
     is_strict: bool = False
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Obligation) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Claim, str, Hashable]:
+        return self.claim, self.subject, self.given
+
 
 @quick
 @dataclass(frozen=True)
@@ -111,6 +121,8 @@ class Proof:
 
     Attributes
     ----------
+    by
+        What shows it; empty if ISL gave up, which is tried again the next time.
     relations
         Relations between instances that were looked at.
     ms
@@ -129,28 +141,19 @@ class Proof:
     is_strict: bool = False
 
 
-_proofs: WeakKeyDictionary[LoopKernel, dict[tuple[Claim, str, Hashable], Proof]] = WeakKeyDictionary()
+def _is_open(proof: Proof) -> bool:
+    return not proof.by
 
 
+@memoised(unless=_is_open)
 def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
-    """Return what comes of *obligation*; what ISL gave up on is tried again the next time."""
-    known = _proofs.setdefault(kernel, {})
-    key = (obligation.claim, obligation.subject, obligation.given)
-    if key in known:
-        return known[key]
-    proof, gave_up = _discharge(obligation)
-    if not gave_up:
-        known[key] = proof
-    return proof
+    """Return what comes of *obligation*."""
+    del kernel
+    return discharged(obligation)
 
 
 def discharged(obligation: Obligation) -> Proof:
-    """Return what comes of an obligation that is about one text and no kernel."""
-    return _discharge(obligation)[0]
-
-
-def _discharge(obligation: Obligation) -> tuple[Proof, bool]:
-    """Return what comes of *obligation*, and whether ISL gave up."""
+    """Return what comes of an obligation that may be about one text and no kernel."""
     begin = perf_counter()
     gave_up = False
     try:
@@ -161,8 +164,7 @@ def _discharge(obligation: Obligation) -> tuple[Proof, bool]:
         found, relations, gave_up = (_not_proven(obligation.says, error, obligation.claim),), 0, True
     ms = 1e3 * (perf_counter() - begin)
     by = "" if gave_up else obligation.by if isinstance(obligation.by, str) else obligation.by()
-    proof = Proof(obligation.claim, obligation.subject, obligation.says, by, relations, ms, found, obligation.is_strict)
-    return proof, gave_up
+    return Proof(obligation.claim, obligation.subject, obligation.says, by, relations, ms, found, obligation.is_strict)
 
 
 _SHARED = frozenset({Claim.COVERAGE, Claim.OPERANDS, Claim.VALUES, Claim.REDUCTION, Claim.ORDER})
@@ -175,9 +177,10 @@ def share_proofs(old: LoopKernel, new: LoopKernel) -> None:
     *new* has the loops over lanes that *old* is looked at with.
     Proofs about threads stay where they are: what they find on the way is kept with the placement of their kernel.
     """
-    known = {key: proof for key, proof in _proofs.get(old, {}).items() if proof.claim in _SHARED}
-    if known:
-        _proofs[new] = {**known, **_proofs.get(new, {})}
+    there = known(prove, new)
+    for key, proof in known(prove, old).items():
+        if proof.claim in _SHARED:
+            there.setdefault(key, proof)
 
 
 def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[Diagnostic]:
@@ -291,6 +294,18 @@ def _not_proven(says: str, error: NoAnswer, claim: Claim | None = None) -> Diagn
             *hints,
             *_WAY_OUT[: claim is not None and claim.is_about_values and claim is not Claim.RACES],
         ),
+        sites=sites,
+    )
+
+
+def left_open(question: str, error: NoAnswer) -> Diagnostic:
+    """Return that ISL gave up on a *question* on which the speed of the text depends, not what it computes."""
+    notes, sites = _looked_at(error.last)
+    return Diagnostic(
+        "left-open",
+        f"left open {question}",
+        (f"ISL {error.reason} {notes}".rstrip(),),
+        ("fix a parameter (pl.fix_parameters), or simplify the subscripts or the domains",),
         sites=sites,
     )
 

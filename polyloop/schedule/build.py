@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, count
 from math import prod
 from typing import Final
@@ -21,9 +20,8 @@ from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
-from polyloop.kernel.domains import shared_domain
 from polyloop.kernel.instruction import Copy
-from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.swizzle import swizzle_problem
@@ -33,6 +31,7 @@ from polyloop.mapping.array_contraction import contracted_axes, without_axes
 from polyloop.mapping.collective_shape import Kind, meeting_of
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.mapping.thread_mapping import Axes, Placed, Placement
+from polyloop.memo import memoised
 from polyloop.optimize.over_execution import Edges, at_edges
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.axes import number_of, thread_axis
@@ -78,13 +77,6 @@ class Verified:
     assumed: tuple[str, ...]
 
 
-@memoised
-def _known(kernel: LoopKernel) -> dict[DeviceLimits, Verified]:
-    """Return where the verified schedules of *kernel* are kept."""
-    del kernel
-    return {}
-
-
 def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
     """Return the schedule of *kernel*, proven to compute what its reference program computes.
 
@@ -93,6 +85,12 @@ def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
     return build_verified(kernel, limits).schedule
 
 
+def _has_gaps(verified: Verified) -> bool:
+    """Return whether something was let pass unproven, which is looked at again the next time."""
+    return any(finding.code == "not-proven" for proof in verified.proofs for finding in proof.found)
+
+
+@memoised(unless=_has_gaps)
 def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
     """Return the schedule of *kernel*, with the proofs that it computes what its reference program computes.
 
@@ -102,13 +100,7 @@ def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
         ``unknown-dtype``, ``local-size-not-constant``, ``block-too-large``, ``shared-too-large``,
         ``private-across-launches``, ``race``, and what the checks of values find.
     """
-    found = _known(kernel)
-    if limits in found:
-        return found[limits]
-    verified = _build(kernel, limits)
-    if not any(finding.code == "not-proven" for proof in verified.proofs for finding in proof.found):
-        found[limits] = verified  # what was let pass unproven is looked at again
-    return verified
+    return _build(kernel, limits)
 
 
 @memoised
@@ -198,6 +190,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         index_dtype=kernel.index_dtype,
         long=_long(kernel),
         unchecked=_unchecked(kernel, proofs),
+        left_open=() if edges.open is None else ((kernel.name, edges.open),),
         phantoms=edges.placement.phantoms,
         digit_names=_digit_names(placement),
         varying=varying(placement),
@@ -503,7 +496,7 @@ def _statement(
         names = {iname: to_expression(form) for iname, form in placed.digits.forms.items()}
         domain, dims = placed.digits.exact, list(placed.digits.dims)
     if repeated := tuple(n for n, dim in enumerate(dims) if dim in placed.repeated):
-        domain = shared_domain(kernel, domain, ("without", repeated), partial(_without, positions=repeated))
+        domain = _without(domain, repeated)
     dims = [dim for dim in dims if dim not in placed.repeated]
     for name in lowered.bounds:
         position = domain.find_dim_by_name(isl.dim_type.param, name)

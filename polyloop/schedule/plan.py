@@ -10,6 +10,7 @@ from typing import Final
 import islpy as isl
 import numpy as np
 
+from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
@@ -297,6 +298,8 @@ class Schedule:
         Name and text of what stands in front of the generated functions, in order.
     unchecked
         What the user let pass, and why, as lines for people.
+    left_open
+        What ISL gave up on, on which the speed of the text depends; by kernel.
     phantoms
         Statements that blocks at an edge carry out as others do, for elements without a use.
     digit_names
@@ -326,6 +329,7 @@ class Schedule:
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
     long: frozenset[str] = frozenset()
     unchecked: tuple[str, ...] = ()
+    left_open: tuple[tuple[str, Diagnostic], ...] = ()
     phantoms: frozenset[str] = frozenset()
     digit_names: Mapping[str, str] = field(default_factory=dict)
     varying: Mapping[str, frozenset[str]] = field(default_factory=dict)

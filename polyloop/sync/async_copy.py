@@ -72,22 +72,9 @@ def copy_pairs(placement: Placement) -> Iterator[tuple[Placed, Sequence[Placed]]
             yield arrival, [s for s, at in steps if at is CopyStep.START and s.lowered.write.array == array]
 
 
+@memoised
 def copy_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
     """Return ``{ arrival -> last start of a copy into its element }``, and arrivals without one."""
-    known = _links(placement)
-    if (start, arrival) not in known:
-        known[start, arrival] = _found_link(placement, start, arrival)
-    return known[start, arrival]
-
-
-@memoised
-def _links(placement: Placement) -> dict[tuple[Placed, Placed], tuple[isl.Map, isl.Set]]:
-    """Return where it is kept what :func:`copy_link` found: proofs and waits ask for the same."""
-    del placement
-    return {}
-
-
-def _found_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
     write = arrival.lowered.write
     flow = flow_of(placement, write.array, [(arrival, write)], [start])
     sources, initial = flow.of(arrival, write)

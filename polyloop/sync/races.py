@@ -13,9 +13,9 @@ from polyloop.dataflow.nosync import not_denied
 from polyloop.errors import Diagnostic, VerificationError, WitnessKind
 from polyloop.frozen import quick, replace
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.kernel import memoised
 from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Axes, Placed, Placement, common_loops, joint_extent
+from polyloop.memo import known, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import map_from_forms
@@ -58,21 +58,17 @@ def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[
     VerificationError
         ``not-proven``, if ISL gave up: then the waits that threads need are not known.
     """
-    known = _known(placement)
     kernel = placement.program.kernel
-    if (array, NO_WARPS) not in known:
-        proof = prove(kernel, _obligation(placement, array))
-        if (array, NO_WARPS) not in known:  # nothing is kept of what ISL gave up on
-            raise VerificationError("schedule", kernel.name, proof.found)
-    if (array, warp_size) not in known:
-        with within_budget(kernel, f"which threads have to wait for each other, on '{array}'"):
-            known[array, warp_size] = tuple(
-                replace(need, scope=scope_in_block(placement, need.conflict, warp_size))
-                if need.scope is Scope.BLOCK
-                else need
-                for need in known[array, NO_WARPS]
-            )
-    return known[array, warp_size]
+    proof = prove(kernel, _obligation(placement, array))
+    if not proof.by:
+        raise VerificationError("schedule", kernel.name, proof.found)
+    with within_budget(kernel, f"which threads have to wait for each other, on '{array}'"):
+        return tuple(
+            replace(need, scope=scope_in_block(placement, need.conflict, warp_size))
+            if need.scope is Scope.BLOCK
+            else need
+            for need in _all_needs(placement, array)
+        )
 
 
 def races(placement: Placement, array: str) -> Iterator[Need]:
@@ -85,9 +81,9 @@ def races(placement: Placement, array: str) -> Iterator[Need]:
     VerificationError
         ``not-proven``, if ISL gave up.
     """
-    known = _known(placement).get((array, NO_WARPS))
-    if known is not None:
-        yield from (need for need in known if need.scope is None)
+    found = known(_all_needs, placement).get((array,))
+    if found is not None:
+        yield from (need for need in found if need.scope is None)
         return
     with within_budget(placement.program.kernel, _says(array)):
         yield from _needs(placement, array, unordered=True)
@@ -110,8 +106,7 @@ def _says(array: str) -> str:
 
 
 def _races(placement: Placement, array: str) -> Iterator[Diagnostic]:
-    found = _known(placement)[array, NO_WARPS] = tuple(_needs(placement, array))
-    for need in found:
+    for need in _all_needs(placement, array):
         if need.scope is None:
             yield _race(need)
             return
@@ -157,9 +152,9 @@ def _race(need: Need) -> Diagnostic:
 
 
 @memoised
-def _known(placement: Placement) -> dict[tuple[str, int], tuple[Need, ...]]:
-    del placement
-    return {}
+def _all_needs(placement: Placement, array: str) -> tuple[Need, ...]:
+    """Return what has to be synchronized, or cannot be, among all threads."""
+    return tuple(_needs(placement, array))
 
 
 def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iterator[Need]:

@@ -8,7 +8,7 @@ it is a violation, in the order of the loop tree.  Barriers are derived that kee
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 
 import islpy as isl
 
@@ -39,9 +39,8 @@ def _pools(placement: Placement) -> dict[str, list[str]]:
     return {pool: members for pool, members in found.items() if len(members) > 1}
 
 
-@cache
 def _whole(pool: str) -> Access:
-    """Return the access to all of a storage; one object for each, as caches go by identity."""
+    """Return the access to all of a storage."""
     return Access(pool, ())
 
 

@@ -8,7 +8,8 @@ from polyloop.codegen.generate import generate
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.checks import OneOf
 from polyloop.errors import warn
-from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.memo import memoised
 from polyloop.proof.obligation import public_call
 from polyloop.schedule.build import build_schedule
 from polyloop.target.base import Target, target_of
@@ -18,9 +19,12 @@ __all__ = ["generate_code"]
 
 
 @memoised
-def _programs(kernel: LoopKernel) -> dict[tuple[Target, int], GeneratedProgram]:
-    del kernel
-    return {}
+def _generated(kernel: LoopKernel, target: Target, index_bits: int) -> GeneratedProgram:
+    """Return what :func:`generate_code` does; it warns once."""
+    with public_call("generate_code", kernel.name):
+        program = generate(build_schedule(kernel, target.limits), target.language, index_bits=index_bits)
+    warn("generate_code", kernel.name, program.notes, kernel.silenced_warnings)
+    return program
 
 
 def generate_code(
@@ -50,13 +54,5 @@ def generate_code(
     CodegenError
         The target cannot express the kernel.
     """
-    chosen = target_of(kernel, target) or CudaTarget()
-    known = _programs(kernel)
     bits = max(index_bits or 32, 8 * kernel.index_dtype.itemsize)
-    key = (chosen, bits)
-    if key not in known:
-        with public_call("generate_code", kernel.name):
-            schedule = build_schedule(kernel, chosen.limits)
-            known[key] = generate(schedule, chosen.language, index_bits=bits)
-        warn("generate_code", kernel.name, known[key].notes, kernel.silenced_warnings)
-    return known[key]
+    return _generated(kernel, target_of(kernel, target) or CudaTarget(), bits)

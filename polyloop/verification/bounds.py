@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import islpy as isl
@@ -13,7 +13,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
-from polyloop.kernel.domains import data_inames, shared_domain
+from polyloop.kernel.domains import assumed, data_inames
 from polyloop.kernel.kernel import Condition, LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.budget import looking_at
@@ -225,7 +225,7 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         about = (id(access), array.shape, kernel.parameters, data, id(kernel.assumptions))
         if about in inside:
             continue
-        domain = shared_domain(kernel, statement.domain_of(access), "assumed", _assumed(kernel))
+        domain = assumed(statement.domain_of(access), kernel.assumptions)
         outside = _outside(kernel, statement, access, array.shape, (domain, data))
         if not outside:
             inside[about] = kernel.assumptions
@@ -279,7 +279,7 @@ def _decided(
         if _is_data(access, axis, data) or not is_known or (form is not None and limit is not None):
             continue
         index = access.computed[axis] if form is None else to_expression(form)
-        domain = shared_domain(kernel, statement.domain_of(access), "assumed", _assumed(kernel))
+        domain = assumed(statement.domain_of(access), kernel.assumptions)
         if limit is not None and pieces_outside(domain, statement.inames, index, extent) is not None:
             continue
         inside = Inside.of(index, extent, statement.inames, domain)
@@ -292,10 +292,6 @@ def _decided(
         elif outcome is not Outcome.INSIDE:
             rows = [Row(Affine.variable(name).add(Affine((), -value)), True) for name, value in outcome.items()]
             yield _out_of_bounds(kernel, statement, access, shape, axis, add_rows(domain, statement.inames, rows))
-
-
-def _assumed(kernel: LoopKernel) -> Callable[[isl.Set], isl.Set]:
-    return lambda domain: domain.intersect_params(kernel.assumptions)
 
 
 @memoised
@@ -340,7 +336,7 @@ def _leaving(
             continue  # stays inside under the assumptions alone, which the conditions only add to
         domain = statement.domain_of(access)
         if conditions is kernel.assumptions:
-            domain = shared_domain(kernel, domain, "assumed", _assumed(kernel))
+            domain = assumed(domain, kernel.assumptions)
         else:
             domain = domain.intersect_params(conditions)
         for axis, part in _outside(kernel, statement, access, shape, (domain, data)):

@@ -42,7 +42,7 @@ def unbuffered(kernel: LoopKernel) -> Placement:
             continue
         if any(access.array in kernel.buffers for access in statement.lowered.accesses):
             lowered = _redirected(statement.lowered, meant)
-            statements[name] = replace(statement, lowered=lowered, cells={}, guarded={})
+            statements[name] = replace(statement, lowered=lowered)
         else:
             statements[name] = statement
     program = replace(placement.program, statements={name: s.lowered for name, s in statements.items()})

@@ -10,24 +10,19 @@ import pytest
 
 import polyloop as pl
 from polyloop.codegen.generate import generate
-from polyloop.codegen.loops import rows
 from polyloop.dataflow import address_spaces as places
 from polyloop.dataflow import value_flow as dataflow
 from polyloop.dataflow.address_spaces import place
 from polyloop.errors import KernelError, PolyloopError
 from polyloop.expr.printer import show
-from polyloop.kernel import domains
 from polyloop.mapping import thread_mapping as placement
 from polyloop.mapping.thread_mapping import Placement
-from polyloop.poly import affine, sets
-from polyloop.program import loop_sharing as sharing
-from polyloop.program import lower as lowering
+from polyloop.memo import forgotten
 from polyloop.program.lower import Program, lower
 from polyloop.schedule.build import build_schedule
 from polyloop.testing.drawing.random_chains import Step, random_step
 from polyloop.testing.drawing.random_kernels import random_source
 from polyloop.verification import bounds
-from polyloop.verification import order as legality
 
 PROGRAMS = ("matmul_tiled", "prefix_sum", "segmented_scan", "row_scan", "stencil_2d", "softmax", "matmul_registers")
 
@@ -40,27 +35,6 @@ def _spelt(program: Program) -> list[object]:
         text = (show(statement.lhs), show(statement.rhs), statement.number, statement.fixed)
         found.append((statement.name, own, text, accesses))
     return found
-
-
-def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing be found that another kernel has left."""
-    monkeypatch.setattr(lowering, "_known_apart", lambda _: [])
-    monkeypatch.setattr(placement, "_placements", lambda _: {})
-    monkeypatch.setattr(placement, "_places_in", lambda _: {})
-    monkeypatch.setattr(placement, "_reference_maps", lambda _: {})
-    monkeypatch.setattr(places, "_known_meant", lambda _: {})
-    monkeypatch.setattr(sharing, "_known", lambda _: {})
-    monkeypatch.setattr(bounds, "_inside", lambda _: {})
-    lowering._recent.clear()
-    monkeypatch.setattr(bounds, "_known_outside", lambda _: {})
-    monkeypatch.setattr(dataflow, "_known_exact", lambda _: {})
-    monkeypatch.setattr(legality, "_alike", lambda _: {})
-    monkeypatch.setattr(rows, "_memo", lambda _: {})
-    for module in (sets, dataflow, legality, affine, domains):
-        monkeypatch.setattr(module, "_RECENT", 0)  # relations and forms are forgotten at once
-    of_sets = (sets._maps, sets._reordered, domains._shared, affine._sums)
-    for table in (*of_sets, places._agreeing, places._meeting, dataflow._links, legality._injective):
-        table.clear()
 
 
 def _same_places(found: Placement, wanted: Placement) -> Iterator[bool]:
@@ -94,10 +68,9 @@ def _same_links(found: Placement, wanted: Placement) -> Iterator[bool]:
         yield from (bool(a.is_equal(b)) for a, b in zip(mine[2], others[2], strict=True))
 
 
-def _compare(kernel: pl.LoopKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def _compare(kernel: pl.LoopKernel) -> None:
     shared = _spelt(lower(kernel)), place(kernel), bounds.bounds_conditions(kernel)
-    with monkeypatch.context() as patch:
-        _forget(patch)
+    with forgotten():
         alone = replace(kernel)
         fresh = _spelt(lower(alone)), place(alone), bounds.bounds_conditions(alone)
         assert all(_same_links(shared[1], fresh[1])), "found anew"
@@ -108,12 +81,12 @@ def _compare(kernel: pl.LoopKernel, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_statements_of_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _compare(importlib.import_module(f"examples.{name}").transformed(), monkeypatch)
+def test_statements_of_examples(name: str) -> None:
+    _compare(importlib.import_module(f"examples.{name}").transformed())
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_statements_of_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statements_of_random_kernels(seed: int) -> None:
     rng = random.Random(seed)
     try:
         kernel = random_source(seed).make()
@@ -125,7 +98,7 @@ def test_statements_of_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch
             place(kernel)
         except PolyloopError:
             continue
-        _compare(kernel, monkeypatch)
+        _compare(kernel)
 
 
 def _outcome(step: Step, kernel: pl.LoopKernel) -> str:
@@ -138,7 +111,7 @@ def _outcome(step: Step, kernel: pl.LoopKernel) -> str:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_statements_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_statements_share(seed: int) -> None:
     rng = random.Random(seed)
     try:
         kernel = random_source(seed).make()
@@ -147,8 +120,7 @@ def test_what_statements_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
     for _ in range(6):
         step = random_step(rng, kernel)
         shared = _outcome(step, kernel)
-        with monkeypatch.context() as patch:
-            _forget(patch)
+        with forgotten():
             assert _outcome(step, replace(kernel)) == shared
         try:
             kernel = step(kernel)

@@ -35,6 +35,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import BUILT_IN, MatrixIntrinsic, Part
 from polyloop.mapping.contiguity import Lanes, why_not_wide
 from polyloop.mapping.mixed_radix import Digit
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Statement, Tensor
@@ -360,23 +361,7 @@ class _Printer:
 
     def reach(self, operand: Operand) -> Statement:
         """Return the elements that terms have, over subscripts ``"#i"`` to ``"#k"`` and what is around."""
-        known = self.tensor.__dict__.setdefault("_reach", {})
-        if operand.name not in known:
-            original = self.tensor.original
-            axes = sorted({part.axis for part in operand.parts})
-            gone = {dim for pairs in self.tensor.product.axes.values() for dim, _ in pairs}
-            other = self.b if operand is self.a else self.a
-            gone |= {x for x, _ in other.loops} - {x for x, _ in operand.loops}
-            kept = tuple(dim for dim in original.dims if dim not in gone)
-            sums = [Affine.make([(dim, c) for dim, c in self.tensor.product.axes[axis]]) for axis in axes]
-            images = [*map(Affine.variable, kept), *sums]
-            names = (*kept, *(f"#{axis}" for axis in axes))
-            domain = map_from_forms(original.domain, original.dims, images).range()
-            for number, name in enumerate(names):
-                domain = domain.set_dim_name(_SET, number, name)
-            known[operand.name] = replace(original, dims=names, domain=domain.coalesce(), product=None)
-        found: Statement = known[operand.name]
-        return found
+        return _reach(self.tensor, operand.name)
 
     def forms(self, parts: Sequence[Part]) -> dict[str, Affine]:
         """Return the subscripts that are sums of digits of the lane; neighbouring digits are one."""
@@ -495,3 +480,21 @@ class _Printer:
 
 def _box(dim: str, extent: int) -> tuple[Affine, Affine]:
     return Affine(((dim, 1),), 0), Affine(((dim, -1),), extent - 1)
+
+
+@memoised
+def _reach(tensor: Tensor, name: str) -> Statement:
+    """Return what :meth:`_Printer.reach` does for the operand called *name*."""
+    original = tensor.original
+    operand, other = (Operand(one, tensor) for one in (name, "b" if name == "a" else "a"))
+    axes = sorted({part.axis for part in operand.parts})
+    gone = {dim for pairs in tensor.product.axes.values() for dim, _ in pairs}
+    gone |= {x for x, _ in other.loops} - {x for x, _ in operand.loops}
+    kept = tuple(dim for dim in original.dims if dim not in gone)
+    sums = [Affine.make([(dim, c) for dim, c in tensor.product.axes[axis]]) for axis in axes]
+    images = [*map(Affine.variable, kept), *sums]
+    names = (*kept, *(f"#{axis}" for axis in axes))
+    domain = map_from_forms(original.domain, original.dims, images).range()
+    for number, dim in enumerate(names):
+        domain = domain.set_dim_name(_SET, number, dim)
+    return replace(original, dims=names, domain=domain.coalesce(), product=None)

@@ -39,7 +39,6 @@ class Wrapping(Operands):
         super().__init__(scope)
         self.may_wrap = False
         self._unsigned: dict[Code, tuple[Code, DType]] = {}
-        self._exact_types: dict[int, tuple[Expression, bool]] = {}
 
     # {{{ exact numbers
 
@@ -49,10 +48,7 @@ class Wrapping(Operands):
         return dtype is not None and is_signed(dtype) and dtype.itemsize >= _WORD and name not in self.scope.bounds
 
     def _is_index_value(self, expr: Expression) -> bool:
-        known = self._exact_types.get(id(expr))
-        if known is None:
-            known = self._exact_types[id(expr)] = (expr, is_index_value(expr, self._is_index_name))
-        return known[1]
+        return is_index_value(expr, self._is_index_name)
 
     def _index_dtype(self, expr: Expression, want: DType | None) -> DType | None:
         """Return the type in which a number of inames and sizes is computed, None for other values.

@@ -21,6 +21,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
 from polyloop.mapping.collective_shape import Kind
+from polyloop.memo import memoised
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 
 __all__ = ["SequentialTree", "sequential_tree"]
@@ -234,14 +235,11 @@ class _Threads:
         return [axis for axis in self.local if axis in needed and axis not in around]
 
 
+@memoised
 def _names(statement: Statement) -> frozenset[str]:
     """Return every name in a statement."""
-    memo: dict[str, frozenset[str]] = statement.__dict__.setdefault("_names", {})
-    found = memo.get("all")
-    if found is None:
-        parts = (statement.lhs, statement.rhs, *statement.predicates)
-        found = memo["all"] = frozenset(statement.bounds).union(*(variables(part) for part in parts))
-    return found
+    parts = (statement.lhs, statement.rhs, *statement.predicates)
+    return frozenset(statement.bounds).union(*(variables(part) for part in parts))
 
 
 def _kept(regions: Sequence[_Region], private: set[str], statements: Mapping[str, Statement]) -> frozenset[str]:

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import islpy as isl
 
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.order import places_of, row_key
 from polyloop.poly.residues import Divisibility
@@ -190,70 +191,53 @@ def _sums(columns: Sequence[Affine]) -> Callable[[tuple[int, ...]], Affine]:
 def pieces_of(statement: Statement, keep: frozenset[str], divisibility: Divisibility) -> tuple[Piece, ...]:
     """Return the projection of a statement's domain onto the dimensions *keep* (and the parameters).
 
-    Exact where *keep* has every dimension; otherwise possibly larger.  Memoised on the statement, and shared with
-    others on the same domain.
+    Exact where *keep* has every dimension; otherwise possibly larger.
     """
-    memo = statement.__dict__.get("_pieces")
-    if memo is None:
-        memo = statement.__dict__["_pieces"] = _memo(statement)
-    key = (keep, tuple(divisibility.items())) if divisibility else keep
-    found: tuple[Piece, ...] | None = memo.get(key)
-    if found is None:
-        kept = tuple(name for name in statement.dims if name in keep)
-        by_dims = (kept, tuple(divisibility.items()))
-        found = memo.get(by_dims)
-        if found is None:
-            found = memo[by_dims] = _project(statement, kept, divisibility)
-        memo[key] = found
-    return found
+    return _pieces(statement.domain, statement.dims, keep, tuple(divisibility.items()))
 
 
-_RECENT: Final = 64
-_recent: dict[tuple[int, tuple[str, ...]], tuple[isl.Set, dict[object, tuple[Piece, ...]]]] = {}
-"""The projections of domains, by the identity of these, which are kept with them, and the names of the dimensions."""
+_Divisors: TypeAlias = tuple[tuple[str, tuple[int, int]], ...]
 
 
-def _memo(statement: Statement) -> dict[object, tuple[Piece, ...]]:
-    """Return where the projections of a statement's domain are kept."""
-    key = (id(statement.domain), statement.dims)
-    known = _recent.get(key)
-    if known is None:
-        if len(_recent) >= _RECENT:
-            _recent.clear()
-        known = _recent[key] = (statement.domain, {})
-    return known[1]
+@memoised
+def _pieces(domain: isl.Set, dims: tuple[str, ...], keep: frozenset[str], divisibility: _Divisors) -> tuple[Piece, ...]:
+    """Return what :func:`pieces_of` does: statements on one domain share it."""
+    return _project(domain, dims, tuple(name for name in dims if name in keep), divisibility)
 
 
-def _project(statement: Statement, kept: tuple[str, ...], divisibility: Divisibility) -> tuple[Piece, ...]:
-    exact = len(kept) == len(statement.dims)
-    if not exact and (without := _without_independent(statement, kept, divisibility)) is not None:
+@memoised
+def _project(
+    domain: isl.Set, dims: tuple[str, ...], kept: tuple[str, ...], divisibility: _Divisors
+) -> tuple[Piece, ...]:
+    exact = len(kept) == len(dims)
+    if not exact and (without := _without_independent(domain, dims, kept, divisibility)) is not None:
         return without
-    domain, dims = projected(statement, kept), kept
+    domain = _projected(domain, dims, kept)
     basics = domain.get_basic_sets()
     if len(basics) > 1:
         domain = domain.coalesce()
         basics = domain.get_basic_sets()
     if any(basic.dim(DIV) for basic in basics):
         basics = domain.compute_divs().get_basic_sets() if exact else [b.remove_unknown_divs() for b in basics]
-    return tuple(in_order(rows_of(basic, dims, divisibility) for basic in basics))
+    return tuple(in_order(rows_of(basic, kept, dict(divisibility)) for basic in basics))
 
 
 def _without_independent(
-    statement: Statement, kept: tuple[str, ...], divisibility: Divisibility
+    domain: isl.Set, dims: tuple[str, ...], kept: tuple[str, ...], divisibility: _Divisors
 ) -> tuple[Piece, ...] | None:
     """Return the projection of a convex domain in which the rows of independent dimensions are just left out.
 
     These lie between constants, and nothing else depends on them.  None if there are none.
     """
-    whole = pieces_of(statement, frozenset(statement.dims), divisibility)
+    whole = _pieces(domain, dims, frozenset(dims), divisibility)
     if len(whole) != 1:
         return None
     free = _independent(whole[0]).difference(kept)
-    gone = frozenset(dim for dim in statement.dims if dim in free)
+    gone = frozenset(dim for dim in dims if dim in free)
     if not gone:
         return None
-    if len(gone) + len(kept) < len(statement.dims):
-        whole = pieces_of(statement, gone.union(kept), divisibility)
+    if len(gone) + len(kept) < len(dims):
+        whole = _pieces(domain, dims, gone.union(kept), divisibility)
         if len(whole) != 1 or not gone <= _independent(whole[0]):  # a division made by the projection may hold them
             return None
     return ({terms: const for terms, const in whole[0].items() if len(terms) > 1 or terms[0][0] not in gone},)
@@ -273,11 +257,14 @@ def _independent(piece: Piece) -> set[str]:
 
 def projected(statement: Statement, kept: Sequence[str]) -> isl.Set:
     """Return the projection of a statement's domain onto *kept*, a subsequence of its dimensions."""
-    domain = statement.domain
-    end = len(statement.dims)
+    return _projected(statement.domain, statement.dims, kept)
+
+
+def _projected(domain: isl.Set, dims: Sequence[str], kept: Sequence[str]) -> isl.Set:
+    end = len(dims)
     while end:
         start = end
-        while start and statement.dims[start - 1] not in kept:
+        while start and dims[start - 1] not in kept:
             start -= 1
         if start < end:
             domain = domain.project_out(SET, start, end - start)

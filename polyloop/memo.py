@@ -1,0 +1,148 @@
+"""The one way to remember: what was found of an object that never changes is kept by the object.
+
+Kernels and their parts, expressions, sets and relations of ISL are made once and never changed.  So what a function
+finds of one of them holds for good, and goes when the object goes: no table beside it keeps anything alive, or knows an
+object by a number that another one may get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import partial, wraps
+from inspect import signature
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
+from weakref import WeakValueDictionary
+
+__all__ = ["Same", "forgotten", "interned", "known", "memoised"]
+
+_K = TypeVar("_K")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_V = TypeVar("_V")
+_Table = dict[tuple[object, ...], Any]
+
+_MOST: Final = 1024
+"""Values of one function that an object keeps: what lives as long as the process is asked about by many others."""
+
+
+class Same(Generic[_V]):
+    """An object as a key: equal to itself alone."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: _V) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Same and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class _Memory:
+    """Whether anything is remembered."""
+
+    is_off = False
+
+
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """Find everything anew inside of the ``with``, for tests: what is remembered must make no difference.
+
+    A value that is equal to itself alone is a part of its object: the program of a kernel stays that program.
+    """
+    before, _Memory.is_off = _Memory.is_off, True
+    try:
+        yield
+    finally:
+        _Memory.is_off = before
+
+
+def _is_forgotten(value: object) -> bool:
+    return value is None or type(value).__eq__ is not object.__eq__
+
+
+@overload
+def memoised(function: Callable[Concatenate[_K, _P], _R], /) -> Callable[Concatenate[_K, _P], _R]: ...
+
+
+@overload
+def memoised(
+    *, unless: Callable[[_R], bool]
+) -> Callable[[Callable[Concatenate[_K, _P], _R]], Callable[Concatenate[_K, _P], _R]]: ...
+
+
+def memoised(function: Any = None, /, *, unless: Callable[[Any], bool] | None = None) -> Any:
+    """Remember *function* of one immutable object, and of further arguments, for as long as the object lives.
+
+    The object itself keeps the value, among its attributes.  Further arguments count by value, and are passed by
+    position; expressions, sets and relations, annotated ``Expression`` and ``isl.``, count by identity: ``x + 1`` is
+    equal to ``x + 1.0``, and sets that are equal may have different pieces, which show in a text.  A value for which
+    *unless* holds is looked for again the next time.
+    """
+    if function is None:
+        return partial(memoised, unless=unless)
+    _, *others = signature(function).parameters.values()
+    name = _name(function)
+    if not others:
+        return _of_one(function, name)
+    kinds = ("Expression", "isl.")
+    by_identity = frozenset(n for n, entry in enumerate(others) if str(entry.annotation).startswith(kinds))
+    return _of_several(function, name, by_identity, unless)
+
+
+def _name(function: Callable[..., object]) -> str:
+    return f"{function.__module__}.{function.__qualname__}()"
+
+
+def _of_one(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(function)
+    def look_up(key: Any) -> Any:  # noqa: ANN401
+        kept = key.__dict__
+        try:
+            value = kept[name]
+        except KeyError:
+            return kept.setdefault(name, function(key))
+        return function(key) if _Memory.is_off and _is_forgotten(value) else value
+
+    return look_up
+
+
+def _of_several(
+    function: Callable[..., Any], name: str, by_identity: frozenset[int], unless: Callable[[Any], bool] | None
+) -> Callable[..., Any]:
+    @wraps(function)
+    def look_up(key: Any, *others: Any) -> Any:  # noqa: ANN401
+        asked = others
+        if by_identity:
+            asked = tuple([Same(entry) if n in by_identity else entry for n, entry in enumerate(others)])
+        try:
+            value = key.__dict__[name][asked]
+        except KeyError:
+            value = function(key, *others)
+            if unless is not None and unless(value):
+                return value
+            kept: _Table = key.__dict__.setdefault(name, {})
+            if len(kept) >= _MOST:
+                kept.clear()
+            return kept.setdefault(asked, value)
+        return function(key, *others) if _Memory.is_off and _is_forgotten(value) else value
+
+    return look_up
+
+
+_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+
+
+def interned(key: Hashable, make: Callable[[], _V]) -> _V:
+    """Return the one object for *key*, made at the first time, for as long as somebody keeps it."""
+    found: _V | None = None if _Memory.is_off else _interned.get(key)
+    return _interned.setdefault(key, make()) if found is None else found
+
+
+def known(function: Callable[Concatenate[_K, _P], _R], key: _K) -> dict[tuple[object, ...], _R]:
+    """Return what a memoised *function* of several arguments has found of *key*, by the others; it may be changed."""
+    found: dict[tuple[object, ...], _R] = key.__dict__.setdefault(_name(function), {})
+    return found
