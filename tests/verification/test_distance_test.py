@@ -106,9 +106,9 @@ class NamedInstances:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.named = self.digits = 0
-        self._instance, self._found, self._is_digit = dataflow._instance, dataflow._found_direct, _Meant._is_digit
+        self._instance, self._found, self._is_digit = dataflow._instance, dataflow._direct, _Meant._is_digit
         self._monkeypatch = monkeypatch
-        monkeypatch.setattr(dataflow, "_found_direct", self.found)
+        monkeypatch.setattr(dataflow, "_direct", self.found)
 
         def asked(meant: _Meant, axis: str, form: Affine) -> bool:
             return self.is_digit(meant, axis, form)
@@ -116,7 +116,7 @@ class NamedInstances:
         monkeypatch.setattr(_Meant, "_is_digit", asked)
 
     def found(
-        self, placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
+        self, placement: Placement, writer: Placed, reader: Placed, access: Access, loops: tuple[str, ...]
     ) -> isl.Map | None:
         link = self._found(placement, writer, reader, access, loops)
         if self._instance(placement, writer, reader, access, loops) is not None:

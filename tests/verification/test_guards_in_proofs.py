@@ -184,7 +184,7 @@ def with_one_place(placement: Placement, start: Placed) -> tuple[Placement, Plac
     """Return the program in which *start* copies into the first place of the ring, whatever the iteration."""
     write = start.lowered.write
     lowered = replace(start.lowered, writes=(replace(write, indices=(Affine((), 0), *write.indices[1:])),))
-    changed = replace(start, lowered=lowered, cells={}, guarded={})
+    changed = replace(start, lowered=lowered)
     return replace(placement, statements={**placement.statements, start.name: changed}), changed
 
 
