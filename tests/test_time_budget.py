@@ -12,6 +12,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.kernel.arrays import ArrayArg
+from polyloop.poly import budget
 
 F = np.float64
 
@@ -61,6 +62,18 @@ def test_what_a_read_sees_may_stay_open_at_creation() -> None:
     (t,) = (argument for argument in knl.arguments if argument.name == "t")
     assert isinstance(t, ArrayArg)
     assert (t.is_input, t.is_output) == (True, True)
+
+
+def test_a_number_whose_size_is_left_open_is_int64_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made() -> pl.LoopKernel:
+        data = [pl.GlobalArg("x, y", F, shape="1000"), ...]
+        return pl.make_kernel("{[i]: 0 <= i < 1000}", "<> t = 3*i\ny[i] = x[i] + t", data)
+
+    assert made().temporaries["t"].dtype == np.dtype("int32")
+    monkeypatch.setattr(budget, "ASIDE", 1)
+    with pytest.warns(pl.PolyloopWarning, match="left open whether int32 holds '3\\*i' in .*: it is int64"):
+        knl = made()
+    assert knl.temporaries["t"].dtype == np.dtype("int64")
 
 
 def test_a_call_ends_within_its_budget_and_says_what_it_looked_at() -> None:

@@ -212,7 +212,7 @@ class _Program:
             one = (1, 1, 1)
             launches = (DeviceLaunch(self.schedule.name, one, one, 0, names),)
         parts = [
-            comment((*self.schedule.unchecked, *self._left_open(), *self.spelt.lines())),
+            comment((*self.schedule.remarks(), *self.spelt.lines())),
             self.language.header,
             *self.structs.values(),
             *(preamble_text(name, text.strip("\n")) for name, text in self.schedule.preambles),
@@ -233,20 +233,13 @@ class _Program:
             split=tuple(self.split.values()),
             alignments=tuple((name, most) for name, most in self.aligned.items() if name in self.arrays),
             indexed=(indexed := self._indexed_arrays()),
-            notes=(
-                *self.schedule.left_open,
-                *((instruction, note) for (instruction, _), note in self.notes.items()),
-                *queue_notes(indexed),
-            ),
+            notes=(*self.schedule.left_open, *((name, note) for (name, _), note in self.notes.items()),
+                   *queue_notes(indexed)),
             checks=(*assumption_checks(self.schedule.assumptions), *map(condition_check, self.schedule.conditions)),
             index_checks=self._index_checks(),
             index_bits=self.index_bits,
             proofs=proofs,
-        )
-
-    def _left_open(self) -> Iterator[str]:
-        """Yield what ISL gave up on: another text may have come of an answer."""
-        yield from (f"{found.message}: {' '.join(found.notes)}" for _, found in self.schedule.left_open)
+        )  # fmt: skip
 
     def _indexed_arrays(self) -> tuple[IndexedArray, ...]:
         """Return the private arrays of which a subscript is known only when the program runs, on a device."""

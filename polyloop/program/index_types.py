@@ -8,9 +8,11 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.errors import Diagnostic, warn
 from polyloop.expr.dtypes import DType, integer_limits, is_integer, is_signed
 from polyloop.expr.indexing import is_index_value
 from polyloop.expr.nodes import Expression, TypeCast
+from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.expr.typing import TypeOf
 from polyloop.kernel.domains import bound_variables, parameters_of
@@ -108,10 +110,22 @@ def _fits(kernel: LoopKernel, instruction: Instruction, expr: Expression, type_o
                 if least is None or most is None:
                     return False
                 box[name] = (least, most)
-    except NoAnswer:
+    except NoAnswer as error:
+        entry = (instruction.id, _left_open(instruction, expr, error))
+        warn("make_kernel", kernel.name, [entry], kernel.silenced_warnings)
         return False
     found = value_range(expr, box) if is_computed(expr) else None
     return found is not None and low <= found[0] and found[1] <= high
+
+
+def _left_open(instruction: Instruction, expr: Expression, error: NoAnswer) -> Diagnostic:
+    return Diagnostic(
+        "left-open",
+        f"left open whether int32 holds '{show(expr)}' in '{instruction.id}': it is int64",
+        (f"ISL {error.reason}",),
+        ("say the type of what it is assigned to, or bound the sizes by assumptions",),
+        sites=(instruction.site(),),
+    )
 
 
 def _with_sizes(kernel: LoopKernel, instruction: Instruction, type_of: TypeOf) -> tuple[isl.Set, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final
@@ -335,6 +335,11 @@ class Schedule:
     varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     warp_axes: frozenset[str] = frozenset()
     indices: tuple[tuple[str, Affine], ...] = ()
+
+    def remarks(self) -> Iterator[str]:
+        """Yield lines for readers of the text: claims that are not proven, and questions that were left open."""
+        yield from self.unchecked
+        yield from (f"{found.message}: {' '.join(found.notes)}" for _, found in self.left_open)
 
     def apart(self, tree: Tree) -> frozenset[str]:
         """Return the thread axes along which loops around *tree* may differ, whose threads meet in it.

@@ -10,6 +10,7 @@ import pytest
 import polyloop as pl
 from polyloop.dataflow.address_spaces import place
 from polyloop.optimize.over_execution import Edges, at_edges
+from polyloop.poly import budget
 from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.schedule.build import prepared
@@ -66,6 +67,26 @@ def test_the_certificate_says_so() -> None:
         "over-executed instances of 'fetch_a_tile', 'fetch_b_tile', 'insn_init', 'insn_update', 'store_a_fetch', "
         "'store_b_fetch' touch no element that the program touches"
     )
+
+
+@pytest.mark.parametrize("steps", [3000, 20_000])
+def test_a_question_that_ISL_gives_up_on_is_left_open_and_the_text_says_so(  # noqa: N802
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = pl.generate_code(tiled(program()), target=pl.CudaTarget())
+    assert not wanted.notes
+    knl = tiled(program())
+    monkeypatch.setattr(budget, "ASIDE", steps)
+    with pytest.warns(pl.PolyloopWarning, match="left-open"):
+        found = pl.generate_code(knl, target=pl.CudaTarget())
+    ((name, note),) = found.notes
+    assert (name, note.code) == ("product", "left-open")
+    assert note.message == "left open whether blocks at the edge of an array can compute as full ones do"
+    assert note.notes[0].startswith("ISL gave up")
+    first = "// " + note.message
+    assert found.device_code.startswith(first)
+    assert found.device_code != wanted.device_code
+    assert not pl.generate_code(knl, target=pl.CTarget()).notes, "nothing is done at the edges there"
 
 
 def test_blocks_have_one_text_and_loads_and_stores_alone_are_tested() -> None:
