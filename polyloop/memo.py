@@ -42,7 +42,7 @@ class Same(Generic[_V]):
 
 
 class _Memory:
-    """Whether anything is remembered."""
+    """The switch of :func:`forgotten`."""
 
     is_off = False
 
