@@ -137,7 +137,7 @@ _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
 
 def interned(key: Hashable, make: Callable[[], _V]) -> _V:
-    """Return the one object for *key*, made at the first time, for as long as somebody keeps it."""
+    """Return the one object for *key*, made at the first time, for as long as it is in use."""
     found: _V | None = None if _Memory.is_off else _interned.get(key)
     return _interned.setdefault(key, make()) if found is None else found
 
