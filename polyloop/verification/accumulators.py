@@ -1,4 +1,4 @@
-"""Accumulators of reductions: which updates a read of one sees.
+"""Accumulators of reductions: for each read of one, the updates that it sees.
 
 A read sees the last write that set the accumulator anew, and the updates since then:
 

@@ -1,7 +1,7 @@
-"""Layouts as maps of addresses: no two elements at one address, and what is moved at once lies together.
+"""Address maps of layouts: elements have distinct addresses, and vector accesses are contiguous and aligned.
 
-Transforms choose layouts, and code generation chooses what it moves at once; each has its reasons why that is right.
-Here neither is believed: addresses are computed from strides and swizzles as they are, and compared.
+Transforms choose layouts, and code generation chooses vector accesses; each has its own argument for its choice.
+Neither argument is trusted here: addresses are computed from strides and swizzles, and compared.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Arrays of which a part is held in a buffer: that the buffer always has the present values.
+"""Coherence of buffers, which hold a part of an array: every read sees the present value.
 
-Let the *present value* of an element be what its last write in the program gave it, to whichever place: the array
-itself or a buffer.  Every read of an array or of one of its buffers, by instructions and by moves alike, must see the
-present value of the element that it stands for.  By induction over time this is so if the last write to the place that
-is read stands for the same element, and no other place got a newer value of it in between; a move passes on
-what it read at that time.  When the program ends, every element of an argument must be back in the array.
+The *present value* of an element is the one that its last write in the program gave it, whether that write goes to the
+array or to a buffer.  Every read of an array or of one of its buffers, by instructions and by moves alike, must see the
+present value of its element.  By induction over time this holds if the last write to the location that is read is a
+write of the same element, and no other location got a newer value of it in between; a move writes the value that it
+read.  When the program ends, every element of an argument must be back in the array.
 
-What collects updates in a buffer that began with a neutral element counts as if it had begun with the element's value:
-nobody but these updates may touch it until the buffer is added, once, to the element.
+A buffer that begins with a neutral element and collects updates counts as if it had begun with the element's value: no
+other access may touch the element until the buffer is added, once, to it.
 """
 
 from __future__ import annotations

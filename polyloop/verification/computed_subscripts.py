@@ -1,9 +1,9 @@
-"""Subscripts that are computed from inames and sizes, but are not affine: ``i*i``, ``abs(i - 100)``, ``i*n + j``.
+"""Bounds checks of non-affine subscripts of inames and sizes: ``i*i``, ``abs(i - 100)``, ``i*n + j``.
 
-ISL decides those that consist of affine pieces (:func:`pieces_outside`).  Of the others, boxes of instances are looked
-at (:class:`Inside`): where the range of the subscript over a box lies inside of the array, so do all its instances;
-where it does not, the box is halved, until single instances are left.  That takes numbers for the sizes: it is tried
-for some sizes when the kernel is made, and for those of a call when it is launched.
+ISL decides the subscripts that consist of affine pieces (:func:`pieces_outside`).  The others are evaluated over boxes
+of instances (:class:`Inside`): if the range of the subscript over a box is inside of the array, all its instances are;
+otherwise the box is halved, down to single instances.  That needs numbers for the sizes: a few sizes are tried when the
+kernel is made, and those of a call are checked when it is launched.
 """
 
 from __future__ import annotations

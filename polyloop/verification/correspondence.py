@@ -1,4 +1,4 @@
-"""A transformed program beside its reference program: which instance copies which, which read is whose."""
+"""Correspondence of a transformed program with its reference program: the original of each statement and read."""
 
 from __future__ import annotations
 

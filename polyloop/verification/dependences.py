@@ -1,4 +1,4 @@
-"""The dependences of a kernel's reference program, as data for its user.
+"""Dependences of a kernel's reference program, as data for its user.
 
 A dependence is a relation between instances, parametric in the sizes.  Flow (read after write) is value-based: each
 read depends on the write whose value it sees (Feautrier, IJPP 20(1), 1991).  Anti and output dependences are all
@@ -29,7 +29,7 @@ _OUT = isl.dim_type.out
 
 
 class DependenceKind(Choice):
-    """What the second access does after the first."""
+    """Kind of a dependence."""
 
     RAW = "read after write"
     WAR = "write after read"

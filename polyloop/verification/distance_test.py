@@ -1,24 +1,25 @@
-"""Variables whose accesses keep their order: a proof by distances, for which ISL's dataflow is not asked.
+"""Distance test: a variable whose conflicting accesses keep their order is right, without ISL's dataflow.
 
 Let each statement that accesses a variable have one copy in the transformed program, which runs no instance twice and
-touches the elements that the reference program's instance touches.  If every two accesses to one element, one of which
-is a write, run in the order that they have in the reference program, then before each read there are the same writes in
-the same order: it sees the same write, and each element ends with the same one.  That each instance runs at all is a
-claim of its own (``Claim.COVERAGE``).
+touches the elements of the reference program's instance.  If every two conflicting accesses (to one element, one of
+them a write) run in the order of the reference program, then before each read there are the same writes in the same
+order: it sees the same write, and each element ends with the same one.  A separate claim is that every instance runs
+(``Claim.COVERAGE``).
 
-The distance of two instances of the reference program, iname by iname, tells which of them is first, and what is known
-of it is found once.  A transformed program has other inames, of which those of the reference program are linear forms:
-so a distance there has finitely many sides, and that none of them leads backwards is asked of a small set without
-parameters.
+The distance of two instances of the reference program, iname by iname, decides which of them is first; the set of
+distances is computed once.  The inames of the reference program are linear forms of those of the transformed program:
+so a distance there has finitely many signs, and a question about a small set without parameters shows that none of them
+is negative.
 
-Running before is transitive.  Let statements stand behind one another in one body, over the same instances, and let
-each write the element that the others touch in the same instance.  Then what one of them does before another access is
-in order with it if each is in order with the next one, the last one with the first one (in a later iteration) and with
-what follows, and the first one with what precedes: the others of their instance are links of a chain.  So a *run* of
-such statements is asked about by its neighbours and its ends.
+Order is transitive.  Let the statements of a body follow one another, over the same instances, and let each write the
+element that the others touch in the same instance.  Then all of their accesses are in order if each statement is in
+order with the next one, the last one with the first one of a later iteration and with the statements behind the body,
+and the first one with the statements before it: the other accesses of an instance are links of a chain.  So only the
+neighbours and the ends of such a *run* of statements are tested.
 
-Where blocks or threads have variables of their own, only accesses to the same one count.  Then a read must see, in the
-reference program, only writes of its own iteration of some loops, and who shares that iteration shares the variable.
+If blocks or threads have private copies of a variable, only accesses to the same copy conflict.  Then a read must see,
+in the reference program, only writes of its own iteration of some loops, and all instances of that iteration must be
+executed by the threads that share one copy.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _PARAM = isl.dim_type.param
 
 @dataclass(frozen=True, eq=False)
 class _Distances:
-    """How far ``second`` runs after ``first`` where both touch one element, as a set over the inames ``names``."""
+    """Set of the distances from ``first`` to ``second`` where both touch one element, over the inames ``names``."""
 
     first: Placed
     second: Placed
@@ -61,7 +62,7 @@ class _Distances:
 
 @dataclass(frozen=True, eq=False)
 class _Users:
-    """The statements of the reference program that access a variable, and how far apart those accesses are."""
+    """Statements of the reference program that access a variable, and the distances between those accesses."""
 
     statements: tuple[Placed, ...]
     distances: tuple[_Distances, ...]
@@ -69,7 +70,7 @@ class _Users:
 
 @dataclass(frozen=True, eq=False)
 class _Memory:
-    """What is known of a program, by variable.
+    """Results of the distance test for a program, by variable.
 
     ``around`` has loops such that each read sees writes of its own iteration of them alone, None where a read may see
     what was there before the program; ``verdicts`` are those of a transformed program against its reference program.

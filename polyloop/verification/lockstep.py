@@ -1,4 +1,4 @@
-"""Lanes run in lockstep: all of a statement's reads come before any of its writes."""
+"""Lockstep execution of lanes: all reads of a statement precede all of its writes."""
 
 from __future__ import annotations
 

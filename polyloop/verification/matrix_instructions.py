@@ -1,10 +1,10 @@
-"""Reductions that matrix instructions carry out: whether the instruction does what the program says.
+"""Reductions on matrix instructions: the instruction computes the sums of the program.
 
-To the analysis such a reduction is the one that it was: each thread collects the terms of its own results, which the
-layout of the results says.  The instruction computes the same sums, but the lanes of a warp load the operands for each
+To the analysis such a reduction is unchanged: each thread collects the terms of its own results, which are given by the
+layout of the results.  The instruction computes the same sums, but the lanes of a warp load the operands for each
 other.  So the elements that one lane reads in the program may be read by any lane of its warp (:func:`by_whole_warps`,
-for the derivation of barriers), whole warps have to come, and what is added up has to be the product of two loads:
-of elements that are no operands of any term the load gives 0.
+for the derivation of barriers).  Whole warps must execute the instruction, and each term must be the product of two
+loads: a load of an element that is an operand of no term gives 0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The order of a transformed kernel against its reference program.
+"""Order of a transformed kernel against its reference program.
 
-Every read of the transformed program must get its value from a copy of the write that the
-reference program's read gets it from, and every element must end with the same write.  Findings carry two
-concrete instances.  The order looked at is that of the loop tree; that threads do not disturb it is
-checked by ``polyloop.sync.races``.
+Every read of the transformed program must get its value from a copy of the write that the reference program's read gets
+it from, and every element must end with the same write.  Findings have two concrete instances.  The order is that of
+the loop tree; ``polyloop.sync.races`` checks that threads preserve it.
 """
 
 from __future__ import annotations
@@ -218,7 +217,7 @@ def _differences(
     for writer, relation in sources:
         counterpart = comparison.counterpart(writer)
         looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
-        used = relation.intersect_domain(to_reference.domain())  # what a scan adds for nobody may be anything
+        used = relation.intersect_domain(to_reference.domain())  # dead terms of a scan may be anything
         meaning = reference_map(writer, counterpart)
         got = used.apply_range(meaning)
         allowed = [link for source, link in wanted if source is counterpart]
@@ -326,7 +325,7 @@ def _overwrites(writer: Placed, write: Access) -> bool:
 
 
 _injective: dict[int, tuple[isl.Map, bool]] = {}
-"""Whether relations are one to one, by their identity, with which they are kept: many writes share one."""
+"""Injectivity of relations, by their identity; each is kept with its relation.  Many writes share one."""
 
 
 def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:

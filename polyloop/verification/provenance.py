@@ -1,17 +1,16 @@
-"""Expressions of a transformed program against those of its reference program, operand by operand.
+"""Provenance of values: expressions of a transformed program against those of its reference program, by operand.
 
 A copy of a statement has the reference statement's right-hand side, conditions and subscripts, with its own instances
-in the place of the program's: both are walked side by side.  A read of a temporary that a transform fills stands for
-what fills it, which is walked in its place, through any number of temporaries; a result of a reduction in parts stands
-for the one reduction of the program.  What is left are operands:
+in the place of the program's: both trees are walked side by side.  A read of a temporary that a transform fills is
+replaced by the expression that fills it, through any number of temporaries; a result of a reduction in parts is a
+result of the one reduction of the program.  Three kinds of operands remain:
 
 * numbers, functions, operators and names of variables are the same,
 * an affine expression of inames has the value that the program's has, for each instance,
-* a read of an array that nobody writes, or of an argument, is of the same element.  Which write a read sees, and which
-  element of a temporary, is proven by the order of accesses and the values that go through temporaries.
+* a read of an unwritten array, or of an argument, is of the same element.  The write that a read sees, and the element
+  of a temporary, are proven by the order of accesses and the values of temporaries.
 
-Instructions that only carry values (buffers, what launches save, asynchronous copies) have nothing but a read on their
-right-hand side.
+Copy instructions (buffers, saves across launches, asynchronous copies) have only a read on their right-hand side.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ _Operand: TypeAlias = Number | Element | Entry | Terms | _Instances
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """What the expressions of one statement are compared in: operands, of which more than the text has to be known.
+    """Comparison of the expressions of one statement: its operands, whose values need a proof beyond the text.
 
     ``difference`` is where the texts differ, if they do: operands behind it are not among the ``operands``.
     """

@@ -1,4 +1,4 @@
-"""The terms of a reduction: which ones a result holds, how often, and in which order.
+"""Terms of a reduction: each result has the terms of the program, each once, and in order.
 
 A *term* is an instance of the update of the reference program.  A read of an accumulator sees updates
 (:mod:`.accumulators`), and each adds its own term, or the terms of a value that is made of terms itself: a partial

@@ -1,9 +1,8 @@
-"""A program with buffers, read as if every access to a buffer went to the array itself.
+"""Unbuffered view of a program: every access to a buffer is read as an access to the array.
 
-What an instruction does to an element while the element is in a buffer, it does to the element of the array that its
-reference instance names.  In this reading the moves between array and buffer do nothing, and the ordinary
-checks of order and values apply.  That each buffer really holds the element that it stands for, with its present value,
-is proven apart, by ``polyloop.verification.buffers``.
+An instruction that updates an element in a buffer updates the element of the array that its reference instance names.
+In this view the moves between array and buffer do nothing, and the ordinary checks of order and values apply.
+``polyloop.verification.buffers`` proves apart that each buffer holds the present value of its element.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Values taken through temporaries that transforms made, and through accumulators of reductions.
+"""Values of temporaries that transforms made, and of accumulators of reductions.
 
-Each must be the value that the reference program's read would see: nothing uninitialised, no other element, no
-other write; every term of a reduction exactly once.
+Each must be the value that the reference program's read would see: nothing uninitialised, no other element, no other
+write; every term of a reduction exactly once.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def _same_value(comparison: Comparison, use: Use, wanted: Access, found: Access)
         yield _not_proven(f"'{array}' is read in a reduction that is computed ahead inside another one", use.reader)
         return
     left, right = left.intersect_range(use.old.domain_of(wanted)), right.intersect_range(use.new.domain_of(found))
-    right = right.intersect_domain(left.domain())  # what a scan adds for nobody may be anything
+    right = right.intersect_domain(left.domain())  # dead terms of a scan may be anything
     if len(found.indices) == len(wanted.indices):  # a temporary that got other axes is known by its writes alone
         wrong = right.apply_range(_elements(use.new, found)).subtract(left.apply_range(_elements(use.old, wanted)))
         if not wrong.is_empty():
