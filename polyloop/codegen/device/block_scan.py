@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.codegen.device.warp_reduce import Exchange, indented, mixed, times, total
+from polyloop.codegen.device.warp_reduce import Exchange, indented, mixed, part_of, partial, thread, times
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.tree import c_expr as c
@@ -93,13 +93,12 @@ class ThreadScan(Exchange):
         """Yield the statements."""
         meeting, ctype = self.meeting, self.scope.ctype(self.dtype)
         (span,) = meeting.across
-        index = f"threadIdx.{'xyz'[int(span.axis[2])]}"
-        place = index if meeting.parts == 1 else f"{index} % {span.direct}"
+        index = thread(span.axis)
+        place = index if meeting.parts == 1 else c.binary(c.MODULO, index, c.integer(span.direct))
         if span.direct > 1:
             yield from self.within_warps(place)
         if meeting.parts > 1:
-            part = f"{index} / {span.direct}" if span.direct > 1 else index
-            yield from self.parts_before(place, part)
+            yield from self.parts_before(place, part_of(span))
         if not exclusive:
             yield f"return {self.expression(_BEFORE, _X)};" if meeting.parts > 1 else "return x;"
         elif span.direct == 1:
@@ -110,11 +109,10 @@ class ThreadScan(Exchange):
             something = self.expression(_BEFORE, _Y) if meeting.parts > 1 else _Y
             yield f"return {place} == 0 ? {nothing} : {something};"
 
-    def within_warps(self, place: str) -> Iterator[str]:
+    def within_warps(self, place: Code) -> Iterator[str]:
         """Yield what makes of ``x`` the combination of the values in the warp up to it."""
         (span,) = self.meeting.across
-        step = c.Name("step")
-        distance = step if span.stride == 1 else c.binary(c.TIMES, c.integer(span.stride), step)
+        distance = times(c.Name("step"), span.stride)
         yield self.scope.language.unroll.format(count=span.direct.bit_length() - 1)
         yield f"for (int step = 1; step < {span.direct}; step *= 2) {{"
         yield f"    const {self.scope.ctype(self.dtype)} y = {self.above(_X, distance)};"
@@ -122,13 +120,13 @@ class ThreadScan(Exchange):
         yield f"        x = {self.expression(_Y, _X)};"
         yield "}"
 
-    def parts_before(self, place: str, part: str) -> Iterator[str]:
+    def parts_before(self, place: Code, part: Code) -> Iterator[str]:
         """Yield what makes ``before`` the combination of what the warps before this one have."""
         meeting = self.meeting
         (span,) = meeting.across
-        group = mixed([(f"threadIdx.{'xyz'[int(other.axis[2])]}", other.extent) for other in meeting.along])
+        group = mixed([(thread(other.axis), other.extent) for other in meeting.along])
         base = times(group, meeting.parts)
-        store = f"partial[{total(base, part)}] = x;"
+        store = f"{partial(base, part)} = x;"
         if span.direct > 1:
             yield f"if ({place} == {span.direct - 1})"
             yield f"    {store}"
@@ -137,7 +135,7 @@ class ThreadScan(Exchange):
         yield "__syncthreads();"
         yield f"{self.scope.ctype(self.dtype)} before = {self.neutral()};"
         yield f"for (int n = 0; n < {part}; ++n)"
-        yield from indented(self.combined(_BEFORE, c.Raw(f"partial[{total(base, 'n')}]")))
+        yield from indented(self.combined(_BEFORE, partial(base, c.Name("n"))))
 
     def neutral(self) -> Code:
         """Return the neutral element."""

@@ -288,7 +288,7 @@ class _LookBack(ThreadScan):
         thread = "threadIdx.x"
         if any(size > 1 for size in self.sizes[1:]):
             thread = "thread"
-            yield f"const int thread = {self.number()[1:-1]};"
+            yield f"const int thread = {self.number()};"
         body = []
         if self.scope.language.capability >= _SLEEPS:
             pause = f"    __nanosleep({_PAUSE});  // meanwhile blocks before this one look back themselves"

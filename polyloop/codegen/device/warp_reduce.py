@@ -27,7 +27,7 @@ from polyloop.expr.records import field_dtype, field_names, is_record
 from polyloop.mapping.collective_shape import LOGICAL, Kind, Meeting, Span, meeting_of
 from polyloop.schedule.plan import Statement
 
-__all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "times", "total"]
+__all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "part_of", "partial", "thread", "times"]
 
 _DType = np.dtype[np.generic]
 _FEW: Final = 8
@@ -37,6 +37,7 @@ _WORDS: Final = {
 }  # fmt: skip
 _X: Final = c.Name("x")
 _Y: Final = c.Name("y")
+_ZERO: Final = c.integer(0)
 _SERIAL: Final = 32
 """Parts beyond which the threads of a group share the work of combining them."""
 
@@ -195,7 +196,8 @@ class Exchange:
             yield from self.combined(_X, other)
             return
         yield f"const {self.scope.ctype(self.dtype)} y = {other};"
-        yield f"x = {self.number()} & {step} ? {self.expression(_Y, _X)} : {self.expression(_X, _Y)};"
+        is_upper = c.binary(c.BIT_AND, self.number(), step)
+        yield f"x = {c.Choice(is_upper, self.expression(_Y, _X), self.expression(_X, _Y))};"
 
     def exchanged(self, value: Code, step: Code) -> Code:
         """Return the value of the thread whose number differs in *step*."""
@@ -229,18 +231,12 @@ class Exchange:
         name = self.scope.own_helper(f"{what} {ctype} {mask}", f"{wish}_{dtype_name(self.dtype)}", define)
         return c.Apply(name, (value, given))
 
-    def number(self) -> str:
+    def number(self) -> Code:
         """Return the number of the thread in its block, as far as it says which lane of a warp it is."""
-        text, stride = "threadIdx.x", self.sizes[0]
         spans = {span.axis for span in self.meeting.across if span.direct > 1}
-        if spans == {"l.0"}:
-            return text
-        terms = [text]
-        for axis, size in zip("yz", self.sizes[1:], strict=False):
-            if size > 1:
-                terms.append(f"{stride} * threadIdx.{axis}" if stride > 1 else f"threadIdx.{axis}")
-            stride *= size
-        return f"({' + '.join(terms)})"
+        sizes = self.sizes[:1] if spans == {"l.0"} else self.sizes
+        axes = [(thread(f"l.{number}"), size) for number, size in enumerate(sizes)]
+        return _total(*(term for term, (_, size) in zip(_weighted(axes), axes, strict=True) if size > 1)) or axes[0][0]
 
     # }}}
     # {{{ through shared memory
@@ -249,41 +245,42 @@ class Exchange:
         """Yield the combination of the parts of a group, of each of which one thread stores its value."""
         meeting = self.meeting
         parts, groups = meeting.parts, meeting.groups
-        across = [(span, _shifted(span)) for span in meeting.across if span.parts > 1]
-        part = mixed([(text, span.parts) for span, text in across])
-        group = mixed([(f"threadIdx.{'xyz'[int(span.axis[2])]}", span.extent) for span in meeting.along])
-        leaders = [f"threadIdx.{'xyz'[int(span.axis[2])]}" for span in meeting.across if span.direct == span.extent]
+        across = [(span, part_of(span)) for span in meeting.across if span.parts > 1]
+        part = mixed([(place, span.parts) for span, place in across])
+        group = mixed([(thread(span.axis), span.extent) for span in meeting.along])
+        leaders = [thread(span.axis) for span in meeting.across if span.direct == span.extent]
         conditions = [f"{text} == 0" for text in leaders]
         conditions += [
-            f"threadIdx.{'xyz'[int(span.axis[2])]} % {span.direct} == 0"
+            f"{part_of(span, c.MODULO)} == 0"
             for span in meeting.across
             if 1 < span.direct < span.extent
         ]
         is_rowwise = meeting.spans[0].is_across
         base, stride = (times(group, parts), 1) if is_rowwise else (group, groups)
-        index = total(base, part if is_rowwise else times(part, groups))
-        store = f"partial[{index}] = x;"
+        own = partial(base, part if is_rowwise else times(part, groups))
+        store = f"{own} = x;"
         yield from [f"if ({' && '.join(conditions)})", f"    {store}"] if conditions else [store]
         yield "__syncthreads();"
-        first = f"partial[{base or '0'}]"
+        first = partial(base)
         low = meeting.across[0]
         if parts > _SERIAL and not self.operation.ordered:
-            yield from self.tree(index, part, stride, conditions)
+            yield from self.tree(own, part, stride, conditions)
             yield f"x = {first};"
         elif parts > _FEW and parts & (parts - 1) == 0 and low.axis == "l.0" and low.direct >= parts:
-            yield f"x = partial[{total(base, f'threadIdx.x % {parts}')}];"
+            yield f"x = {partial(base, c.binary(c.MODULO, thread('l.0'), c.integer(parts)))};"
             yield from self.exchange([2**n for n in range(parts.bit_length() - 1)])
         else:
-            element = total(base, str(stride) if parts == 2 else "n" if stride == 1 else f"{stride} * n")
+            number = c.integer(1) if parts == 2 else c.Name("n")
+            element = partial(base, times(number, stride))
             yield f"x = {first};"
             if parts == 2:
-                yield from self.combined(_X, c.Raw(f"partial[{element}]"))
+                yield from self.combined(_X, element)
                 return
             yield self.scope.language.unroll.format(count=parts - 1)
             yield f"for (int n = 1; n < {parts}; ++n)"
-            yield from indented(self.combined(_X, c.Raw(f"partial[{element}]")))
+            yield from indented(self.combined(_X, element))
 
-    def tree(self, index: str, part: str, stride: int, conditions: Sequence[str]) -> Iterator[str]:
+    def tree(self, own: Code, part: Code, stride: int, conditions: Sequence[str]) -> Iterator[str]:
         """Yield the combination of many parts in shared memory, half of them by the other half, until one is left."""
         parts = self.meeting.parts
         begin = 1 << ((parts - 1).bit_length() - 1)
@@ -291,9 +288,8 @@ class Exchange:
         yield f"    const int n = {part};"
         checks = [*conditions, "n < half", f"n + half < {parts}"]
         yield f"    if ({' && '.join(checks)}) {{"
-        yield f"        {self.scope.ctype(self.dtype)} *mine = &partial[{index}];"
-        half: Code = c.Name("half")
-        element = c.Subscript(c.Name("mine"), half if stride == 1 else c.binary(c.TIMES, c.integer(stride), half))
+        yield f"        {self.scope.ctype(self.dtype)} *mine = &{own};"
+        element = c.Subscript(c.Name("mine"), times(c.Name("half"), stride))
         statements = list(self.combined(c.Unary(c.TARGET, c.Name("mine")), element))
         yield from (f"        {line}" for line in statements)
         yield "    }"
@@ -303,9 +299,19 @@ class Exchange:
     # }}}
 
 
-def _shifted(span: Span) -> str:
-    text = f"threadIdx.{'xyz'[int(span.axis[2])]}"
-    return f"{text} / {span.direct}" if span.direct > 1 else text
+def thread(axis: str) -> Code:
+    """Return the number of a thread along an axis."""
+    return c.Member(c.Name("threadIdx"), "xyz"[int(axis[2])])
+
+
+def part_of(span: Span, operator: c.Operator = c.OVER) -> Code:
+    """Return the part of a group that a thread is in, or, by the remainder, its place in that."""
+    return thread(span.axis) if span.direct == 1 else c.binary(operator, thread(span.axis), c.integer(span.direct))
+
+
+def partial(*terms: Code) -> Code:
+    """Return the element of the shared memory of a function at the sum of *terms*."""
+    return c.Subscript(c.Name("partial"), _total(*terms) or _ZERO)
 
 
 def leaves(dtype: _DType, prefix: str, field: Callable[[str], str]) -> Iterator[str]:
@@ -330,26 +336,28 @@ def _runs(bits: Sequence[int]) -> Iterator[tuple[int, int]]:
             begin = number + 1
 
 
-def mixed(digits: Sequence[tuple[str, int]]) -> str:
-    """Return the number with *digits*, each with its base, the lowest first; empty for none."""
-    terms, stride = [], 1
-    for text, base in digits:
-        factor = f"({text})" if " " in text and stride > 1 else text
-        terms.append(text if stride == 1 else f"{stride} * {factor}")
+def _weighted(digits: Sequence[tuple[Code, int]]) -> Iterator[Code]:
+    """Yield *digits*, each with its base, the lowest first, as the terms of a number."""
+    stride = 1
+    for digit, base in digits:
+        yield times(digit, stride)
         stride *= base
-    return " + ".join(terms)
 
 
-def times(text: str, factor: int) -> str:
-    """Return *text*, which may be empty, *factor* times."""
-    if not text or factor == 1:
-        return text
-    return f"{factor} * ({text})" if " " in text else f"{factor} * {text}"
+def mixed(digits: Sequence[tuple[Code, int]]) -> Code:
+    """Return the number with *digits*, each with its base, the lowest first; 0 for none."""
+    return _total(*_weighted(digits)) or _ZERO
 
 
-def total(*texts: str) -> str:
-    """Return the sum of *texts*, which may be empty."""
-    return " + ".join(text for text in texts if text) or "0"
+def times(code: Code, factor: int) -> Code:
+    """Return *code* *factor* times."""
+    return code if factor == 1 or code == _ZERO else c.binary(c.TIMES, c.integer(factor), code)
+
+
+def _total(*terms: Code) -> Code | None:
+    """Return the sum of *terms* but for zeros, None if nothing is left."""
+    left = [term for term in terms if term != _ZERO]
+    return c.total(left) if left else None
 
 
 def indented(lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
