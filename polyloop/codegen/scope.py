@@ -305,7 +305,7 @@ class Scope:
 
     def bound_variable(self, name: str) -> Code:
         """Return the value of a bound variable as an operand of index arithmetic."""
-        own = self.of_thread(Name(name), name)
+        own = self.of_thread(Name(name, name), name)
         return own if self.dtypes[name] == self.index_dtype or self.index_bits == 32 else Cast(self.index_type, own)
 
     def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: Code) -> Code:

@@ -34,7 +34,6 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
     whole = {array_name(access) for access in accessed}
     for wanted, access in zip(text.touched, accessed, strict=True):
         _check(scope, statement, wanted, array_name(access))
-    expressions.reads = set()
     values: list[tuple[np.dtype[np.generic], str, Code]] = []
     for name, value in zip(text.names, text.values, strict=True):
         if isinstance(value, p.Variable) and _is_array(scope, value.name):
@@ -46,8 +45,8 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
             if scope.spelling_of.local(name) != name:
                 raise _refused(scope, statement, name, "that means something else in C")
             values.append((_dtype(scope, value), name, rendered))
-    uses = frozenset(expressions.reads) | (whole & scope.storage.keys())
-    return Verbatim(tuple(_constants(scope, values)), text.code, statement.instruction, uses)
+    touched = frozenset(whole & scope.storage.keys())
+    return Verbatim(tuple(_constants(scope, values)), text.code, statement.instruction, touched)
 
 
 def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, Code]]) -> list[tuple[str, str, Code]]:

@@ -38,7 +38,7 @@ from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.verbatim import verbatim
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import is_half
-from polyloop.expr.nodes import CText, Expression, array_name, targets_of
+from polyloop.expr.nodes import CText, array_name, targets_of
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Unroll, Vectorize
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, paths, runs
@@ -148,23 +148,17 @@ class Walker(LaneLoops):
                 entries.append(Guarded(statement.predicates, body, writes))
             else:
                 entries.append(Guarded((), self._leaf(statement, context), frozenset()))
-        return branches(entries, lambda condition: self._condition(condition, context))
-
-    def _condition(self, condition: Expression, context: Context) -> tuple[Code, frozenset[str]]:
-        self.expressions.reads = set()
-        text = self.expressions.value(condition, context)
-        return text, frozenset(self.expressions.reads)
+        return branches(entries, lambda condition: self.expressions.value(condition, context))
 
     def _guarded(self, rows: Sequence[Affine], body: Block, context: Context) -> Block:
         body = merged(body)
         if not rows or not body:
             return body
         condition = condition_text(rows, self.scope, context)
-        reads = self._reads(rows)
         if len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
             inner = body[0]
-            return (If(c.conjunction([condition, inner.condition]), inner.body, (), inner.reads | reads),)
-        return (If(condition, body, (), reads),)
+            return (If(c.conjunction([condition, inner.condition]), inner.body),)
+        return (If(condition, body),)
 
     def _assigned(self, node: Loop | Run | Barrier) -> frozenset[str]:
         """Return the bound variables that have their values after *node*.
@@ -245,17 +239,15 @@ class Walker(LaneLoops):
         if statement.collective is not None and all(cases):
             self._refuse_divergence(statement, cases)
         self.scope.fast = statement.fast
-        self.expressions.reads = set()
         inside = context.add(cases[0]) if len(cases) == 1 else context
         conditions = []
         if all(cases):
             conditions.append(union_text(cases, self.scope, context))
         conditions += [self.expressions.value(part, inside) for part in statement.predicates]
-        reads = frozenset(self.expressions.reads).union(self._reads(chain.from_iterable(cases)))
         body = (self._assign(statement, inside),) if statement.copied is None else self._filled(statement, inside)
         if not conditions:
             return body
-        return (If(c.conjunction(conditions), body, (), reads),)
+        return (If(c.conjunction(conditions), body),)
 
     def _filled(self, statement: Statement, context: Context) -> Block:
         """Return a copy that stores zeros where there is nothing to copy."""
@@ -319,8 +311,7 @@ class Walker(LaneLoops):
             return call(self.expressions, statement, context, sizes)
         if isinstance(statement.rhs, CText):
             return verbatim(self.expressions, statement, context)
-        self.expressions.reads = set()
-        target, name, dtype = self.expressions.target(statement.lhs, context)
+        target, _, dtype = self.expressions.target(statement.lhs, context)
         update = statement.update
         if update is None:
             value = self.expressions.stored(statement.rhs, context, dtype)
@@ -328,21 +319,16 @@ class Walker(LaneLoops):
             operator, value = compound(target, value, statement.lhs, statement.rhs, dtype, unsigned)
         else:
             operator, value = updated(self.expressions, update, (target, dtype), statement.rhs, context)
-            if name in self.scope.storage:
-                self.expressions.reads.add(name)
-        writes = name if name in self.scope.storage else None
-        reads = frozenset(self.expressions.reads)
         is_constant = update is None and isinstance(statement.rhs, int | float | np.generic)
-        return Assign(target, operator, value, statement.instruction, writes, reads, "", is_constant)
+        return Assign(target, operator, value, statement.instruction, "", is_constant)
 
 
     def _start(self, statement: Statement, context: Context, condition: Code | None = None) -> Call | None:
         """Return the start of an asynchronous copy of one element, None if none of its size exists."""
-        self.expressions.reads = set()
         source = self.expressions.element(statement.rhs, context)
-        target, name, dtype = self.expressions.target(statement.lhs, context)
+        target, _, dtype = self.expressions.target(statement.lhs, context)
         call = start_text(self.scope, target, source, dtype.itemsize, condition)
         if call is None or self.scope.dtypes.get(array_name(statement.rhs)) != dtype:
             return None
-        return Call(call, statement.instruction, frozenset((*self.expressions.reads, name)))
+        return Call(call, statement.instruction)
 

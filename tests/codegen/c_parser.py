@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from polyloop.codegen.tree import c_expr as c
@@ -19,17 +20,18 @@ _TYPES: Final = frozenset({"const", "unsigned", "int", "long", "float", "double"
 _PREFIXES: Final = {"-": c.NEGATIVE, "!": c.NOT, "~": c.COMPLEMENT, "&": c.ADDRESS, "*": c.TARGET}
 
 
-def parsed(text: str) -> Code:
-    """Return the expression that *text* spells; parentheses are nodes."""
-    parser = _Parser(_TOKEN.findall(text))
+def parsed(text: str, temporaries: Collection[str] = ()) -> Code:
+    """Return the expression that *text* spells, with these *temporaries*; parentheses are nodes."""
+    parser = _Parser(_TOKEN.findall(text), temporaries)
     found = parser.choice()
     assert parser.left == [], f"'{text}' goes on after an expression"
     return found
 
 
 class _Parser:
-    def __init__(self, tokens: list[str]) -> None:
+    def __init__(self, tokens: list[str], temporaries: Collection[str]) -> None:
         self.left = tokens
+        self.temporaries = temporaries
 
     def take(self, *wanted: str) -> str:
         """Take the next token if it is one of *wanted*."""
@@ -80,7 +82,7 @@ class _Parser:
             is_whole = word.startswith("0x") or word.rstrip("uUlL").isdigit()
             return c.Literal(word, int(word.rstrip("uUlL"), 0) if is_whole else float(word.rstrip("fF")))
         if not self.take("("):
-            return c.Name(word)
+            return c.Name(word, word if word in self.temporaries else "")
         arguments = list[Code]()
         while not self.take(")"):
             arguments.append(self.choice())

@@ -15,8 +15,7 @@ F = np.float32
 
 
 def put(operator: str, value: str, target: str = "acc", *, constant: bool = False) -> Assign:
-    reads = frozenset({"acc"} if operator != "=" else ())
-    return Assign(parsed(target), operator, parsed(value), "insn", "acc", reads, "", constant)
+    return Assign(parsed(target, {"acc"}), operator, parsed(value, {"acc"}), "insn", "", constant)
 
 
 @pytest.mark.parametrize(

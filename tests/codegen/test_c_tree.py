@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -29,8 +30,7 @@ from polyloop.schedule.plan import Storage
 from polyloop.target.cuda import CUDA_LANGUAGE
 from tests.codegen.c_parser import parsed
 
-NONE = frozenset[str]()
-T = frozenset({"t"})
+TEMPORARIES = frozenset({"t", "u", "r", "acc", "lane"})
 
 
 # {{{ parentheses
@@ -131,7 +131,7 @@ def rest(target: str, value: str, test: str = "i < 4") -> For:
 
 
 def put(target: str, value: str, operator: str = "=") -> Assign:
-    return Assign(parsed(target), operator, parsed(value), "s", None, NONE)
+    return Assign(parsed(target, TEMPORARIES), operator, parsed(value, TEMPORARIES), "s")
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,9 @@ def scope(**others: Any) -> Any:
 
 MASK = "0xffffffffu"
 SHUFFLE = f"__shfl_sync({MASK}, t, 31 - tx)"
-USE = Assign(parsed("r"), "=", parsed(SHUFFLE), "use", "r", T)
-COMMENTED = Verbatim((("float", "v", parsed("t")),), "/* as __shfl_sync(mask, t, 3) does: */ r = v;", "use", T)
+USE = put("r", SHUFFLE)
+COMMENT = "/* as __shfl_sync(mask, t, 3) does: */ r = v;"
+COMMENTED = Verbatim((("float", "v", parsed("t")),), COMMENT, "use", frozenset({"t"}))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ COMMENTED = Verbatim((("float", "v", parsed("t")),), "/* as __shfl_sync(mask, t,
         (If(parsed("bx < n"), (USE,)),),
         (If(parsed("p.tx < n && tx(n) > 0"), (USE,)),),  # a field, and a function
         (If(parsed("tx < n"), (COMMENTED,)),),
-        (If(parsed("tx < n"), (Assign(parsed("r"), "=", parsed("my__shfl_sync(m, t, 3)"), "use", "r", T),)),),
+        (If(parsed("tx < n"), (put("r", "my__shfl_sync(m, t, 3)"),)),),
         (put("y[tx]", f"bx < n ? {SHUFFLE} : 0"),),
         (Declare("const int", "full", (), parsed("min(bx, n)")), If(parsed("bx < full"), (USE,))),
     ],
@@ -198,12 +199,12 @@ def test_all_lanes_are_there(block: Block) -> None:
 @pytest.mark.parametrize(
     "block",
     [
-        (If(parsed("tx < n"), (If(parsed(f"{SHUFFLE} > 0"), (), (), T),)),),
-        (If(parsed("tx < n"), (Verbatim((("float", "v", parsed(SHUFFLE)),), "r = v;", "use", T),)),),
+        (If(parsed("tx < n"), (If(parsed(f"{SHUFFLE} > 0"), ()),)),),
+        (If(parsed("tx < n"), (Verbatim((("float", "v", parsed(SHUFFLE)),), "r = v;", "use", frozenset()),)),),
         (If(parsed("tx < n"), (For("int", "k", parsed("0"), parsed(f"k < {SHUFFLE}"), ()),)),),
-        (If(parsed("tx < n"), (Call(parsed(f"f({SHUFFLE})"), "use", T),)),),
+        (If(parsed("tx < n"), (Call(parsed(f"f({SHUFFLE})"), "use"),)),),
         (If(parsed("x[3 * (tx + 1)] < n"), (USE,)),),
-        (If(parsed(f"tx < n && {SHUFFLE} > 0"), (), (), T),),
+        (If(parsed(f"tx < n && {SHUFFLE} > 0"), ()),),
         (put("y[tx]", f"a < b || f(tx) || g({SHUFFLE})"),),
         (put("y[tx]", f"tx < n ? 0 : {SHUFFLE}"),),
         (put("y[tx]", f"u > 0 ? {SHUFFLE} : 0"),),
@@ -221,10 +222,10 @@ def test_a_lane_may_be_missing(block: Block) -> None:
 @pytest.mark.parametrize(
     ("block", "is_right"),
     [
-        ((If(parsed("w < n"), (Call(parsed("mma_b(d, mma(a))"), "s", NONE),)),), True),
-        ((If(parsed("w < n"), (Call(parsed("mma(d, a)"), "s", NONE),)),), False),
-        ((If(parsed("x.w < n"), (Call(parsed("mma(d, a)"), "s", NONE),)),), True),
-        ((Declare("int", "e", (), parsed("w + 1")), If(parsed("e < n"), (Call(parsed("mma(a)"), "s", NONE),))), False),
+        ((If(parsed("w < n"), (Call(parsed("mma_b(d, mma(a))"), "s"),)),), True),
+        ((If(parsed("w < n"), (Call(parsed("mma(d, a)"), "s"),)),), False),
+        ((If(parsed("x.w < n"), (Call(parsed("mma(d, a)"), "s"),)),), True),
+        ((Declare("int", "e", (), parsed("w + 1")), If(parsed("e < n"), (Call(parsed("mma(a)"), "s"),))), False),
     ],
 )
 def test_whole_warps_call_a_matrix_instruction(block: Block, is_right: bool) -> None:
@@ -254,7 +255,7 @@ def test_what_recurs_is_found_as_a_call() -> None:
 
 def test_a_shuffle_from_a_lane_that_changes_is_made_again() -> None:
     call = f"__shfl_sync({MASK}, t, lane)"
-    again = Assign(parsed("lane"), "=", parsed("lane / 2"), "s", "lane", NONE)
+    again = put("lane", "lane / 2")
     block = (put("r", call), again, put("s", call))
     assert shared_shuffles(block, scope()) == block
     loop = For("int", "k", parsed("0"), parsed("k < 4"), (put("r", call), again))
@@ -277,9 +278,8 @@ def test_a_shuffle_from_a_lane_that_changes_is_made_again() -> None:
     ],
 )
 def test_a_sum_begins_with_its_first_term(neutral: str, value: str, is_begun: bool) -> None:
-    first = Assign(parsed("acc"), "=", parsed(neutral), "s", "acc", NONE, "", True)
-    second = Assign(parsed("acc"), "+=", parsed(value), "s", "acc", frozenset({"acc"}))
-    assert len(begun((first, second))) == (1 if is_begun else 2)
+    first = replace(put("acc", neutral), is_constant=True)
+    assert len(begun((first, put("acc", value, "+=")))) == (1 if is_begun else 2)
 
 
 def test_an_index_without_a_name_is_written_out_as_its_place_asks() -> None:
@@ -295,7 +295,7 @@ def test_an_index_without_a_name_is_written_out_as_its_place_asks() -> None:
         (f"1 << {mark}", "1 << (16 * bx + tx)"),
     ):  # fmt: skip
         assert texts(indices.settle((*names, put("y", use)), lambda name: name)) == [f"y = {wanted};"]
-    written = Verbatim((("int", "k", parsed(f"2 * {mark}")),), "z = k;", "s", NONE)
+    written = Verbatim((("int", "k", parsed(f"2 * {mark}")),), "z = k;", "s", frozenset())
     twice = (*names, put("y", f"{mark} * {mark}"), written)
     assert texts(indices.settle(twice, lambda name: name)) == [
         "const int i = 16 * bx + tx;", "y = i * i;", "{", "const int k = 2 * (16 * bx + tx);", "z = k;", "}",

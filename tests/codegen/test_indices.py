@@ -102,7 +102,7 @@ def test_a_lane_in_a_named_index_is_seen_where_whole_warps_have_to_be() -> None:
     functions = {f"{MATRIX}mma": "mma"}
     scope: Any = SimpleNamespace(storage={}, helper_names=functions, indices=indices, language=CUDA_LANGUAGE)
     scope.error = lambda problem: pl.CodegenError("generate_code", "k", [problem])
-    call = Call(parsed("mma(d, a, b)"), "insn", frozenset())
+    call = Call(parsed("mma(d, a, b)"), "insn")
     digit = Digit(32, 4)
     scope.values = axes | {digit.axis: "w"}
     refuse_divergent((If(parsed("w < n"), (call,)), If(parsed("bx < n"), (call,))), scope, [digit])

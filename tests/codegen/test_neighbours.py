@@ -122,7 +122,7 @@ def test_the_rest_of_several_statements_is_one_loop() -> None:
 
 
 def _rest(target: str, value: str, condition: str = "i < n") -> For:
-    body = If(parsed(condition), (Assign(parsed(target), "=", parsed(value), "s", None, frozenset()),))
+    body = If(parsed(condition), (Assign(parsed(target), "=", parsed(value), "s"),))
     return For("int", "i", parsed("0"), parsed("i < 4"), (body,), is_rest=True)
 
 

@@ -328,12 +328,12 @@ def test_no_shuffle_stands_where_lanes_are_missing() -> None:
     scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE)
     scope.indices = Indices()
     scope.error = lambda problem: CodegenError("generate_code", "k", [problem])
-    shuffle = Assign(parsed("r"), "=", parsed("__shfl_sync(0xffffffffu, t, 3)"), "use", "r", frozenset({"t"}))
+    shuffle = Assign(parsed("r"), "=", parsed("__shfl_sync(0xffffffffu, t, 3)"), "use")
     zero, left = parsed("0"), parsed("k < n")
     refuse_divergent((If(parsed("bx < n"), (shuffle,)), For("int", "k", zero, left, (shuffle,))), scope)
     for block in (
         If(parsed("tx < n"), (shuffle,)), If(parsed("bx < n"), (If(parsed("k < n - tx"), (shuffle,)),)),
-        For("int", "k", parsed("tx"), left, (shuffle,)), If(parsed("r > 0.0f"), (), (shuffle,), frozenset({"r"})),
+        For("int", "k", parsed("tx"), left, (shuffle,)), If(parsed("r > 0.0f", {"r"}), (), (shuffle,)),
     ):  # fmt: skip
         with pytest.raises(CodegenError, match="divergent-exchange"):
             refuse_divergent((block,), scope)

@@ -48,25 +48,20 @@ def atomic_update(expressions: Expressions, statement: Statement, context: Conte
     operation = statement.atomic
     assert operation is not None, f"'{statement.name}' is not atomic"
     scope = expressions.scope
-    expressions.reads = set()
     target, name, dtype = expressions.target(statement.lhs, context)
     if is_record(dtype):
         raise scope.error(_unsupported(scope, operation, dtype))
     value = expressions.converted(statement.rhs, computed(dtype), context)
     storage = scope.storage.get(name)
-    writes = None if storage is None else name
     if scope.language.has_axes and (storage is None or storage.address_space is not AddressSpace.PRIVATE):
-        reads = frozenset((*expressions.reads, *(() if writes is None else (writes,))))
-        return Call(_call(expressions, operation, target, value, dtype), statement.instruction, reads)
+        return Call(_call(expressions, operation, target, value, dtype), statement.instruction)
     operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
     new = expressions.unsigned(statement.rhs, value, dtype) if operation in _OPERATORS else value
     if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
         new = _combined(expressions, operation, dtype, expressions.loaded(target, dtype), value)
     if is_half(dtype):
         new = narrowed(scope, dtype, new, computed(dtype))
-    if writes is not None and operation != EXCHANGE:
-        expressions.reads.add(writes)
-    return Assign(target, operator, new, statement.instruction, writes, frozenset(expressions.reads))
+    return Assign(target, operator, new, statement.instruction)
 
 
 def _call(expressions: Expressions, operation: str, target: Code, value: Code, dtype: DType) -> Code:

@@ -41,20 +41,17 @@ def prefix_call(expressions: Expressions, statement: Statement, context: Context
     scope = expressions.scope
     limits = scope.language.limits
     assert limits is not None, f"target '{scope.language.name}' has no threads"
-    expressions.reads = set()
-    target, name, dtype = expressions.target(statement.lhs, context)
+    target, _, dtype = expressions.target(statement.lhs, context)
     meeting = meeting_of(sizes, collective.across, limits.warp_size)
-    uses = {name, *expressions.reads}
     exclusive = collective.kind is Kind.EXCLUSIVE
     if not meeting.across:  # one thread, which has nothing before it
         neutral = expressions.stored(neutral_element(collective.operation, dtype), context, dtype)
-        return Assign(target, "=", neutral if exclusive else target, statement.instruction, name, frozenset(uses))
+        return Assign(target, "=", neutral if exclusive else target, statement.instruction)
     function = _function(expressions, collective.operation, dtype, meeting, (tuple(sizes), exclusive))
     arguments = [target]
     if collective.scratch is not None:
-        arguments.append(c.Name(collective.scratch))
-        uses.add(collective.scratch)
-    return Assign(target, "=", c.Apply(function, tuple(arguments)), statement.instruction, name, frozenset(uses))
+        arguments.append(c.Name(collective.scratch, collective.scratch))
+    return Assign(target, "=", c.Apply(function, tuple(arguments)), statement.instruction)
 
 
 def _function(

@@ -195,18 +195,16 @@ def passing_call(
     assert collective is not None, f"'{statement.name}' is no collective"
     assert collective.chain is not None, f"'{statement.name}' passes nothing on"
     assert collective.scratch is not None, f"'{statement.name}' has nothing to tell all threads through"
-    expressions.reads = set()
-    target, name, dtype = expressions.target(statement.lhs, context)
+    target, _, dtype = expressions.target(statement.lhs, context)
     chain = [collective.chain] if dtype.name in _BITS else [collective.chain, f"{collective.chain}_known"]
     arguments = (target, *map(c.Name, [collective.ticket or "", *chain]))
     if collective.is_stored:
         function = _storing(expressions, collective.operation, dtype, tuple(sizes))
-        return Call(c.Apply(function, arguments), statement.instruction, frozenset({name, *expressions.reads}))
+        return Call(c.Apply(function, arguments), statement.instruction)
     exclusive = collective.kind is Kind.EXCLUSIVE
     function = _function(expressions, collective.operation, dtype, tuple(sizes), exclusive=exclusive)
-    uses = frozenset({name, *expressions.reads, collective.scratch})
-    value = c.Apply(function, (*arguments, c.Name(collective.scratch)))
-    return Assign(target, "=", value, statement.instruction, name, uses)
+    value = c.Apply(function, (*arguments, c.Name(collective.scratch, collective.scratch)))
+    return Assign(target, "=", value, statement.instruction)
 
 
 def _storing(expressions: Expressions, operation: Operation, dtype: _DType, sizes: tuple[int, ...]) -> str:

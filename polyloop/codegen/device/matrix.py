@@ -28,7 +28,7 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.divergence import MATRIX
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
@@ -143,8 +143,8 @@ class _Printer:
         for operand in (self.a, self.b) if role != "products" else ():
             loops, name = self.own_loops(operand), self.fragment(operand.name)
             if role == "all":
-                body.append(Declare(self.register, name, (*(n for _, n in loops), self.count(operand))))
-            body += self.loads(operand, c.element(c.Name(name), *now), loops, self.count(operand))
+                body.append(Declare(self.register, name.text, (*(n for _, n in loops), self.count(operand))))
+            body += self.loads(operand, c.element(name, *now), loops, self.count(operand))
         if role != "loads":
             body += self.products(before)
         yield from self.nested(self.both, body)
@@ -153,9 +153,9 @@ class _Printer:
         """Yield operands of nothing, for the first step, to which there is none before."""
         for operand in (self.a, self.b):
             name, loops = self.fragment(operand.name), self.own_loops(operand)
-            first = c.element(c.Name(name), c.integer(1), *self.at(loops))
+            first = c.element(name, c.integer(1), *self.at(loops))
             each = (
-                Assign(c.element(first, c.integer(n)), "=", self.zero, self.id, name, frozenset(), "", True)
+                Assign(c.element(first, c.integer(n)), "=", self.zero, self.id, "", is_constant=True)
                 for n in range(self.count(operand))
             )
             yield from self.nested(loops, each)
@@ -164,14 +164,14 @@ class _Printer:
         """Yield the products of the last step."""
         yield from self.products((c.integer(1),))
 
-    def fragment(self, operand: str) -> str:
-        """Return the name of the registers of an operand, the same wherever the statement is printed."""
+    def fragment(self, operand: str) -> Code:
+        """Return the registers of an operand, of the same name wherever the statement is printed."""
         if operand in self.tensor.fragments:
-            return self.tensor.fragments[operand]
+            return c.Name(self.tensor.fragments[operand], self.tensor.fragments[operand])
         key = f"{self.statement.name}#{operand}"
         if key not in self.scope.values:
             self.scope.values[key] = self.scope.names.fresh(f"{operand}_frag")
-        return str(self.scope.values[key])
+        return self.scope.value(key)
 
     def nested(
         self, loops: Sequence[tuple[str, int]], body: Iterable[Node], steps: Mapping[str, int] | None = None
@@ -189,9 +189,8 @@ class _Printer:
     def products(self, step: Sequence[Code]) -> Block:
         """Return the instructions, in their loops, for the operands of one *step*."""
         registers = [self.accumulator(number) for number in range(self.intrinsic.registers("d"))]
-        own = [c.element(c.Name(self.fragment(x.name)), *step, *self.at(self.own_loops(x))) for x in (self.a, self.b)]
-        uses = frozenset({array_name(self.statement.lhs), *self.tensor.fragments.values()})
-        call = Call(c.Apply(self.helper(), (*registers, *own)), self.id, uses)
+        own = [c.element(self.fragment(x.name), *step, *self.at(self.own_loops(x))) for x in (self.a, self.b)]
+        call = Call(c.Apply(self.helper(), (*registers, *own)), self.id)
         return self.nested([(x, n) for x, n in self.tensor.loops if (x, n) not in self.both], [call])
 
     def accumulator(self, number: int) -> Code:
@@ -215,7 +214,6 @@ class _Printer:
         shape = self.matrices(operand) if self.is_full else None
         if shape is None:
             return self.nested(loops, self.elementwise(operand, c.element(name, *self.at(loops)), count))
-        kept = self.tensor.fragments.values()
         transposed, places = shape
         pairs = loops[-1] if loops and loops[-1][1] % 2 == 0 and len(places) < 2 else None
         steps = {} if pairs is None else {pairs[0]: 2}
@@ -231,11 +229,10 @@ class _Printer:
             targets += [c.element(name, *self.at(loops, pairs[0]), c.integer(k)) for k in range(count)]
         address = self.expressions.element(self.moved(element, forms), self.context)
         function = self.ldmatrix(len(targets), transposed=transposed)
-        uses = frozenset({operand.array, *kept})
-        body: list[Node] = [Call(c.Apply(function, (*targets, c.Unary(c.ADDRESS, address))), self.id, uses)]
+        body: list[Node] = [Call(c.Apply(function, (*targets, c.Unary(c.ADDRESS, address))), self.id)]
         if self.intrinsic.conversion:
             values = [c.Apply(self.converter(), (c.Apply("__uint_as_float", (target,)),)) for target in targets]
-            body += [Assign(*entry, self.id, None, frozenset()) for entry in zip(targets, repeat("="), values)]
+            body += [Assign(*entry, self.id) for entry in zip(targets, repeat("="), values)]
         self.scope.aligned[operand.array] = max(_ROW_BYTES, self.scope.aligned.get(operand.array, 0))
         return self.nested(loops, body, steps)
 
@@ -306,8 +303,7 @@ class _Printer:
         for register in range(count):
             values = [self.value(operand, each * register + n) for n in range(each)]
             value = values[0] if each == 1 else c.Apply(self.packer(), tuple(values))
-            uses = frozenset({operand.array, *self.tensor.fragments.values()})
-            yield Assign(c.element(target, c.integer(register)), "=", value, self.id, None, uses)
+            yield Assign(c.element(target, c.integer(register)), "=", value, self.id)
 
     def is_paired(self, operand: Operand) -> bool:
         """Return whether neighbouring registers hold neighbours in shared memory, of 4 bytes, that come together."""
@@ -321,12 +317,11 @@ class _Printer:
     def pairs(self, operand: Operand, target: Code, count: int) -> Iterator[Node]:
         """Yield the registers of a fragment, two at a time."""
         self.scope.aligned[operand.array] = max(_PAIR_BYTES, self.scope.aligned.get(operand.array, 0))
-        uses = frozenset({operand.array, *self.tensor.fragments.values()})
         for register in range(0, count, 2):
             element = self.moved(operand.element, self.subscripts(operand, register))
             address = self.expressions.element(element, self.context)
             targets = (c.element(target, c.integer(register)), c.element(target, c.integer(register + 1)))
-            yield Call(c.Apply(self.pair_loader(), (*targets, c.Unary(c.ADDRESS, address))), self.id, uses)
+            yield Call(c.Apply(self.pair_loader(), (*targets, c.Unary(c.ADDRESS, address))), self.id)
 
     def subscripts(self, operand: Operand, number: int) -> dict[str, Affine]:
         """Return the subscripts i, j and k of an element of a fragment."""

@@ -51,21 +51,18 @@ def collective_call(
     scope = expressions.scope
     limits = scope.language.limits
     assert limits is not None, f"target '{scope.language.name}' has no threads"
-    expressions.reads = set()
     target, name, dtype = expressions.target(statement.lhs, context)
     meeting = meeting_of(sizes, collective.across, limits.warp_size)
-    uses = {name, *expressions.reads}
     value = target
     if meeting.across:
         who = "whole warps call it" if statement.bounds and collective.is_direct else "the whole block calls it"
         function = _function(expressions, collective.operation, dtype, meeting, (tuple(sizes), who))
         arguments = [target]
         if collective.scratch is not None:
-            scratch = c.Name(collective.scratch)
+            scratch = c.Name(collective.scratch, collective.scratch)
             arguments.append(c.put(target, {name: scratch}) if collective.apart else scratch)
-            uses.add(collective.scratch)
         value = c.Apply(function, tuple(arguments))
-    return Assign(target, "=", value, statement.instruction, name, frozenset(uses))
+    return Assign(target, "=", value, statement.instruction)
 
 
 def _function(

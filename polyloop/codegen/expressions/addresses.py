@@ -54,9 +54,9 @@ class Addresses(Wrapping):
         array = self.scope.arrays.get(name)
         if array is None:
             known, pool = self.scope.table_names.get(name, name), self.scope.pools.get(name)
-            variable = c.Name(known) if pool is None else c.Member(c.Name(pool), known)
-            own = self.scope.of_thread(variable, name)
             storage = self.scope.storage.get(name)
+            variable = c.Name(pool or known, "" if storage is None else name)
+            own = self.scope.of_thread(variable if pool is None else c.Member(variable, known), name)
             if storage is not None and storage.lane is not None:
                 return self._of_lane(own, indices[storage.lane], storage.block)
             if storage is not None and storage.strides is not None:

@@ -68,13 +68,11 @@ _UINT16: Final[DType] = np.dtype("uint16")
 class Expressions(Addresses):
     """Renders expressions in one :class:`Scope`.
 
-    ``reads`` collects the temporaries that what is rendered reads; the caller empties it.  ``used_context`` becomes
-    true where that depends on what is known; the caller sets it back.
+    ``used_context`` becomes true where what is rendered depends on what is known; the caller sets it back.
     """
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
-        self.reads: set[str] = set()
         self.used_context = False
 
     # {{{ entry points
@@ -107,8 +105,6 @@ class Expressions(Addresses):
         for field in path:
             dtype = field_dtype(dtype, field)
             code = c.Member(code, self.scope.spelling_of.field(field))
-        if path and name in self.scope.storage:
-            self.reads.add(name)
         return code, name, dtype
 
     def element(self, expr: p.Variable | p.Subscript, context: Context) -> Code:
@@ -188,8 +184,6 @@ class Expressions(Addresses):
     def _leaf(self, expr: p.Variable | p.Subscript) -> Code:
         """Return the text of a variable or an element as it is stored."""
         name = array_name(expr)
-        if name in self.scope.storage:
-            self.reads.add(name)
         return self._reference(name, () if isinstance(expr, p.Variable) else expr.index_tuple)
 
     def _variable(self, expr: p.Variable, want: DType | None) -> Code:

@@ -96,10 +96,10 @@ class LaneLoops(Loops):
         if not full:
             return wide
         if self._full_rows(plans, node, context, for_one=True) == each:  # all lanes run, or none
-            return (If(condition_text(full, self.scope, context), wide, (), self._reads(full), True),)
+            return (If(condition_text(full, self.scope, context), wide, (), is_choice=True),)
         rest = context.add([negated(full[0])]) if len(full) == 1 else context
         by_lane = self._lane_by_lane(node, bounds, rest, rest.add(bounds.facts), inner)
-        return (If(condition_text(full, self.scope, context), wide, by_lane, self._reads(full), True),)
+        return (If(condition_text(full, self.scope, context), wide, by_lane, is_choice=True),)
 
     def _is_filled_by_lane(self, node: Loop, plan: Plan, context: Context) -> bool:
         """Return whether the lanes of a copy that stores zeros elsewhere have to copy or store each by itself."""
@@ -225,9 +225,8 @@ class LaneLoops(Loops):
         values[plan.lanes.iname] = saved
         if not statement.predicates:
             return body
-        self.expressions.reads = set()
         condition = c.conjunction([self.expressions.value(part, context) for part in statement.predicates])
-        return (If(condition, body, (), frozenset(self.expressions.reads)),)
+        return (If(condition, body),)
 
     def _copied(self, statement: Statement, plan: Plan, context: Context) -> Block:
         """Return a copy of a vector as one assignment; nothing if the statement does more than copy."""
@@ -237,12 +236,11 @@ class LaneLoops(Loops):
         self.scope.values[plan.lanes.iname] = plan.lanes.low
         if statement.step is CopyStep.START and (start := self._started(statement, plan, context)) is not None:
             return (start,)
-        value, reads = self._element(plan.loads[0], plan.lanes, context, "const ")
+        value = self._element(plan.loads[0], plan.lanes, context, "const ")
         if (condition := self._copied_where(statement, plan, context)) is not None:
             ctype, _ = vector_type(self.scope, store, plan.lanes)
             value = c.Choice(condition, value, c.Raw(f"{ctype}{{}}"))
-        target, writes = self._element(store, plan.lanes, context)
-        return (Assign(target, "=", value, statement.instruction, next(iter(writes), None), reads),)
+        return (Assign(self._element(store, plan.lanes, context), "=", value, statement.instruction),)
 
     def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Code | None:
         """Return under which condition a vector is copied that otherwise consists of zeros, None if it always is."""
@@ -256,33 +254,32 @@ class LaneLoops(Loops):
         """Return the start of an asynchronous copy of a vector, None if none of its size exists."""
         assert plan.store is not None, "a copy stores what it loads"
         size = plan.store.dtype.itemsize * plan.lanes.count
-        (source, reads), (target, writes) = (self._place(wide, context) for wide in (plan.loads[0], plan.store))
+        source, target = (self._place(wide, context) for wide in (plan.loads[0], plan.store))
         condition = self._copied_where(statement, plan, context)
         call = start_text(self.scope, target, source, size, condition)
-        return None if call is None else Call(call, statement.instruction, reads | writes)
+        return None if call is None else Call(call, statement.instruction)
 
-    def _place(self, wide: Wide, context: Context) -> tuple[Code, frozenset[str]]:
-        """Return the element of the first lane, or the vector that it is a component of, and its temporary."""
+    def _place(self, wide: Wide, context: Context) -> Code:
+        """Return the element of the first lane, or the vector that it is a component of."""
         name = array_name(wide.access)
-        self.expressions.reads = set()
         place = self.expressions.element(wide.access, context)
         if wide.is_element:
             assert isinstance(place, c.Member), "lanes are components"
             place = place.base
         else:
             self.scope.aligned[name] = max(wide.alignment, self.scope.aligned.get(name, 1))
-        return place, frozenset(self.expressions.reads)
+        return place
 
-    def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> tuple[Code, frozenset[str]]:
-        """Return the vector that begins at the element of the first lane, and the temporary that it is in."""
-        place, reads = self._place(wide, context)
+    def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> Code:
+        """Return the vector that begins at the element of the first lane."""
+        place = self._place(wide, context)
         if wide.is_element:
-            return place, reads
+            return place
         ctype, parts = vector_type(self.scope, wide, lanes)
         pointer = c.Cast(f"{const}{ctype} *", c.Unary(c.ADDRESS, place))
         if const and parts and self.scope.is_read_once(array_name(wide.access)):
-            return c.Apply(self.scope.language.load_once, (pointer,)), reads
-        return c.Unary(c.TARGET, pointer), reads
+            return c.Apply(self.scope.language.load_once, (pointer,))
+        return c.Unary(c.TARGET, pointer)
 
     def _computed(self, statement: Statement, plan: Plan, context: Context, var: str) -> Block:
         """Return loads into vectors, the statement for each lane, and the store of the vector that it made."""
@@ -296,19 +293,18 @@ class LaneLoops(Loops):
         for load, name in zip(plan.loads, names, strict=True):
             ctype, parts = vector_type(self.scope, load, lanes)
             held[load.key] = (name, parts)
-            value, reads = self._element(load, lanes, context, "const ")
+            value = self._element(load, lanes, context, "const ")
             if name not in declared:  # two spellings of one subscript are one vector
                 declared.add(name)
                 kind = ctype if name == vector else f"const {ctype}"
-                out.append(Assign(c.Name(name), "=", value, "", None, reads, kind))
+                out.append(Assign(c.Name(name), "=", value, "", kind))
         if store is not None:
             ctype, parts = vector_type(self.scope, store, lanes)
-            target, writes = self._element(store, lanes, context)
+            target = self._element(store, lanes, context)
             made = vector, parts
             if vector not in declared:
                 out.append(Declare(ctype, vector))
-            writing = next(iter(writes), None)
-            last.append(Assign(target, "=", c.Name(vector), statement.instruction, writing, frozenset()))
+            last.append(Assign(target, "=", c.Name(vector), statement.instruction))
         out += self._each_lane(statement, plan, held, made, context, var)
         return (*out, *last)
 

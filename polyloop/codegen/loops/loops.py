@@ -191,10 +191,9 @@ class Loops(ABC):
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str], pragma: str = ""
     ) -> Block:
         """Return a loop that is neither unrolled nor taken apart."""
-        name, reads = node.iname, self._reads(bounds.forms())
         step = 1 if bounds.stride is None else bounds.stride.step
-        start, test = self._lower_text(bounds.lower, context), self._test(name, bounds.upper, context)
-        return self._for(node, start, test, inside, inner, pragma, step, reads)
+        start, test = self._lower_text(bounds.lower, context), self._test(node.iname, bounds.upper, context)
+        return self._for(node, start, test, inside, inner, pragma, step)
 
     def _name(self, iname: str, bounds: Bounds, inside: Context) -> None:
         """Choose the C name of a loop variable, and note how large it can become."""
@@ -225,7 +224,7 @@ class Loops(ABC):
 
     def _for(
         self, node: Loop, start: Code, test: Code, inside: Context, inner: frozenset[str], pragma: str = "",
-        step: int = 1, reads: frozenset[str] = _NONE,
+        step: int = 1,
     ) -> Block:  # fmt: skip
         opened = self._open(inner, [node.iname])
         body = self.block(node.body, inside, inner)
@@ -235,7 +234,7 @@ class Loops(ABC):
         body = (*names, *body)
         var = str(self.scope.values[node.iname])
         axis = node.iname[0] if node.iname[1:2] == "." else ""
-        return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis, reads))
+        return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis))
 
     def _open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
         """Return the indices of which the last inames, *new* ones, got values."""
@@ -320,8 +319,7 @@ class Loops(ABC):
         last = self._shifted(bounds.upper, -back, context, self._upper_text)
         middle = [_strengthened(row, name, front) for row in bounds.lower_rows]
         middle += [_strengthened(row, name, back) for row in bounds.upper_rows]
-        reads = self._reads(bounds.forms())
-        out = self._for(node, first, self._below(name, last), context.add(middle), inner, self._hint(name), reads=reads)
+        out = self._for(node, first, self._below(name, last), context.add(middle), inner, self._hint(name))
         saved, self.may_peel = self.may_peel, False
         outside = context.add(bounds.facts)
         if front:
@@ -329,10 +327,10 @@ class Loops(ABC):
             lower = bounds.lower[0] if len(bounds.lower) == 1 else ()
             rows = [lower[0].add(Affine(((name, -1),), front - 1))] if len(lower) == 1 else []
             early = self._possible(node, inner - self.threads, outside.add(rows))
-            out = self._for(early, start, self._below(name, end), outside.add(rows), inner, reads=reads) + out
+            out = self._for(early, start, self._below(name, end), outside.add(rows), inner) + out
         if back:
             begin = self.scope.index_extreme("max", (first, last))
-            out += self._for(node, begin, self._below(name, limit), outside, inner, reads=reads)
+            out += self._for(node, begin, self._below(name, limit), outside, inner)
         self.may_peel = saved
         return out
 

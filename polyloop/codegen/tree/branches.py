@@ -26,8 +26,8 @@ class Guarded:
     writes: frozenset[str]
 
 
-Render = Callable[[Expression], tuple[Code, frozenset[str]]]
-"""Gives a condition in C, and the temporaries in it."""
+Render = Callable[[Expression], Code]
+"""Gives a condition in C."""
 
 
 def branches(entries: Sequence[Guarded], render: Render) -> Block:
@@ -77,11 +77,11 @@ def _without_first(entry: Guarded) -> Guarded:
 def _choice(condition: Expression, true: Block, false: Block, render: Render) -> If:
     if not true:
         condition, true, false = p.LogicalNot(condition), false, ()
-    decides, reads = render(condition)
+    decides = render(condition)
     if not false and len(true) == 1 and isinstance(true[0], If) and not true[0].orelse:
         inner = true[0]
-        return If(conjunction([decides, inner.condition]), inner.body, (), reads | inner.reads)
-    return If(decides, true, false, reads)
+        return If(conjunction([decides, inner.condition]), inner.body)
+    return If(decides, true, false)
 
 
 def unswitched(loop: For) -> Block:

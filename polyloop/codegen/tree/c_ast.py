@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from polyloop.codegen.tree.c_expr import Code
-from polyloop.frozen import quick, replace
+from polyloop.codegen.tree.c_expr import Code, written
+from polyloop.frozen import once, quick, replace
 
 __all__ = [
     "Assign",
@@ -26,65 +25,87 @@ __all__ = [
     "Verbatim",
     "blocks_of",
     "expressions_of",
-    "names_in",
     "walk",
     "with_expressions",
 ]
 
 
+class _Statement:
+    @once
+    def uses(self) -> frozenset[str]:
+        """Temporaries that occur."""
+        node = cast("Node", self)
+        parts = [*[code.temporaries for code in expressions_of(node)], *[inner.uses for inner in blocks_of(node)]]
+        return frozenset[str]().union(*parts)
+
+    @once
+    def names(self) -> frozenset[str]:
+        """Variables that occur."""
+        node = cast("Node", self)
+        parts = [*[code.names for code in expressions_of(node)], *[inner.names for inner in blocks_of(node)]]
+        return frozenset[str]().union(*parts)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Temporaries in the condition, the bounds or the value, also in subscripts."""
+        return frozenset[str]().union(*[code.temporaries for code in expressions_of(cast("Node", self))])
+
+
 @quick
 @dataclass(frozen=True)
-class Assign:
+class Assign(_Statement):
     """``target operator value;`` where ``operator`` is ``=``, ``+=`` or ``*=``.
 
-    ``writes`` and ``reads`` name the temporaries concerned, as the user calls them.  With a ``type`` the statement
-    declares its target.  ``is_constant`` is whether the value is a literal.
+    With a ``type`` the statement declares its target.  ``is_constant`` is whether the value is a literal.
     """
 
     target: Code
     operator: str
     value: Code
     instruction: str
-    writes: str | None
-    reads: frozenset[str]
     type: str = ""
     is_constant: bool = False
 
-    @cached_property
-    def uses(self) -> frozenset[str]:
-        """Temporaries that occur."""
-        return self.reads if self.writes is None else self.reads | {self.writes}
+    @property
+    def writes(self) -> str | None:
+        """The temporary that changes, None for anything else."""
+        return written(self.target)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Temporaries in the value and beside the one that changes, and that itself where it is updated."""
+        changes = {self.writes} if self.operator == "=" else ()
+        return self.value.temporaries | self.target.temporaries.difference(changes)
 
 
 @quick
 @dataclass(frozen=True)
-class Call:
-    """``code;``, the call of a function that changes memory; ``reads`` are the temporaries in it."""
+class Call(_Statement):
+    """``code;``, the call of a function that changes memory."""
 
     code: Code
     instruction: str
-    reads: frozenset[str]
-
-    @property
-    def uses(self) -> frozenset[str]:
-        """Temporaries that occur."""
-        return self.reads
 
 
 @quick
 @dataclass(frozen=True)
-class Verbatim:
-    """``{ const type name = value; .. text }``: C text of the user's, which uses the temporaries ``uses``."""
+class Verbatim(_Statement):
+    """``{ const type name = value; .. text }``: C text of the user's, which uses the temporaries ``touched``, too."""
 
     constants: tuple[tuple[str, str, Code], ...]
     text: str
     instruction: str
-    uses: frozenset[str]
+    touched: frozenset[str]
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """Temporaries that occur."""
+        return self.touched.union(*[value.temporaries for _, _, value in self.constants])
 
 
 @quick
 @dataclass(frozen=True)
-class Declare:
+class Declare(_Statement):
     """``storage type name[dims] = value;``; ``value`` may be None, and ``more`` are names with values beside it."""
 
     type: str
@@ -94,24 +115,20 @@ class Declare:
     storage: str = ""
     more: tuple[tuple[str, Code], ...] = ()
 
-    uses = frozenset[str]()
-
 
 @quick
 @dataclass(frozen=True)
-class Union:
+class Union(_Statement):
     """``storage union { members } name;``: variables at one address."""
 
     name: str
     members: tuple[Declare, ...]
     storage: str = ""
 
-    uses = frozenset[str]()
-
 
 @quick
 @dataclass(frozen=True)
-class Carve:
+class Carve(_Statement):
     """``type (&name)[dims] = *(type (*)[dims])(memory + start);``: a variable in a piece of memory."""
 
     type: str
@@ -120,36 +137,30 @@ class Carve:
     memory: str
     start: int
 
-    uses = frozenset[str]()
-
 
 @quick
 @dataclass(frozen=True)
-class Sync:
+class Sync(_Statement):
     """A barrier, or another statement that uses no temporary."""
 
     text: str
 
-    uses = frozenset[str]()
-
 
 @quick
 @dataclass(frozen=True)
-class Comment:
+class Comment(_Statement):
     """``// text``."""
 
     text: str
 
-    uses = frozenset[str]()
-
 
 @quick
 @dataclass(frozen=True)
-class For:
+class For(_Statement):
     """``for (type var = start; test; var += step) body``.
 
-    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent; ``reads`` are
-    the temporaries in its bounds; ``is_rest`` is whether it runs over the lanes of a vector that is not full.
+    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent; ``is_rest`` is
+    whether it runs over the lanes of a vector that is not full.
     """
 
     type: str
@@ -160,19 +171,13 @@ class For:
     step: int = 1
     pragma: str = ""
     axis: str = ""
-    reads: frozenset[str] = frozenset()
     is_rest: bool = False
-
-    @cached_property
-    def uses(self) -> frozenset[str]:
-        """Temporaries that occur."""
-        return self.reads.union(*(node.uses for node in self.body))
 
 
 @quick
 @dataclass(frozen=True)
-class If:
-    """``if (condition) body else orelse``; ``reads`` are the temporaries in the condition.
+class If(_Statement):
+    """``if (condition) body else orelse``.
 
     ``is_choice`` is whether both cases are the same statements, once for whole vectors and once lane by lane.
     """
@@ -180,26 +185,15 @@ class If:
     condition: Code
     body: Block
     orelse: Block = ()
-    reads: frozenset[str] = frozenset()
     is_choice: bool = False
-
-    @cached_property
-    def uses(self) -> frozenset[str]:
-        """Temporaries that occur."""
-        return self.reads.union(*(node.uses for node in self.body), *(node.uses for node in self.orelse))
 
 
 @quick
 @dataclass(frozen=True)
-class Group:
+class Group(_Statement):
     """``{ body }``."""
 
     body: Block
-
-    @cached_property
-    def uses(self) -> frozenset[str]:
-        """Temporaries that occur."""
-        return frozenset[str]().union(*(node.uses for node in self.body))
 
 
 Node: TypeAlias = Assign | Call | Verbatim | Declare | Union | Carve | Sync | Comment | For | If | Group
@@ -244,15 +238,6 @@ def expressions_of(node: Node) -> tuple[Code, ...]:
             return (condition,)
         case _:
             return ()
-
-
-def names_in(node: Node) -> frozenset[str]:
-    """Return the variables in a statement and in those inside it."""
-    known: frozenset[str] | None = node.__dict__.get("_names")
-    if known is None:
-        parts = [*[code.names for code in expressions_of(node)], *[names_in(inner) for inner in blocks_of(node)]]
-        known = node.__dict__["_names"] = frozenset[str]().union(*parts)
-    return known
 
 
 def with_expressions(node: _AnyNode, change: Callable[[Code], Code]) -> _AnyNode:

@@ -16,12 +16,13 @@ __all__ = [
     "SHIFTED_AND", "TARGET", "TIMES", "Apply", "Binary", "Cast", "Choice", "Code", "Literal", "Member", "Name",
     "Operator", "Parentheses", "Prefix", "Raw", "Subscript", "Template", "Unary", "binary", "calls", "choices",
     "conjunction", "element", "integer", "integer_of", "is_negative", "may_skip", "nodes", "occurrences", "product",
-    "put", "renewed", "root", "total", "value_of", "without_minus", "words",
+    "put", "renewed", "root", "total", "value_of", "without_minus", "words", "written",
 ]  # fmt: skip
 
 _CHOICE, _OR, _AND, _BITOR, _BITXOR, _BITAND, _EQUAL, _RELATION, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 14)
 _ALWAYS: Final = 14
 """Precedence above that of every expression: there are always parentheses."""
+_NONE: Final = frozenset[str]()
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -104,6 +105,11 @@ class Code:
         """The variables that occur."""
         return frozenset[str]().union(*[part.names for part in self.parts])
 
+    @once
+    def temporaries(self) -> frozenset[str]:
+        """The temporaries that occur, as the user calls them."""
+        return frozenset[str]().union(*[part.temporaries for part in self.parts])
+
     def _print(self) -> str:
         raise NotImplementedError
 
@@ -137,14 +143,20 @@ class Code:
 @quick
 @dataclass(frozen=True, eq=False)
 class Name(Code):
-    """A variable."""
+    """A variable, which may be a temporary, or hold it with others."""
 
     text: str
+    temporary: str = ""
 
     @once
     def names(self) -> frozenset[str]:
         """The variable."""
         return frozenset((self.text,))
+
+    @once
+    def temporaries(self) -> frozenset[str]:
+        """The temporary."""
+        return frozenset((self.temporary,)) if self.temporary else _NONE
 
 
 @quick
@@ -155,7 +167,7 @@ class Literal(Code):
     text: str
     value: float
 
-    names = frozenset[str]()
+    names = temporaries = _NONE
 
 
 @quick
@@ -454,6 +466,17 @@ def root(code: Code) -> str | None:
     while isinstance(code, Subscript | Member):
         code = code.base
     return code.text if isinstance(code, Name) else None
+
+
+def written(code: Code) -> str | None:
+    """Return the temporary that an assignment to *code* changes, also by way of its address; None for others."""
+    while not isinstance(code, Name):
+        match code:
+            case Subscript(base) | Member(base) | Cast(_, base) | Unary(_, base):
+                code = base
+            case _:
+                return None
+    return code.temporary or None
 
 
 def nodes(code: Code) -> Iterator[Code]:

@@ -65,13 +65,13 @@ def _declared(node: Node, name: str, declaration: Declare) -> Block:
 def _into_alternatives(node: Node, name: str, declaration: Declare) -> Node | None:
     """Return a node of which every execution of a part has its own variable, None if it is not such a node."""
     match node:
-        case If(_, body, orelse, reads) if name not in reads:
+        case If(_, body, orelse) if name not in node.reads:
             parts = [
                 _place(part, name, declaration) if any(name in inner.uses for inner in part) else part
                 for part in (body, orelse)
             ]
             return replace(node, body=parts[0], orelse=parts[1])
-        case For(body=body, axis="g" | "l", reads=reads) if name not in reads:
+        case For(body=body, axis="g" | "l") if name not in node.reads:
             return replace(node, body=_place(body, name, declaration))
         case Group(body=body):
             return replace(node, body=_place(body, name, declaration))
@@ -101,13 +101,13 @@ def _begins(node: Assign, name: str) -> bool:
 def _enclose(node: Node, name: str, declaration: Declare) -> Node | None:
     """Return *node* with the declarations inside it, None if its parts may pass values on."""
     match node:
-        case For(body=body, reads=reads) if name not in reads:
+        case For(body=body) if name not in node.reads:
             inside = _place_inside(body, name, declaration)
             return None if inside is None else replace(node, body=inside)
         case Group(body=body):
             inside = _place_inside(body, name, declaration)
             return None if inside is None else replace(node, body=inside)
-        case If(_, body, orelse, reads) if name not in reads:
+        case If(_, body, orelse) if name not in node.reads:
             parts: list[Block] = []
             for part in (body, orelse):
                 if any(name in inner.uses for inner in part):

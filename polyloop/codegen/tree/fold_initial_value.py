@@ -23,8 +23,7 @@ def begun(block: Block) -> Block:
             case If(body=body, orelse=orelse):
                 out.append(replace(node, body=begun(body), orelse=begun(orelse)))
             case Assign() if out and isinstance(first := out[-1], Assign) and _is_begun(first, node):
-                own = frozenset() if node.writes is None else frozenset({node.writes})
-                out[-1] = replace(node, operator="=", type=first.type, reads=node.reads - own)
+                out[-1] = replace(node, operator="=", type=first.type)
             case _:
                 out.append(node)
     return tuple(out)

@@ -23,7 +23,6 @@ from polyloop.codegen.tree.c_ast import (
     Verbatim,
     blocks_of,
     expressions_of,
-    names_in,
     with_expressions,
 )
 from polyloop.codegen.tree.c_expr import Code, Name, occurrences, put
@@ -182,7 +181,7 @@ def _factor(mark: Affine, form: Affine) -> int:
 
 def _uses(node: Node, mark: str) -> int:
     """Return how often a mark occurs in a statement, but for a user's text, which has no names for indices."""
-    if mark not in names_in(node) or isinstance(node, Verbatim):
+    if mark not in node.names or isinstance(node, Verbatim):
         return 0
     own = sum([occurrences(code, mark) for code in expressions_of(node)])
     return own + sum([_uses(inner, mark) for inner in blocks_of(node)])
@@ -192,7 +191,7 @@ def _rewritten(block: Block, mark: str, value: Code, written: Code) -> Block:
     """Return *block* with *value* in the place of a mark; in what a user's text sees, which has no names, *written*."""
 
     def changed(node: Node) -> Node:
-        if mark not in names_in(node):
+        if mark not in node.names:
             return node
         new = written if isinstance(node, Verbatim) else value
         inner = _with_blocks(node, lambda inside: _rewritten(inside, mark, value, written))

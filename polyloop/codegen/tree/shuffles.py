@@ -69,9 +69,8 @@ class _Shuffles:
         assert variable is not None, "what is shuffled is a variable"
         name = Name(self.scope.names.fresh(f"{variable}_{lane if isinstance(lane, Literal) else 'other'}"))
         dtype = next(s.dtype for s in self.scope.storage.values() if s.name == variable)
-        reads = frozenset({variable})
         first = next(number for number, count in enumerate(counts) if count)
-        made = Assign(name, "=", shuffle, "", None, reads, f"const {self.scope.ctype(dtype)}")
+        made = Assign(name, "=", shuffle, "", f"const {self.scope.ctype(dtype)}")
         return [*nodes[:first], made, *(_renamed(node, shuffle, name) for node in nodes[first:])]
 
     def _inside(self, node: Node) -> Iterator[tuple[Apply, int]]:
