@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import polyloop as pl
+from tests.transform.checking import check
 
 DATA = [pl.GlobalArg("x, y, z", np.int32, shape="n"), ...]
 
@@ -57,6 +59,30 @@ def test_an_if_inside_an_if_is_one_condition() -> None:
 def test_only_the_else_branch_does_something() -> None:
     text = "y[i] = 1 {if=not x[i] > 3}\nz[i] = 1 {if=not x[i] > 3}"
     assert body_of(text)[0] == "if (!(x[i] > 3)) {"
+
+
+def test_two_choices_are_apart_where_the_first_changes_the_condition() -> None:
+    body = body_of(
+        "y[i] = 1 {if=x[i] > 0}\nx[i] = 5 {if=not x[i] > 0}\ny[i] = 2 {if=x[i] > 0}\nz[i] = 3 {if=not x[i] > 0}"
+    )
+    assert body.count("if (x[i] > 0) {") == 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_statements_under_any_conditions_run_as_they_are_written(seed: int) -> None:
+    rng = Random(seed)
+    lines = []
+    for _ in range(6):
+        condition = rng.choice(["x[i] > 0", "x[i] > 0", "y[i] > z[i]", "x[i] > 0 and y[i] > z[i]"])
+        for case in rng.sample([condition, f"not ({condition})"], rng.choice([1, 2, 2, 2])):
+            value = rng.choice(["-x[i]", "y[i] + 1", "z[i] - 2", "x[i] + z[i]", "3"])
+            lines.append(f"{rng.choice('xyz')}[i] = {value} {{if={case}}}")
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "for i\n" + "\n".join(lines) + "\nend", DATA, name="conditions")
+    given = {name: np.random.default_rng(seed + k).integers(-3, 4, 64).astype(np.int32) for k, name in enumerate("xyz")}
+    expected = pl.interpret(knl, **{name: value.copy() for name, value in given.items()})
+    on_blocks = pl.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    for each in (knl, on_blocks):
+        check(each, given, expected, fibres=each is on_blocks)
 
 
 CHANGING = """

@@ -18,7 +18,7 @@ from polyloop.codegen.loops.vector_access import Key, Plan, Wide, at_once, plans
 from polyloop.codegen.loops.zero_fill import copied_rows_of_lanes
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
-from polyloop.codegen.tree.branches import one_rest
+from polyloop.codegen.tree.branches import keeps, one_rest
 from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
@@ -435,4 +435,5 @@ def merged(nodes: Sequence[Node]) -> Block:
 def _is_same_choice(first: If, second: If) -> bool:
     """Return whether two conditions are one, which nothing in between can change, and have two cases each."""
     is_same = first.condition == second.condition and not first.reads and not second.reads
-    return is_same and bool(first.orelse) and bool(second.orelse)
+    is_choice = is_same and bool(first.orelse) and bool(second.orelse)
+    return is_choice and keeps((*first.body, *first.orelse), first.condition)

@@ -7,14 +7,26 @@ from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
-from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node, expressions_of
-from polyloop.codegen.tree.c_expr import Code, Name, Subscript, conjunction, root
+from polyloop.codegen.tree.c_ast import (
+    Assign,
+    Block,
+    Call,
+    Declare,
+    For,
+    If,
+    Node,
+    Sync,
+    Verbatim,
+    expressions_of,
+    walk,
+)
+from polyloop.codegen.tree.c_expr import Code, Name, Subscript, changed, conjunction, nodes, root
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 
-__all__ = ["Guarded", "branches", "one_rest", "unswitched"]
+__all__ = ["Guarded", "branches", "keeps", "one_rest", "unswitched"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +115,28 @@ def unswitched(loop: For) -> Block:
         for case in (choice.body, choice.orelse)
     )
     return (replace(choice, body=(wide,), orelse=(by_lane,)),)
+
+
+def keeps(block: Block, condition: Code) -> bool:
+    """Return whether *condition* has the value after *block* that it has before it.
+
+    Without elements of arrays it consists of loop variables and sizes, which nothing changes.
+    """
+    if not any(isinstance(part, Subscript) for part in nodes(condition)):
+        return True
+    for node in walk(block):
+        match node:
+            case Assign(target):
+                variable = changed(target)
+                if variable is None or variable.text in condition.names:
+                    return False
+            case Call(code) if not code.names.isdisjoint(condition.names):
+                return False
+            case Verbatim() | Sync():  # a user's text; other threads, which a barrier lets write
+                return False
+            case _:
+                pass
+    return True
 
 
 def one_rest(first: For, second: For) -> For | None:

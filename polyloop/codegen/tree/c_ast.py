@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from polyloop.codegen.tree.c_expr import Code, written
+from polyloop.codegen.tree.c_expr import Code, changed
 from polyloop.frozen import once, quick, replace
 
 __all__ = [
@@ -69,7 +69,8 @@ class Assign(_Statement):
     @property
     def writes(self) -> str | None:
         """The temporary that changes, None for anything else."""
-        return written(self.target)
+        variable = changed(self.target)
+        return None if variable is None else variable.temporary or None
 
     @property
     def reads(self) -> frozenset[str]:

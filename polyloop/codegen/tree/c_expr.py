@@ -14,9 +14,9 @@ __all__ = [
     "ADDRESS", "AND", "APART", "BIT_AND", "BIT_OR", "BIT_XOR", "COMPLEMENT", "INDEX_AND", "INDEX_MINUS", "INDEX_PLUS",
     "INDEX_SHIFT", "INDEX_XOR", "MINUS", "MODULO", "NEGATIVE", "NOT", "OPERATORS", "OPPOSITE", "OR", "OVER", "PLUS",
     "SHIFTED_AND", "TARGET", "TIMES", "Apply", "Binary", "Cast", "Choice", "Code", "Literal", "Member", "Name",
-    "Operator", "Parentheses", "Prefix", "Raw", "Subscript", "Template", "Unary", "binary", "calls", "choices",
-    "conjunction", "element", "integer", "integer_of", "is_negative", "may_skip", "nodes", "occurrences", "product",
-    "put", "renewed", "root", "total", "value_of", "without_minus", "words", "written",
+    "Operator", "Parentheses", "Prefix", "Raw", "Subscript", "Template", "Unary", "binary", "calls", "changed",
+    "choices", "conjunction", "element", "integer", "integer_of", "is_negative", "may_skip", "nodes", "occurrences",
+    "product", "put", "renewed", "root", "total", "value_of", "without_minus", "words",
 ]  # fmt: skip
 
 _CHOICE, _OR, _AND, _BITOR, _BITXOR, _BITAND, _EQUAL, _RELATION, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 14)
@@ -468,15 +468,15 @@ def root(code: Code) -> str | None:
     return code.text if isinstance(code, Name) else None
 
 
-def written(code: Code) -> str | None:
-    """Return the temporary that an assignment to *code* changes, also by way of its address; None for others."""
+def changed(code: Code) -> Name | None:
+    """Return the variable that an assignment to *code* changes, also by way of its address; None if that is unknown."""
     while not isinstance(code, Name):
         match code:
             case Subscript(base) | Member(base) | Cast(_, base) | Unary(_, base):
                 code = base
             case _:
                 return None
-    return code.temporary or None
+    return code
 
 
 def nodes(code: Code) -> Iterator[Code]:
