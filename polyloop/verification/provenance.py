@@ -502,7 +502,9 @@ def _is_inside(use: Use) -> bool:
     known = _known_inside(use.reader)
     if use.old not in known:
         looking_at(use.reader, use.old)
-        known[use.old] = bool(reference_map(use.reader, use.old).range().is_subset(use.old.domain))
+        exact = bool(use.reader.lowered.bounds or use.old.lowered.bounds)  # for the same bounds, the same instances
+        instances = reference_map(use.reader, use.old, exact=exact).range()
+        known[use.old] = bool(instances.is_subset(use.old.exact if exact else use.old.domain))
     return known[use.old]
 
 

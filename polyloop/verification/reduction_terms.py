@@ -41,10 +41,18 @@ from polyloop.poly.sets import lex_relation, map_from_forms, project_onto, sampl
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair, witness
-from polyloop.verification.accumulators import accumulator_obligations, collected
+from polyloop.verification.accumulators import accumulator_obligations, collected, identity, result_of
 from polyloop.verification.correspondence import Comparison, copies, reference_flow
+from polyloop.verification.origins import Use, known_inames
 
-__all__ = ["reduction_obligations", "reduction_of", "reductions_in_parts", "term_order_obligations"]
+__all__ = [
+    "ahead_violations",
+    "reduction_obligations",
+    "reduction_of",
+    "reductions_in_parts",
+    "term_order_obligations",
+    "unknown_terms",
+]
 
 _IDEMPOTENT: Final = frozenset({"max", "min", "any", "all"})
 
@@ -452,6 +460,56 @@ def _repeated(part: _Part) -> isl.Map:
 
 def _shown(values: dict[str, int]) -> str:
     return f"({', '.join(f'{name}={value}' for name, value in values.items())})"
+
+
+# }}}
+# {{{ results that are computed ahead
+
+
+def ahead_violations(comparison: Comparison, use: Use, whole: Use) -> Iterator[Diagnostic]:
+    """Yield that a reduction computed ahead does not have its terms, each once, for each instance that uses it.
+
+    Those are the terms that agree with the instance: inside of another reduction, with its term.  Where the reader
+    combines partial results, they are those of its result, which all of its instances for one result have together.
+    """
+    reader, update, terms = use.reader, use.old.lowered, use.left
+    looking_at(use.new, use.old)
+    if _operation(use.old).ordered:
+        text = f"the order of the terms of '{update.operation}' is lost where they are computed ahead"
+        yield _not_ahead(text, reader)
+        return
+    if terms is None:
+        yield unknown_terms(use)
+        return
+    known, result = known_inames(reader, use.old), identity(reader)
+    is_part = comparison.combines(reader)
+    if is_part:
+        known = {name: form for name, form in known.items() if name not in update.own}
+        result = result_of(comparison, reader)
+    result = result.intersect_domain(whole.place.intersect_domain(whole.right.domain()).range())
+    same = map_from_forms(reader.domain, reader.dims, [form.substitute(reader.forms) for form in known.values()])
+    outer = map_from_forms(use.old.domain, use.old.dims, [Affine.variable(name) for name in known])
+    wanted = result.reverse().apply_range(same).apply_range(outer.reverse())
+    part = _Part(use.new, use.place.apply_range(result).reverse(), terms)
+    is_known = not is_part or {*update.inames} <= {*known, *update.own}
+    if not is_known or not part.reached.is_equal(wanted) or not part.owners.is_injective():
+        yield Diagnostic(
+            "term-twice",
+            f"the reduction in '{update.instruction.id}' would not count each of its terms once",
+            ("its values are computed ahead over other terms",),
+            sites=(reader.lowered.instruction.site(),),
+        )
+
+
+def unknown_terms(use: Use) -> Diagnostic:
+    """Return that it does not show which terms a reduction has that is computed ahead."""
+    text = f"the terms of '{use.old.lowered.instruction.id}' are not found where they are computed"
+    return _not_ahead(text, use.reader)
+
+
+def _not_ahead(message: str, reader: Placed) -> Diagnostic:
+    hints, sites = ("leave it out of the prefetch or precomputation",), (reader.lowered.instruction.site(),)
+    return Diagnostic("not-proven", message, hints=hints, sites=sites)
 
 
 # }}}

@@ -20,20 +20,25 @@ from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.kernel.instruction import Copy, CopyStep, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, free_inames, reference_map
-from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import IN, map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import element, instance, pair, point_set, witness
-from polyloop.verification.accumulators import identity, outermost, result_of
+from polyloop.verification.accumulators import outermost
 from polyloop.verification.buffers import buffer_obligations
 from polyloop.verification.correspondence import Comparison, comparison_of, copies, reference_flow
 from polyloop.verification.order import compare
-from polyloop.verification.origins import Use, known_inames
+from polyloop.verification.origins import Use
 from polyloop.verification.provenance import Element, Entry, Number, Terms, texts
-from polyloop.verification.reduction_terms import reduction_obligations, reduction_of, reductions_in_parts
+from polyloop.verification.reduction_terms import (
+    ahead_violations,
+    reduction_obligations,
+    reduction_of,
+    reductions_in_parts,
+    unknown_terms,
+)
 
 __all__ = ["value_obligations", "value_violations"]
 
@@ -182,7 +187,7 @@ def _staged(comparison: Comparison) -> dict[str, list[tuple[Placed, Access]]]:
 
 
 def _moved_reductions(comparison: Comparison) -> dict[str, list[Terms]]:
-    """Return the accumulators of reductions that are computed ahead; :func:`_all_terms` proves their terms."""
+    """Return the accumulators of reductions that are computed ahead; their terms are proven as operands."""
     found: dict[str, list[Terms]] = {}
     for _, text in texts(comparison) if _staged(comparison) else ():
         for operand in text.operands:
@@ -220,7 +225,7 @@ def _evaluations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
         return
     for operand in operands:
         if isinstance(operand, Terms):
-            yield from _all_terms(comparison, operand.use, operand.result)
+            yield from ahead_violations(comparison, operand.use, operand.result)
         elif isinstance(operand, Element):
             for wanted, found in product(operand.wanted, operand.found):
                 yield from _same_value(comparison, operand.use, wanted, found)
@@ -232,7 +237,7 @@ def _same_number(number: Number) -> Iterator[Diagnostic]:
     looking_at(use.new, use.old)
     wrong = number.differing()
     if wrong is None:
-        yield _no_terms(use)
+        yield unknown_terms(use)
     elif not wrong.is_empty():
         at, other = use.example_pair(wrong, [number.form.substitute(use.new.forms)])
         user, source = use.reader.lowered.instruction, use.new.lowered.instruction
@@ -360,48 +365,6 @@ def _wrong_write(use: Use, found: Access, late: isl.Map) -> Diagnostic:
         sites=(use.reader.lowered.instruction.site(),),
         witness=witness(WitnessKind.ELSEWHERE, (use.new, found, inner), (use.reader, at)),
     )
-
-
-def _all_terms(comparison: Comparison, use: Use, whole: Use) -> Iterator[Diagnostic]:
-    """Yield that a reduction computed ahead does not have each of its terms exactly once for each reading instance.
-
-    Those are the terms that agree with the instance: inside of another reduction, with its term.  Where the reader
-    combines partial results, they are those of its result, which all of its instances for one result have together.
-    """
-    reader, reduction, terms = use.reader, use.old.lowered, use.left
-    looking_at(use.new, use.old)
-    assert reduction.operation is not None, "a reduction has an operation"
-    if reduction.operation.ordered:
-        text = f"the order of the terms of '{reduction.operation}' is lost where they are computed ahead"
-        yield _not_proven(text, reader)
-        return
-    if terms is None:
-        yield _no_terms(use)
-        return
-    known, result = known_inames(reader, use.old), identity(reader)
-    is_part = comparison.combines(reader)
-    if is_part:
-        known = {name: form for name, form in known.items() if name not in reduction.own}
-        result = result_of(comparison, reader)
-    readers = whole.place.intersect_domain(whole.right.domain()).range()
-    same = map_from_forms(reader.domain, reader.dims, [form.substitute(reader.forms) for form in known.values()])
-    outer = map_from_forms(use.old.domain, use.old.dims, [Affine.variable(name) for name in known])
-    wanted = result.reverse().apply_range(same.intersect_domain(readers)).apply_range(outer.reverse())
-    counted = use.place.apply_range(result)
-    lost = is_part and not {*reduction.inames} <= {*known, *reduction.own}
-    lost = lost or not wanted.is_subset(counted.reverse().apply_range(terms))
-    if lost or not terms.range_product(counted).is_injective():
-        yield Diagnostic(
-            "term-twice",
-            f"the reduction in '{reduction.instruction.id}' would not count each of its terms once",
-            ("its values are computed ahead over other terms",),
-            sites=(reader.lowered.instruction.site(),),
-        )
-
-
-def _no_terms(use: Use) -> Diagnostic:
-    text = f"the terms of '{use.old.lowered.instruction.id}' are not found where they are computed"
-    return _not_proven(text, use.reader)
 
 
 def _not_proven(message: str, reader: Placed) -> Diagnostic:

@@ -13,10 +13,10 @@ from polyloop.expr.nodes import Lookup, Reduction, Targets, array_name
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.rewrite import children, rebuild
 from polyloop.frozen import replace
-from polyloop.kernel.instruction import Copy, Instruction, Partial, SubstitutionRule
+from polyloop.kernel.instruction import Copy, Instruction, Partial, SubstitutionRule, Term
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import SET, constant_bounds
+from polyloop.poly.sets import SET, constant_bounds, map_from_forms
 
 __all__ = ["Broken", "broken"]
 
@@ -105,6 +105,19 @@ def _instances(old: Instruction) -> Iterator[tuple[str, Instruction]]:
         if high is not None and high > 0:
             kept = old.domain.upper_bound_val(SET, position, high - 1)
             yield f"without {iname} = {high}", replace(old, domain=kept)
+    yield from _with_other_terms(old)
+
+
+def _with_other_terms(old: Instruction) -> Iterator[tuple[str, Instruction]]:
+    """Yield *old* with a term more, or the first one less, of one of its reductions."""
+    for number, term in enumerate(old.terms):
+        iname = term.inames[-1]
+        forms = [Affine.variable(x) for x in term.inames]
+        next_ones = map_from_forms(term.domain, term.inames, [*forms[:-1], forms[-1].add(Affine((), 1))]).range()
+        for label, domain in (("one more", term.domain.union(next_ones)), ("without the first", next_ones)):
+            kept = domain if label == "one more" else domain.intersect(term.domain)
+            terms = (*old.terms[:number], Term(term.inames, kept), *old.terms[number + 1 :])
+            yield f"terms over {iname}: {label}", replace(old, terms=terms)
 
 
 def _advanced(name: str, expr: Any) -> Iterator[tuple[str, Any]]:

@@ -27,7 +27,9 @@ from polyloop.transform.staging.staging import assign_auto
 from polyloop.verification import accumulators
 from polyloop.verification.accumulators import accumulator_obligations
 from polyloop.verification.correspondence import Comparison
+from polyloop.verification.provenance import expression_violations
 from polyloop.verification.reduction_terms import reduction_obligations, term_order_obligations
+from polyloop.verification.values import value_violations
 from tests.gallery import GALLERY
 from tests.transform.checking import refused
 from tests.verification.broken import broken
@@ -198,6 +200,46 @@ def test_sums_of_another_row_are_no_parts() -> None:
     for other in of_other_rows(knl):
         assert codes(other) == ["scan-terms"]
         assert "value" in wrong(other)
+
+
+def ahead(term: str) -> pl.LoopKernel:
+    given = [pl.GlobalArg("a", F, shape="8, n + 1"), pl.GlobalArg("s", F, shape="8"), ...]
+    rule = f"f(x) := sum(k, {term})"
+    domain = "{[i, k]: 0 <= i < 8 and 0 <= k < n}"
+    knl = pl.make_kernel(domain, [rule, "s[i] = f(i) + 1"], given, assumptions="n >= 1", silenced_warnings="*")
+    return pl.precompute(pl.split_iname(knl, "i", 4), "f", ["i_inner"], temporary_name="sums")
+
+
+def staged(term: str) -> pl.LoopKernel:
+    given = [pl.GlobalArg("a", F, shape="8, n + 4"), pl.GlobalArg("s", F, shape="8"), ...]
+    domain = "{[x, k]: 0 <= x < 8 and 0 <= k < n}"
+    knl = pl.make_kernel(domain, f"s[x] = sum(k, {term})", given, assumptions="n >= 1", silenced_warnings="*")
+    return pl.stage_reduction(pl.split_iname(knl, "k", 4), "k_inner", temporary_name="sums")
+
+
+@pytest.mark.parametrize("made", [ahead, staged])
+@pytest.mark.parametrize("term", ["2", "x", "a[x, k]", "a[x, 0]"])
+def test_a_sum_that_is_computed_ahead_has_no_other_terms(made: Callable[[str], pl.LoopKernel], term: str) -> None:
+    """A term that reads no array, or an element that there is all the same, does not show by its operands."""
+    knl = made(term)
+    name = next(i.id for i in knl.instructions if "sums" in i.writes)
+    assert not [*value_violations(knl)]
+    assert not wrong(knl)
+    more = [variant for label, variant in broken(knl) if label.startswith(f"{name}: terms over") and "more" in label]
+    assert more
+    for variant in more:
+        found = {finding.code for finding in value_violations(variant)}
+        assert found == {"copy-wrong-element" if term == "x" else "term-twice"}
+        assert "value" in wrong(variant)
+
+
+def test_rows_of_a_sparse_matrix_have_no_terms_behind_their_end() -> None:
+    knl = GALLERY["csr_product"].build()
+    labels = ["terms over j: one more", "terms over j: without the first"]
+    variants = {label.split(": ", 1)[1]: variant for label, variant in broken(knl)}
+    assert not [*expression_violations(knl)]
+    assert [finding.code for finding in expression_violations(variants[labels[0]])] == ["expression-changed"]
+    assert [finding.code for finding in value_violations(variants[labels[1]])] == ["instance-lost"]
 
 
 # }}}
