@@ -155,6 +155,11 @@ class Lookup(Node):
     aggregate: Expression
     field: str
 
+    @property
+    def name(self) -> str:
+        """The field, as :mod:`pymbolic`'s printer asks for it."""
+        return self.field
+
 
 @expr_dataclass()
 class Record(Node):

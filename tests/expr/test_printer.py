@@ -83,3 +83,11 @@ def repr_all(expr: Expression) -> str:
 )
 def test_text_with_minimal_parentheses_is_printed_as_it_was(text: str) -> None:
     assert show(parse_expression(text, inames=INAMES)) == text
+
+
+@pytest.mark.parametrize("text", [
+    "a[i].x + 1", "-a[i].re*b", "argmax(k, a[k], k).index + 1", "cast(int64, x) + sum(k, x[k])", "2*cse(x + 1, c)",
+])  # fmt: skip
+def test_what_pymbolic_prints_is_read_back(text: str) -> None:
+    expr = parse_expression(text)
+    assert parse_expression(str(expr)) == expr
