@@ -16,13 +16,37 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from polyloop.errors import Diagnostic
+from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 from polyloop.mapping.thread_mapping import Placement
-from polyloop.sync.races import Need
+from polyloop.sync.races import Need, needs, shared_arrays
+from polyloop.sync.storage_aliasing import pool_needs
 
-__all__ = ["Requirement", "fewest_positions", "idle_barriers", "place_barriers", "requirements"]
+__all__ = [
+    "Requirement",
+    "fewest_positions",
+    "idle_barriers",
+    "needs_of",
+    "place_barriers",
+    "requirements",
+    "shuffled_arrays",
+]
 
 Block = tuple[int | str, ...]
+
+
+def shuffled_arrays(placement: Placement, limits: DeviceLimits) -> frozenset[str]:
+    """Return the temporaries that lanes of a warp exchange by shuffles, where the device has these."""
+    temporaries = placement.program.kernel.temporaries.values()
+    return frozenset(t.name for t in temporaries if t.is_shuffled and limits.has_shuffles)
+
+
+def needs_of(placement: Placement, limits: DeviceLimits) -> list[Need]:
+    """Return the conflicts between threads over memory, each of which something has to settle."""
+    shuffled = shuffled_arrays(placement, limits)
+    shared = (array for array in shared_arrays(placement) if array not in shuffled)
+    found = [need for array in shared for need in needs(placement, array, limits.warp_size)]
+    return [*found, *pool_needs(placement, limits.warp_size)]
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, count
+from math import prod
+from typing import Final
 
 from polyloop.expr.nodes import Operation
+from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Scope
-from polyloop.mapping.collective_shape import Kind
+from polyloop.mapping.collective_shape import Kind, meeting_of
 from polyloop.mapping.thread_mapping import Placement
+from polyloop.poly.axes import number_of, thread_axis
 from polyloop.schedule.barrier import Requirement
+from polyloop.sync.lookback_progress import is_over_blocks
 
-__all__ = ["Collective", "reuse_requirements"]
+__all__ = ["Collective", "collectives_of", "local_size", "reuse_requirements"]
+
+_LANES: Final = 16
+"""Accumulators of a thread for each of which threads combine what they have in shared memory of its own."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +56,52 @@ def reuse_requirements(placement: Placement, collectives: Mapping[str, Collectiv
         loops = [entry for entry in places[name] if isinstance(entry, str) and entry not in collective.apart]
         if collective.scratch is not None and loops:
             yield Requirement.between(places[name], places[name], loops[-1], True, Scope.BLOCK)
+
+
+def collectives_of(placement: Placement, limits: DeviceLimits) -> dict[str, Collective]:
+    """Return what the threads of a block do together, by statement; one thread has nothing to combine."""
+    taken = {*placement.program.kernel.names(), *placement.program.accumulators}
+    found: dict[str, Collective] = {}
+    ticket = None
+    for name, placed in placement.statements.items():
+        lowered = placed.lowered
+        if lowered.role != "combine" or placed.domain.is_empty():
+            continue
+        assert lowered.operation is not None, "a combine belongs to a reduction"
+        scratch = passed = number = None
+        kind = Kind.COMBINE
+        if lowered.along:
+            kind = Kind.EXCLUSIVE if lowered.after else Kind.INCLUSIVE
+        meeting = meeting_of(local_size(placement.axes.local), lowered.across, limits.warp_size)
+        if kind is Kind.COMBINE and not meeting.across:
+            continue
+        if is_over_blocks(placed):
+            scratch, passed = _fresh("before", taken), _fresh("totals", taken)
+            while f"{passed}_known" in taken:
+                passed = _fresh("totals", taken)
+            number = ticket = ticket or _fresh("ticket", taken)
+        elif meeting.scratch(kind, lowered.operation):
+            scratch = _fresh("partial", taken)
+        lanes = placement.program.accumulators[lowered.write.array].shape
+        inside = [form.names() for form in lowered.write.indices if form is not None]
+        apart = frozenset[str]().union(*inside) if scratch and kind is Kind.COMBINE and prod(lanes) <= _LANES else None
+        is_direct = meeting.parts == 1 and passed is None
+        found[name] = Collective(
+            kind, lowered.operation, lowered.across, scratch, apart or frozenset(), is_direct, passed, number
+        )
+    return found
+
+
+def _fresh(wish: str, taken: set[str]) -> str:
+    """Return a name that is not among those taken, and take it."""
+    name = next(name for name in chain([wish], (f"{wish}_{number}" for number in count())) if name not in taken)
+    taken.add(name)
+    return name
+
+
+def local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:
+    """Return the threads along l.0, l.1, .. up to the last axis in use."""
+    if not local:
+        return ()
+    last = max(map(number_of, local))
+    return tuple(local.get(thread_axis(number)) or 1 for number in range(last + 1))

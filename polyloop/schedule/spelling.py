@@ -1,0 +1,62 @@
+"""Spelling of a schedule: the loops that are not printed as plain ones, and names of digits and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from polyloop.kernel.instruction import Copy
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vectorize
+from polyloop.mapping.mixed_radix import Digit
+from polyloop.mapping.thread_mapping import Placement
+from polyloop.poly.affine import Affine
+from polyloop.program.infer_types import dtype_table
+
+__all__ = ["digit_names", "long_dimensions", "loop_tags", "named_indices"]
+
+
+def loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
+    """Yield how loops are printed that are not plain ones; lanes stand around one statement and are unrolled."""
+    for iname, tag in kernel.iname_tags.items():
+        if isinstance(tag, Interleave) and tag.unrolled:
+            yield iname, Unroll()
+        elif isinstance(tag, Unroll | UnrollHint | Vectorize):
+            yield iname, tag
+
+
+def digit_names(placement: Placement) -> dict[str, str]:
+    """Return what to call digits of the thread number: as the only iname that is one, or by how it is computed."""
+    found: dict[str, set[str]] = {}
+    digits: dict[str, Digit] = {}
+    for placed in placement.statements.values():
+        if placed.digits is not None:
+            digits.update(placed.digits.extents)
+            for iname, form in placed.digits.forms.items():
+                for name in form.names():
+                    found.setdefault(name, set()).add(iname)
+    threads = prod(size for size in placement.axes.extents.values() if size is not None)
+    names = {axis: digit.title(threads) for axis, digit in digits.items()}
+    return names | {axis: min(inames) for axis, inames in found.items() if len(inames) == 1}
+
+
+def named_indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
+    """Yield the inames of the reference program that several inames make up now."""
+    found: dict[Affine, str] = {}
+    for placed in placement.statements.values():
+        origin = placed.lowered.instruction.origin
+        if isinstance(origin, Copy):
+            places = placed.forms if placed.digits is None else placed.digits.forms
+            for iname, form in origin.forms.items():
+                placed_form = form.substitute(places)
+                if len(placed_form.terms) > 1:
+                    found.setdefault(placed_form, iname)
+    yield from ((iname, form) for form, iname in found.items())
+
+
+def long_dimensions(kernel: LoopKernel) -> frozenset[str]:
+    """Return the dimensions that are int64 where they are values."""
+    types = dtype_table(kernel)
+    return frozenset(kernel.axis(iname) or iname for iname in kernel.inames if types[iname] == np.int64)

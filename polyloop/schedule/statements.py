@@ -1,0 +1,119 @@
+"""Statements of a schedule: placed statements as code generation needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression, Record, Terms
+from polyloop.expr.operations import neutral_element
+from polyloop.expr.rewrite import substitute
+from polyloop.frozen import replace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.mapping.array_contraction import without_axes
+from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.optimize.over_execution import Edges
+from polyloop.poly.affine import Affine, to_expression
+from polyloop.program.infer_types import accumulator_dtypes
+from polyloop.schedule.collective import Collective
+from polyloop.schedule.plan import Product, Statement
+from polyloop.sync.async_copy import arrivals
+from polyloop.verification.matrix_instructions import is_swapped
+
+__all__ = ["statements_of"]
+
+
+def statements_of(
+    exact: Placement, edges: Edges, axes: Mapping[str, frozenset[int]], collectives: Mapping[str, Collective]
+) -> dict[str, Statement]:
+    """Return the statements of the program at its *edges*, of which *exact* has the program's instances alone.
+
+    Temporaries are without the *axes* that each thread has one element along.
+    """
+    kernel = exact.program.kernel
+    pending = {entry.arrival.name: entry.pending for entry in arrivals(edges.placement)}
+    statements: dict[str, Statement] = {}
+    for name, placed in edges.placement.statements.items():
+        if placed.lowered.role == "combine" and name not in collectives:
+            continue  # one thread has nothing to combine
+        statement = _statement(kernel, placed, axes, collectives.get(name))
+        if statement is not None:
+            statements[name] = replace(statement, pending=pending[name]) if name in pending else statement
+    for name in edges.filled & statements.keys():
+        copied = _statement(kernel, exact.statements[name], axes, None)
+        assert copied is not None, f"over-executed instances of '{name}', which never runs"
+        statements[name] = replace(statements[name], copied=copied.domain, is_awaited=name not in edges.unawaited)
+    return statements
+
+
+def _statement(
+    kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]], collective: Collective | None
+) -> Statement | None:
+    """Return what code generation needs of a placed statement, None if it has no instances."""
+    lowered = placed.lowered
+    if placed.domain.is_empty():
+        return None
+    names = {iname: to_expression(form) for iname, form in placed.forms.items()}
+    domain = placed.exact
+    dims = list(placed.dims)
+    if placed.digits is not None:
+        names = {iname: to_expression(form) for iname, form in placed.digits.forms.items()}
+        domain, dims = placed.digits.exact, list(placed.digits.dims)
+    if repeated := tuple(n for n, dim in enumerate(dims) if dim in placed.repeated):
+        domain = _without(domain, repeated)
+    dims = [dim for dim in dims if dim not in placed.repeated]
+    for name in lowered.bounds:
+        position = domain.find_dim_by_name(isl.dim_type.param, name)
+        domain = domain.move_dims(isl.dim_type.set, len(dims), isl.dim_type.param, position, 1)
+        domain = domain.set_dim_name(isl.dim_type.set, len(dims), name)
+        dims.append(name)
+    if lowered.role == "init" and lowered.rhs is None:
+        assert lowered.operation is not None, "an init belongs to a reduction"
+        rhs = neutral_element(lowered.operation, accumulator_dtypes(kernel)[lowered.write.array])
+    else:
+        rhs = without_axes(substitute(lowered.rhs, names), axes)
+        if isinstance(rhs, Terms):
+            rhs = Record(accumulator_dtypes(kernel)[lowered.write.array], rhs.children)
+    return Statement(
+        name=lowered.name,
+        instruction=lowered.instruction.id,
+        dims=tuple(dims),
+        domain=domain,
+        lhs=without_axes(substitute(lowered.lhs, names), axes),
+        rhs=rhs,
+        update=lowered.operation if lowered.role == "update" else None,
+        predicates=tuple(without_axes(substitute(predicate, names), axes) for predicate in lowered.predicates),
+        atomic=lowered.atomic,
+        bounds=lowered.bounds,
+        digits={} if placed.digits is None else dict(placed.digits.extents),
+        fast=kernel.fast if lowered.instruction.fast is None else lowered.instruction.fast,
+        step=lowered.instruction.step,
+        collective=collective,
+        product=_product(placed, rhs),
+    )
+
+
+def _product(placed: Placed, term: Expression) -> Product | None:
+    """Return the matrix instruction that carries out the terms of a reduction, None if there is none."""
+    matrix, lowered = placed.lowered.instruction.matrix, placed.lowered
+    if matrix is None or lowered.role != "update":
+        return None
+    assert isinstance(term, p.Product), "it was proven that the terms are products"
+    assert placed.digits is not None, "it was proven that lanes are digits of the thread number"
+    left, right = term.children
+    a, b = (right, left) if is_swapped(lowered, matrix) else (left, right)
+    forms = placed.digits.forms
+    axes = {}
+    for axis in "ijk":
+        pairs = [(name, c) for iname, c in matrix.of(axis) for name in forms.get(iname, Affine.variable(iname)).names()]
+        axes[axis] = tuple(sorted(pairs, key=lambda pair: pair[1]))
+    return Product(matrix.intrinsic, a, b, axes, matrix.ahead)
+
+
+def _without(domain: isl.Set, positions: tuple[int, ...]) -> isl.Set:
+    """Return *domain* without the dimensions at *positions*."""
+    for position in reversed(positions):
+        domain = domain.project_out(isl.dim_type.set, position, 1)
+    return domain
