@@ -267,8 +267,7 @@ class Exchange:
             yield f"x = {partial(base, c.binary(c.MODULO, thread('l.0'), c.integer(parts)))};"
             yield from self.exchange([2**n for n in range(parts.bit_length() - 1)])
         else:
-            number = c.integer(1) if parts == 2 else c.Name("n")
-            element = partial(base, times(number, stride))
+            element = partial(base, c.integer(stride) if parts == 2 else times(c.Name("n"), stride))
             yield f"x = {first};"
             if parts == 2:
                 yield from self.combined(_X, element)

@@ -86,6 +86,12 @@ ADDRESS: Final = Prefix("&", _UNARY, _UNARY, _UNARY)
 TARGET: Final = Prefix("*", _UNARY, _UNARY, _UNARY)
 
 
+def _together(sets: Sequence[frozenset[str]]) -> frozenset[str]:
+    """Return the union of *sets*, most of which are empty."""
+    found = [names for names in sets if names]
+    return _NONE.union(*found) if len(found) > 1 else found[0] if found else _NONE
+
+
 # {{{ nodes
 
 
@@ -103,12 +109,12 @@ class Code:
     @once
     def names(self) -> frozenset[str]:
         """The variables that occur."""
-        return frozenset[str]().union(*[part.names for part in self.parts])
+        return _together([part.names for part in self.parts])
 
     @once
     def temporaries(self) -> frozenset[str]:
         """The temporaries that occur, as the user calls them."""
-        return frozenset[str]().union(*[part.temporaries for part in self.parts])
+        return _together([part.temporaries for part in self.parts])
 
     def _print(self) -> str:
         raise NotImplementedError
