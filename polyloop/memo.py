@@ -143,6 +143,6 @@ def interned(key: Hashable, make: Callable[[], _V]) -> _V:
 
 
 def known(function: Callable[Concatenate[_K, _P], _R], key: _K) -> dict[tuple[object, ...], _R]:
-    """Return what a memoised *function* of several arguments has found of *key*, by the others; it may be changed."""
+    """Return the results of a memoised *function* of several arguments for *key*, by the others; mutable."""
     found: dict[tuple[object, ...], _R] = key.__dict__.setdefault(_name(function), {})
     return found

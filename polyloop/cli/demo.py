@@ -56,7 +56,7 @@ class Outcome:
     resources: Resources | None
 
     def as_data(self) -> dict[str, object]:
-        """Return what ``--json`` prints; an error that is not a number is ``None``."""
+        """Return the JSON of ``--json``; an error that is not a number is ``None``."""
         return {
             "name": self.name,
             "ran_on": self.ran_on,

@@ -86,7 +86,7 @@ def source(where: str, target: str) -> str:
 
 
 def explanation(where: str, sizes: Iterable[str], device: str, *, compiled: bool, as_json: bool) -> str:
-    """Return what bounds the kernel that *where* names, for *sizes* such as ``n=1024``.
+    """Return the performance bounds of the kernel that *where* names, for *sizes* such as ``n=1024``.
 
     Raises
     ------

@@ -184,7 +184,7 @@ class _Program:
         return Context().add(Affine(terms, const) for terms, const in hull(pieces).items())
 
     def _chains(self, schedule: Schedule, arguments: Iterable[Argument]) -> dict[str, Chains]:
-        """Return what the blocks of each launch pass totals on through, by launch."""
+        """Return the arrays through which the blocks of each launch pass on totals, by launch."""
         names = self._names({a.name for a in arguments} | {t.name for u in schedule.launches for t in u.temporaries})
         names.taken.update(self.foreign_words, *(statement.dims for statement in self.statements.values()))
         found: dict[str, Chains] = {}

@@ -128,19 +128,19 @@ class Spelling:
     types: frozenset[str] = frozenset()
 
     def local(self, name: str) -> str:
-        """Return what an argument, a variable of a loop or a temporary is called."""
+        """Return the name of an argument, a variable of a loop or a temporary in the text."""
         return _moved(name, local_words(self.language), self.own | self.types, _OURS)
 
     def field(self, name: str) -> str:
-        """Return what a field of a record is called, which may have the name of a function."""
+        """Return the name of a field of a record in the text, which may be that of a function."""
         return _moved(name, _field_words(), self.own | self.types, _OURS)
 
     def at_file_scope(self, name: str) -> str:
-        """Return what a function or a table is called."""
+        """Return the name of a function or a table in the text."""
         return _moved(name, _file_words(self.language), self.own | self.types, _OURS_AT_FILE_SCOPE)
 
     def of_record(self, name: str) -> str:
-        """Return what a record is called."""
+        """Return the name of a record in the text."""
         return _moved(name, _file_words(self.language), self.own, _OURS_AT_FILE_SCOPE)
 
     def moved(self, names: Iterable[str]) -> Mapping[str, str]:

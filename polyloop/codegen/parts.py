@@ -36,7 +36,7 @@ def is_split(array: ArrayArg) -> bool:
 
 
 def parts_of(array: ArrayArg) -> tuple[SplitArray, tuple[ArrayArg, ...]] | Diagnostic:
-    """Return how *array* is passed, and the arguments that stand for it."""
+    """Return the parts that *array* is passed in, and the arguments that stand for it."""
     assert isinstance(array.dim_tags, tuple), f"'{array.name}' has no dim_tags"
     assert array.shape is not None, f"'{array.name}' has no shape"
     assert array.strides is not None, f"'{array.name}' has no strides"

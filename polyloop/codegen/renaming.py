@@ -140,7 +140,7 @@ class Spelt:
     back: Renaming
 
     def lines(self) -> Iterator[str]:
-        """Yield what people who read the text should know."""
+        """Yield notes for readers of the text."""
         if self.renamed:
             known = ", ".join(f"{new} is '{old}'" for old, new in self.renamed)
             yield f"Names that mean something else in C or CUDA: {known}."

@@ -235,7 +235,7 @@ class Scope:
         return (name, dtype.name) in self.language.functions
 
     def spelling(self, name: str, dtype: np.dtype[np.generic]) -> str:
-        """Return how a function of arguments of *dtype* is called."""
+        """Return the spelling of a function of arguments of *dtype*."""
         self.ctype(dtype)
         key = (name, dtype.name)
         found = self.language.fast_functions.get(key) if self.fast else None
@@ -253,7 +253,7 @@ class Scope:
         return found
 
     def foreign(self, function: ForeignFunction) -> str:
-        """Return how a foreign function is called, and put its preamble before the functions."""
+        """Return the spelling of a foreign function, and put its preamble before the functions."""
         for dtype in (*function.arguments, function.result):
             self.ctype(dtype)
         target = self.language.name
@@ -296,7 +296,7 @@ class Scope:
         return self.values.get(name, name)
 
     def value(self, name: str) -> Code:
-        """Return what an iname, axis or parameter is."""
+        """Return the expression of an iname, axis or parameter."""
         return value_of(self.variable(name))
 
     def of_thread(self, variable: Code, name: str) -> Code:

@@ -173,7 +173,7 @@ class Walker(LaneLoops):
         return written if isinstance(node, Run) else written & self.scope.expanded.keys()
 
     def _guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
-        """Return what all statements of *nodes* need and *context* does not imply."""
+        """Return the rows that all statements of *nodes* need and *context* does not imply."""
         names = tuple(runs(nodes))
         if not names or self._is_tested_inside(nodes):
             return []

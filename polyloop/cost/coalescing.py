@@ -77,7 +77,7 @@ class Sectors:
 def sectors(
     placement: Placement, entry: Traffic, address: Address, domain: isl.Set, sizes: Mapping[str, int], width: int = 1
 ) -> Sectors | None:
-    """Return what warps touch with an access; None where no sample executes it, or the block has no constant size.
+    """Return the sectors of an access; None where no sample executes it, or the block has no constant size.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _by_classes(
     values: Mapping[str, _Integers],
     width: int,
 ) -> Sectors | None:
-    """Return what is touched in all iterations, from one pass of each class of them; *values* are those of threads."""
+    """Return the sectors of all iterations, from one pass of each class of them; *values* are those of threads."""
     threads = [name for name in dims if is_thread_axis(name)]
     period = SECTOR // gcd(SECTOR, entry.dtype.itemsize)
     found = pass_classes(domain, dims, threads, address, sizes, period)
@@ -146,7 +146,7 @@ def _by_classes(
 
 
 def _touched(first: _Integers, runs: np.ndarray[Any, Any], nbytes: int, is_exact: bool) -> Sectors:
-    """Return what is touched where threads access *nbytes* from *first* on; rows are iterations, columns threads."""
+    """Return the sectors if threads access *nbytes* from *first* on; rows are iterations, columns threads."""
     count, threads = runs.shape
     warps = -(-threads // _WARP)
     request = np.arange(count)[:, None] * warps + np.arange(threads)[None, :] // _WARP

@@ -58,7 +58,7 @@ def phantoms(placement: Placement, placed: Placed) -> Phantoms | None:
 
 
 def _names(placed: Placed) -> tuple[Affine, ...]:
-    """Return what tells instances apart: the subscripts written, and the dimensions that are not in them."""
+    """Return coordinates that distinguish instances: the subscripts written, and the dimensions not in them."""
     indices = [form for form in placed.indices(placed.lowered.write) if form is not None]
     inside = frozenset[str]().union(*(form.names() for form in indices))
     forms = (*(Affine.variable(name) for name in placed.dims if name not in inside), *indices)

@@ -154,7 +154,7 @@ class Census:
             raise VerificationError("count", self.kernel.name, [found]) from error
 
     def _units(self, placed: Placed, granularity: CountGranularity) -> list[Affine]:
-        """Return what tells apart the warps (or blocks) that execute a statement, and the passes of its loops."""
+        """Return the forms that number the warps (or blocks) that execute a statement, and the passes of its loops."""
         axes = self.placement.axes
         rest = [Affine.variable(name) for name in placed.dims if name not in axes.local]
         if granularity is CountGranularity.WORKGROUP or not axes.local:

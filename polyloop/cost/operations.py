@@ -81,7 +81,7 @@ def operations(kernel: LoopKernel, statement: Lowered, *, within_subscripts: boo
 
 
 def _combination(statement: Lowered, types: Mapping[str, DType | None]) -> Iterator[Operation]:
-    """Yield what combines a term with the accumulator, or two partial results."""
+    """Yield the operations that combine a term with the accumulator, or two partial results."""
     operation = statement.operation
     dtype = types[statement.write.array]
     assert operation is not None, "an update belongs to a reduction"

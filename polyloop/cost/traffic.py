@@ -85,7 +85,7 @@ def traffic(placement: Placement) -> Iterator[Traffic]:
 
 
 def address_of(kernel: LoopKernel, entry: Traffic) -> Address | None:
-    """Return where an access goes, None where data decides or the array has no single row of elements."""
+    """Return the address of an access, None if it depends on data or the array has no single row of elements."""
     array = kernel.arrays()[entry.access.array]
     forms = entry.placed.indices(entry.access)
     strides = array.strides() if callable(array.strides) else array.strides

@@ -33,7 +33,7 @@ _OUT = isl.dim_type.out
 
 
 def ambiguities(reference: Reference) -> Iterator[Diagnostic]:
-    """Yield what a kernel leaves open, each with two instances."""
+    """Yield the ambiguities of a kernel, each with two instances."""
     yield from _reopened_loops(reference.kernel)
     yield from _nests_by_use(reference)
 
@@ -66,7 +66,7 @@ def _may_conflict(first: Instruction, second: Instruction) -> bool:
 
 
 def _dependences(kernel: LoopKernel) -> dict[str, set[str]]:
-    """Return what each instruction has to follow: those of ``dep=``, and the only writers of temporaries it reads."""
+    """Return the predecessors of each instruction: those of ``dep=``, and the only writers of temporaries it reads."""
     writers: dict[str, list[str]] = {}
     for instruction in kernel.instructions:
         for name in instruction.writes:

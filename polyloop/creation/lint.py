@@ -25,7 +25,7 @@ __all__ = ["creation_warnings", "name_clashes"]
 
 
 def creation_warnings(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
-    """Yield what the user may not have meant: what each finding is about, and the finding.
+    """Yield likely mistakes of the user: the subject of each finding, and the finding.
 
     *kernel* is a reference program, complete.
     """

@@ -185,7 +185,7 @@ def _agree(pairs: isl.Map, i: int, j: int) -> bool:
 
 
 def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
-    """Yield who should meet whom in temporary *name*.
+    """Yield the pairs of writers and readers of temporary *name*.
 
     For a temporary of the user's this follows from the reference program's dataflow; for one that a transform
     made, from equal values of the inames that filling and reading share.

@@ -67,7 +67,7 @@ class Accesses:
         return self.sure_pairs.apply_range(self.earlier)
 
     def computed(self) -> LastWrites:
-        """Return what ISL finds."""
+        """Return the result of ISL."""
         info = isl.UnionAccessInfo.from_sink(self.reads)
         if not self.sure.is_empty():
             info = info.set_must_source(self.sure)
@@ -86,7 +86,7 @@ class Accesses:
         return LastWrites(self.pairs.subtract(self.hidden), self.reads.domain().subtract(self.sure_pairs.domain()))
 
     def faults(self, result: LastWrites) -> Iterator[str]:
-        """Yield what is wrong about a result."""
+        """Yield the errors in a result."""
         found, unwritten = result.found, result.unwritten
         if not found.is_subset(self.pairs):
             yield "a write that is found is not one of the element before the read"
@@ -102,7 +102,7 @@ class Accesses:
 
 
 def last_writes(accesses: Accesses) -> LastWrites:
-    """Return which writes each read sees, proven."""
+    """Return the writes that each read sees, proven."""
     if accesses.reads.is_single_valued():
         return _proven(accesses)
     reads = accesses.reads.domain_map()  # ``[read -> element] -> read``: what hides a write depends on the element

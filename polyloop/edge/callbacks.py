@@ -18,7 +18,7 @@ def asked(
     refuse: Callable[[Diagnostic], PolyloopError], name: str, function: Callable[..., _R], /, *args: object,
     **kwargs: object,
 ) -> _R:
-    """Return what a user's *function*, which was passed as *name*, returns.
+    """Return the result of a user's *function*, which was passed as *name*.
 
     Raises
     ------

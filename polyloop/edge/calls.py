@@ -82,7 +82,7 @@ class _Declaration:
         return args if new is None else tuple(new), kwargs
 
     def _wrong_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Diagnostic:
-        """Return what is wrong with the number and the names of the arguments."""
+        """Return the error in the number and the names of the arguments."""
         takes = (f"{self.name}({', '.join(self._spelled())})",)
         given = self.by_place[: len(args)]
         if len(args) > len(self.by_place):
@@ -122,7 +122,7 @@ def _is_raised(declared: object) -> bool:
 
 
 def _refusal(module: str) -> type[PolyloopError]:
-    """Return what the functions of a module raise."""
+    """Return the error class of the functions of a module."""
     package = module.partition(".")[2].partition(".")[0]
     if package in ("expr", "kernel", "frontend") or module == "polyloop.creation.create":
         return KernelError
@@ -137,7 +137,7 @@ def _code(declared: Callable[..., object]) -> Callable[..., object]:
 
 
 def _maker(kind: type) -> str:
-    """Return which of its functions takes the arguments that instances of a class are made with."""
+    """Return the name of the method that takes the arguments of a class's constructor."""
     return "__new__" if "__new__" in vars(kind) and "__init__" not in vars(kind) else "__init__"
 
 
@@ -213,7 +213,7 @@ def _annotations(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a class
 
 
 def field_misfits(value: Any) -> Iterator[Diagnostic]:  # noqa: ANN401 - any dataclass
-    """Yield what is wrong with the fields of a dataclass instance that was made of data."""
+    """Yield the errors in the fields of a dataclass instance that was made of data."""
     kind: Any = type(value)
     hints = _annotations(kind)
     for entry in fields(value):

@@ -27,7 +27,7 @@ _PLURALS: Final = {"a string": "strings", "an integer": "integers", "a number": 
 
 
 def said(hint: Any) -> str:  # noqa: ANN401 - an annotation
-    """Return what an annotation lets through, in words."""
+    """Return the values that an annotation allows, in words."""
     origin, arguments = get_origin(hint), get_args(hint)
     word = _WORDS.get(hint) or _WORDS.get(origin)
     if word is not None:
@@ -104,7 +104,7 @@ def _shown_entries(value: Collection[object]) -> str:
 
 
 def _reasons(hint: Any, value: Any, where: str = "it") -> Iterator[str]:  # noqa: ANN401
-    """Yield what is wrong inside of a value: an entry, a letter, a size."""
+    """Yield the errors inside of a value: an entry, a letter, a size."""
     if isinstance(value, str) and not is_writable(value):
         yield f"{where} has a letter that no program text may have: NUL, or half of a surrogate pair"
     elif isinstance(value, int | np.integer) and not LOWEST <= int(value) <= HIGHEST:

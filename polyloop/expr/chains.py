@@ -24,7 +24,7 @@ CHAINS: Final = frozenset({p.Sum, p.Product, p.BitwiseAnd, p.BitwiseOr, p.Bitwis
 
 
 def operands(expr: Chain) -> tuple[Expression, ...]:
-    """Return what a chain combines: ``b`` for a term ``-1*b`` of a sum, which subtracts it, and 3 for a term -3."""
+    """Return the operands of a chain: ``b`` for a term ``-1*b`` of a sum, which subtracts it, and 3 for a term -3."""
     first, *rest = expr.children
     if type(expr) is not p.Sum:
         return (first, *rest)
@@ -32,7 +32,7 @@ def operands(expr: Chain) -> tuple[Expression, ...]:
 
 
 def _taken(part: Expression) -> Expression:
-    """Return what a term of a sum adds or subtracts."""
+    """Return the operand that a term of a sum adds or subtracts."""
     if type(part) is int and part < 0:
         return -part
     return part if (taken := subtrahend(part)) is None else taken

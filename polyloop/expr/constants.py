@@ -63,7 +63,7 @@ def folded(expr: Expression) -> int | None:
 
 
 def constant_of(expr: Expression) -> int | None:
-    """Return what :func:`folded` does, and None too where the constants have no value."""
+    """Return the result of :func:`folded`, and None too where the constants have no value."""
     try:
         return folded(expr)
     except ConstantError:
@@ -71,7 +71,7 @@ def constant_of(expr: Expression) -> int | None:
 
 
 def number_of(expr: Expression) -> int | None:
-    """Return what :func:`constant_of` does, and the integer that a NumPy scalar is."""
+    """Return the result of :func:`constant_of`, and the integer that a NumPy scalar is."""
     return int(expr) if isinstance(expr, np.integer) else constant_of(expr)
 
 

@@ -185,7 +185,7 @@ def integer_limits(dtype: DType) -> tuple[int, int]:
 
 
 def lowest_and_highest(dtype: DType) -> tuple[Any, Any]:
-    """Return what ``max`` and ``min`` over nothing give: infinities, the limits of integers, truth values."""
+    """Return the results of ``max`` and ``min`` over nothing: infinities, the limits of integers, truth values."""
     if is_floating(dtype):
         return -math.inf, math.inf
     if is_bool(dtype):
@@ -280,7 +280,7 @@ def find_dtype(spelling: object) -> DType | None:
 
 
 def type_words(spelling: object) -> str:
-    """Return what stands for a type in messages, whether it is one or not."""
+    """Return the text of a type in messages; any other value is shown as it is."""
     if isinstance(spelling, str | np.dtype):
         return str(spelling)
     return spelling.__name__ if isinstance(spelling, type) else shown(spelling)

@@ -123,7 +123,7 @@ class ForeignFunction:
         object.__setattr__(self, "reference", reference)
 
     def spelling(self, target: str) -> str | None:
-        """Return what *target* calls, None if it has no entry."""
+        """Return the function name for *target*, None if it has no entry."""
         found = self.c_name if isinstance(self.c_name, str) else dict(self.c_name).get(target)
         if not isinstance(self.preamble, str) and target not in dict(self.preamble):
             return found if not isinstance(self.c_name, str) else None

@@ -121,7 +121,7 @@ _SUFFIXES: Final[dict[str, str]] = {
 
 
 def explain(text: str, error: SyntaxError) -> Fault:
-    """Return what Python's parser found wrong with *text*, in words for a user of kernels."""
+    """Return the syntax error of Python's parser in *text*, in words for a user of kernels."""
     for word in _WORD.finditer(text):
         if word.group() in _UNSUPPORTED_WORDS:
             found = Diagnostic("syntax", f"'{word.group()}' is a reserved word", hints=("choose another name",))

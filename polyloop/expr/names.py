@@ -64,7 +64,7 @@ def is_identifier(name: str) -> bool:
 
 
 def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:
-    """Return what is wrong with *name* as a *kind* (such as :data:`KERNEL_NAME`), or None.
+    """Return the error in *name* as a *kind* (such as :data:`KERNEL_NAME`), or None.
 
     The codes are ``bad-identifier`` (spelling) and ``reserved-name`` (a keyword of C, C++ or CUDA, a name that their
     headers define, or a function that expressions can call).

@@ -221,7 +221,7 @@ def negate(expr: Expression) -> Expression:
 
 
 def subtrahend(term: Expression) -> Expression | None:
-    """Return what a term of a sum, other than the first, subtracts: ``b`` for ``-1*b``, ``2*b`` for ``-2*b``.
+    """Return the operand that a term of a sum, not the first, subtracts: ``b`` for ``-1*b``, ``2*b`` for ``-2*b``.
 
     ``a - b`` is a sum whose second term is ``-1*b``; that ``b`` is converted to the type of the sum before it is
     subtracted matters where its own type has no negative numbers.

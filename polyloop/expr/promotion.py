@@ -219,7 +219,7 @@ def adapted(kind: ScalarType, want: DType | None) -> DType:
 
 
 def kind_name(kind: ScalarType) -> str:
-    """Return how messages call a type."""
+    """Return the name of a type in messages."""
     if isinstance(kind, Weak):
         return f"a {kind.value}" if kind is not Weak.INT else "an integer constant"
     return dtype_name(kind)

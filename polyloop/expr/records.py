@@ -99,7 +99,7 @@ def field_dtype(dtype: _DType, name: str) -> _DType:
 
 
 def field_offset(dtype: _DType, name: str) -> int:
-    """Return where a field of a record begins [bytes]."""
+    """Return the offset of a field of a record [bytes]."""
     assert dtype.fields is not None, f"{dtype} is no record"
     return dtype.fields[name][1]
 
@@ -114,7 +114,7 @@ def leaf_fields(dtype: _DType, path: tuple[str, ...] = ()) -> Iterable[tuple[str
 
 
 def record_name(dtype: _DType) -> str:
-    """Return what a record is called: as :func:`record` was told, or after its fields."""
+    """Return the name of a record: as :func:`record` was told, or after its fields."""
     if is_vector(dtype):
         return f"{_PREFIXES[field_dtype(dtype, 'x')]}{len(field_names(dtype))}"
     return _given_name(dtype) or "record_" + "_".join(field_names(dtype))

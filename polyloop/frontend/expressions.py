@@ -438,7 +438,7 @@ class PythonConverter(Converter):
             return self._over(operation, node, left[1:], [*inames, *names], filters)
 
     def _terms(self, operation: Operation, node: Node) -> Terms:
-        """Return what a generator yields for each field of the state of *operation*."""
+        """Return the terms of a generator for each field of the state of *operation*."""
         values = node.elts if isinstance(node, ast.Tuple) else [node]
         if len(values) != len(operation.fields):
             what = f"'{operation}' takes {len(operation.fields)} values: {', '.join(operation.fields)}"

@@ -166,7 +166,7 @@ class _Fusion:
         self.space = parameter_space(self.parameters)
 
     def argument(self, number: int, name: str) -> str:
-        """Return what argument *name* of kernel *number* is called in the result."""
+        """Return the name in the result of argument *name* of kernel *number*."""
         return next((flow.array for flow in self.flows if (flow.reader, flow.other) == (number, name)), name)
 
     def result(self) -> tuple[LoopKernel, list[str]]:

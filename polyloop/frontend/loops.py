@@ -140,7 +140,7 @@ class Loops:
     def _each(
         self, over: ast.Call, variables: Sequence[ast.Name], names: Sequence[str]
     ) -> list[tuple[Node, str]]:
-        """Return what bounds each loop variable of ``pl.domain(n, j=m)``."""
+        """Return the bounds of each loop variable of ``pl.domain(n, j=m)``."""
         left = dict(zip((variable.id for variable in variables), names, strict=True))
         found: list[tuple[Node, str]] = []
         for node in over.args:

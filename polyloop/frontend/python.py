@@ -289,7 +289,7 @@ def _fail(source: FunctionSource, node: Node, code: str, message: str, hint: str
 
 
 def _uses(entries: Iterable[object], source: FunctionSource) -> tuple[dict[str, Use], frozenset[str]]:
-    """Return what each argument and each size is, and the arguments of type bool."""
+    """Return the kind of each argument and each size, and the arguments of type bool."""
     uses: dict[str, Use] = {}
     sizes: dict[str, Use] = {}
     conditions = set()

@@ -37,7 +37,7 @@ NOTHING: Final = _Nothing()
 
 
 def _surroundings(function: Callable[..., object]) -> dict[str, object]:
-    """Return what the function sees from around it: builtins, globals, variables of enclosing functions."""
+    """Return the names that the function captures: builtins, globals, variables of enclosing functions."""
     assert isinstance(function, types.FunctionType), "a Python function has globals"
     found = {**vars(builtins), **function.__globals__}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

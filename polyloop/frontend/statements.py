@@ -284,7 +284,7 @@ class Body:
         )
 
     def target(self, node: Node) -> tuple[Expression, bool]:
-        """Return what is assigned, and whether this declares a variable."""
+        """Return the target of an assignment, and whether this declares a variable."""
         if isinstance(node, ast.Subscript):
             found = self.converter.subscript(node)
             if next(iter(reductions(found)), None) is not None:

@@ -102,7 +102,7 @@ class CInstruction:
         return CText(self.code, tuple(names), tuple(names.values()), tuple(reads), touched)
 
     def targets(self) -> Targets:
-        """Return what the text may assign."""
+        """Return the variables and elements that the text may assign."""
         found = []
         for entry in self.assignees:
             expr = parse_expression(entry)

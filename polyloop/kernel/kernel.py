@@ -208,7 +208,7 @@ class LoopKernel(Methods):
         return _arguments(self).get(name)
 
     def tag(self, iname: str) -> InameTag:
-        """Return how *iname* runs; a plain loop unless tagged."""
+        """Return the tag of *iname*; a sequential loop unless tagged."""
         return self.iname_tags.get(iname) or _SEQUENTIAL
 
     def axis(self, iname: str) -> str | None:

@@ -26,7 +26,7 @@ class Swizzle:
         return f"swizzle({self.bits}, {self.base}, {self.shift})"
 
     def moved(self, address: int) -> int:
-        """Return where the element lies that would lie at *address* without the swizzle."""
+        """Return the address after the swizzle of the element that would be at *address* without it."""
         return address ^ ((address >> self.shift) & (((1 << self.bits) - 1) << self.base))
 
     @property

@@ -40,7 +40,7 @@ class Update:
 
 
 def update_of(assignee: Expression, expression: Expression) -> Update | None:
-    """Return what ``assignee = expression`` does to the assignee, None if it is no single operation on it.
+    """Return the update of the assignee by ``assignee = expression``, None if it is no single operation on it.
 
     ::
 

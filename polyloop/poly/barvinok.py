@@ -25,7 +25,7 @@ def has_barvinok() -> bool:
 
 
 def by_barvinok(domain: isl.Set, context: isl.Set | None) -> PiecewisePolynomial:
-    """Return what ``islpy-barvinok`` counts."""
+    """Return the count of ``islpy-barvinok``."""
     counter: Any = domain
     pieces: list[tuple[isl.Set, Polynomial]] = []
     counter.card().foreach_piece(lambda where, quasi: pieces.append((where.copy(), _polynomial_of(quasi))))

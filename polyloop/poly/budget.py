@@ -174,7 +174,7 @@ def with_budget(operations: int) -> Iterator[None]:
 
 
 def seconds_of_a_call() -> float:
-    """Return how long one call of the user's may take [seconds]."""
+    """Return the time budget of one call of the user's [seconds]."""
     return _seconds.get()
 
 

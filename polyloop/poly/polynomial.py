@@ -162,7 +162,7 @@ class Polynomial:
 
 
 def _rank(entry: tuple[Monomial, Fraction]) -> tuple[int, list[tuple[bool, str, int]]]:
-    """Return what terms are printed by: the highest degree first, names before quotients."""
+    """Return the sort key of terms in print: the highest degree first, names before quotients."""
     monomial, _ = entry
     return -sum(power for _, power in monomial), [(isinstance(v, Floor), _text(v), -k) for v, k in monomial]
 

@@ -111,7 +111,7 @@ _LONG: Final = 1 << 31
 
 
 def _positions(space: isl.Space, dims: Sequence[str]) -> dict[str, tuple[isl.dim_type, int]]:
-    """Return where each name lives; a set dimension hides a parameter of the same name."""
+    """Return the position of each name; a set dimension hides a parameter of the same name."""
     where = {_dim_name(space, PARAM, i): (PARAM, i) for i in range(space.dim(PARAM))}
     for position, name in enumerate(dims):
         where[name] = (IN, position)

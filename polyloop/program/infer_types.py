@@ -139,7 +139,7 @@ def _atomic_violations(
 
 
 def record_violations(kernel: LoopKernel, before: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield what the types as inferred show of records: fields that do not exist, values that cannot be stored.
+    """Yield type errors of records: fields that do not exist, values that cannot be stored.
 
     Instructions whose types were all known in *before*, the kernel before inference, are left to
     :func:`type_violations`.

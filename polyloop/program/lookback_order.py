@@ -53,7 +53,7 @@ class _Uses:
     after: frozenset[str]
 
     def union(self, other: _Uses) -> _Uses:
-        """Return what both do."""
+        """Return the union of the uses."""
         return _Uses(
             self.reads | other.reads, self.writes | other.writes, self.instructions | other.instructions,
             self.after | other.after,
@@ -77,7 +77,7 @@ class _Moves:
     shared: frozenset[str]
 
     def divided(self, nodes: Tree) -> Tree:
-        """Return what does not depend on the first of *nodes*, and then the others; nothing passes a barrier."""
+        """Return the nodes that are independent of the first of *nodes*, then the others; no node crosses a barrier."""
         waiting, free = [nodes[0]], list[Node]()
         uses = self.uses(nodes[0])
         for position, node in enumerate(nodes[1:], 1):
@@ -100,7 +100,7 @@ class _Moves:
         )
 
     def uses(self, node: Node) -> _Uses:
-        """Return what *node* does."""
+        """Return the uses of *node*."""
         found = [self.statements[name] for name in runs((node,))]
         return _Uses(
             frozenset(self.memory(access.array) for s in found for access in s.reads),

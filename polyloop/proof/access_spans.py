@@ -36,7 +36,7 @@ def site_of_access(statement: Lowered, access: Access) -> Site:
 
 
 def _occurrences(text: str, access: Access) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Yield where the variable of *access* stands in *text*, and whether it has the subscripts of *access* there."""
+    """Yield the positions of the variable of *access* in *text*, and whether it has its subscripts there."""
     for match in re.finditer(rf"\b{re.escape(access.array)}\b\s*(\[?)", text):
         if not match.group(1):
             begin = match.start()

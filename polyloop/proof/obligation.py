@@ -147,13 +147,13 @@ def _is_open(proof: Proof) -> bool:
 
 @memoised(unless=_is_open)
 def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
-    """Return what comes of *obligation*."""
+    """Return the proof of *obligation*."""
     del kernel
     return discharged(obligation)
 
 
 def discharged(obligation: Obligation) -> Proof:
-    """Return what comes of an obligation that may be about one text and no kernel."""
+    """Return the proof of an obligation that may be about one text and no kernel."""
     begin = perf_counter()
     gave_up = False
     try:
@@ -311,7 +311,7 @@ def left_open(question: str, error: NoAnswer) -> Diagnostic:
 
 
 def _looked_at(last: tuple[object, ...]) -> tuple[str, tuple[Site, ...]]:
-    """Return what the last relation was between, in words and as statements."""
+    """Return the two sides of the last relation, in words and as statements."""
     match last:
         case (str() as array, *statements):
             ids = dict.fromkeys(s.lowered.instruction for s in statements if isinstance(s, Placed))

@@ -55,7 +55,7 @@ class _Adviser:
                 )
 
     def coalescing(self) -> Iterator[str]:
-        """Yield what to do about warps that touch far more sectors than they need."""
+        """Yield advice about warps that touch far more sectors than they need."""
         found: dict[tuple[str, str], tuple[float, AccessFacts]] = {}
         for access in self.facts.accesses:
             wasted = 32 * (access.sectors - access.least_sectors) * access.requests
@@ -86,7 +86,7 @@ class _Adviser:
         return f"{start}: let warps run along '{neighbours}' instead of '{along}' (tag it 'l.0'), or {other}"
 
     def banks(self) -> Iterator[str]:
-        """Yield what to do about bank conflicts."""
+        """Yield advice about bank conflicts."""
         total = sum(a.turns * a.requests for a in self.facts.accesses)
         shared = [a for a in self.facts.accesses if a.space == "local"]
         for array in dict.fromkeys(a.array for a in shared):
@@ -98,7 +98,7 @@ class _Adviser:
                 )
 
     def reuse(self) -> Iterator[str]:
-        """Yield what to do about elements that are asked for again and again."""
+        """Yield advice about elements that are asked for again and again."""
         loads = [a for a in self.facts.accesses if a.direction == "load"]
         most = max(loads, key=lambda a: a.turns * a.requests, default=None)
         if self.bound != "L1 and shared memory" or most is None or most.sectors > 4:
@@ -123,7 +123,7 @@ class _Adviser:
             yield "cast constants and intermediate values to float32 where that is accurate enough: float64 bounds"
 
     def occupancy(self) -> Iterator[str]:
-        """Yield what keeps a multiprocessor from holding enough warps to hide latencies."""
+        """Yield advice about occupancy too low to hide latencies."""
         for launch in self.facts.launches:
             if launch.occupancy < 0.25 and launch.blocks > self.facts.multiprocessors:
                 how = {
@@ -134,7 +134,7 @@ class _Adviser:
                 yield f"{how}: {launch.limited_by} let a multiprocessor hold {launch.occupancy:.0%} of its warps"
 
     def least_traffic(self) -> Iterator[str]:
-        """Yield what remains where memory is what bounds, and nothing is asked for twice."""
+        """Yield advice for kernels that are bound by memory, without redundant requests."""
         if self.bound != "DRAM" or self.facts.requested_bytes > 1.3 * self.facts.dram_bytes:
             return
         if not all(access.is_known for access in self.facts.accesses):

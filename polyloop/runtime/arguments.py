@@ -169,7 +169,7 @@ class Binding:
     wholes: Mapping[str, Any] = field(default_factory=dict)
 
     def address(self, name: str, first_element: int) -> int:
-        """Return what a function is passed for an array whose first element has the address *first_element*."""
+        """Return the pointer argument for an array whose first element has the address *first_element*."""
         return first_element - self.shifts.get(name, 0)
 
     def host_workspace(self) -> dict[str, ArrayView]:

@@ -156,7 +156,7 @@ def _accepts(compiler: Compiler, flag: str) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _processor() -> str:
-    """Return what ``-march=native`` depends on, as a hash."""
+    """Return the properties of the processor that ``-march=native`` depends on, as a hash."""
     text = f"{platform.machine()} {platform.processor()}"
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -265,7 +265,7 @@ def has_own_headers(source: str) -> bool:
 
 
 def _headers(compiler: Compiler, source: str, flags: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return what the headers of *source* hold, as a part of its key; None if that cannot be known."""
+    """Return the content of the headers of *source*, as a part of its key; None if that cannot be known."""
     if ".incbin" in source or "embed" in source:
         return None
     with _writing(), tempfile.TemporaryDirectory(prefix="polyloop-") as directory:

@@ -47,7 +47,7 @@ def explain(
     *,
     compile: bool = False,  # noqa: A002 - what the function of that name does
 ) -> Explanation:
-    """Return what bounds *kernel* on a GPU: the least time that each resource needs, and what wastes it.
+    """Return the performance bounds of *kernel* on a GPU: the least time of each resource, and causes of waste.
 
     ::
 
@@ -145,7 +145,7 @@ def _bounds(
     moved: int,
     accesses: Iterable[AccessFacts],
 ) -> Iterator[Bound]:
-    """Yield what each resource needs; the multiprocessors that have no block of a launch do nothing."""
+    """Yield the time of each resource; the multiprocessors that have no block of a launch do nothing."""
     yield Bound("DRAM", moved, "bytes", model.dram.value, model.dram.source)
     parts = {x.name: min(max(x.blocks, 1), model.multiprocessors) / model.multiprocessors for x in launches}
     turns: dict[str, float] = {}
@@ -208,7 +208,7 @@ class _Facts:
         return kinds, work
 
     def units(self, placed: Placed, entry: Operation) -> tuple[str, ...]:
-        """Return what does an operation of a statement: tensor cores do those of matrix instructions."""
+        """Return the functional units of a statement's operations: tensor cores for matrix instructions."""
         matrix = placed.lowered.instruction.matrix
         if matrix is None or placed.lowered.role != "update":
             return _units(entry)
@@ -269,7 +269,7 @@ class _Facts:
         return min(total, accesses)
 
     def accesses(self) -> Iterator[AccessFacts]:
-        """Yield what each statement does to global and shared memory, equal accesses of one statement once."""
+        """Yield the accesses of each statement to global and shared memory, equal accesses of one statement once."""
         conflicts = {
             (entry.instruction, entry.access, entry.is_write): entry for entry in bank_conflicts(self.kernel)
         }
@@ -349,7 +349,7 @@ class _Facts:
     def launches(
         self, planned: Sequence[Launch], program: GeneratedProgram, used: Mapping[str, Resources]
     ) -> Iterator[LaunchFacts]:
-        """Yield what each launch asks of a multiprocessor."""
+        """Yield the resource needs of each launch on a multiprocessor."""
         plans = {plan.name: plan for plan in planned}
         for launch in program.launches:
             waits = {"barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
@@ -376,12 +376,12 @@ class _Facts:
 
 
 def _who(start: AccessFacts) -> tuple[str, str, str, str, str, str, int]:
-    """Return who accesses what, and how often."""
+    """Return the accesses of statements, with their counts."""
     return start.launch, start.instruction, start.text, start.array, start.space, start.direction, start.requests
 
 
 def _units(entry: Operation) -> tuple[str, ...]:
-    """Return what does an operation: the units of a type, and those for functions."""
+    """Return the functional units of an operation: those of a type, and those for functions."""
     name = dtype_name(entry.dtype)
     if is_inexact(entry.dtype):
         real = {"complex64": "float32", "complex128": "float64"}.get(name, name)

@@ -169,7 +169,7 @@ class _Guarded:
     end: int
 
     def damage(self) -> str | None:
-        """Return where the guards were written, or None."""
+        """Return the position of an overwritten guard, or None."""
         before, after = self.raw[:self.begin], self.raw[self.end:]
         if (hit := np.flatnonzero(before != 0xFF)).size:
             size = self.array.itemsize

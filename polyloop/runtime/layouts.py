@@ -34,7 +34,7 @@ class OpenLayout:
 
 
 def open_layouts(arguments: Iterable[Argument]) -> tuple[OpenLayout, ...]:
-    """Return what the arrays among *arguments* leave open."""
+    """Return the layouts that *arguments* leave open to the arrays passed."""
     listed = tuple(arguments)
     own = {a.name: a.layout_of for a in listed if isinstance(a, ValueArg) and a.layout_of is not None}
     found = []

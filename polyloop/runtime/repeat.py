@@ -76,7 +76,7 @@ class PackedCall:
         self._by_stream: dict[int, Launch] = {}
 
     def on(self, stream: int) -> Launch:
-        """Return what launches everything on *stream*."""
+        """Return a function that launches everything on *stream*."""
         found = self._by_stream.get(stream)
         if found is None:
             launches = [prepared(stream) for prepared in self._prepared]

@@ -99,7 +99,7 @@ def architecture(cubin: bytes) -> int:
 
 
 def read_cubin(cubin: bytes) -> dict[str, KernelImage]:
-    """Return what *cubin* records about each of its kernels, by name."""
+    """Return the resource usage of each kernel in *cubin*, by name."""
     sections = _sections(cubin)
     by_name = {s.name: s for s in sections}
     table = next(s for s in sections if s.kind == _SYMTAB)

@@ -25,7 +25,7 @@ _ARRAYS: Final = re.compile(r"__local_depot\d+\[(\d+)\]")
 def local_memory(
     program: GeneratedProgram, cubin: bytes, ptx: str
 ) -> tuple[list[Diagnostic], list[tuple[str, Diagnostic]]]:
-    """Return what is wrong with the local memory of a compiled *program*, and warnings by what they are about.
+    """Return the errors in the local memory of a compiled *program*, and warnings by their subject.
 
     An array that unrolled loops alone subscript somewhere is meant to be in registers; that it is not is an error,
     unless it is threads by their numbers alone that subscript it elsewhere, which no loop could mend.

@@ -106,7 +106,7 @@ class Requirement:
 
 
 def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requirement]:
-    """Return where the *needs* ask for barriers; those of the whole grid stand in the outermost block."""
+    """Return the barrier intervals of the *needs*; those of the whole grid stand in the outermost block."""
     places = placement.program.places
     found: dict[Requirement, None] = {}
     for need in needs:

@@ -205,5 +205,5 @@ def _built_with_global(
 
 
 def _open(proofs: Iterable[Proof]) -> Iterator[Diagnostic]:
-    """Yield what is let pass without a proof."""
+    """Yield the waived findings."""
     yield from (finding for proof in proofs for finding in proof.found)

@@ -47,7 +47,7 @@ class Collective:
 
 
 def reuse_requirements(placement: Placement, collectives: Mapping[str, Collective]) -> Iterator[Requirement]:
-    """Yield where threads have to wait before shared memory of *collectives* is used in the next iteration of a loop.
+    """Yield the waits before shared memory of *collectives* is reused in the next iteration of a loop.
 
     Within a statement the threads write, wait, and read; between two such there must be another barrier.
     """
@@ -59,7 +59,7 @@ def reuse_requirements(placement: Placement, collectives: Mapping[str, Collectiv
 
 
 def collectives_of(placement: Placement, limits: DeviceLimits) -> dict[str, Collective]:
-    """Return what the threads of a block do together, by statement; one thread has nothing to combine."""
+    """Return the collective operations of the threads of a block, by statement; one thread has none."""
     taken = {*placement.program.kernel.names(), *placement.program.accumulators}
     found: dict[str, Collective] = {}
     ticket = None

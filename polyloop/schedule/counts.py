@@ -126,7 +126,7 @@ def get_mem_access_map(
     within: str | None = None,
     reference: bool = False,
 ) -> ToCountMap[MemAccess]:
-    """Return how often *kernel* accesses global and shared memory, by array, direction, type and strides.
+    """Return the number of accesses of *kernel* to global and shared memory, by array, direction, type and strides.
 
     ::
 
@@ -222,7 +222,7 @@ def census_of(
 
 
 def combinations(census: Census, placed: Placed) -> int:
-    """Return how often an instance combines two values: 1, except where threads combine what they have.
+    """Return the number of combinations in an instance: 1, except where threads combine what they have.
 
     Then all of them do at every exchange with other threads of the warp, and for every part that they read from shared
     memory; where repeated work does not count, there is one combination less than there are threads.
@@ -307,7 +307,7 @@ def _waits(placement: Placement, tree: Tree, loops: tuple[str, ...], inside: tup
 
 
 def _passes(placement: Placement, meeting: _Wait) -> PiecewisePolynomial:
-    """Return how often control comes by: the passes of the loops around, over all blocks."""
+    """Return the execution count of a node: the passes of the loops around, over all blocks."""
     if not meeting.loops:
         return PiecewisePolynomial.of(1)
     whole: isl.Set | None = None
@@ -329,7 +329,7 @@ def _passes(placement: Placement, meeting: _Wait) -> PiecewisePolynomial:
 def gather_access_footprints(
     kernel: LoopKernel, ignore_uncountable: bool = False, *, reference: bool = False
 ) -> dict[tuple[str, str], isl.Set]:
-    """Return which elements of each array in global memory are read and written.
+    """Return the elements of each array in global memory that are read and written.
 
     ::
 

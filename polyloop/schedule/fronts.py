@@ -19,7 +19,7 @@ __all__ = ["fronts_of"]
 def fronts_of(
     placement: Placement, found: Iterable[Need], tree: Tree, slabs: Mapping[str, tuple[int, int]]
 ) -> dict[str, Front]:
-    """Return where the first iterations of loops end, as many as *slabs* says.
+    """Return the ends of the peeled prologues of loops, of as many iterations as *slabs* says.
 
     They are quiet where all that has to wait for them runs later, and behind a barrier of the first iteration after
     them.

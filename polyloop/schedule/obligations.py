@@ -35,7 +35,7 @@ from polyloop.verification.values import value_obligations
 __all__ = ["discharge", "obligations", "storage_obligations"]
 
 def discharge(kernel: LoopKernel, stages: Iterable[Iterable[Obligation]]) -> Iterator[Proof]:
-    """Yield what comes of the obligations of *kernel*, stage by stage.
+    """Yield the proofs of the obligations of *kernel*, stage by stage.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def _is_waived(kernel: LoopKernel, proof: Proof, finding: Diagnostic) -> bool:
 
 
 def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable[Obligation]]:
-    """Yield what has to hold of a kernel on its threads, in stages: each makes sense if those before it hold."""
+    """Yield the obligations of a kernel on its threads, in stages: each makes sense if those before it hold."""
     kernel = placement.program.kernel
     comparison = comparison_of(kernel)
     yield _device_obligations(placement, limits)
@@ -96,7 +96,7 @@ def _barrier_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def storage_obligations(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Obligation]:
-    """Yield what has to hold of the memory of a block, and of the places of elements in their arrays."""
+    """Yield the obligations of the memory of a block, and of the layouts of arrays."""
     kept = tuple(storages)
     laid_out = [storage for storage in kept if not storage.is_plain]
     yield from address_obligations(AddressMap(s.name, s.shape, s.distances, prod(s.dims), s.swizzle) for s in laid_out)

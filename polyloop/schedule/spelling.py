@@ -19,7 +19,7 @@ __all__ = ["digit_names", "long_dimensions", "loop_tags", "named_indices"]
 
 
 def loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
-    """Yield how loops are printed that are not plain ones; lanes stand around one statement and are unrolled."""
+    """Yield the tags of loops that are not plain ones; lanes stand around one statement and are unrolled."""
     for iname, tag in kernel.iname_tags.items():
         if isinstance(tag, Interleave) and tag.unrolled:
             yield iname, Unroll()
@@ -28,7 +28,7 @@ def loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
 
 
 def digit_names(placement: Placement) -> dict[str, str]:
-    """Return what to call digits of the thread number: as the only iname that is one, or by how it is computed."""
+    """Return the names of digits of the thread number: as the only iname that is one, or by how it is computed."""
     found: dict[str, set[str]] = {}
     digits: dict[str, Digit] = {}
     for placed in placement.statements.values():

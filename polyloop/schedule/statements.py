@@ -51,7 +51,7 @@ def statements_of(
 def _statement(
     kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]], collective: Collective | None
 ) -> Statement | None:
-    """Return what code generation needs of a placed statement, None if it has no instances."""
+    """Return the scheduled form of a placed statement, None if it has no instances."""
     lowered = placed.lowered
     if placed.domain.is_empty():
         return None

@@ -17,7 +17,7 @@ __all__ = ["taken_on_trust"]
 
 
 def taken_on_trust(placement: Placement) -> list[str]:
-    """Return what the proofs of a kernel rest on that neither they nor a check at the call shows, one fact each."""
+    """Return the assumptions of the proofs of a kernel that no check at the call covers, one sentence each."""
     return list(dict.fromkeys((*_inside(placement), *_marks(placement))))
 
 
@@ -35,7 +35,7 @@ def _spelt(array: str, forms: tuple[Affine | None, ...]) -> str:
 
 
 def _marks(placement: Placement) -> Iterator[str]:
-    """Yield what the user says of instructions and functions."""
+    """Yield the user's assertions about instructions and functions."""
     for instruction in placement.program.kernel.instructions:
         for entry in sorted(map(str, instruction.nosync)):
             yield f"'{instruction.id}' and '{entry}' do not meet where they only may (nosync)"

@@ -52,7 +52,7 @@ class Wait:
 
 
 def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collection[str] = ()) -> tuple[Wait, ...]:
-    """Return what keeps the two sides of each of *needs* apart in *launches*, once for the widest scope; no races.
+    """Return the waits between the sides of each of *needs* in *launches*, once for the widest scope; no races.
 
     In the middle of the statements *meetings* all threads of a block wait for each other.
     """
@@ -81,7 +81,7 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collectio
 def reuse_waits(
     collectives: Mapping[str, Collective], users: Mapping[str, str], launches: Sequence[Launch]
 ) -> Iterator[Wait]:
-    """Yield what keeps apart two uses of the shared arrays through which threads combine values, in loops.
+    """Yield the waits between two uses of the shared arrays of collectives, in loops.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def arrivals(placement: Placement) -> list[Arrival]:
 
 
 def copy_obligations(placement: Placement) -> Iterator[Obligation]:
-    """Yield what has to hold of asynchronous copies."""
+    """Yield the obligations of asynchronous copies."""
     for arrival, starts in copy_pairs(placement):
         name = arrival.lowered.write.array
         says = f"what is waited for in '{arrival.lowered.instruction.id}' was started before, by the same thread"
@@ -86,7 +86,7 @@ def copy_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl
 
 
 def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Placed]) -> Iterator[Diagnostic]:
-    """Yield what is wrong with an asynchronous copy."""
+    """Yield the violations of an asynchronous copy."""
     array = arrival.lowered.write.array
     site = (arrival.lowered.instruction.site(),)
     if placement.spaces[array] is not AddressSpace.LOCAL:
@@ -137,7 +137,7 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
 
 
 def _changed_source(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> Iterator[Diagnostic]:
-    """Yield where what is copied is written between the start of a copy and its arrival."""
+    """Yield writes to the source of a copy between its start and its arrival."""
     array = _read(start).array
     if not writers_of(placement, array):
         return

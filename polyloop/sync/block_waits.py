@@ -27,7 +27,7 @@ __all__ = ["block_obligations", "block_violations"]
 
 
 def block_violations(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield where blocks would have to wait for each other inside of a launch, on arrays whose races are let pass."""
+    """Yield dependences between blocks inside of a launch, on arrays whose races are waived."""
     yield from findings(placement.program.kernel, block_obligations(placement))
 
 

@@ -51,7 +51,7 @@ def shared_arrays(placement: Placement) -> list[str]:
 
 
 def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[Need, ...]:
-    """Return what has to be synchronized, or cannot be, on *array*, where *warp_size* threads in a row are a warp.
+    """Return the synchronization needs of *array*, also those that nothing fulfils, for warps of *warp_size* threads.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[
 
 
 def races(placement: Placement, array: str) -> Iterator[Need]:
-    """Yield what no barrier can keep apart on *array*: those of :func:`needs` that have no scope, in their order.
+    """Yield the needs of *array* that no barrier fulfils: those of :func:`needs` that have no scope, in their order.
 
     What else would have to be synchronized is not looked for.
 
@@ -153,12 +153,12 @@ def _race(need: Need) -> Diagnostic:
 
 @memoised
 def _all_needs(placement: Placement, array: str) -> tuple[Need, ...]:
-    """Return what has to be synchronized, or cannot be, among all threads."""
+    """Return the synchronization needs among all threads, also those that nothing fulfils."""
     return tuple(_needs(placement, array))
 
 
 def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iterator[Need]:
-    """Yield what has to be synchronized, or cannot be, among the threads of a block and among blocks.
+    """Yield the synchronization needs among the threads of a block and among blocks, also those that nothing fulfils.
 
     With *unordered*, only what cannot be.
     """

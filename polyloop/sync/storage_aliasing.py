@@ -73,7 +73,7 @@ def _pool_violations(placement: Placement, pool: str, members: Sequence[str]) ->
 
 
 def pool_needs(placement: Placement, warp_size: int = NO_WARPS) -> Iterator[Need]:
-    """Yield what has to be synchronized between accesses to different temporaries of one storage."""
+    """Yield the synchronization needs of accesses to different temporaries of one storage."""
     for pool, members in _pools(placement).items():
         with within_budget(placement.program.kernel, f"what threads have to wait for, in the storage '{pool}'"):
             found = [

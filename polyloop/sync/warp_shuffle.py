@@ -45,7 +45,7 @@ def lane_axis(placement: Placement, name: str) -> int | None:
 
 
 def exchange_obligations(placement: Placement) -> Iterator[Obligation]:
-    """Yield what has to hold of the temporaries that are exchanged by shuffles."""
+    """Yield the obligations of the temporaries that are exchanged by shuffles."""
     used = {a.array for placed in placement.statements.values() for a in placed.lowered.accesses}
     for name, temporary in placement.program.kernel.temporaries.items():
         if temporary.is_shuffled and name in used:

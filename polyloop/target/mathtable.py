@@ -146,7 +146,7 @@ def bit_definitions(signature: str, types: Mapping[str, str], clz: str, ctz: str
 
 
 def c_definitions() -> Iterator[tuple[str, Definition]]:
-    """Yield what C lacks: bfloat16, functions of pi times a number."""
+    """Yield the types and functions that C lacks: bfloat16, functions of pi times a number."""
     yield "bfloat16", Definition("typedef struct { uint16_t bits; } bfloat16;  // the upper half of a float")
     yield (
         "widen bfloat16",

@@ -40,7 +40,7 @@ class DataPoints:
         return domain
 
     def level(self) -> Mapping[int, Points]:
-        """Return what is left of the points for each value of the first coordinate, as the variables are now."""
+        """Return the rest of the points for each value of the first coordinate, under the current variables."""
         domain = self.fixed()
         count = domain.dim(_PARAM)
         if all(self.present(domain.get_dim_name(_PARAM, position) or "") is not None for position in range(count)):
@@ -49,7 +49,7 @@ class DataPoints:
         return {value: self.at(value) for value in trie(first)}
 
     def at(self, value: int) -> DataPoints:
-        """Return what is left of the points with *value* as first coordinate."""
+        """Return the rest of the points with *value* as first coordinate."""
         domain = self.domain.fix_val(_SET, 0, value).project_out(_SET, 0, 1)
         return DataPoints(domain, self.present)
 
@@ -75,12 +75,12 @@ def trie(domain: isl.Set) -> Trie:
 
 
 def level(points: Points) -> Mapping[int, Points]:
-    """Return what is left of *points* for each value of the first coordinate."""
+    """Return the rest of *points* for each value of the first coordinate."""
     return points if isinstance(points, dict) else points.level()
 
 
 def at(points: Points, value: int) -> Points:
-    """Return what is left of *points* with *value* as first coordinate."""
+    """Return the rest of *points* with *value* as first coordinate."""
     return points.get(value, {}) if isinstance(points, dict) else points.at(value)
 
 

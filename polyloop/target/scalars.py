@@ -380,7 +380,7 @@ class Compiler:
         return accumulate
 
     def _combination(self, operation: Operation, dtype: DType) -> Callable[[Any, Any], Any]:
-        """Return what combines two states of type *dtype*."""
+        """Return a function that combines two states of type *dtype*."""
         if not operation.combine:
             return _lifted(_COMBINE[operation.name], dtype)
         states = {"a": np.zeros((), dtype), "b": np.zeros((), dtype)}

@@ -20,7 +20,7 @@ __all__ = ["generate_code"]
 
 @memoised
 def _generated(kernel: LoopKernel, target: Target, index_bits: int) -> GeneratedProgram:
-    """Return what :func:`generate_code` does; it warns once."""
+    """Return the result of :func:`generate_code`; it warns once."""
     with public_call("generate_code", kernel.name):
         program = generate(build_schedule(kernel, target.limits), target.language, index_bits=index_bits)
     warn("generate_code", kernel.name, program.notes, kernel.silenced_warnings)

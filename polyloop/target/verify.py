@@ -60,7 +60,7 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
 
 
 def _checked(program: GeneratedProgram) -> Iterator[Assumption]:
-    """Yield what a call of the compiled kernel checks."""
+    """Yield the assumptions that a call of the compiled kernel checks."""
     for check in program.checks:
         yield Assumption(check.message, check.code, check)
     for check in program.index_checks:

@@ -134,7 +134,7 @@ def _fingerprint(kernel: LoopKernel) -> tuple[str, ...]:
 
 
 def _ended(run: Callable[[], object], seconds: float) -> tuple[str, str]:
-    """Return how a call ended, and what there is to say about it."""
+    """Return the outcome of a call, and its details."""
 
     def late(*_: object) -> None:
         raise _Late
@@ -412,7 +412,7 @@ def _calls(seeds: Sequence[int], mode: Mode, seconds: float) -> list[Outcome]:
 
 
 def _alone(seeds: Sequence[int], mode: Mode, seconds: float) -> Iterator[Outcome]:
-    """Yield what becomes of *seeds*, each in a process of its own: one of them ends it."""
+    """Yield the outcomes of *seeds*, each in a process of its own: one of them ends it."""
     for seed in seeds:
         with _processes(1) as pool:
             try:

@@ -489,7 +489,7 @@ class _Machine:
                 self.problem("race", f"{race} touch {cell[0]}{list(cell[1])}")
 
     def race(self, kinds: Mapping[tuple[Any, ...], set[tuple[int, ...]]], is_global: bool) -> str | None:
-        """Return who is in conflict over a cell: threads at one time, or blocks within one part of the program."""
+        """Return the conflicting accesses to a cell: threads at one time, or blocks within one part of the program."""
         if all(kind == "read" for _, kind in kinds):
             return None
         moments: dict[Any, dict[Any, set[tuple[int, ...]]]] = {}

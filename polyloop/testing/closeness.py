@@ -101,7 +101,7 @@ def measure(name: str, expected: Any, got: Any, tolerance: Tolerance) -> Measure
 def _close(
     left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], tolerance: Tolerance
 ) -> tuple[np.ndarray[Any, Any], float, int]:
-    """Return where two arrays agree, the largest error in units of the largest number, and how many are NaN in both.
+    """Return the agreeing elements of two arrays, the largest error in units of the largest number, and common NaNs.
 
     A difference is judged by the larger of the element and the median of the array, so that what cancels to almost
     nothing is not asked to be exact, and a few large numbers excuse nothing.

@@ -229,7 +229,7 @@ def _not_equivalent(
 def _trial(
     mode: Mode, pair: tuple[LoopKernel, LoopKernel], plan: _Plan, tolerance: Tolerance, seed: int
 ) -> _Trial | str:
-    """Return what to run in one mode, or why that cannot be done."""
+    """Return the runs of one mode, or the reason why there are none."""
     if mode is Mode.FLOATS:
         return _Trial(mode, pair, tuple(plan.legs(*pair)), tolerance, seed)
     if not any(has_real_numbers(kernel) for kernel in pair):

@@ -89,7 +89,7 @@ TARGETS: Final[Mapping[str, Callable[[LoopKernel], Mapping[str, Any]]]] = {
 
 
 def _difference(each: Drawn, got: np.ndarray[Any, Any]) -> str | None:
-    """Return what is wrong with a result, or None."""
+    """Return the error in a result, or None."""
     name = _stored(each)
     with np.errstate(all="ignore"):
         expected = each.value.astype(dtype_of(name))
@@ -113,7 +113,7 @@ def _difference(each: Drawn, got: np.ndarray[Any, Any]) -> str | None:
 
 
 def check_expressions(drawn: Sequence[Drawn], targets: Sequence[str]) -> Iterator[Fault]:
-    """Yield what each target computes otherwise than NumPy; what cannot be compiled is looked for by halves."""
+    """Yield the results of each target that differ from NumPy's; one that does not compile is found by bisection."""
     for target in targets:
         try:
             knl = _kernel(drawn)

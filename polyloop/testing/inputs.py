@@ -106,7 +106,7 @@ def _numbers(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator, sty
 
 
 def _rubbish(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator, words: bool) -> Any:  # noqa: ANN401
-    """Return what an output holds before anything is written to it: NaN, or any integers."""
+    """Return the initial content of an output: NaN, or any integers."""
     found = _numbers(shape, dtype, rng, _Style(positive=False, divides=False), words)
     if is_inexact(dtype) and not words:
         found[...] = np.nan
@@ -195,7 +195,7 @@ def _shape(array: ArrayArg, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _taken(kernel: LoopKernel, argument: Any, value: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
-    """Return what the user passed for an argument, in the order of its subscripts."""
+    """Return the user's value of an argument, in the order of its subscripts."""
     name, dtype = argument.name, argument.dtype
     if (problem := masked_problem(name, value)) is not None:
         raise _error(kernel, problem.code, problem.message, problem.notes, problem.hints[0])

@@ -76,7 +76,7 @@ def _allows(domain: isl.Set, sizes: Mapping[str, int]) -> bool:
 
 
 def _violated(kernels: Sequence[LoopKernel], sizes: Mapping[str, int]) -> str | None:
-    """Return what a kernel assumes that does not hold for *sizes*, as text."""
+    """Return the assumption of a kernel that *sizes* violate, as text."""
     for kernel in kernels:
         for domain in (kernel.assumptions, *(condition.set for condition in kernel.conditions)):
             if not _allows(domain, sizes):

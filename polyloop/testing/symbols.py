@@ -145,7 +145,7 @@ class Bag:
         return True
 
     def value(self, symbols: Symbols) -> Value:
-        """Return what a read of it sees."""
+        """Return the value that a read of it sees."""
         terms: Hashable = tuple(self.terms)
         if self.operation in _IDEMPOTENT:
             terms = frozenset(self.terms)

@@ -186,7 +186,7 @@ def _sees(scene: _Scene, write: Event, read: Event, events: Iterable[Event]) -> 
 
 
 def _place(scene: _Scene, event: Event) -> tuple[object, ...]:
-    """Return which memory an access touches."""
+    """Return the memory that an access touches."""
     placement = place(scene.kernel)
     match placement.spaces[event.array]:
         case AddressSpace.PRIVATE:
@@ -250,7 +250,7 @@ def _lanes(scene: _Scene) -> bool:
 
 
 def _outer_time(scene: _Scene, event: Event) -> list[int]:
-    """Return when an event happens, lanes left out."""
+    """Return the time of an event, lanes left out."""
     placement = place(scene.kernel)
     path, kernel = placement.program.places[event.statement], placement.program.kernel
     return [t for t, x in zip(event.time, path, strict=True) if isinstance(x, int) or not is_lane(kernel.tag(x))]

@@ -99,11 +99,11 @@ class Transform(ABC):
         """Return the new kernel; called only when legal."""
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        """Yield what is wrong with the result."""
+        """Yield the errors in the result."""
         return ()
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        """Return what the transform chose by itself, for the trace."""
+        """Return the choices of the transform itself, for the trace."""
         return ""
 
     def resolved(self, kernel: LoopKernel) -> Transform:
@@ -160,7 +160,7 @@ class Transform(ABC):
 
 
 def _changed_expressions(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield where an expression is not the program's any more, as far as *after* can be placed on threads already."""
+    """Yield expressions that differ from the program's, as far as *after* can be placed on threads already."""
     if _texts(before) == _texts(after):
         return
     try:

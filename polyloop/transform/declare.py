@@ -96,7 +96,7 @@ def _field(entry: Any, hint: Any) -> Field:  # noqa: ANN401 - a field of a datac
 
 
 def _accepted(hint: Any) -> Any:  # noqa: ANN401 - annotations
-    """Return what a caller may pass for a field, with the rules that calls are checked by."""
+    """Return the accepted type of a field, with the rules that calls are checked by."""
     if get_origin(hint) is not Annotated:
         return hint
     kind = next((mark.accepted for mark in hint.__metadata__ if isinstance(mark, Takes)), get_args(hint)[0])

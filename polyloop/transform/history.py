@@ -23,13 +23,13 @@ def names_by_kind(kernel: LoopKernel) -> Mapping[Kind, tuple[str, ...]]:
 
 
 def changes_of(before: LoopKernel, after: LoopKernel) -> tuple[Change, ...]:
-    """Return which names went and which came, for each kind that changed."""
+    """Return the removed and the new names, for each kind that changed."""
     old, new = names_by_kind(before), names_by_kind(after)
     return tuple(change for kind in Kind for change in _changes(kind, old[kind], new[kind]))
 
 
 def _changes(kind: Kind, old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[Change]:
-    """Yield what changed; names that took the places of others by themselves."""
+    """Yield the changes; names that took the places of others by themselves."""
     gone, made = _left(old, new), _left(new, old)
     if len(old) == len(new) and [old.index(name) for name in gone] == [new.index(name) for name in made]:
         yield from (Change(kind, (one,), (other,)) for one, other in zip(gone, made, strict=True))
@@ -45,7 +45,7 @@ def _left(names: tuple[str, ...], without: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _kind_of(code: str) -> Kind:
-    """Return what a diagnostic ``unknown-..`` misses."""
+    """Return the kind of name that a diagnostic ``unknown-..`` misses."""
     return next((kind for kind in (Kind.INAME, Kind.INSTRUCTION) if code == f"unknown-{kind.value}"), Kind.VARIABLE)
 
 
@@ -63,7 +63,7 @@ def with_history(trace: Trace, finding: Diagnostic) -> Diagnostic:
 
 
 def _followed(trace: Trace, kind: Kind, names: Collection[str], notes: list[str]) -> Iterator[str]:
-    """Yield what is left of *names* after all steps, which are told in *notes*."""
+    """Yield the descendants of *names* after all steps; *notes* gets an entry for each step."""
     wanted = dict.fromkeys(names)
     for number, step in enumerate(trace, 1):
         for change in step.changes:

@@ -360,7 +360,7 @@ def _renamed(step: Applied, arguments: Mapping[str, Any], names: Mapping[str, st
 
 
 def _paired(recorded: Sequence[Change], present: Sequence[Change], names: Mapping[str, str]) -> dict[str, str]:
-    """Return what the names that a step made in the recipe are called here.
+    """Return the names here of those that a step made in the recipe.
 
     They correspond by their order, if there are as many; otherwise by what they were made of.
     """
@@ -377,7 +377,7 @@ def _paired(recorded: Sequence[Change], present: Sequence[Change], names: Mappin
 
 
 def _made_of(name: str, names: Mapping[str, str]) -> str:
-    """Return what *name* would be called if it had been made of names in the recipe."""
+    """Return the name that *name* would have if it had been made of names in the recipe."""
     for old, new in names.items():
         name = re.sub(rf"(?<![A-Za-z0-9]){re.escape(new)}(?![A-Za-z0-9])", old, name)
     return name

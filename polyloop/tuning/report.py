@@ -110,7 +110,7 @@ class Tuned:
 
     @classmethod
     def from_json(cls, text: str) -> Tuned:
-        """Return what :meth:`to_json` wrote."""
+        """Return the value of text that :meth:`to_json` wrote."""
         given = json.loads(text)
         trials = tuple(
             Trial(one["choice"], Outcome(one["outcome"]), one["why"],

@@ -36,7 +36,7 @@ def _names(condition: Condition) -> tuple[str, ...] | None:
 
 
 def _holds(condition: Condition, values: Choice) -> object:
-    """Return what a condition says of a choice."""
+    """Return the verdict of a condition on a choice."""
     return asked(_error, "conditions", condition, **values)
 
 

@@ -329,7 +329,7 @@ def _nothing(trials: Sequence[Trial]) -> Diagnostic:
 def _key(
     candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None, effort: tuple[float, float]
 ) -> CacheKey:
-    """Return what a result is a function of: programs, arguments, device, versions, time and precision of the race."""
+    """Return the key of a result: programs, arguments, device, versions, time and precision of the race."""
     programs = sorted(
         [shown(candidate.choice), hashlib.sha256(candidate.program.device_code.encode()).hexdigest()]
         for candidate in candidates

@@ -86,7 +86,7 @@ class WideAccess:
 
 
 def _moved(swizzle: Swizzle | None, addresses: Addresses) -> Addresses:
-    """Return where the elements lie that would lie at *addresses* without the swizzle."""
+    """Return the addresses after the swizzle of elements that would be at *addresses* without it."""
     if swizzle is None:
         return addresses
     return addresses ^ ((addresses >> swizzle.shift) & (((1 << swizzle.bits) - 1) << swizzle.base))
@@ -96,7 +96,7 @@ def _moved(swizzle: Swizzle | None, addresses: Addresses) -> Addresses:
 
 
 def address_obligations(maps: Iterable[AddressMap]) -> Iterator[Obligation]:
-    """Yield that the elements of each array lie apart and inside of it; nothing if no array has a layout of its own."""
+    """Yield the obligation that elements have distinct addresses inside of their arrays; none without own layouts."""
     listed = tuple(maps)
     if listed:
         says = "each element of an array has an address of its own, inside of the array"

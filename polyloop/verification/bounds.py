@@ -203,7 +203,7 @@ def bounds_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def bounds_conditions(kernel: LoopKernel) -> tuple[Condition, ...]:
-    """Return what the parameters must fulfil so that no access leaves its array."""
+    """Return the conditions on the parameters under which no access leaves its array."""
     return _bounds(kernel)[1]
 
 
@@ -246,7 +246,7 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
 def _computed_bounds(
     kernel: LoopKernel, data: frozenset[str], seen: set[tuple[str, str]]
 ) -> tuple[Sequence[Diagnostic], Iterable[Condition]]:
-    """Return what :func:`_bounds` does, for subscripts and extents that ISL cannot decide.
+    """Return the result of :func:`_bounds`, for subscripts and extents that ISL cannot decide.
 
     *seen* are the instructions and arrays of which something was found; those of which it is now are added.
     """
@@ -296,7 +296,7 @@ def _decided(
 
 @memoised
 def _inside(statement: Lowered) -> dict[tuple[Hashable, ...], isl.Set]:
-    """Return where it is kept which accesses of a statement stay inside, for kernels that have it in common.
+    """Return the table of the accesses of a statement that stay inside, for all kernels with that statement.
 
     The keys are all that decides: the access and the shape, the parameters, the inames that depend on data, and the
     assumptions, which are kept with their identity.
@@ -388,7 +388,7 @@ def _outside(
 
 @memoised
 def _known_outside(kernel: LoopKernel) -> dict[Hashable, tuple[isl.Set, tuple[tuple[int, isl.Set], ...]]]:
-    """Return where it is kept what :func:`_outside` found; the keys are all that decides, domains are kept."""
+    """Return the table of the results of :func:`_outside`; the keys are all that decides, domains are kept."""
     del kernel
     return {}
 

@@ -121,7 +121,7 @@ class _Pieces:
         return then.intersect_domain(holds).union_add(orelse.intersect_domain(holds.complement()))
 
     def where(self, expr: Expression) -> isl.Set | None:
-        """Return where a condition holds."""
+        """Return the points where a condition holds."""
         if isinstance(expr, p.LogicalNot):
             inner = self.where(expr.child)
             return None if inner is None else inner.complement()

@@ -138,7 +138,7 @@ def _accesses(statement: Placed, variable: str) -> list[Access]:
 
 
 def _users(old: Placement, variable: str) -> _Users | None:
-    """Return who accesses *variable* in the reference program, None where this module can say nothing about it."""
+    """Return the statements of the program that access *variable*, None if the distance test does not apply."""
     statements = tuple(dict.fromkeys((*writers_of(old, variable), *(s for s, _ in readers_of(old, variable)))))
     if old.axes.all or not all(_is_plain(statement, variable) for statement in statements):
         return None

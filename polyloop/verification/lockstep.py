@@ -26,7 +26,7 @@ _OUT = isl.dim_type.out
 
 
 def lockstep_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield what has to hold of the lanes of a transformed program, if it has any."""
+    """Yield the obligations of the lanes of a transformed program, if it has any."""
     if any(map(is_lane, comparison.kernel.iname_tags.values())):
         says = "no lane of a statement reads what a lane before it writes"
         by = "conflicts in one iteration of the loops around the lanes"

@@ -90,7 +90,7 @@ def by_whole_warps(placement: Placement, placed: Placed, access: Access) -> isl.
 
 
 def matrix_obligations(placement: Placement) -> Iterator[Obligation]:
-    """Yield what has to hold of the reductions that matrix instructions carry out."""
+    """Yield the obligations of reductions on matrix instructions."""
     for instruction in placement.program.kernel.instructions:
         if instruction.matrix is not None:
             says = f"'{instruction.id}' adds up what {instruction.matrix.intrinsic.name} does, on whole warps"
@@ -120,7 +120,7 @@ _Problem = tuple[str, str]
 
 
 def _iname_problem(kernel: LoopKernel, instruction: Instruction, matrix: Matrix) -> _Problem | None:
-    """Return what became of the inames of the lanes and registers."""
+    """Return the images of the inames of the lanes and registers."""
     inames = {x for term in instruction.terms for x in term.inames}
     parts = matrix.intrinsic.layout("d")
     again = "call tensorize after the transforms that split, join or tag these loops"

@@ -53,7 +53,7 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def order_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield what has to hold of the order of a transformed program."""
+    """Yield the obligations of the order of a transformed program."""
     yield from lockstep_obligations(comparison)
     for array in _named_arrays(comparison.kernel):
         says = f"each read of '{array}' sees the write that it sees in the program"
@@ -162,7 +162,7 @@ def compare(
     reference: tuple[Placed, Sequence[tuple[Placed, isl.Map]], isl.Set],
     to_reference: isl.Map,
 ) -> Iterator[Diagnostic]:
-    """Yield where a read gets another value than the reference program's: *sources* against *reference*.
+    """Yield reads with another value than the reference program's: *sources* against *reference*.
 
     Which relations are compared decides whether there is such a place: it is remembered of a read of one writer, of
     nothing else, where there is none.
@@ -193,7 +193,7 @@ _RECENT: Final = 256
 
 @memoised
 def _alike(old: Placement) -> dict[tuple[int, ...], Sequence[object]]:
-    """Return where it is kept for which relations :func:`compare` found nothing, by identity: they are kept."""
+    """Return the table of relations in which :func:`compare` found no violation, by identity: they are kept."""
     del old
     return {}
 

@@ -117,7 +117,7 @@ class Text:
 
 
 def expression_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield where an expression of *kernel* is not that of its reference program."""
+    """Yield the expressions of *kernel* that are not those of its reference program."""
     yield from findings(kernel, expression_obligations(comparison_of(kernel)))
 
 
@@ -510,7 +510,7 @@ def _is_inside(use: Use) -> bool:
 
 @memoised
 def _known_inside(copy: Placed) -> dict[Placed, bool]:
-    """Return where it is kept whether each instance of *copy* is one of a statement of the program."""
+    """Return the table that says whether each instance of *copy* is one of a statement of the program."""
     del copy
     return {}
 

@@ -49,7 +49,7 @@ def value_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield what has to hold of the instances that run, and of values that go another way than in the program."""
+    """Yield the obligations of coverage, and of values that take another path than in the program."""
     statements: dict[str, list[Placed]] = {}
     for reference in comparison.old.statements.values():
         statements.setdefault(reference.lowered.instruction.id, []).append(reference)
@@ -94,7 +94,7 @@ _RECENT: Final = 4
 
 @memoised
 def _covering(old: Placement) -> dict[Placed, deque[tuple[Placed, ...]]]:
-    """Return where the statements are kept that were found to execute each instance of a reference statement.
+    """Return the table of the statements that were found to execute each instance of a reference statement.
 
     A kernel shares with those before it the statements that a step left as they were.
     """

@@ -107,7 +107,7 @@ class ThreadScan(Exchange):
             yield f"return {place} == 0 ? {nothing} : {something};"
 
     def within_warps(self, place: Code) -> Iterator[str]:
-        """Yield what makes of ``x`` the combination of the values in the warp up to it."""
+        """Yield the statements that set ``x`` to the combination of the values in the warp up to it."""
         (span,) = self.meeting.across
         distance = times(c.Name("step"), span.stride)
         yield self.scope.language.unroll.format(count=span.direct.bit_length() - 1)
@@ -118,7 +118,7 @@ class ThreadScan(Exchange):
         yield "}"
 
     def parts_before(self, place: Code, part: Code) -> Iterator[str]:
-        """Yield what makes ``before`` the combination of what the warps before this one have."""
+        """Yield the statements that set ``before`` to the combined value of the preceding warps."""
         meeting = self.meeting
         (span,) = meeting.across
         group = mixed([(thread(other.axis), other.extent) for other in meeting.along])

@@ -88,7 +88,7 @@ class Chains:
 
 
 def chains_of(launch: Launch, statements: Iterable[Statement], blocks: Expression, names: Names) -> Chains:
-    """Return what the blocks of *launch*, of which there are so many, pass the totals of *statements* on through."""
+    """Return the arrays through which the blocks of *launch* pass on the totals of *statements*."""
     dtypes = {t.name: t.dtype for t in launch.temporaries}
     words = p.FloorDiv(p.Sum((blocks, _CLEARING - 1)), _CLEARING)
     count = p.Product((_CLEARING, words))
@@ -315,7 +315,7 @@ class _LookBack(ThreadScan):
         yield f"known[block] = {what};"
 
     def warp(self, thread: str) -> Iterator[str]:
-        """Yield how the threads of a warp look at so many blocks at a time."""
+        """Yield the look-back of a warp, whose threads read as many blocks at a time."""
         ctype = self.scope.ctype(self.dtype)
         yield f"for (int last = block - 1; last >= 0; last -= {_WARP}) {{"
         yield f"    const int other = last - {thread};"
@@ -349,7 +349,7 @@ class _LookBack(ThreadScan):
         yield "}"
 
     def one_by_one(self) -> Iterator[str]:
-        """Yield how one thread looks at one block after the other."""
+        """Yield the look-back of one thread, which reads one block after the other."""
         ctype = self.scope.ctype(self.dtype)
         yield "for (int other = block - 1; other >= 0; --other) {"
         if self.is_packed:

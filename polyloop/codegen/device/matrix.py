@@ -78,7 +78,7 @@ class _Printer:
         self.rest = rest
 
     def block(self) -> Iterator[Node]:
-        """Yield what the statement does; where elements may be missing, full tiles apart from others."""
+        """Yield the code of the statement; where elements may be missing, full tiles apart from others."""
         if self.tensor.role in {"first", "last"}:
             yield from self.first() if self.tensor.role == "first" else self.last()
             return
@@ -479,7 +479,7 @@ def _box(dim: str, extent: int) -> tuple[Affine, Affine]:
 
 @memoised
 def _reach(tensor: Tensor, name: str) -> Statement:
-    """Return what :meth:`_Printer.reach` does for the operand called *name*."""
+    """Return the result of :meth:`_Printer.reach` for the operand called *name*."""
     original = tensor.original
     operand, other = (Operand(one, tensor) for one in (name, "b" if name == "a" else "a"))
     axes = sorted({part.axis for part in operand.parts})

@@ -138,7 +138,7 @@ class Magnitudes:
         return len(self._log)
 
     def since(self, mark: int) -> Recorded:
-        """Return what was recorded after *mark*."""
+        """Return the items recorded after *mark*."""
         return self._log[mark:]
 
     def again(self, items: Recorded) -> None:
@@ -147,7 +147,7 @@ class Magnitudes:
             self.record(item, types)
 
     def bounds(self, bits: int, *, wide: bool = False) -> list[Polynomial]:
-        """Return what the recorded items, or parts of them, can amount to: those that are *wide*, or the others.
+        """Return the magnitudes of the recorded items and their parts: those that are *wide*, or the others.
 
         What numbers of 64 bits from memory decide is left out of what is computed in 64 *bits*: their caller answers
         for them, as for every subscript that is read.

@@ -22,7 +22,7 @@ _Named: TypeAlias = tuple[frozenset[Var], Terms, int]
 
 
 def _floor_facts(terms: Terms) -> Iterator[Affine]:
-    """Yield what is true of every floor in *terms*: its remainder lies between 0 and the divisor."""
+    """Yield the rows of every floor in *terms*: its remainder lies between 0 and the divisor."""
     for var, _ in terms:
         if isinstance(var, Floor):
             remainder = Affine(var.terms, var.const).add(Affine(((var, 1),)), -var.den)

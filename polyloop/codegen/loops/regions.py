@@ -107,7 +107,7 @@ def _own_axes(
 
 
 def _together(statement: Statement, dtype: np.dtype[np.generic], local: Sequence[str], total: str) -> SequentialTree:
-    """Return what the threads do together as loops over them: they add up what they have, then each gets the sum."""
+    """Return a collective operation as loops over the threads: their values are added up, then each gets the sum."""
     assert statement.collective is not None, f"'{statement.name}' is no collective"
     operation, kind = statement.collective.operation, statement.collective.kind
     if kind is not Kind.COMBINE:

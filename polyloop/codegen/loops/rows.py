@@ -169,7 +169,7 @@ def _definitions(basic: isl.BasicSet, columns: list[Affine]) -> set[tuple[int, .
 
 
 def _sums(columns: Sequence[Affine]) -> Callable[[tuple[int, ...]], Affine]:
-    """Return what makes forms of rows of coefficients, one for each column, and a constant."""
+    """Return a function from rows of coefficients, one for each column, and a constant, to forms."""
     last = len(columns)
     atoms = {column.terms[0][0]: i for i, column in enumerate(columns) if len(column.terms) == 1}
     if len(atoms) == last and all(column == Affine.variable(column.terms[0][0]) for column in columns):
@@ -201,7 +201,7 @@ _Divisors: TypeAlias = tuple[tuple[str, tuple[int, int]], ...]
 
 @memoised
 def _pieces(domain: isl.Set, dims: tuple[str, ...], keep: frozenset[str], divisibility: _Divisors) -> tuple[Piece, ...]:
-    """Return what :func:`pieces_of` does: statements on one domain share it."""
+    """Return the result of :func:`pieces_of`: statements on one domain share it."""
     return _project(domain, dims, tuple(name for name in dims if name in keep), divisibility)
 
 

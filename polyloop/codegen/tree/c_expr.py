@@ -370,7 +370,7 @@ def integer(value: int, suffix: str = "") -> Code:
 
 @lru_cache(maxsize=1024)
 def value_of(value: str | int) -> Code:
-    """Return what an iname is: a variable, or a number."""
+    """Return the expression of an iname: a variable, or a number."""
     return integer(value) if isinstance(value, int) else Name(value)
 
 
@@ -532,7 +532,7 @@ def calls(code: Code, function: str) -> Iterator[Apply]:
 
 
 def occurrences(code: Code, name: str) -> int:
-    """Return how often a variable occurs."""
+    """Return the number of occurrences of a variable."""
     if name not in code.names:
         return 0
     return 1 if isinstance(code, Name) else sum([occurrences(part, name) for part in code.parts])

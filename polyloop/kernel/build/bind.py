@@ -98,7 +98,7 @@ def bind_arguments(
     domains: Sequence[Domain],
     arrays: Mapping[str, Argument | TemporaryVariable],
 ) -> Binding:
-    """Return what each argument of *function* is in *call*.
+    """Return the binding of the arguments of *function* in *call*.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class Function:
         return tuple(entry for entry in self.kernel.arguments if isinstance(entry, ValueArg) or entry.is_input)
 
     def form(self) -> str:
-        """Return how a call is spelt, without sizes: ``y = f(x, alpha)``."""
+        """Return the form of a call, without sizes: ``y = f(x, alpha)``."""
         outputs = ", ".join(entry.name for entry in self.outputs)
         inputs = ", ".join(entry.name for entry in self.inputs if entry.name not in self.kernel.parameters)
         return f"{outputs} = {self.name}({inputs})"

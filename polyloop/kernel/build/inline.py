@@ -170,7 +170,7 @@ class _Inliner:
         return name
 
     def call(self, call: ParsedCall, function: Function) -> list[_Statement]:
-        """Return what *call* becomes."""
+        """Return the statements that replace *call*."""
         binding = bind_arguments(call, function, self.own_domains, self.arrays)
         self.check_conditions(call)
         self.swept.update(name for part in binding.parts.values() for name, _ in part.axes)

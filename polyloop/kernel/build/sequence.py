@@ -56,7 +56,7 @@ class Names:
         return frozenset(name for name, entry in self.instructions.items() if matches(match, entry)) - own
 
     def named(self, options: Options, own: frozenset[str], site: Site) -> frozenset[str]:
-        """Return what ``dep=`` and ``dep_query=`` of *options* name."""
+        """Return the ids that ``dep=`` and ``dep_query=`` of *options* name."""
         found = [self.of(pattern, own, site, options.depends_star) for pattern in options.depends_on]
         found += [self.meant(query, own, site) - own for query in options.queries]
         return frozenset[str]().union(*found)

@@ -37,7 +37,7 @@ class Written:
         ]
 
     def range(self, kept: Collection[str]) -> isl.Set:
-        """Return how far the inames *kept* range; the others are free."""
+        """Return the ranges of the inames *kept*; the others are free."""
         if not self.alternatives:
             return self.domain.set
         found = own_range(self.alternatives, self.parameters, self.domain.inames, frozenset(kept))

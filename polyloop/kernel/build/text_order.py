@@ -270,7 +270,7 @@ def _writers_for(item: Item, loop: _OpenLoop) -> list[Item]:
 
 
 def _between(nodes: Sequence[_OpenLoop | Item], index: int, item: Item) -> list[_OpenLoop | Item] | None:
-    """Return what must stay after the loop at *index* if *item* joins it, or None if it cannot join."""
+    """Return the nodes that must stay after the loop at *index* if *item* joins it, or None if it cannot join."""
     stays: list[_OpenLoop | Item] = []
     for node in nodes[index + 1 :]:
         if _follows(node, nodes[index]) or any(_follows(node, other) for other in stays):

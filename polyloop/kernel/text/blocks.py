@@ -49,7 +49,7 @@ class IfBlock:
     kind: ClassVar[str] = "if"
 
     def predicates(self) -> tuple[Expression, ...]:
-        """Return what holds in the current branch."""
+        """Return the condition of the current branch."""
         negated = tuple(_negated(condition) for condition in self.refused)
         return negated if self.condition is None else (*negated, self.condition)
 

@@ -110,7 +110,7 @@ def parse_call(source: Source, inames: frozenset[str], functions: AbstractSet[st
 
 
 def _equals(text: str) -> int | None:
-    """Return where the only ``=`` outside of brackets stands."""
+    """Return the position of the only ``=`` outside of brackets."""
     depth = 0
     for offset, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")

@@ -125,7 +125,7 @@ def _names(subject: Subject, instruction: Matchable) -> Iterable[str]:
 
 
 def parse_match(text: Source | str, operation: str = "make_kernel") -> Match:
-    """Return what *text* means: ``*``, ``id:load_*``, ``(writes:a or reads:b) and not tag:slow``.
+    """Return the parsed match expression: ``*``, ``id:load_*``, ``(writes:a or reads:b) and not tag:slow``.
 
     A pattern by itself is one of ids.  ``not`` binds closest, then ``and``, then ``or``.
 

@@ -287,7 +287,7 @@ def _temporary(entry: TemporaryVariable, name: str) -> arrays.TemporaryVariable:
 def _temporary_tags(
     entry: TemporaryVariable, name: str, shape: tuple[Expression, ...] | None
 ) -> tuple[DimTag, ...] | None:
-    """Return how the axes of a temporary are stored, None for C order."""
+    """Return the storage tags of the axes of a temporary, None for C order."""
     tags: tuple[DimTag, ...] | None = None
     if sum(given is not None for given in (entry.order, entry.dim_tags, entry.strides)) > 1:
         raise _bad("bad-layout", f"'{name}' has more than one of order, dim_tags and strides", "give one of them")
@@ -357,7 +357,7 @@ class _Layout:
             raise _bad("bad-layout", f"the alignment of '{entry.name}' is no power of two: {spelt(alignment)}", hint)
 
     def _tags(self) -> tuple[DimTag, ...] | Auto | None:
-        """Return what strides and dim_tags say, None if they say nothing."""
+        """Return the layout that strides and dim_tags give, None if they give none."""
         name, strides, tags = self.entry.name, self.entry.strides, self.entry.dim_tags
         if strides is not None and tags is not None:
             raise _bad("bad-layout", f"'{name}' has both strides and dim_tags", "give one of them")
@@ -402,7 +402,7 @@ def check_order(order: object) -> str:
 
 
 def read_offset(given: object) -> Expression | Auto:
-    """Return what an offset says: an expression in the parameters [elements], or ``auto``."""
+    """Return the parsed offset: an expression in the parameters [elements], or ``auto``."""
     if isinstance(given, Auto):
         return given
     offset = _extent(given, "an offset")

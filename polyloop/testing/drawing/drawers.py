@@ -77,7 +77,7 @@ def _sweep(rng: random.Random, kernel: LoopKernel) -> list[str]:
 
 
 def _placed(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    """Return which loops are swept, and how what is staged is stored."""
+    """Return the swept loops, and the storage of the temporary."""
     if rng.random() < 0.2:
         return {"compute_at": rng.choice((*_inames(kernel), "root"))}
     found: dict[str, Any] = {"sweep_inames": _sweep(rng, kernel)}
@@ -91,7 +91,7 @@ def _placed(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _made(rng: random.Random) -> dict[str, Any]:
-    """Return how a temporary is filled, and where it lives."""
+    """Return the way to fill a temporary, and its address space."""
     found: dict[str, Any] = {}
     if rng.random() < 0.35:
         found["default_tag"] = None

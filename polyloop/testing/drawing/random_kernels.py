@@ -101,7 +101,7 @@ class Source:
             return make_kernel(list(self.domains), "\n".join(self.lines), [*self.data, ...], name=self.name, **options)
 
     def expected(self, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return what the program must compute, known without it; None where it is not known."""
+        """Return the expected results of the program, computed without it; None where they are not known."""
         if self.twin is None:
             return None
         kernel = self.twin.make()
@@ -308,7 +308,7 @@ def _one_domain(seed: int, rng: random.Random) -> Source:
 
 
 def _target(rng: random.Random, writer: _Writer, targets: list[str], number: int, *, is_last: bool) -> str:
-    """Return what a statement assigns: an output, a temporary, or something that is there already."""
+    """Return the target of a statement: an output, a temporary, or something that is there already."""
     draw = rng.random()
     if targets and draw < 0.30:
         return rng.choice(targets)

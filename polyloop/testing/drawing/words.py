@@ -104,7 +104,7 @@ class Mapper:
         return value
 
     def _hashed(self, name: str, *values: Expression) -> Expression:
-        """Return what stands for the function *name* of *values*."""
+        """Return the image of the function *name* of *values*."""
         found: Expression = np.uint32(name_hash(name))
         for value in values:
             found = p.Call(self.function, (found, value))

@@ -205,7 +205,7 @@ class AddNosync(Transform):
         )
 
     def _denied(self, kernel: LoopKernel) -> dict[str, frozenset[NoSync]]:
-        """Return what each sink denies, by its id in the reference program."""
+        """Return the denied conflicts of each sink, by its id in the reference program."""
         assert kernel.reference is not None, "a created kernel has a reference program"
         placement = place(kernel.reference.kernel)
         found: dict[str, frozenset[NoSync]] = {}

@@ -251,7 +251,7 @@ def _over(kernel: LoopKernel, expression: Expression) -> list[tuple[str, ...]]:
 def _statement_violations(
     base: LoopKernel, old: Instruction, assignee: Expression, expression: Expression
 ) -> Iterator[Diagnostic]:
-    """Yield what keeps *old* from assigning so."""
+    """Yield the reasons why *old* cannot assign so."""
     if old.is_c:
         message = f"'{old.id}' is C text"
         yield Diagnostic("staged-by-c", message, hints=("make the kernel with other text",), sites=(old.site(),))
@@ -342,7 +342,7 @@ def _conditions(instruction: Instruction) -> Collection[str]:
 def _answers(
     kernel: LoopKernel, insn_match: str, f: Callable[[Instruction], Answer] | None
 ) -> Mapping[str, str]:
-    """Return what *f* makes of the instructions that are meant, as text."""
+    """Return the results of *f* for the selected instructions, as text."""
     found = [*match_violations(kernel, [insn_match], "map_instructions")]
     if f is None:
         hints = ("pass f, or instructions={id: text}",)

@@ -29,7 +29,7 @@ class _Rewriting(Transform):
 
     @abstractmethod
     def node(self, node: Expression) -> Expression:
-        """Return what a node becomes, whose operands were rewritten."""
+        """Return the simplified form of a node whose operands were rewritten."""
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         def instruction(old: Instruction) -> Instruction:

@@ -150,7 +150,7 @@ def _across(array: ArrayArg | TemporaryVariable, axis: int) -> str:
 
 
 def _own_violations(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
-    """Yield what keeps an array from being a part of another one."""
+    """Yield the reasons why an array cannot be a part of another one."""
     array = kernel.arrays()[name]
     carried = {i.origin.temporary for i in kernel.instructions if isinstance(i.origin, Carry)}
     written = kernel if kernel.reference is None else kernel.reference.kernel

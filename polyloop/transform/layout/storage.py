@@ -49,7 +49,7 @@ def array_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagn
 
 
 def tags_of(array: ArrayArg | TemporaryVariable) -> tuple[DimTag, ...] | None:
-    """Return how the axes of an array are stored, None if numbers alone say so."""
+    """Return the storage tags of the axes of an array, None if only strides are given."""
     rank = len(array.shape or ())
     if isinstance(array.dim_tags, tuple):
         return array.dim_tags
@@ -108,7 +108,7 @@ def axis_number(kernel: LoopKernel, names: Sequence[str], axis: int | str, opera
 
 
 def axis_order(kernel: LoopKernel, names: Sequence[str], tags: Mapping[str, str], operation: str) -> list[str]:
-    """Return what is said about each axis by its name, in the order of the axes.
+    """Return the tag of each axis, given by its name, in the order of the axes.
 
     Raises
     ------

@@ -24,7 +24,7 @@ _FASTEST_BYTES = 128
 
 
 def get_bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[BankConflicts, ...]:
-    """Return what each access of shared arrays costs, exactly: the turns that shared memory takes for a warp.
+    """Return the cost of each access of shared arrays, exactly: the wavefronts of a warp.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ def _shares(kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int]
 
 
 def _passes(extents: Sequence[int], shares: Sequence[tuple[InameTag, int]]) -> int:
-    """Return how often each thread has a turn."""
+    """Return the number of turns of each thread."""
     sizes = [size for _, size in shares] + [1] * (len(extents) - len(shares))
     return prod(-(-extent // size) for extent, size in zip(extents, sizes, strict=True))
 

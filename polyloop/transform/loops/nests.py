@@ -33,7 +33,7 @@ def nest_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def explained(finding: Diagnostic, what: str, hints: tuple[str, ...]) -> Diagnostic:
-    """Return what is wrong with a changed nest as the reason why *what*, with other hints."""
+    """Return the error in a changed nest as the reason why *what*, with other hints."""
     if finding.code == "not-proven":
         return finding
     return replace(finding, message=f"{what}: {finding.message}", hints=hints)

@@ -175,7 +175,7 @@ def halves(iname: str, length: int, outer: str, inner: str) -> Replacement:
 def split_violations(
     kernel: LoopKernel, outer: str, inner: str, slabs: tuple[int, int], tags: Iterable[tuple[str, str]]
 ) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the names, slabs and tags of the two loops that one becomes."""
+    """Yield the errors in the names, slabs and tags of the two loops that one becomes."""
     for name in (outer, inner):
         problem = check_identifier(name, "iname")
         if problem is not None:
@@ -190,7 +190,7 @@ def split_violations(
 
 
 def slab_violations(counts: tuple[object, ...], message: str, call: str, loop: str) -> Iterator[Diagnostic]:
-    """Yield what is wrong with numbers of iterations to set apart at the ends of a loop."""
+    """Yield the errors in numbers of iterations to peel at the ends of a loop."""
     if len(counts) != 2 or any(type(count) is not int or count < 0 for count in counts):
         yield Diagnostic("bad-slabs", message, hints=(f"{call}: iterations of {loop} to separate at either end",))
     elif any(type(count) is int and count > _MOST_APART for count in counts):

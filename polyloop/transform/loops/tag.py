@@ -252,7 +252,7 @@ def _lane_violations(kernel: LoopKernel, lanes: Mapping[str, str]) -> Iterator[D
 
 
 def _disordered(finding: Diagnostic, tags: Mapping[str, str]) -> Diagnostic:
-    """Return what is wrong with the order of a kernel as a consequence of *tags*."""
+    """Return the error in the order of a kernel as a consequence of *tags*."""
     if finding.code in ("not-proven", "illegal-parallel", "divergent-reduction", "parallel-scan", "parallel-reduction"):
         return finding
     listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in tags.items())

@@ -116,7 +116,7 @@ class Vectorize(Transform):
         return min(most, count) if (count := _count(kernel, self.iname)) in VECTOR_LENGTHS else most
 
     def _step(self, kernel: LoopKernel) -> SplitIname | TagInames:
-        """Return what has to be done: the loop split, or only tagged if it has as many iterations as lanes."""
+        """Return the steps: the loop split, or only tagged if it has as many iterations as lanes."""
         length = self._length(kernel)
         if _count(kernel, self.iname) == length and self.within is None and self.outer_tag is None:
             return TagInames(((self.iname, "vec"),))

@@ -264,7 +264,7 @@ def _divided(kernel: LoopKernel, old: Instruction, name: str, *, apart: bool) ->
 
 
 def _condition(instruction: Instruction) -> frozenset[str]:
-    """Return what the condition of an instruction reads."""
+    """Return the reads of the condition of an instruction."""
     return frozenset[str]().union(*map(variables, instruction.predicates)) & instruction.reads
 
 

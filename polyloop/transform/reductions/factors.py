@@ -181,7 +181,7 @@ class _Collection:
         return Diagnostic("no-common-factor", message, tuple(shown), (hint,), sites=sites)
 
     def texts(self) -> Mapping[str, str]:
-        """Return what the instructions become that assign or read the temporary."""
+        """Return the new forms of the instructions that assign or read the temporary."""
         found = {}
         for instruction in self.kernel.instructions:
             right = self._read(instruction) if self.name not in instruction.writes else instruction.expression

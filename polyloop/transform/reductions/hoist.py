@@ -36,7 +36,7 @@ Places: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 def _addends(expr: Expression) -> list[Expression]:
-    """Return what is added: the terms of a sum, and those inside of a reduction that adds."""
+    """Return the addends: the terms of a sum, and those inside of a reduction that adds."""
     if type(expr) is p.Sum:
         return [addend for child in expr.children for addend in _addends(child)]
     if isinstance(expr, Reduction) and _adds(expr):

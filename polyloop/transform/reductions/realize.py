@@ -158,7 +158,7 @@ class _Grid(Enum):
 def _grid_violations(
     kernel: LoopKernel, grid: str | None, over: Sequence[str], *, is_scan: bool
 ) -> Iterator[Diagnostic]:
-    """Yield what is wrong with what is said about the grid."""
+    """Yield the errors in the argument about the grid."""
     known = ", ".join(repr(entry.value) for entry in _Grid)
     if grid is not None and grid not in [entry.value for entry in _Grid]:
         yield Diagnostic("bad-grid", f"'{grid}' is no way in which blocks combine", hints=(f"the ways are {known}",))

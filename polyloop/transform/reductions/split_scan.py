@@ -231,7 +231,7 @@ def _interval(scan: Scan, iname: str) -> tuple[Affine, Affine] | None:
 
 @memoised
 def _intervals(instruction: Instruction) -> dict[str, tuple[Affine, Affine] | None]:
-    """Return where it is kept what :func:`_interval` found for the loops of an instruction."""
+    """Return the table of the results of :func:`_interval` for the loops of an instruction."""
     del instruction
     return {}
 

@@ -205,7 +205,7 @@ class BufferArray(Transform):
             yield _unproven(f"init_expression={self.init_expression!r} with store_expression={self.store_expression!r}")
 
     def _roles(self) -> tuple[MoveRole, MoveRole | None] | None:
-        """Return how the buffer is filled and stored, None if that could not be proven."""
+        """Return the roles of the moves that fill and store the buffer, None if they could not be proven."""
         init = None if self.init_expression is None else _parsed(self.init_expression)
         fills = MoveRole.LOAD if init is None or init == _BASE else MoveRole.START
         if fills is MoveRole.START and "base" in variables(init):

@@ -203,7 +203,7 @@ def _limit(domain: isl.Set, axis: str) -> Affine | None:
 
 
 def _carried(kernel: LoopKernel, found: _Launches, name: str, crossing: Sequence[tuple[int, int]]) -> _Carried:
-    """Return how *name* is carried: each launch that writes what a later one reads saves it.
+    """Return the saves and reloads of *name*: each launch that writes what a later one reads saves it.
 
     One that saves again what was saved before reloads it first, so that elements that it leaves alone are the old ones.
     In the workspace the threads of a block come last, ``l.0`` as the very last: neighbours save to neighbouring cells.

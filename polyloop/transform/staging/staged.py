@@ -36,10 +36,10 @@ class Staging(Transform):
 
     @abstractmethod
     def plan(self, kernel: LoopKernel) -> Plan:
-        """Return what is staged, and where."""
+        """Return the plan: the source, and the place of its temporary."""
 
     def plan_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        """Yield what is wrong with the plan; its source exists."""
+        """Yield the errors in the plan; its source exists."""
         plan = self.plan(kernel)
         if plan.source in kernel.buffers:
             yield Diagnostic(
@@ -85,7 +85,7 @@ def _uses(kernel: LoopKernel, plan: Plan) -> Iterator[Use | Diagnostic]:
 
 
 def _layout_violations(kernel: LoopKernel, plan: Plan) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the axes of the temporary, and with how they are stored."""
+    """Yield the errors in the axes of the temporary, and in their storage."""
     if plan.vec is not None and plan.vec not in VECTOR_LENGTHS:
         yield Diagnostic("bad-lanes", f"vec cannot be {plan.vec!r}", hints=("vectors have 2, 4, 8 or 16 elements",))
     if type(plan.pad) is not int or plan.pad < 0:
@@ -119,7 +119,7 @@ def _tag_violations(plan: Plan, rank: int) -> Iterator[Diagnostic]:
 
 
 def _sweep_violations(kernel: LoopKernel, plan: Plan) -> Iterator[Diagnostic]:
-    """Yield what is wrong with sweeping the uses that *plan* concerns."""
+    """Yield the errors in the sweep of the uses that *plan* concerns."""
     source, is_rule, sweep, outer = plan.source, plan.is_rule, plan.sweep, plan.outer
     unknown = [finding for iname in (*sweep, *(outer or ())) for finding in iname_violations(kernel, iname)]
     if unknown:
@@ -201,7 +201,7 @@ def _not_outer(kernel: LoopKernel, rule: str, iname: str, use: Use) -> Diagnosti
 def _name_violations(
     kernel: LoopKernel, temporary: str, inames: Sequence[str], instruction: str, space: str
 ) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the names of a new temporary, of its inames and its instruction, and with its space."""
+    """Yield the errors in the names of a new temporary, of its inames and its instruction, and with its space."""
     for name, kind in ((temporary, "temporary"), *((iname, "iname") for iname in inames)):
         problem = check_identifier(name, kind)
         if problem is not None:
@@ -221,7 +221,7 @@ def _name_violations(
 
 
 def _placement_note(after: LoopKernel, instruction: str) -> str:
-    """Return where a staged instruction ended up, for the trace."""
+    """Return the place of a staged instruction, for the trace."""
     new = after.instruction(instruction)
     inside = [x for x in new.inames if axis_name(after.tag(x)) is None and x not in _own(after, instruction)]
     blocks = [x for x in new.inames if is_block_axis(axis_name(after.tag(x)) or "")]

@@ -47,7 +47,7 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Sequence[Use | 
 
 @memoised
 def _known_uses(kernel: LoopKernel) -> dict[tuple[str, bool], Sequence[Use | Diagnostic]]:
-    """Return where it is kept what :func:`find_uses` found: each part of a transform asks again."""
+    """Return the table of the results of :func:`find_uses`: each part of a transform asks again."""
     del kernel
     return {}
 
