@@ -15,7 +15,7 @@ results*, and its operation is ``of_states``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import product
 from typing import Final
 
@@ -157,11 +157,9 @@ def _between(
 
 
 def _earlier(placement: Placement, first: Placed, second: Placed, pairs: isl.Map) -> isl.Map:
-    """Return those of *pairs* of which the first instance runs before the second."""
-    found = isl.Map.empty(pairs.get_space())
-    for conflict in conflicts(placement, first, second, pairs):
-        found = found if conflict.simultaneous else found.union(conflict.relation)
-    return found
+    """Return those of *pairs* of which the first instance runs before the second, which is of another statement."""
+    relations = (conflict.relation for conflict in conflicts(placement, first, second, pairs))
+    return reduce(isl.Map.union, relations, isl.Map.empty(pairs.get_space()))
 
 
 def accumulator_obligations(comparison: Comparison) -> Iterator[Obligation]:

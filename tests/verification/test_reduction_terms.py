@@ -118,10 +118,11 @@ def test_terms_are_not_sought_where_data_decides() -> None:
     assert "'c', which its terms read, is written where data decides" in refused(knl, pl.realize_scan, "not-proven")
 
 
-def test_a_term_that_is_a_reduction_may_change_from_result_to_result() -> None:
+@pytest.mark.parametrize("term", ["max(k, a[i, k])", "2*max(k, a[i, k])"])
+def test_a_term_that_is_a_reduction_may_change_from_result_to_result(term: str) -> None:
     domains = [UP_TO, "{[k]: 0 <= k < n}"]
     given = [pl.GlobalArg("a", F, shape="n, n"), pl.GlobalArg("b", F, shape="n")]
-    knl = pl.make_kernel(domains, "b[i] = sum(j, max(k, a[i, k]))", given)
+    knl = pl.make_kernel(domains, f"b[i] = sum(j, {term})", given)
 
     def scanned(old: Instruction) -> Instruction:
         same = Row(Affine.variable("i").add(Affine.variable("j"), -1), True)
@@ -131,6 +132,24 @@ def test_a_term_that_is_a_reduction_may_change_from_result_to_result() -> None:
     totals = changed(knl, "insn", scanned)
     assert codes(totals) == ["not-proven"]
     assert "value" in wrong(totals)
+
+
+def test_sums_of_another_scan_are_no_parts() -> None:
+    given = [pl.GlobalArg("a, b, c, d", F, shape="n"), ...]
+    knl = pl.make_kernel(UP_TO, "b[i] = sum(j, a[j])\nd[i] = sum(j, c[j])", given)
+    knl = pl.split_scan(knl, "i", 4, within="writes:b", carry_iname="b_tile")
+    knl = pl.split_scan(knl, "i", 4, within="writes:d", carry_iname="tile", outer_iname="t", inner_iname="e")
+    assert not codes(knl)
+
+    def other(expr: Any) -> Any:
+        is_sum = isinstance(expr, p.Subscript) and array_name(expr) == "d_sum"
+        return p.Subscript(p.Variable("b_sum"), expr.index_tuple) if is_sum else expr
+
+    swapped = changed(knl, "d_carry", lambda old: replace(old, expression=map_nodes(old.expression, other)))
+    assert codes(swapped) == ["not-proven"]
+    assert "value" in wrong(swapped)
+    number = changed(knl, "d_carry", lambda old: replace(old, expression=replace(old.expression, expr=1)))
+    assert codes(number) == ["not-proven"]
 
 
 def test_results_that_nothing_reads_are_not_proven() -> None:
