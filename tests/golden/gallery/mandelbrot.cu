@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(64) mandelbrot(const complex64 *__r
         int steps = 0;  // s0
         for (int t = 0; t < 12; ++t) {
             z = square_float32(z.re) + square_float32(z.im) <= 4.0f ? z * z + c[i * n + j] : z;  // z1
-            steps += (unsigned int)((square_float32(z.re) + square_float32(z.im) <= 4.0f));  // s1
+            steps += (unsigned int)(square_float32(z.re) + square_float32(z.im) <= 4.0f);  // s1
         }
         count[i * n + j] = steps;  // insn
     }
