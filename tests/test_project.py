@@ -64,6 +64,35 @@ def test_no_folder_has_more_than_30_modules() -> None:
     assert {folder: n for folder, n in counts.items() if n > MAX_MODULES} == {}
 
 
+def decorated(tree: ast.Module, *names: str) -> Iterator[ast.FunctionDef]:
+    """Yield the functions with a decorator of one of these names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            words = {word for decorator in node.decorator_list for word in re.findall(r"\w+", ast.unparse(decorator))}
+            if not words.isdisjoint(names):
+                yield node
+
+
+def test_there_is_one_way_to_remember() -> None:
+    """No table is by ``id`` or by weak keys, of what was used last, or filled by hand: see polyloop/memo.py.
+
+    What :mod:`polyloop.runtime.repeat` writes compares the arguments of a call with those of the last one.
+    """
+    for path in ROOT.joinpath("polyloop").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        if path.name not in {"memo.py", "repeat.py"}:
+            assert names.isdisjoint({"id", "WeakKeyDictionary", "OrderedDict"}), path
+        for function in decorated(tree, "memoised"):
+            *_, last = function.body
+            is_empty = isinstance(last, ast.Return) and ast.unparse(last) in {"return {}", "return []"}
+            assert not is_empty, f"{path}: {function.name} is a table to be filled by others"
+        for function in decorated(tree, "lru_cache", "cache"):
+            given = ast.unparse(function.args)
+            kept = re.search(r"Kernel|Placement|Placed|Lowered|Program|Statement|Schedule|Instruction|isl\.", given)
+            assert kept is None, f"{path}: {function.name} keeps alive what should keep its values"
+
+
 def test_each_package_says_what_it_holds() -> None:
     for path in ROOT.joinpath("polyloop").rglob("__init__.py"):
         assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path

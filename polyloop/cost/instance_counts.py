@@ -11,7 +11,9 @@ import islpy as isl
 from polyloop.cost.dead_instances import Phantoms, phantoms
 from polyloop.cost.tally import CountGranularity
 from polyloop.errors import Diagnostic, Site, VerificationError
+from polyloop.expr.nodes import Expression
 from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.counting import UncountableError, count_points
 from polyloop.poly.polynomial import PiecewisePolynomial
@@ -42,23 +44,13 @@ class Census:
         self.kernel = placement.program.kernel
         self.grids = grids
         self.warp_size = warp_size
-        self._counts: dict[tuple[int, ...], tuple[object, PiecewisePolynomial]] = {}
-        self._executed: dict[str, isl.Set] = {}
-        self._phantoms: dict[str, Phantoms | None] = {}
-        self._parts: dict[tuple[str, int], tuple[isl.Set, isl.Set]] = {}
-        self._narrowed: dict[tuple[str, tuple[tuple[int, bool], ...]], tuple[Sequence[Guard], isl.Set]] = {}
 
+    @memoised
     def executed(self, placed: Placed) -> isl.Set:
         """Return the instances of a statement over its ``dims``, for given values of its bound variables.
 
         Where repetition does not count, an axis that repeats the statement stays at its first index.
         """
-        found = self._executed.get(placed.name)
-        if found is None:
-            found = self._executed[placed.name] = self._executed_by(placed)
-        return found
-
-    def _executed_by(self, placed: Placed) -> isl.Set:
         domain = placed.exact
         if self.grids is not None and placed.name not in self.grids:  # a copy of a variable that became the same one
             return isl.Set.empty(domain.get_space())
@@ -78,21 +70,25 @@ class Census:
 
         Where the second number is not found, both together are None.
         """
-        if placed.name not in self._phantoms:
-            with within_budget(self.kernel, f"what of '{placed.lowered.instruction.id}' is used"):
-                self._phantoms[placed.name] = phantoms(self.placement, placed)
-        unused = self._phantoms[placed.name]
+        unused = self._unused(placed)
         whole = self.count(placed, domain)
         if unused is None:
             return [(False, whole)]
-        key = (placed.name, id(domain))
-        if key not in self._parts:
-            self._parts[key] = (domain, unused.among(placed, domain))
+        part = self._part(placed, domain, unused)
         try:
-            count = self.count(placed, self._parts[key][1])
+            count = self.count(placed, part)
         except VerificationError:
             return [(None, whole)]
         return [(False, whole - count), (True, count)]
+
+    @memoised
+    def _unused(self, placed: Placed) -> Phantoms | None:
+        with within_budget(self.kernel, f"what of '{placed.lowered.instruction.id}' is used"):
+            return phantoms(self.placement, placed)
+
+    @memoised
+    def _part(self, placed: Placed, domain: isl.Set, unused: Phantoms) -> isl.Set:
+        return unused.among(placed, domain)
 
     def of_access(self, placed: Placed, access: Access) -> isl.Set:
         """Return the instances that make *access*, as far as affine conditions say."""
@@ -103,12 +99,11 @@ class Census:
         """Return the instances in which *guards*, conditions inside of the statement, may hold."""
         if not guards:
             return self.executed(placed)
-        key = (placed.name, tuple((id(condition), value) for condition, value in guards))
-        if key not in self._narrowed:
-            self._narrowed[key] = (guards, self._under(placed, guards))
-        return self._narrowed[key][1]
+        return self._under(placed, tuple([(Same(condition), value) for condition, value in guards]))
 
-    def _under(self, placed: Placed, guards: Sequence[Guard]) -> isl.Set:
+    @memoised
+    def _under(self, placed: Placed, same: tuple[tuple[Same[Expression], bool], ...]) -> isl.Set:
+        guards = [(condition.value, value) for condition, value in same]
         domain = self.executed(placed)
         lowered = placed.lowered
         narrowed = guarded_domain(lowered.domain, lowered.inames, guards, exact_parameters(self.kernel))
@@ -127,13 +122,13 @@ class Census:
         VerificationError
             ``uncountable``.
         """
-        key = (id(domain), hash(granularity))
-        if key not in self._counts:
-            counted = domain
-            if granularity is not CountGranularity.WORKITEM:
-                counted = map_from_forms(domain, placed.dims, self._units(placed, granularity)).range()
-            self._counts[key] = (domain, self.points(counted, placed))
-        return self._counts[key][1]
+        return self._count(placed, domain, granularity)
+
+    @memoised
+    def _count(self, placed: Placed, domain: isl.Set, granularity: CountGranularity) -> PiecewisePolynomial:
+        if granularity is not CountGranularity.WORKITEM:
+            domain = map_from_forms(domain, placed.dims, self._units(placed, granularity)).range()
+        return self.points(domain, placed)
 
     def requests(self, placed: Placed, domain: isl.Set, dropped: Collection[str]) -> PiecewisePolynomial:
         """Return how many warps execute *domain*, of the ``dims`` of a statement, if loops *dropped* run once."""
@@ -147,7 +142,7 @@ class Census:
         """Return how many points *domain*, which has to do with a statement, has."""
         try:
             with within_budget(self.kernel, f"how many instances '{placed.lowered.instruction.id}' has"):
-                return count_points(domain, self.kernel.assumptions)
+                return _counted(domain, self.kernel.assumptions)
         except UncountableError as error:
             site = placed.lowered.instruction.site()
             found = _uncountable(placed.lowered.instruction.id, error.reason, site)
@@ -196,6 +191,11 @@ def _onto(domain: isl.Set, position: int) -> isl.Set:
     count = domain.dim(_SET)
     domain = domain.project_out(_SET, position + 1, count - position - 1)
     return domain.project_out(_SET, 0, position).coalesce()
+
+
+@memoised
+def _counted(domain: isl.Set, assumptions: isl.Set) -> PiecewisePolynomial:
+    return count_points(domain, assumptions)
 
 
 def _uncountable(instruction: str, reason: str, site: Site) -> Diagnostic:

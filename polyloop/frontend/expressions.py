@@ -25,6 +25,7 @@ from polyloop.frontend.loops import Loops, isl_condition
 from polyloop.frontend.scope import NOTHING, Scope, Use
 from polyloop.frontend.source import Node
 from polyloop.kernel.reductions import ReductionOperation
+from polyloop.memo import Same
 
 __all__ = ["PythonConverter"]
 
@@ -78,15 +79,15 @@ def _known_functions() -> list[tuple[object, str]]:
     return found
 
 
-_FUNCTIONS: Final = {id(function): name for function, name in _known_functions()}
+_FUNCTIONS: Final = {Same(function): name for function, name in _known_functions()}
 _REDUCING: Final = {
-    id(builtins.sum): "sum",
-    id(builtins.any): "any",
-    id(builtins.all): "all",
-    id(builtins.min): "min",
-    id(builtins.max): "max",
-    id(math.prod): "product",
-    id(intrinsics.product): "product",
+    Same(builtins.sum): "sum",
+    Same(builtins.any): "any",
+    Same(builtins.all): "all",
+    Same(builtins.min): "min",
+    Same(builtins.max): "max",
+    Same(math.prod): "product",
+    Same(intrinsics.product): "product",
 }
 _TRUTHS: Final = frozenset({"any", "all", "isnan", "isinf", "isfinite"})
 """Functions and reductions that give true or false."""
@@ -103,7 +104,7 @@ class PythonConverter(Converter):
         super().__init__(Source.of(""), None, scope.operation)
         self.scope = scope
         self.loops = Loops(scope, self.convert)
-        self.in_condition: set[int] = set()
+        self.in_condition: set[ast.AST] = set()
         self.operations: dict[str, ReductionOperation] = {}
 
     # errors
@@ -228,7 +229,7 @@ class PythonConverter(Converter):
 
     def _mark(self, node: Node) -> None:
         if isinstance(node, ast.BoolOp):
-            self.in_condition.add(id(node))
+            self.in_condition.add(node)
             for value in node.values:
                 self._mark(value)
 
@@ -252,14 +253,14 @@ class PythonConverter(Converter):
                 return self.is_condition(node.body) and self.is_condition(node.orelse)
             case ast.Call():
                 function = self.scope.find(node.func)
-                known_as = _REDUCING.get(id(function)) or _FUNCTIONS.get(id(function))
+                known_as = _REDUCING.get(Same(function)) or _FUNCTIONS.get(Same(function))
                 return known_as in _TRUTHS or function is bool or function is np.bool_
             case _:
                 return False
 
     def boolean(self, node: ast.BoolOp) -> Expression:
         """Return ``and`` or ``or``; as a value only of conditions, because Python gives one of the operands."""
-        if id(node) not in self.in_condition:
+        if node not in self.in_condition:
             for value in node.values:
                 if not self.is_condition(value):
                     word = "and" if isinstance(node.op, ast.And) else "or"
@@ -286,8 +287,8 @@ class PythonConverter(Converter):
         if isinstance(function, ast.Name) and self.scope.is_own(function.id):
             return self._own_call(node, function)
         found = self.scope.find(function)
-        if id(found) in _REDUCING:
-            return self._reducing_call(node, _REDUCING[id(found)])
+        if Same(found) in _REDUCING:
+            return self._reducing_call(node, _REDUCING[Same(found)])
         self._only_positional(node)
         if isinstance(found, ForeignFunction):
             return p.Call(ForeignName(found.name, (found,)), tuple(map(self.convert, node.args)))
@@ -326,7 +327,7 @@ class PythonConverter(Converter):
 
     def _function_call(self, node: ast.Call, found: object) -> Expression:
         written = ast.unparse(node.func)
-        name = _FUNCTIONS.get(id(found))
+        name = _FUNCTIONS.get(Same(found))
         if name is None and found is NOTHING and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
             name = node.func.id
         if name is None:
@@ -399,7 +400,7 @@ class PythonConverter(Converter):
                 what = f"two reduction operations are called '{found.name}'"
                 self.scope.deny(node, "name-taken", what, "rename one of them")
             return found.operation()
-        name = _REDUCING.get(id(found))
+        name = _REDUCING.get(Same(found))
         return None if name is None else OPERATIONS[name]
 
     def reduces(self, node: Node) -> bool:

@@ -98,7 +98,7 @@ class Scope:
         """Return the scope at the beginning of the body; *conditions* are the arguments of type bool."""
         nodes = list(ast.walk(source.tree))
         comprehensions = [node for node in nodes if isinstance(node, ast.comprehension)]
-        generated = {id(name) for node in comprehensions for name in ast.walk(node.target)}
+        generated = {name for node in comprehensions for name in ast.walk(node.target)}
         loops = {
             name.id
             for node in nodes
@@ -109,7 +109,7 @@ class Scope:
         stored = {
             node.id
             for node in nodes
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in generated
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in generated
         }
         words = {node.id for node in nodes if isinstance(node, ast.Name)}
         defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}

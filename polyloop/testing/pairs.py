@@ -169,19 +169,19 @@ def _given(
     return sizes, {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
 
 
-_Known: TypeAlias = dict[tuple[int, int, int], tuple[object, Run]]
-"""Runs of reference programs, by the identity of the program, size and seed."""
+_Known: TypeAlias = dict[tuple[object, int, int], Run]
+"""Runs of reference programs, by program, size and seed."""
 
 
 def _before(
     kernel: LoopKernel, given: Mapping[str, int], data: Data, case: tuple[int, int], known: _Known
 ) -> Run:
     """Return the run of the reference program."""
-    key = (id(kernel.reference), *case)
+    key = (kernel.reference, *case)
     found = known.get(key)
     if found is None:
-        found = known[key] = (kernel.reference, reference_run(kernel, given, data, most=_MOST))
-    return found[1]
+        found = known[key] = reference_run(kernel, given, data, most=_MOST)
+    return found
 
 
 def legality(

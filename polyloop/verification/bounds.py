@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import islpy as isl
@@ -14,7 +14,8 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import assumed, data_inames
-from polyloop.kernel.kernel import Condition, LoopKernel, memoised
+from polyloop.kernel.kernel import Condition, LoopKernel
+from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.budget import looking_at
 from polyloop.poly.intervals import is_computed, value_range
@@ -221,14 +222,9 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         key = (statement.instruction.id, access.array)
         if array is None or not array.shape or key in seen:
             continue
-        inside = _inside(statement)
-        about = (id(access), array.shape, kernel.parameters, data, id(kernel.assumptions))
-        if about in inside:
-            continue
         domain = assumed(statement.domain_of(access), kernel.assumptions)
         outside = _outside(kernel, statement, access, array.shape, (domain, data))
         if not outside:
-            inside[about] = kernel.assumptions
             continue
         bad = outside[0][1].params()
         for _, part in outside[1:]:
@@ -252,7 +248,7 @@ def _computed_bounds(
     """
     arrays = kernel.arrays()
     found: list[Diagnostic] = []
-    conditions: dict[tuple[str, int], Condition] = {}
+    conditions: dict[tuple[str, Same[isl.Set]], Condition] = {}
     for statement, access in accesses_to(lower(kernel)):
         array, key = arrays.get(access.array), (statement.instruction.id, access.array)
         if array is None or not array.shape or key in seen:
@@ -261,7 +257,7 @@ def _computed_bounds(
             continue
         for outcome in _decided(kernel, statement, access, array.shape, data):
             if isinstance(outcome, Condition):
-                conditions.setdefault((str(outcome.inside), id(statement.domain_of(access))), outcome)
+                conditions.setdefault((str(outcome.inside), Same(statement.domain_of(access))), outcome)
             elif key not in seen:
                 seen.add(key)
                 found.append(outcome)
@@ -294,17 +290,6 @@ def _decided(
             yield _out_of_bounds(kernel, statement, access, shape, axis, add_rows(domain, statement.inames, rows))
 
 
-@memoised
-def _inside(statement: Lowered) -> dict[tuple[Hashable, ...], isl.Set]:
-    """Return the table of the accesses of a statement that stay inside, for all kernels with that statement.
-
-    The keys are all that decides: the access and the shape, the parameters, the inames that depend on data, and the
-    assumptions, which are kept with their identity.
-    """
-    del statement
-    return {}
-
-
 def bounds_obligations(kernel: LoopKernel) -> Iterator[Obligation]:
     """Yield, for each array, that the accesses of a transformed kernel stay inside, those of copies ahead among them.
 
@@ -332,13 +317,10 @@ def _leaving(
     data = data_inames(kernel)
     for statement, access in _by_array(lower(kernel))[name]:
         looking_at(statement, access)
-        if (id(access), shape, kernel.parameters, data, id(kernel.assumptions)) in _inside(statement):
+        domain = assumed(statement.domain_of(access), kernel.assumptions)
+        if not _outside(kernel, statement, access, shape, (domain, data)):
             continue  # stays inside under the assumptions alone, which the conditions only add to
-        domain = statement.domain_of(access)
-        if conditions is kernel.assumptions:
-            domain = assumed(domain, kernel.assumptions)
-        else:
-            domain = domain.intersect_params(conditions)
+        domain = assumed(statement.domain_of(access), conditions)
         for axis, part in _outside(kernel, statement, access, shape, (domain, data)):
             yield _out_of_bounds(kernel, statement, access, shape, axis, part)
             return
@@ -378,40 +360,33 @@ def _outside(
 
     *runs* are all instances, and the inames whose values depend on data: subscripts with these are left out.
     """
-    known = _known_outside(kernel)
     domain, data = runs
-    key = (id(domain), data, statement.inames, access.indices, access.computed, (*shape,))
-    if key not in known:
-        known[key] = (domain, tuple(_found_outside(kernel, statement, access, shape, runs)))
-    return known[key][1]
+    computed = tuple(map(Same, access.computed))
+    return _found_outside(domain, statement.inames, data, access.indices, computed, tuple(shape), kernel.parameters)
 
 
 @memoised
-def _known_outside(kernel: LoopKernel) -> dict[Hashable, tuple[isl.Set, tuple[tuple[int, isl.Set], ...]]]:
-    """Return the table of the results of :func:`_outside`; the keys are all that decides, domains are kept."""
-    del kernel
-    return {}
-
-
 def _found_outside(
-    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression],
-    runs: tuple[isl.Set, frozenset[str]],
-) -> Iterator[tuple[int, isl.Set]]:
-    domain, data = runs
-    parameters = set(kernel.parameters)
+    domain: isl.Set, inames: tuple[str, ...], data: frozenset[str], indices: tuple[Affine | None, ...],
+    computed: tuple[Same[Expression | None], ...], shape: tuple[Expression, ...], parameters: tuple[str, ...],
+) -> Sequence[tuple[int, isl.Set]]:
+    """Return what :func:`_outside` does: accesses of one form on one domain share it."""
+    access = Access("", indices, computed=tuple([entry.value for entry in computed]))
+    found: list[tuple[int, isl.Set]] = []
     for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
         limit = affine_of(extent)
-        if limit is None or not limit.names() <= parameters or _is_data(access, axis, data):
+        if limit is None or not limit.names() <= {*parameters} or _is_data(access, axis, data):
             continue
         if form is None:
-            pieces = pieces_outside(domain, statement.inames, access.computed[axis], extent)
+            pieces = pieces_outside(domain, inames, access.computed[axis], extent)
             if pieces is not None and not pieces.is_empty():
-                yield axis, pieces
+                found.append((axis, pieces))
             continue
         for row in (Row(form.scale(-1).add(Affine((), -1))), Row(form.add(limit, -1))):
-            part = add_rows(domain, statement.inames, [row])
+            part = add_rows(domain, inames, [row])
             if not part.is_empty():
-                yield axis, part
+                found.append((axis, part))
+    return tuple(found)
 
 
 def _only_small(good: isl.Set, runs: isl.Set) -> bool:

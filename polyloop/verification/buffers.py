@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -28,7 +27,7 @@ from polyloop.kernel.instruction import Copy, Move, MoveRole
 from polyloop.mapping.thread_mapping import Placed, reference_map, storage_map
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
-from polyloop.program.ir import Access, Lowered
+from polyloop.program.ir import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import instance, pair
 from polyloop.verification.correspondence import Comparison
@@ -80,7 +79,7 @@ class _Places:
         statements = self.real.statements.values()
         self.depth = max((len(self.real.program.places[s.name]) for s in statements), default=0)
         self.touches = {
-            id(access): self.touch(statement, access)
+            access: self.touch(statement, access)
             for statement in statements
             for access in statement.lowered.accesses
             if access.array in self.names
@@ -99,7 +98,7 @@ class _Places:
         if access.array == self.array:
             return _Touch(statement, access, storage_map(self.real, statement, access, self.space), access)
         if isinstance(origin, Move):
-            meant = _carried(statement.lowered, origin)
+            meant = _carried(origin)
             return _Touch(statement, access, self.element(statement, meant), meant)
         other = self.comparison.new.statements[statement.name]
         meant = other.lowered.accesses[[a is access for a in statement.lowered.accesses].index(True)]
@@ -120,7 +119,7 @@ class _Places:
                 origin = statement.lowered.instruction.origin
                 if name == self.array and isinstance(origin, Move) and origin.role is MoveRole.ADD:
                     continue
-                yield from self.read(self.touches[id(access)], sources, initial)
+                yield from self.read(self.touches[access], sources, initial)
         yield from self.lost()
         yield from self.added()
 
@@ -132,7 +131,7 @@ class _Places:
         for touch in [*self.touches.values()]:
             if _role(touch) is MoveRole.START and touch.access.array in adding:
                 access = touch.meant
-                self.touches[id(access)] = _Touch(touch.statement, access, touch.element, access)
+                self.touches[access] = _Touch(touch.statement, access, touch.element, access)
                 found.append((touch.statement, access))
         return found
 
@@ -165,7 +164,7 @@ class _Places:
                 yield from self.passed_on(read, written, link)
 
     def written_by(self, source: Placed, name: str) -> list[_Touch]:
-        return [self.touches[id(write)] for write in source.lowered.writes_to(name)]
+        return [self.touches[write] for write in source.lowered.writes_to(name)]
 
     def passed_on(self, read: _Touch, source: _Touch, link: isl.Map) -> Iterator[Diagnostic]:
         """Yield that the value of *source*, which is what *read* gets, is of another element, or an old one."""
@@ -291,15 +290,10 @@ class _Places:
         )
 
 
-_known: WeakKeyDictionary[Lowered, Access] = WeakKeyDictionary()
-"""The elements that moves carry; kept with their statements, as caches go by the identity of an access."""
-
-
-def _carried(lowered: Lowered, origin: Move) -> Access:
-    if lowered not in _known:
-        forms = (origin.forms[str(number)] for number in range(len(origin.forms)))
-        _known[lowered] = Access(origin.array, tuple(forms))
-    return _known[lowered]
+def _carried(origin: Move) -> Access:
+    """Return the element that a move carries."""
+    forms = (origin.forms[str(number)] for number in range(len(origin.forms)))
+    return Access(origin.array, tuple(forms))
 
 
 def _origin(touch: _Touch) -> object:

@@ -25,7 +25,7 @@ executed by the threads that share one copy.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 
@@ -68,24 +68,7 @@ class _Users:
     distances: tuple[_Distances, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class _Memory:
-    """Results of the distance test for a program, by variable.
-
-    ``around`` has loops such that each read sees writes of its own iteration of them alone, None where a read may see
-    what was there before the program; ``verdicts`` are those of a transformed program against its reference program.
-    """
-
-    users: dict[str, _Users | None] = field(default_factory=dict)
-    around: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    verdicts: dict[tuple[Placement, str], bool] = field(default_factory=dict)
-
-
 @memoised
-def _memory(placement: Placement) -> _Memory:
-    return _Memory()
-
-
 def keeps_order(new: Placement, old: Placement, variable: str) -> bool:
     """Return whether the accesses to *variable* are sure to run in the order of the reference program.
 
@@ -98,21 +81,10 @@ def keeps_order(new: Placement, old: Placement, variable: str) -> bool:
     old
         The reference program.
     """
-    verdicts = _memory(new).verdicts
-    key = (old, variable)
-    if key not in verdicts:
-        verdicts[key] = _decide(new, old, variable)
-    return verdicts[key]
-
-
-def _decide(new: Placement, old: Placement, variable: str) -> bool:
     kernel = new.program.kernel
     if kernel.buffers or variable in kernel.evaluations:
         return False
-    known = _memory(old)
-    if variable not in known.users:
-        known.users[variable] = _users(old, variable)
-    users = known.users[variable]
+    users = _users(old, variable)
     if users is None:
         return False
     found = _copies(new, users, variable)
@@ -120,9 +92,7 @@ def _decide(new: Placement, old: Placement, variable: str) -> bool:
         return False
     owner = _owner(new, variable)
     if owner:
-        if variable not in known.around:
-            known.around[variable] = _around(old, variable)
-        around = known.around[variable]
+        around = _around(old, variable)
         if around is None or not _together(found, around, owner):
             return False
     return all(_is_once(one) for one in found.values()) and all(
@@ -137,6 +107,7 @@ def _accesses(statement: Placed, variable: str) -> list[Access]:
     return [access for access in statement.lowered.accesses if access.array == variable]
 
 
+@memoised
 def _users(old: Placement, variable: str) -> _Users | None:
     """Return the statements of the program that access *variable*, None if the distance test does not apply."""
     statements = tuple(dict.fromkeys((*writers_of(old, variable), *(s for s, _ in readers_of(old, variable)))))
@@ -259,6 +230,7 @@ def _apart(pairs: isl.Map, first: Placed, second: Placed, names: tuple[str, ...]
     return found.project_out(_PARAM, 0, found.dim(_PARAM)).coalesce()
 
 
+@memoised
 def _around(old: Placement, variable: str) -> tuple[str, ...] | None:
     exact = is_exact(old, variable)
     flow: Flow = known_flow(old, variable) if exact else known_may_flow(old, variable)

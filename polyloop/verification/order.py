@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Final
 
 import islpy as isl
 
@@ -162,50 +161,7 @@ def compare(
     reference: tuple[Placed, Sequence[tuple[Placed, isl.Map]], isl.Set],
     to_reference: isl.Map,
 ) -> Iterator[Diagnostic]:
-    """Yield reads with another value than the reference program's: *sources* against *reference*.
-
-    Which relations are compared decides whether there is such a place: it is remembered of a read of one writer, of
-    nothing else, where there is none.
-    """
-    original, wanted, _ = reference
-    if len(sources) != 1 or not initial.plain_is_empty():
-        yield from _differences(comparison, read, sources, initial, reference, to_reference)
-        return
-    ((writer, relation),) = sources
-    counterpart = comparison.counterpart(writer)
-    link = next((link for source, link in wanted if source is counterpart), None)
-    compared = (to_reference, relation, reference_map(writer, counterpart), link)
-    known, key = _alike(comparison.old), tuple(map(id, compared))
-    if key in known:
-        looking_at(*read, original)
-        looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
-        return
-    found = tuple(_differences(comparison, read, sources, initial, reference, to_reference))
-    if not found:
-        if len(known) >= _RECENT:
-            known.clear()
-        known[key] = compared
-    yield from found
-
-
-_RECENT: Final = 256
-
-
-@memoised
-def _alike(old: Placement) -> dict[tuple[int, ...], Sequence[object]]:
-    """Return the table of relations in which :func:`compare` found no violation, by identity: they are kept."""
-    del old
-    return {}
-
-
-def _differences(
-    comparison: Comparison,
-    read: tuple[Placed, Access],
-    sources: Sequence[tuple[Placed, isl.Map]],
-    initial: isl.Set,
-    reference: tuple[Placed, Sequence[tuple[Placed, isl.Map]], isl.Set],
-    to_reference: isl.Map,
-) -> Iterator[Diagnostic]:
+    """Yield reads with another value than the reference program's: *sources* against *reference*."""
     original, wanted, wanted_initial = reference
     looking_at(*read, original)
     wrong_initial = to_reference.intersect_domain(initial).intersect_range(
@@ -316,16 +272,7 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
 
 def _overwrites(writer: Placed, write: Access) -> bool:
     relation = map_from_forms(writer.domain, writer.dims, writer.indices(write))
-    known = _injective.get(id(relation))
-    if known is None:
-        if len(_injective) >= _RECENT:
-            _injective.clear()
-        known = _injective[id(relation)] = (relation, bool(relation.is_injective()))
-    return not known[1]
-
-
-_injective: dict[int, tuple[isl.Map, bool]] = {}
-"""Injectivity of relations, by their identity; each is kept with its relation.  Many writes share one."""
+    return not relation.is_injective()
 
 
 def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:

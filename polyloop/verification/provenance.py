@@ -499,20 +499,8 @@ def _is_inside(use: Use) -> bool:
     """Return whether each instance of a copy is one of the program's."""
     if use.free or use.reader.lowered.across:
         return True
-    known = _known_inside(use.reader)
-    if use.old not in known:
-        looking_at(use.reader, use.old)
-        exact = bool(use.reader.lowered.bounds or use.old.lowered.bounds)  # for the same bounds, the same instances
-        instances = reference_map(use.reader, use.old, exact=exact).range()
-        known[use.old] = bool(instances.is_subset(use.old.exact if exact else use.old.domain))
-    return known[use.old]
-
-
-@memoised
-def _known_inside(copy: Placed) -> dict[Placed, bool]:
-    """Return the table that says whether each instance of *copy* is one of a statement of the program."""
-    del copy
-    return {}
+    looking_at(use.reader, use.old)
+    return bool(reference_map(use.reader, use.old).range().is_subset(use.old.domain))
 
 
 @memoised

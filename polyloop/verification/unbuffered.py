@@ -32,7 +32,7 @@ def unbuffered(kernel: LoopKernel) -> Placement:
     assert kernel.reference is not None, "a reference program has no buffers"
     old = place(kernel.reference.kernel).program
     statements: dict[str, Placed] = {}
-    meant: dict[int, Access] = {}
+    meant: dict[Access, Access] = {}
     for instruction in placement.program.kernel.instructions:
         if not isinstance(instruction.origin, Move):
             meant.update(_meant_accesses(kernel, placement.program, old, instruction))
@@ -48,16 +48,16 @@ def unbuffered(kernel: LoopKernel) -> Placement:
     return replace(placement, program=program, statements=statements)
 
 
-def _redirected(lowered: Lowered, meant: Mapping[int, Access]) -> Lowered:
-    writes = tuple(meant.get(id(access), access) for access in lowered.writes)
-    reads = tuple(meant.get(id(access), access) for access in lowered.reads)
+def _redirected(lowered: Lowered, meant: Mapping[Access, Access]) -> Lowered:
+    writes = tuple(meant.get(access, access) for access in lowered.writes)
+    reads = tuple(meant.get(access, access) for access in lowered.reads)
     return replace(lowered, writes=writes, reads=reads)
 
 
 def _meant_accesses(
     kernel: LoopKernel, program: Program, old: Program, instruction: Instruction
-) -> Iterator[tuple[int, Access]]:
-    """Yield for each access of an instruction to a buffer, by its identity, the access to the array that is meant."""
+) -> Iterator[tuple[Access, Access]]:
+    """Yield each access of an instruction to a buffer with the access to the array that is meant."""
     statements = [s for s in program.statements.values() if s.instruction is instruction]
     buffered = [access for s in statements for access in s.accesses if access.array in kernel.buffers]
     if not buffered:
@@ -69,13 +69,13 @@ def _meant_accesses(
     number = 0
     for _, access in program.leaves(instruction.id):
         if access.array in kernel.buffers:
-            yield id(access), _translated(access, originals[number][1], origin)
+            yield access, _translated(access, originals[number][1], origin)
         number += leaf_count(program, old, access)
     own = next(s for s in old.statements.values() if s.instruction.id == origin.instruction and s.role == "plain")
     for statement in statements:
         for write in statement.writes:
             if write.array in kernel.buffers:
-                yield id(write), _translated(write, own.write, origin)
+                yield write, _translated(write, own.write, origin)
 
 
 def _translated(access: Access, original: Access, origin: Copy) -> Access:

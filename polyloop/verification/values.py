@@ -6,12 +6,9 @@ write; every term of a reduction exactly once.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, product
-from operator import is_
-from typing import Final
 
 import islpy as isl
 
@@ -19,7 +16,7 @@ from polyloop.dataflow.value_flow import is_exact, writers_of
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.kernel.instruction import Copy, CopyStep, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.mapping.thread_mapping import Placed, Placement, free_inames, reference_map
+from polyloop.mapping.thread_mapping import Placed, free_inames, reference_map
 from polyloop.poly.budget import looking_at
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import IN, map_from_forms
@@ -80,26 +77,7 @@ def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[
             continue
         looking_at(reference)
         runs = tuple(outermost(comparison, s) if s.lowered.role == "init" else s for s in instances)
-        known = _covering(comparison.old).setdefault(reference, deque(maxlen=_RECENT))
-        if any(len(before) == len(runs) and all(map(is_, before, runs)) for before in known):
-            continue
-        found = tuple(_uncovered(reference, runs))
-        if not found:
-            known.append(runs)
-        yield from found
-
-
-_RECENT: Final = 4
-
-
-@memoised
-def _covering(old: Placement) -> dict[Placed, deque[tuple[Placed, ...]]]:
-    """Return the table of the statements that were found to execute each instance of a reference statement.
-
-    A kernel shares with those before it the statements that a step left as they were.
-    """
-    del old
-    return {}
+        yield from _uncovered(reference, runs)
 
 
 def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic]:

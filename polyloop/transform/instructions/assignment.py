@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -335,10 +334,6 @@ def _other_loops(name: str) -> Diagnostic:
     )
 
 
-_kept: WeakKeyDictionary[Placement, list[Access]] = WeakKeyDictionary()
-"""Accesses that are no part of the program; kept as long as it is, as caches go by the identity of an access."""
-
-
 class _Flows:
     """The reference program's flow of the values that an assignment reads, and of its own."""
 
@@ -397,7 +392,6 @@ class _Flows:
             )
             return
         late = Access(array, tuple(None if f is None else f.substitute(forms) for f in leaf.indices))
-        _kept.setdefault(self.old, []).append(late)
         sources, initial = flow_of(self.old, array, [(reader, late)]).of(reader, late)
         known, known_initial = flow_of(self.old, array, [(self.source, leaf)]).of(self.source, leaf)
         changed = link.intersect_domain(initial).subtract(link.intersect_range(known_initial))

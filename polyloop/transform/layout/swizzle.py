@@ -41,16 +41,12 @@ def get_bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[Ba
     Threads are counted one by one, in full tiles.  An access of which data decides about a subscript says so in
     ``unknown``.
     """
-    known = _known_conflicts(kernel)
-    if array not in known:
-        known[array] = bank_conflicts(with_lanes(assign_auto(kernel)), array)
-    return known[array]
+    return _conflicts(kernel, array)
 
 
 @memoised
-def _known_conflicts(kernel: LoopKernel) -> dict[str | None, tuple[BankConflicts, ...]]:
-    del kernel
-    return {}
+def _conflicts(kernel: LoopKernel, array: str | None) -> tuple[BankConflicts, ...]:
+    return bank_conflicts(with_lanes(assign_auto(kernel)), array)
 
 
 @dataclass(frozen=True)

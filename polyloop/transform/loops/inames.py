@@ -15,6 +15,7 @@ from polyloop.kernel.domains import substitute_iname
 from polyloop.kernel.instruction import Instruction, Origin, Term
 from polyloop.kernel.intrinsic import Matrix
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import Row
 
@@ -38,9 +39,7 @@ class Replacement:
         self.box = tuple(box)
         self.inner = inner
         self.text = to_expression(form) if text is None else text
-        self._domains: dict[tuple[int, int], tuple[isl.Set, isl.Set]] = {}  # old domains, by identity, and new ones
         self._last: tuple[isl.Set, tuple[str, ...], isl.Set] | None = None
-        self._indices: dict[int, tuple[Expression, Expression]] = {}
 
     def dims(self, dims: tuple[str, ...]) -> tuple[str, ...]:
         """Return *dims* with the new names in the place of the old one."""
@@ -53,15 +52,15 @@ class Replacement:
         """Return *domain* over the new dimensions."""
         if self.old not in dims:
             return domain
-        position = dims.index(self.old)
-        known = self._domains.get((id(domain), position))
-        if known is None:
-            found = self._same(domain, tuple(dims))
-            if found is None:
-                found = substitute_iname(domain, position, self.names, self.form, self.box)
-                self._last = (domain, tuple(dims), found)
-            known = self._domains[id(domain), position] = (domain, found)
-        return known[1]
+        return self._domain(domain, tuple(dims))
+
+    @memoised
+    def _domain(self, domain: isl.Set, dims: tuple[str, ...]) -> isl.Set:
+        found = self._same(domain, dims)
+        if found is None:
+            found = substitute_iname(domain, dims.index(self.old), self.names, self.form, self.box)
+            self._last = (domain, dims, found)
+        return found
 
     def _same(self, domain: isl.Set, dims: tuple[str, ...]) -> isl.Set | None:
         """Return what became of the last domain, if this one is the same: that of a statement is often the kernel's."""
@@ -75,7 +74,7 @@ class Replacement:
     def expression(self, expr: Expression) -> Expression:
         """Return *expr* with the iname replaced, as a loop variable and as a reduction iname."""
         new = substitute(expr, {self.old: self.text}, {self.old: self.names})
-        return new if new is expr or self.inner is None else _divided(new, *self.inner, self._indices)
+        return new if new is expr or self.inner is None else _divided(new, *self.inner)
 
     def origin(self, origin: Origin) -> Origin:
         """Return *origin* in terms of the new names."""
@@ -124,14 +123,8 @@ class Replacement:
         return Domain(piece.inames, moved)
 
 
-def _divided(
-    expr: Expression, inner: str, length: int, indices: dict[int, tuple[Expression, Expression]]
-) -> Expression:
-    """Return *expr* without the quotients and remainders that do not depend on *inner*, of values 0 to *length* - 1.
-
-    Subscripts that were looked at are among *indices*, by their identity, each with what became of it: many accesses
-    have one in common.
-    """
+def _divided(expr: Expression, inner: str, length: int) -> Expression:
+    """Return *expr* without the quotients and remainders that do not depend on *inner*, of values 0 to *length* - 1."""
 
     def visit(node: Expression) -> Expression:
         kind = type(node)
@@ -146,12 +139,7 @@ def _divided(
         return _quotient(node, inner, length) if kind is p.FloorDiv or kind is p.Remainder else node
 
     def index(node: Expression) -> Expression:
-        if type(node) is p.Variable:
-            return node
-        known = indices.get(id(node))
-        if known is None:
-            known = indices[id(node)] = (node, _cancelled(visit(node)))
-        return known[1]
+        return node if type(node) is p.Variable else _cancelled(visit(node))
 
     return visit(expr)
 

@@ -42,12 +42,7 @@ class _Mapping(Transform):
         yield from remap_violations(kernel, change)
 
     def _change(self, kernel: LoopKernel) -> Remap | Diagnostic:
-        text = self.text(kernel)
-        known = _changes(kernel)
-        if text not in known:
-            given = read_map(kernel, text)
-            known[text] = given if isinstance(given, Diagnostic) else one_to_one(kernel, given)
-        return known[text]
+        return _change(kernel, self.text(kernel))
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         change = self._change(kernel)
@@ -59,10 +54,10 @@ class _Mapping(Transform):
 
 
 @memoised
-def _changes(kernel: LoopKernel) -> dict[str, Remap | Diagnostic]:
-    """Return the table of resolved maps of the inames of *kernel*, filled on demand."""
-    del kernel
-    return {}
+def _change(kernel: LoopKernel, text: str) -> Remap | Diagnostic:
+    """Return the change of the inames of *kernel* that a map stands for."""
+    given = read_map(kernel, text)
+    return given if isinstance(given, Diagnostic) else one_to_one(kernel, given)
 
 
 @dataclass(frozen=True)

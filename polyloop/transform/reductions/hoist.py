@@ -16,6 +16,7 @@ from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer
 from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.memo import Same
 from polyloop.poly.sets import project_onto
 from polyloop.program.infer_types import dtype_table
 from polyloop.program.reference import reference_of
@@ -247,14 +248,14 @@ def _with_expression(old: Instruction, expression: Expression) -> Instruction:
 def _hoisted(kernel: LoopKernel, instruction: Instruction) -> tuple[Instruction, Places]:
     """Return *instruction* with its sums less common factors, times these; and where they stood."""
     expanded = expand_rules(instruction.expression, kernel.substitutions)
-    terms = dict(zip(map(id, reductions(expanded)), instruction.terms, strict=True))
+    terms = dict(zip(map(Same, reductions(expanded)), instruction.terms, strict=True))
     places: list[tuple[int, ...]] = []
 
     def visit(expr: Expression, inside: bool) -> Expression:
         own = isinstance(expr, Reduction)
         if own and not inside and _adds(expr) and not reductions(expr.expr):
             addends = _addends(expr.expr)
-            term = terms[id(expr)]
+            term = terms[Same(expr)]
             allowed = [f for f in _factors(addends[0]) if _may_be_hoisted(kernel, instruction, term, f, expr)]
             common = _common([addends], allowed)
             found = [_positions(addend, common) or () for addend in addends]

@@ -16,7 +16,7 @@ from polyloop.expr.operations import combining
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.instruction import Copy, Instruction, Partial, Term
-from polyloop.kernel.kernel import Domain, LoopKernel, memoised
+from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import forms_of
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, preimage, project_onto
@@ -223,20 +223,6 @@ def _shape_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
 
 def _interval(scan: Scan, iname: str) -> tuple[Affine, Affine] | None:
     """Return the first value of a loop and its extent in terms of the parameters, None if they are not plain to see."""
-    known = _intervals(scan.instruction)
-    if iname not in known:
-        known[iname] = _found_interval(scan, iname)
-    return known[iname]
-
-
-@memoised
-def _intervals(instruction: Instruction) -> dict[str, tuple[Affine, Affine] | None]:
-    """Return the table of the results of :func:`_interval` for the loops of an instruction."""
-    del instruction
-    return {}
-
-
-def _found_interval(scan: Scan, iname: str) -> tuple[Affine, Affine] | None:
     values = project_onto(scan.instruction.domain, scan.instruction.inames, [iname])
     low, high = constant_bounds(values, 0)
     if low is not None and high is not None:

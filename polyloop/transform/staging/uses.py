@@ -37,19 +37,10 @@ class Use:
     terms: tuple[Term, ...] = ()
 
 
+@memoised
 def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Sequence[Use | Diagnostic]:
     """Return every occurrence of the rule or array *source* on a right-hand side, or why it cannot be staged."""
-    known = _known_uses(kernel)
-    if (source, is_rule) not in known:
-        known[source, is_rule] = tuple(_found_uses(kernel, source, is_rule))
-    return known[source, is_rule]
-
-
-@memoised
-def _known_uses(kernel: LoopKernel) -> dict[tuple[str, bool], Sequence[Use | Diagnostic]]:
-    """Return the table of the results of :func:`find_uses`: each part of a transform asks again."""
-    del kernel
-    return {}
+    return tuple(_found_uses(kernel, source, is_rule))
 
 
 def _found_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | Diagnostic]:
