@@ -20,6 +20,7 @@ from polyloop.kernel.layout import Auto, Strided
 from polyloop.kernel.text.domain_text import parse_domain
 from polyloop.kernel.text.parser import ParsedInstruction
 from polyloop.kernel.text.specs import Defaults, expand_data, read_offset
+from polyloop.memo import Same
 from polyloop.poly.affine import affine_of
 
 __all__ = [
@@ -200,11 +201,11 @@ def _names_in_order(drafts: Sequence[Draft]) -> tuple[dict[str, Draft], set[str]
 def _size_names(arguments: Iterable[Argument]) -> dict[str, None]:
     """Return the names in shapes, strides and offsets, in order, as keys."""
     found: dict[str, None] = {}
-    seen: set[tuple[int, ...]] = set()
+    seen: set[object] = set()
     for argument in arguments:
         if isinstance(argument, ArrayArg):
             parts = (argument.shape, argument.strides, argument.dim_tags, argument.offset)
-            key = tuple(map(id, parts))  # what is declared together has its layout in common
+            key = tuple(map(Same, parts))  # what is declared together has its layout in common
             if key not in seen:
                 seen.add(key)
                 found.update((name, None) for part in _layout_parts(argument) for name in sorted(variables(part)))
