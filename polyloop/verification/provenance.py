@@ -204,7 +204,7 @@ class _Walk:
         """Yield that an operand is not the program's, as far as that is about its text."""
         use = operand.use
         if isinstance(operand, _Instances):
-            if not _is_inside(use):
+            if not (use.free or use.reader.lowered.across or _is_inside(use.reader, use.old)):
                 name, site = use.reader.lowered.instruction.id, use.reader.lowered.instruction.site()
                 text = f"'{name}' would run for instances that '{use.old.lowered.instruction.id}' does not have"
                 yield Diagnostic("expression-changed", text, hints=HINTS, sites=(site,))
@@ -495,12 +495,13 @@ class _Walk:
         return Diagnostic("expression-changed", text, notes, HINTS, sites=sites)
 
 
-def _is_inside(use: Use) -> bool:
-    """Return whether each instance of a copy is one of the program's."""
-    if use.free or use.reader.lowered.across:
-        return True
-    looking_at(use.reader, use.old)
-    return bool(reference_map(use.reader, use.old).range().is_subset(use.old.domain))
+@memoised
+def _is_inside(copy: Placed, original: Placed) -> bool:
+    """Return whether each instance of *copy* is one of the program's."""
+    looking_at(copy, original)
+    exact = bool(copy.lowered.bounds or original.lowered.bounds)  # for the same bounds, the same instances
+    instances = reference_map(copy, original, exact=exact).range()
+    return bool(instances.is_subset(original.exact if exact else original.domain))
 
 
 @memoised
