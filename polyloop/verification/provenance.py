@@ -34,7 +34,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, map_nodes
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
-from polyloop.kernel.instruction import Copy, Evaluation, Partial
+from polyloop.kernel.instruction import Carry, Copy, Evaluation, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.poly.affine import Affine, affine_of
@@ -386,6 +386,8 @@ class _Walk:
         array, found = array_name(b), self.accesses(self.new, at.new, b)
         self.operands.append(Entry(at, found))
         for source in writers_of(self.new, array):
+            if isinstance(source.lowered.instruction.origin, Carry):
+                continue  # dataflow looks through it
             if source.lowered.predicates or source.lowered.atomic:
                 self.differ(at, b, f"{show(b)}, where a condition holds")
             yield at.into(source, partial(self.link, at.new, found, source), array)

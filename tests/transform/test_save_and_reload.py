@@ -51,6 +51,25 @@ def test_a_register_is_saved_and_reloaded(golden: Golden) -> None:
     assert str(knl.trace).splitlines()[-1] == "knl = pl.save_and_reload_temporaries(knl)"
 
 
+@pytest.mark.parametrize("ahead", ["prefetch", "rule"])
+def test_what_is_computed_ahead_is_saved_and_reloaded(ahead: str) -> None:
+    """A value that is fetched, or computed, before the first launch is used in both."""
+    text = "b[i] = a[i]*2 + 1\nc[i] = a[i]*2 + b[n - 1 - i]"
+    if ahead == "prefetch":
+        knl = pl.add_prefetch(on_blocks(make(text), "i"), "a", temporary_address_space="private", default_tag=None)
+    else:
+        rule = "f(r) := 2*a[r]*r\nb[i] = f(i) + 1\nc[i] = f(i) + b[n - 1 - i]"
+        knl = pl.precompute(
+            on_blocks(make(rule), "i"), "f", temporary_address_space="private", default_tag=None
+        )
+    knl = pl.save_and_reload_temporaries(knl)
+    assert any(i.id.startswith("reload") for i in knl.instructions)
+    for n in (0, 1, 15, 17, 40):
+        a = np.arange(n, dtype=F)
+        t = 2 * a if ahead == "prefetch" else 2 * a * a
+        check(knl, {"a": a}, {"b": t + 1, "c": t + t[::-1] + 1})
+
+
 def test_nothing_to_save_changes_nothing() -> None:
     base = on_blocks(make("b[i] = a[i]\nc[i] = b[n - 1 - i]"), "i")
     knl = pl.save_and_reload_temporaries(base)
