@@ -1,18 +1,50 @@
-"""Skips, with their reason, for what a machine does not have."""
+"""Skips, with their reason, for what a machine does not have; and the tests of the quick set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import nvrtc_available
 
+_EACH: Final = frozenset(
+    {"dataflow", "expr", "kernel", "optimize", "poly", "program", "schedule", "sync", "test_golden.py", "verification"}
+)
+"""Folders and modules of which the quick set has the first case of each test."""
+_SAMPLED: Final = frozenset({"codegen", "cost", "creation", "frontend", "transform"})
+"""Folders of which it has the first case of every third test."""
+_LONG: Final = frozenset(
+    {
+        "test_binders.py", "test_distance_test.py", "test_hostile_names.py", "test_map_domain.py", "test_one_file.py",
+        "test_parallel_reductions.py", "test_precompute.py", "test_reference.py", "test_scans.py",
+        "test_scans_carried_last.py", "test_tensorize.py", "test_tensorize_float64.py", "test_written_barriers.py",
+    }
+)  # fmt: skip
+"""Modules that take seconds a test, of which it has none."""
 
+
+def _mark_quick(items: list[pytest.Item]) -> None:
+    root, seen, sampled = Path(__file__).parent, set[tuple[Path, str]](), 0
+    for item in items:
+        name = getattr(item, "originalname", item.name)
+        folder = item.path.relative_to(root).parts[0]
+        is_new = (item.path, name) not in seen
+        seen.add((item.path, name))
+        if not is_new or item.path.name in _LONG or any(map(item.get_closest_marker, ("slow", "gpu"))):
+            continue
+        sampled += folder in _SAMPLED
+        if folder in _EACH or (folder in _SAMPLED and sampled % 3 == 0):
+            item.add_marker(pytest.mark.quick)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked ``gpu`` or ``nvrtc`` where there is none."""
+    """Mark the quick set; skip tests marked ``gpu`` or ``nvrtc`` where there is none."""
+    _mark_quick(items)
     for marker, available in (("gpu", gpu_available), ("nvrtc", nvrtc_available)):
         marked = [item for item in items if item.get_closest_marker(marker)]
         is_there, reason = available() if marked else (True, "")
