@@ -270,7 +270,7 @@ def name_clashes(kernel: LoopKernel) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "name-taken",
                 f"'{rule.name}' is a substitution rule without parameters and {scalars[rule.name]}",
-                hints=("rename one of them; rules stand in expressions, not in domains, shapes or on left sides",),
+                hints=("rename one of them; rules occur in expressions, not in domains, shapes or on left sides",),
             )
     for name in kernel.parameters:
         array = kernel.arrays().get(name)

@@ -187,7 +187,7 @@ def _in_loops(placement: Placement) -> Iterator[Diagnostic]:
                 yield Diagnostic(
                     "grid-barrier",
                     f"the global barrier '{node.name}' stands in the sequential loop '{loop.iname}'",
-                    ("all blocks can meet only where one launch ends and the next begins",),
+                    ("all blocks synchronize only where one launch ends and the next begins",),
                     (f"call the kernel once for each value of '{loop.iname}', or put the barrier outside of the loop",),
                     sites=(marks[node.name].site(),),
                 )

@@ -125,7 +125,8 @@ def _access_problem(
         return _bad(name, "nothing writes it", hint="leave it out", placed=placed)
     if _is_odd(lowered, access) or any(is_lane(kernel.tag(x)) for x in lowered.inames):
         hint = "only plain assignments and reductions can use it: leave it in shared memory"
-        return _bad(name, f"{what} otherwise than as a number in an expression of one thread", hint=hint, placed=placed)
+        message = f"{what} other than as an operand or the target of an assignment of one thread"
+        return _bad(name, message, hint=hint, placed=placed)
     indices = placed.indices(access)
     if indices == own:
         return None
@@ -147,7 +148,7 @@ def _without(indices: tuple[Affine | None, ...], position: int) -> tuple[Affine 
 
 
 def _is_odd(lowered: Lowered, access: Access) -> bool:
-    """Return whether a statement makes an access otherwise than as a number of an expression, or its target."""
+    """Return whether a statement makes an access other than as an operand of its expression, or as its target."""
     instruction = lowered.instruction
     if instruction.is_c or lowered.atomic is not None or instruction.step is not None:
         return True

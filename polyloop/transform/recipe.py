@@ -260,7 +260,7 @@ class Recipe:
             if maker:
                 notes.append(f"in the recipe, '{meant}' was made by step {maker}: {self.steps[maker - 1].call()}")
             else:
-                hints.append(f'say what it is here: recipe.apply({kernel.name}, rename={{"{meant}": ".."}})')
+                hints.append(f'name it here: recipe.apply({kernel.name}, rename={{"{meant}": ".."}})')
         return replace(finding, notes=tuple(notes), hints=tuple(hints))
 
     def _maker(self, before: int, name: str) -> int:

@@ -324,7 +324,7 @@ def _not_loaded(read: _Touch, source: _Touch, link: isl.Map) -> Diagnostic:
         f"'{read.access.array}' would be read where it has its initial value, and not that of '{array}'",
         (f"instance {instance(read.statement, at)} of '{read.statement.lowered.instruction.id}' "
          f"reads {read.shown(dict(at))} through it",),
-        ("leave init_expression out, or add what was collected to the array: store_expression=\"base + buffer\"",),
+        ("leave init_expression out, or add the buffer to the array: store_expression=\"base + buffer\"",),
         sites=(read.statement.lowered.instruction.site(),),
     )  # fmt: skip
 

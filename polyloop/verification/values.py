@@ -263,7 +263,7 @@ def _on_its_way(statement: Placed, access: Access, start: Placed, link: isl.Map)
         f"'{access.array}' would be read before an asynchronous copy into it has arrived",
         (f"instance {instance(statement, at)} reads {where}, which instance {instance(start, before)} of "
          f"'{start.lowered.instruction.id}' has begun to copy",),
-        ("let the arrival of the copy stand between its start and the reads",),
+        ("place the arrival of the copy between its start and the reads",),
         sites=(statement.lowered.instruction.site(),),
         witness=witness(WitnessKind.UNWRITTEN, (statement, access, at), (statement, at)),
     )  # fmt: skip

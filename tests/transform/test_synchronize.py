@@ -148,7 +148,7 @@ def test_what_cannot_be_divided_is_refused() -> None:
     a = np.arange(5, dtype=F)
     check(inside, {"a": a}, {"o": np.cumsum(a)})
     text = refused(knl, lambda k: pl.add_barrier(k, "out", "sum"), "barrier-nowhere")
-    assert "no place lies behind 'out' and before 'sum'" in text
+    assert "no position is after 'out' and before 'sum'" in text
 
 
 # }}}

@@ -104,7 +104,7 @@ def _not_scalar(name: str, users: Sequence[Draft]) -> KernelError:
     return fail(
         "bad-bound",
         f"'{name}' bounds a loop and is an array",
-        notes=("only scalars can stand in a domain",),
+        notes=("only scalars can occur in a domain",),
         hints=(f"copy the element first: <> t = {name}[i], and use t in the domain",),
         site=site_of(users[0].parsed, users[0].id) if users else None,
     )

@@ -78,7 +78,7 @@ class AddBarrier(Transform):
         if self.mem_kind not in (None, self.synchronization_kind):
             yield Diagnostic(
                 "barrier-memory",
-                f"mem_kind={self.mem_kind!r} is not what a {self.synchronization_kind} barrier can do",
+                f"mem_kind={self.mem_kind!r} is not possible for a {self.synchronization_kind} barrier",
                 hints=("drop mem_kind: it orders accesses to shared and to global memory alike",),
             )
         found = tuple(match_violations(kernel, (self.insn_before, self.insn_after), self.name))
@@ -90,7 +90,7 @@ class AddBarrier(Transform):
             if order.index(last.id) >= order.index(first.id):
                 yield Diagnostic(
                     "barrier-nowhere",
-                    f"no place lies behind '{last.id}' and before '{first.id}'",
+                    f"no position is after '{last.id}' and before '{first.id}'",
                     (f"the order of the instructions is {', '.join(order)}",),
                     ("name the two the other way round, or fewer instructions",),
                     sites=(last.site(), first.site()),
@@ -131,9 +131,9 @@ class AddBarrier(Transform):
             loop = added.blocks[-1][0]
             yield Diagnostic(
                 "grid-barrier",
-                f"a global barrier cannot stand in the sequential loop '{loop}'",
-                ("all blocks can meet only where one launch ends and the next begins",),
-                ('let the threads of each block meet: synchronization_kind="local"',),
+                f"a global barrier cannot be in the sequential loop '{loop}'",
+                ("all blocks synchronize only where one launch ends and the next begins",),
+                ('synchronize the threads of each block: synchronization_kind="local"',),
             )
             return
         judged = replace(after, reference=before.reference)

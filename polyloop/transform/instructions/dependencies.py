@@ -189,7 +189,7 @@ class AddNosync(Transform):
         if not (proven or self.empty_ok or self._denied(kernel)):
             yield Diagnostic(
                 "idle-nosync",
-                f"nothing is denied: no conflict lies between '{self.source}' and '{self.sink}'",
+                f"nothing is denied: there is no conflict between '{self.source}' and '{self.sink}'",
                 hints=("drop the call, or pass empty_ok=True",),
             )
 

@@ -98,8 +98,8 @@ class DistributeLoops(Transform):
                 yield Diagnostic(
                     "cannot-distribute",
                     f"the instructions of '{group}' do not fit into one loop over '{self.iname}'",
-                    (f"{' and '.join(map(repr, names))} has to stand between them",),
-                    ("put what stands between into the group too, or make two groups",),
+                    (f"{' and '.join(map(repr, names))} has to be between them",),
+                    ("put the instructions between them into the group too, or make two groups",),
                     sites=(after.instruction(names[0]).site(),),
                 )
                 return

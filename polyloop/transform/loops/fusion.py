@@ -48,7 +48,7 @@ class FuseLoops(Transform):
     ------
     TransformError
         ``unknown-iname``, ``bad-inames``, ``name-taken``, ``bad-identifier``, ``reserved-name``; ``same-nest``;
-        ``iname-tagged``; ``not-a-loop``; ``cannot-fuse``, where something has to stand between them;
+        ``iname-tagged``; ``not-a-loop``; ``cannot-fuse``, where something has to be between them;
         ``illegal-order``, with two instances, where a value would be read too early or overwritten.
 
     Notes
@@ -138,12 +138,12 @@ def _apart(kernel: LoopKernel, inames: Sequence[str], loops: Sequence[tuple[int 
         shown = " and the other inside of ".join(f"({', '.join(names)})" for names in (outer[0], outer[-1]))
         note = f"the one lies inside of {shown}"
         hint = "only loops inside of the same loops can become one: fuse those around them first"
-        return Diagnostic("cannot-fuse", f"loops {listed} do not lie beside each other", (note,), (hint,))
+        return Diagnostic("cannot-fuse", f"loops {listed} are not adjacent", (note,), (hint,))
     names = between(kernel, loops)
-    note = f"what stands between needs all of the one loop, and the other needs it: {', '.join(names)}"
+    note = f"an instruction between them needs all of the one loop, and the other needs it: {', '.join(names)}"
     hint = "fuse with the loops of these instructions too, or compute them elsewhere"
     sites = tuple(kernel.instruction(name).site() for name in names[:1])
-    return Diagnostic("cannot-fuse", f"loops {listed} do not lie beside each other", (note,), (hint,), sites=sites)
+    return Diagnostic("cannot-fuse", f"loops {listed} are not adjacent", (note,), (hint,), sites=sites)
 
 
 def between(kernel: LoopKernel, loops: Sequence[tuple[int | str, ...]]) -> list[str]:

@@ -98,7 +98,7 @@ def _tuple_problem(kernel: LoopKernel, text: str, old: Sequence[str], entries: S
         if problem := next(iname_violations(kernel, name), None):
             return problem
     if len(set(old)) < len(old):
-        return _bad(text, "an iname stands twice on the left")
+        return _bad(text, "an iname occurs twice on the left")
     return None
 
 

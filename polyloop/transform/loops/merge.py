@@ -44,7 +44,7 @@ def merge_violations(
                     "same-nest",
                     f"inames '{both[0]}' and '{both[1]}' are loops of one nest and cannot become one",
                     ("the instruction runs for every pair of their values",),
-                    ("only loops that lie beside each other can become one; join_inames makes one loop of a nest",),
+                    ("only adjacent loops can be fused; join_inames makes one loop of a nest",),
                     sites=(instruction.site(),),
                 )
                 return

@@ -316,7 +316,7 @@ def _partly(change: Remap, instruction: Instruction, present: Sequence[str]) -> 
     return Diagnostic(
         "partly-mapped",
         f"'{instruction.id}' has a loop over {has}, but none over {lacks}",
-        ("what the map makes of its loops depends on inames that it does not have",),
+        ("the image of its loops under the map depends on inames that it does not have",),
         (
             f"give it loops of its own first: duplicate_inames(knl, [{', '.join(map(repr, present))}], "
             f"within=\"id:{instruction.id}\")",

@@ -51,7 +51,7 @@ class PrioritizeLoops(Transform):
         for iname in self.loop_priority:
             yield from iname_violations(kernel, iname)
         if len(set(self.loop_priority)) < len(self.loop_priority):
-            yield Diagnostic("bad-priority", "an iname stands twice in the priority", hints=("name each iname once",))
+            yield Diagnostic("bad-priority", "an iname occurs twice in the priority", hints=("name each iname once",))
         for chain in kernel.loop_priority:
             both = [x for x in chain if x in self.loop_priority]
             if both != [x for x in self.loop_priority if x in both]:

@@ -163,8 +163,8 @@ def _grid_violations(
     if grid is not None and grid not in [entry.value for entry in _Grid]:
         yield Diagnostic("bad-grid", f"'{grid}' is no way in which blocks combine", hints=(f"the ways are {known}",))
     elif grid is None and over:
-        notes = ("blocks cannot meet inside of one launch",)
-        hint = f"say how they combine what they have: grid= one of {known}"
+        notes = ("blocks cannot synchronize inside of one launch",)
+        hint = f"choose how they combine their values: grid= one of {known}"
         yield Diagnostic("bad-grid", "the reduction is to be spread over blocks, but not how", notes, (hint,))
     elif grid is not None and is_scan:
         hint = "divide a scan among blocks with split_scan"

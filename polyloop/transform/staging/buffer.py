@@ -266,7 +266,7 @@ class BufferArray(Transform):
                 if outer in self.buffer_inames and inner not in self.buffer_inames:
                     yield Diagnostic(
                         "priority-conflict",
-                        f"loop '{inner}' would be around the buffer, and it lies inside of loop '{outer}'",
+                        f"loop '{inner}' would be around the buffer, and it is inside of loop '{outer}'",
                         (f"the order {', '.join(chain)} was stated earlier",),
                         (f"add '{inner}' to buffer_inames, or leave '{outer}' out of them",),
                         sites=(chosen[0].site(),),
@@ -297,7 +297,7 @@ class BufferArray(Transform):
                 yield Diagnostic(
                     "buffer-not-update",
                     f"'{instruction.id}' does something else with '{self.var_name}' than to add to an element",
-                    (f"with store_expression='{self.store_expression}' the buffer holds what was added so far",),
+                    (f"with store_expression='{self.store_expression}' the buffer holds the sum of the terms so far",),
                     ("load and store the elements themselves: leave both expressions out",),
                     sites=(instruction.site(),),
                 )
@@ -382,7 +382,7 @@ def _not_bufferable(instruction: Instruction, array: str) -> Diagnostic | None:
         return Diagnostic(
             "buffer-atomic",
             f"'{instruction.id}' updates '{array}' atomically, as other threads do at the same time",
-            hints=("collect what one thread adds in a temporary, and add that atomically",),
+            hints=("sum the terms of one thread in a temporary, and add that atomically",),
             sites=sites,
         )
     return None

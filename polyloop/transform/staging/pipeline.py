@@ -272,7 +272,7 @@ def _window_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Diagn
             "not-sliding",
             f"'{rotation.buffer}' does not slide by one along axis {rotation.window} with each iteration of "
             f"'{rotation.iname}'",
-            ("what one iteration has at one place of that axis, the one before must have had at the next",),
+            ("an element at one position of that axis must be at the next position in the iteration before",),
             ("fetch elements whose subscript is the loop's iname plus that of the axis, or leave window out",),
             sites=(filler.site(),),
         )

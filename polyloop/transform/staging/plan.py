@@ -161,7 +161,8 @@ class Place:
             return self
         if self.sweep or self.outer is not None:
             hint = "leave out the sweep and the outer inames: they follow from compute_at"
-            problem = Diagnostic("bad-value", "compute_at stands beside inames to sweep or outer inames", hints=(hint,))
+            message = "compute_at cannot be combined with inames to sweep or outer inames"
+            problem = Diagnostic("bad-value", message, hints=(hint,))
             return replace(self, problem=problem)
         if self.at != "root":
             for finding in iname_violations(kernel, self.at):

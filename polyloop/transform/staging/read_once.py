@@ -46,7 +46,7 @@ class ReadOnce(Transform):
         written = {array_name(target) for i in kernel.instructions for target in i.assignees}
         for name in self.ary_names:
             if name in kernel.temporaries:
-                message = f"'{name}' is a temporary: only what is passed can be read once and for all"
+                message = f"'{name}' is a temporary: only arguments can be read once"
                 yield Diagnostic("bad-read-once", message, hints=("name an argument",))
             elif name not in arrays:
                 yield unknown_name("array", name, arrays)

@@ -354,7 +354,7 @@ def data_footprint(source: str, bounds: Iterable[str], instruction: Instruction)
         "footprint-not-constant",
         f"data decides which elements of '{source}' are used",
         (f"a loop around it is bounded by {names}, which the kernel computes",),
-        ("leave it where it is: only what has a fixed footprint can be fetched or computed ahead",),
+        ("leave it where it is: only accesses with a fixed footprint can be fetched or computed ahead",),
         sites=(instruction.site(),),
     )
 
