@@ -58,6 +58,7 @@ from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.mapping.mixed_radix import Digit, digit_form
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import AXES, BLOCK_AXES, Level, is_axis, level_of, thread_axis
 from polyloop.poly.residues import residues
 from polyloop.proof.obligation import discharged
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage, shared_bytes
@@ -67,7 +68,6 @@ __all__ = ["generate"]
 
 _INT_MAX = 2**31 - 1
 _ZERO = ((Affine((), 0),),)
-_AXES = ("g.0", "g.1", "g.2", "l.0", "l.1", "l.2")
 
 
 def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) -> GeneratedProgram:
@@ -155,7 +155,7 @@ class _Program:
         self.digits: Mapping[str, Digit] = {}
         if not language.has_axes:
             block = max((launch.local_size for launch in schedule.launches), default=())
-            sizes = {f"l.{n}": size for n, size in enumerate(block)}
+            sizes = {thread_axis(n): size for n, size in enumerate(block)}
             self.digits = digits_of(self.statements.values())
             self.statements = {name: without_digits(s, sizes) for name, s in self.statements.items()}
         self.schedule = replace(schedule, statements=self.statements)
@@ -283,16 +283,16 @@ class _Program:
         storage |= tables
         bounds = frozenset(name for statement in used for name in self.statements[statement].bounds)
         own = {dim for name in used for dim in self.statements[name].dims if dim not in bounds}
-        taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
+        taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if not is_axis(d)}
         taken |= {*self.records.values(), *self.helper_names.values()}
         taken |= self.foreign_words.union(self.table_names.values())
         names = self._names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
         hardware = self._hardware(launch)
-        values |= {axis: names.fresh(AXIS_NAMES[hardware.get(axis, axis)]) for axis in _AXES}
+        values |= {axis: names.fresh(AXIS_NAMES[hardware.get(axis, axis)]) for axis in AXES}
         digits = digits_of(self.statements[name] for name in used)
         values |= {axis: names.fresh(self.schedule.digit_names.get(axis, "t")) for axis in digits}
-        values |= {dim: dim for dim in own if dim[1:2] != "."}
+        values |= {dim: dim for dim in own if not is_axis(dim)}
         dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: _held(a) for a in self.arguments}
         dtypes |= {name: array.dtype for name, array in self.arrays.items()}
         dtypes |= {t.name: t.dtype for t in storage.values()}
@@ -321,7 +321,7 @@ class _Program:
     def _indices(self, used: Iterable[str], launch: Launch) -> Iterator[tuple[str, Affine]]:
         """Yield the named indices of a function, as forms of what has a value in it."""
         dims = {dim for name in used for dim in self.statements[name].dims}
-        sizes = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
+        sizes = {thread_axis(n): size for n, size in enumerate(launch.local_size)}
         places = {axis: digit_form(digit, sizes) for axis, digit in self.digits.items()}
         for name, form in self.schedule.indices:
             present = form.substitute(places)
@@ -338,7 +338,7 @@ class _Program:
         if is_empty or not used:
             nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.group_axes]
             return _Function(launch, self._scope(launch, {}, ()), (), 0, nothing)
-        extents = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
+        extents = {thread_axis(n): size for n, size in enumerate(launch.local_size)}
         if not self.language.has_axes:
             taken = self._names({a.name for a in self.arguments} | {t.name for t in launch.temporaries})
             sequential = sequential_tree(replace(launch, tree=tree), self.schedule, taken)
@@ -467,18 +467,18 @@ class _Program:
         scope = function.scope
         shifts = {axis.name: axis for axis in function.axes if not axis.starts_at_zero}
         chains, hardware = self.chains.get(function.launch.name), self._hardware(function.launch)
-        sizes = {f"l.{n}": size for n, size in enumerate(function.launch.local_size)}
+        sizes = {thread_axis(n): size for n, size in enumerate(function.launch.local_size)}
         digits = digits_of(self._statements_of([function.launch]))
         digit_text = digit_lines(digits, sizes, scope)
         lines: list[str] = []
         if chains is not None:
             lines += ticket_lines(chains, function.launch.local_size)
-        for kind in "gl":
+        for kind in Level:
             parts = []
-            for axis in _AXES:
-                if axis[0] == kind and axis in scope.used:
+            for axis in AXES:
+                if level_of(axis) is kind and axis in scope.used:
                     own = self.language.axes[hardware.get(axis, axis)]
-                    text = chains.ticket if chains is not None and kind == "g" else own
+                    text = chains.ticket if chains is not None and kind is Level.GRID else own
                     if axis in shifts:
                         text = f"({scope.index_type}){text} + {self._first_text(shifts[axis], scope)}"
                     parts.append(f"{scope.values[axis]} = {text}")
@@ -535,13 +535,13 @@ class _Program:
         launch = function.launch
         extents: dict[str, Expression] = {axis.name: axis.extent for axis in function.axes}
         by_hardware = {self._hardware(launch)[axis]: extent for axis, extent in extents.items()}
-        grid = (by_hardware.get("g.0", 1), by_hardware.get("g.1", 1), by_hardware.get("g.2", 1))
+        x, y, z = (by_hardware.get(axis, 1) for axis in BLOCK_AXES)
         sizes = (*launch.local_size, 1, 1, 1)
         names = tuple(argument.name for argument in self._arguments_of(launch))
         block = (sizes[0], sizes[1], sizes[2])
         shared = function.dynamic_shared or shared_bytes(launch.temporaries)
         most = None if self.language.limits is None else self.language.limits.max_grid_dims
-        return DeviceLaunch(launch.name, grid, block, shared, names, function.dynamic_shared, most)
+        return DeviceLaunch(launch.name, (x, y, z), block, shared, names, function.dynamic_shared, most)
 
     # }}}
 

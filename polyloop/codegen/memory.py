@@ -13,6 +13,7 @@ from polyloop.codegen.tree.declare import declare_private, declare_shared
 from polyloop.codegen.tree.fold_initial_value import begun
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.poly.axes import number_of
 from polyloop.schedule.plan import Launch, Storage, shared_bytes
 
 __all__ = ["asks_for_shared", "declare_temporaries"]
@@ -80,7 +81,7 @@ def _union(pool: str, members: Sequence[Declare], pools: Mapping[str, str]) -> D
 
 
 def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
-    threads = tuple(launch.local_size[int(axis[2:])] for axis in scope.expanded.get(storage.name, ()))
+    threads = tuple(launch.local_size[number_of(axis)] for axis in scope.expanded.get(storage.name, ()))
     qualifier = scope.language.shared if storage.address_space is AddressSpace.LOCAL else ""
     if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.aligned:
         qualifier += f"{scope.language.aligned.format(bytes=scope.aligned[storage.name])} "

@@ -23,6 +23,7 @@ from polyloop.expr.rewrite import children, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import Separate, Vectorized, apart_axes, part_names
+from polyloop.poly.axes import is_axis
 from polyloop.schedule.plan import Statement
 
 __all__ = ["constant_names", "is_split", "part_reference", "parts_of"]
@@ -126,7 +127,7 @@ def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, found
     names = sorted(variables(index))
     if not scope.values.keys() >= set(names):
         hint = f"only constants and unrolled loop variables can stand there: tag axis {axis} N0, or use if(..)"
-    elif any("." in name for name in names):
+    elif any(map(is_axis, names)):
         hint = "let a sequential loop with the tag unr run over it, no threads or blocks"
     else:
         tags = ", ".join(f'"{name}": "unr"' for name in names)

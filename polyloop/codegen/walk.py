@@ -45,6 +45,7 @@ from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, p
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.mapping.collective_shape import Kind
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import is_block_axis, is_thread_axis
 from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["Walker"]
@@ -84,7 +85,7 @@ class Walker(LaneLoops):
         return (*self._named(opened, context), *body)
 
     def _blocks(self, tree: Tree, context: Context) -> Block:
-        groups = frozenset(axis for axis in self.axes if axis[0] == "g")
+        groups = frozenset(axis for axis in self.axes if is_block_axis(axis))
         if groups and self.scope.language.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.schedule.loop_tags.items() if isinstance(tag, Vectorize))
             tile = Tile(groups, groups, has_barrier(tree), lanes)
@@ -304,7 +305,7 @@ class Walker(LaneLoops):
         if statement.atomic is not None:
             return atomic_update(self.expressions, statement, context)
         if statement.collective is not None:
-            sizes = [self.extents[axis] for axis in sorted(self.extents) if axis[0] == "l"]
+            sizes = [self.extents[axis] for axis in sorted(self.extents) if is_thread_axis(axis)]
             if statement.collective.chain is not None:
                 return passing_call(self.expressions, statement, context, sizes)
             call = collective_call if statement.collective.kind is Kind.COMBINE else prefix_call

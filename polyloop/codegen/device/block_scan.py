@@ -23,6 +23,7 @@ from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.nodes import Operation
 from polyloop.expr.operations import neutral_element
 from polyloop.mapping.collective_shape import Kind, Meeting, meeting_of
+from polyloop.poly.axes import letter_of
 from polyloop.schedule.plan import Statement
 
 __all__ = ["ThreadScan", "prefix_call"]
@@ -62,7 +63,7 @@ def _function(
     sizes, exclusive = how
     scope = expressions.scope
     (span,) = meeting.across
-    letter = "xyz"[int(span.axis[2])]
+    letter = letter_of(span.axis)
     ctype = scope.ctype(dtype)
     key = f"scan {operation} {exclusive} over {letter} of {sizes}, {ctype}{', fast' if scope.fast else ''}"
     what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"

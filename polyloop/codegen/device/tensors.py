@@ -27,6 +27,7 @@ from polyloop.kernel.tags import InameTag, Unroll, Vectorize
 from polyloop.kernel.tree import Loop, Run, Tree, runs
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.mixed_radix import Digit
+from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import constant_bounds, insert_dims
 from polyloop.schedule.plan import Product, Schedule, Statement, Storage, Tensor
 
@@ -65,7 +66,7 @@ def with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[T
         if statement.product.intrinsic.capability > language.capability:
             raise CodegenError("generate_code", schedule.name, [_too_old(statement, language)])
         nest = _nest(tree, name)
-        registers = [dim for axis in "ijk" for dim, _ in statement.product.axes[axis] if dim[1:2] != "."]
+        registers = [dim for axis in "ijk" for dim, _ in statement.product.axes[axis] if not is_axis(dim)]
         inside = _inside(tree, name, {**schedule.loop_tags, **dict.fromkeys(registers, Unroll())})
         loops = {loop: _extent(statement, loop) for loop in inside}
         left = next((x for x in (*registers, *loops) if loops.get(x) is None), None)
@@ -205,7 +206,7 @@ def _ahead(
         shape = (2, *loops, count)
         dtype = np.dtype(np.float64 if tensor.product.intrinsic.is_double else np.uint32)
         storages.append(Storage(wish, dtype, shape, AddressSpace.PRIVATE))
-    inner = [dim for dim in statement.dims if dim[1:2] != "." and dim not in common]
+    inner = [dim for dim in statement.dims if not is_axis(dim) and dim not in common]
     once = [dim for dim in inner if dim in variables(statement.lhs)]
     if (several := next((dim for dim in once if not _runs_once(statement, dim)), None)) is not None:
         raise CodegenError("generate_code", schedule.name, [_several_sums(statement, several)])

@@ -25,6 +25,7 @@ from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
 from polyloop.mapping.collective_shape import LOGICAL, Kind, Meeting, Span, meeting_of
+from polyloop.poly.axes import THREAD_AXES, letter_of
 from polyloop.schedule.plan import Statement
 
 __all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "part_of", "partial", "thread", "times"]
@@ -74,7 +75,7 @@ def _function(
     """
     sizes, callers = block
     scope = expressions.scope
-    axes = "".join("xyz"[int(span.axis[2])] for span in meeting.across)
+    axes = "".join(letter_of(span.axis) for span in meeting.across)
     meaning = "; ".join(map(show, operation.combine))
     key = f"{operation}: {meaning}, over {axes} of {sizes}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
     name = scope.helper_names.get(key)
@@ -231,7 +232,7 @@ class Exchange:
     def number(self) -> Code:
         """Return the number of the thread in its block, as far as it says which lane of a warp it is."""
         spans = {span.axis for span in self.meeting.across if span.direct > 1}
-        sizes = self.sizes[:1] if spans == {"l.0"} else self.sizes
+        sizes = self.sizes[:1] if spans == {THREAD_AXES[0]} else self.sizes
         axes = [(thread(f"l.{number}"), size) for number, size in enumerate(sizes)]
         return _total(*(term for term, (_, size) in zip(_weighted(axes), axes, strict=True) if size > 1)) or axes[0][0]
 
@@ -263,7 +264,7 @@ class Exchange:
         if parts > _SERIAL and not self.operation.ordered:
             yield from self.tree(own, part, stride, conditions)
             yield f"x = {first};"
-        elif parts > _FEW and parts & (parts - 1) == 0 and low.axis == "l.0" and low.direct >= parts:
+        elif parts > _FEW and parts & (parts - 1) == 0 and low.axis == THREAD_AXES[0] and low.direct >= parts:
             yield f"x = {partial(base, c.binary(c.MODULO, thread('l.0'), c.integer(parts)))};"
             yield from self.exchange([2**n for n in range(parts.bit_length() - 1)])
         else:
@@ -297,7 +298,7 @@ class Exchange:
 
 def thread(axis: str) -> Code:
     """Return the number of a thread along an axis."""
-    return c.Member(c.Name("threadIdx"), "xyz"[int(axis[2])])
+    return c.Member(c.Name("threadIdx"), letter_of(axis))
 
 
 def part_of(span: Span, operator: c.Operator = c.OVER) -> Code:

@@ -24,6 +24,7 @@ from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.axes import THREAD_AXES, thread_axis
 from polyloop.schedule.plan import Storage
 
 __all__ = ["Addresses"]
@@ -78,7 +79,7 @@ class Addresses(Wrapping):
         """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
         with self.scope.indices.hidden():
             read = self._index(lane)
-            own = self._index(p.Variable("l.0"))
+            own = self._index(p.Variable(THREAD_AXES[0]))
         if read == own:
             return variable
         width = (c.integer(block[0]),) if block[0] < _WARP else ()
@@ -94,7 +95,8 @@ class Addresses(Wrapping):
         number: list[Expression] = []
         stride = 1
         for axis, extent in enumerate(others, 1):
-            number.append(p.Product((stride, p.Variable(f"l.{axis}"))) if stride > 1 else p.Variable(f"l.{axis}"))
+            coordinate = p.Variable(thread_axis(axis))
+            number.append(p.Product((stride, coordinate)) if stride > 1 else coordinate)
             stride *= extent
         part = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
         place = part if stride * lanes <= _WARP else c.binary(c.MODULO, part, c.integer(_WARP // lanes))

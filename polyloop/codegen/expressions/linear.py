@@ -17,6 +17,7 @@ from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
 from polyloop.poly.affine import Affine, Floor, Var, affine_of
+from polyloop.poly.axes import THREAD_AXES, Level, level_of
 
 __all__ = [
     "condition_text",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 A = TypeVar("A")
-_RANK: Final = {"g": 0, "l": 2}
+_RANK: Final = {Level.GRID: 0, None: 1, Level.BLOCK: 2}
 
 
 def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], Code]) -> Code:
@@ -59,7 +60,7 @@ def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], C
 def form_order(term: tuple[Var, int]) -> tuple[bool, bool, int, int, str]:
     """Return the key that sorts terms: positive ones, named indices, large factors, blocks, loops, then threads."""
     var, coefficient = term
-    rank = 3 if isinstance(var, Floor) else _RANK.get(var[0], 1) if var[1:2] == "." else 1
+    rank = 3 if isinstance(var, Floor) else _RANK[level_of(var)]
     return (coefficient < 0, not is_mark(var), -abs(coefficient), rank, str(var))
 
 
@@ -230,10 +231,10 @@ def union_text(cases: Sequence[Sequence[Affine]], scope: Scope, context: Context
 
 def _of_all_lanes(row: Affine, context: Context) -> Affine:
     """Return *row* without the lane where it holds for all lanes or for none, so that it cannot part them."""
-    coefficient, (low, high) = row.coefficient("l.0"), context.interval("l.0")
+    coefficient, (low, high) = row.coefficient(THREAD_AXES[0]), context.interval(THREAD_AXES[0])
     if not coefficient or low is None or high is None:
         return row
-    first, last = (tightened(row.substitute({"l.0": Affine((), value)})) for value in (low, high))
+    first, last = (tightened(row.substitute({THREAD_AXES[0]: Affine((), value)})) for value in (low, high))
     return first if first == last else row
 
 

@@ -14,6 +14,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.mapping.mixed_radix import Digit, digit_form
 from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.axes import is_block_axis, loops_among
 from polyloop.poly.sets import Row, add_rows, map_from_forms, universe
 from polyloop.schedule.plan import Statement
 
@@ -33,7 +34,7 @@ def without_digits(statement: Statement, sizes: Mapping[str, int]) -> Statement:
     if not statement.digits:
         return statement
     others = [dim for dim in statement.dims if dim not in statement.digits]
-    dims = (*(x for x in others if x[0] == "g" and x[1:2] == "."), *sizes, *(x for x in others if x[1:2] != "."))
+    dims = (*filter(is_block_axis, others), *sizes, *loops_among(others))
     forms = {axis: digit_form(digit, sizes) for axis, digit in statement.digits.items()}
     images = [forms.get(dim) or Affine.variable(dim) for dim in statement.dims]
     whole = universe(statement.domain.params(), dims)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pymbolic.primitives as p
 
@@ -14,11 +13,11 @@ from polyloop.codegen.loops.rows import Divisibility, Piece, pieces_of
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
+from polyloop.poly.axes import BLOCK_AXES, is_axis
 from polyloop.schedule.plan import Statement
 
 __all__ = ["GridAxis", "grid_axes", "hardware_axes", "host_expression"]
 
-_GROUPS: Final = ("g.0", "g.1", "g.2")
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,9 @@ def hardware_axes(used: Collection[str]) -> dict[str, str]:
     They are the same, but where none is on the first axis: then the next one takes its place, because a grid can have
     2^31 - 1 blocks along the first axis, and 65,535 along the others.
     """
-    found = {axis: axis for axis in _GROUPS}
-    first = min(used, default="g.0")
-    found["g.0"], found[first] = found[first], found["g.0"]
+    found = {axis: axis for axis in BLOCK_AXES}
+    first = min(used, default=BLOCK_AXES[0])
+    found[BLOCK_AXES[0]], found[first] = found[first], found[BLOCK_AXES[0]]
     return found
 
 
@@ -121,4 +120,4 @@ def _pieces_on(
 
 
 def _axes_in(terms: tuple[tuple[Var, int], ...]) -> frozenset[str]:
-    return frozenset(name for name in Affine(terms, 0).names() if name[1:2] == ".")
+    return frozenset(name for name in Affine(terms, 0).names() if is_axis(name))

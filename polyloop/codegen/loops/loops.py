@@ -30,6 +30,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Loop, Tree, has_barrier, runs
 from polyloop.poly.affine import Affine, Floor
+from polyloop.poly.axes import is_thread_axis, level_of
 from polyloop.poly.sets import constant_bounds
 from polyloop.schedule.plan import Schedule
 
@@ -50,7 +51,7 @@ class Loops(ABC):
         self.schedule = schedule
         self.statements = schedule.statements
         self.extents = extents
-        self.threads = frozenset(axis for axis in axes if axis[0] == "l")
+        self.threads = frozenset(axis for axis in axes if is_thread_axis(axis))
         self.bounds = scope.bounds
         self.parameters = frozenset(schedule.parameters)
         self.may_peel = True
@@ -233,7 +234,8 @@ class Loops(ABC):
             return ()
         body = (*names, *body)
         var = str(self.scope.values[node.iname])
-        axis = node.iname[0] if node.iname[1:2] == "." else ""
+        level = level_of(node.iname)
+        axis = "" if level is None else level.value
         return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis))
 
     def _open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:

@@ -22,6 +22,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
 from polyloop.mapping.collective_shape import Kind
 from polyloop.memo import memoised
+from polyloop.poly.axes import thread_axis
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 
 __all__ = ["SequentialTree", "sequential_tree"]
@@ -51,7 +52,7 @@ class _Region:
 def sequential_tree(launch: Launch, schedule: Schedule, names: Names) -> SequentialTree:
     """Return *launch*, of *schedule*, as a loop program for one thread; *names* are those that are taken."""
     statements = schedule.statements
-    local = tuple(f"l.{n}" for n in reversed(range(len(launch.local_size))))
+    local = tuple(thread_axis(n) for n in reversed(range(len(launch.local_size))))
     dtypes = {t.name: t.dtype for t in launch.temporaries}
     together: dict[str, SequentialTree] = {}
     for name, around in _meetings(launch.tree, schedule):

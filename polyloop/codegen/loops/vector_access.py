@@ -28,6 +28,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.mapping.contiguity import MOST_BYTES, Lanes, Reason, element_reads, why_not_wide
 from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.axes import is_axis
 from polyloop.schedule.plan import Statement
 from polyloop.verification.addresses import WideAccess
 
@@ -242,7 +243,7 @@ def _checked(
 
 def _text(scope: Scope, expr: Expression) -> str:
     """Return *expr* as text, with the names that axes have in the program."""
-    return show(substitute(expr, {x: p.Variable(str(scope.values[x])) for x in variables(expr) if "." in x}))
+    return show(substitute(expr, {x: p.Variable(str(scope.values[x])) for x in variables(expr) if is_axis(x)}))
 
 
 def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:

@@ -11,6 +11,7 @@ from polyloop.codegen.tree.c_expr import Apply, Code, calls, choices, root
 from polyloop.errors import Diagnostic
 from polyloop.kernel.intrinsic import WARP
 from polyloop.mapping.mixed_radix import Digit
+from polyloop.poly.axes import THREAD_AXES
 
 __all__ = ["MATRIX", "refuse_divergent"]
 
@@ -34,7 +35,7 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
     digits = tuple(digits)
     if digits and (functions := {name for key, name in scope.helper_names.items() if key.startswith(MATRIX)}):
         lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % WARP]
-        _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in ("l.0", "l.1", "l.2"))], functions)
+        _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in THREAD_AXES)], functions)
     names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
     if names:
         _look_at(body, scope, names)
@@ -81,7 +82,7 @@ def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Collec
 
 
 def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
-    lanes = _varying(body, scope, [str(scope.values["l.0"])])
+    lanes = _varying(body, scope, [str(scope.values[THREAD_AXES[0]])])
     decided = [
         (shown, [code for child in walk(parts) for code in expressions_of(child)])
         for shown, parts in _parts_of_lanes(body, scope, lanes)
