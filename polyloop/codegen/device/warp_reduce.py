@@ -25,7 +25,7 @@ from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
 from polyloop.mapping.collective_shape import LOGICAL, Kind, Meeting, Span, meeting_of
-from polyloop.poly.axes import THREAD_AXES, letter_of
+from polyloop.poly.axes import THREAD_AXES, letter_of, thread_axis
 from polyloop.schedule.plan import Statement
 
 __all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "part_of", "partial", "thread", "times"]
@@ -233,7 +233,7 @@ class Exchange:
         """Return the number of the thread in its block, as far as it says which lane of a warp it is."""
         spans = {span.axis for span in self.meeting.across if span.direct > 1}
         sizes = self.sizes[:1] if spans == {THREAD_AXES[0]} else self.sizes
-        axes = [(thread(f"l.{number}"), size) for number, size in enumerate(sizes)]
+        axes = [(thread(thread_axis(number)), size) for number, size in enumerate(sizes)]
         return _total(*(term for term, (_, size) in zip(_weighted(axes), axes, strict=True) if size > 1)) or axes[0][0]
 
     # }}}
