@@ -356,7 +356,7 @@ def _linear(form: Affine, dims: Sequence[str]) -> Affine:
 def _together(found: Mapping[Placed, _Copied], around: Sequence[str], owner: Sequence[str]) -> bool:
     """Return whether instances of one iteration of the loops *around* have the same variable, whoever they are of."""
     first, *others = found.values()
-    if not all(x in first.forms for x in around):
+    if not all(x in one.forms for one in found.values() for x in around):
         return False
     if any(one.forms[x] != first.forms[x] for one in others for x in around):
         return False

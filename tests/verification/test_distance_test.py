@@ -352,3 +352,22 @@ def test_the_order_of_writes_to_elements_that_numbers_keep_apart_is_free() -> No
     assert written("0, i", "0, i + 1") == {"g"}
     assert written("0, i", "1, 0") == {"g"}
     assert written("0, i", "i % 2, i") == {"g"}
+
+
+def test_a_write_in_fewer_loops_than_those_that_bound_the_life_of_a_value() -> None:
+    knl = pl.make_kernel(
+        ["{[i, j]: 0 <= i, j and i + j < n}", "[n, i] -> {[k]: i <= k < n}"],
+        """
+        t[i, j] = max(k, y[k])
+        t[i, j] = 3 * x[i]
+        """,
+        [
+            pl.GlobalArg("x, y", np.float32, shape="n"),
+            pl.TemporaryVariable("t", np.float32, shape=("n", "n")),
+            ...,
+        ],
+        silenced_warnings="*",
+    )
+    knl = pl.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "j", 4, outer_tag="g.1", inner_tag="l.1")
+    pl.verify(pl.reduce_atomically(knl, "k"))
