@@ -41,7 +41,7 @@ from polyloop.expr.dtypes import is_half
 from polyloop.expr.nodes import CText, array_name, targets_of
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Unroll, Vectorize
-from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, paths, runs
+from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.mapping.collective_shape import Kind
 from polyloop.poly.affine import Affine
@@ -79,7 +79,6 @@ class Walker(LaneLoops):
 
     def run(self, tree: Tree, context: Context) -> Block:
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
-        self.places = paths(tree)
         opened = self._open(self.axes, self.axes)
         body = self._blocks(tree, context)
         return (*self._named(opened, context), *body)

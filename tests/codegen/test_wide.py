@@ -478,6 +478,37 @@ def test_no_vector_under_a_condition_that_lanes_may_differ_in() -> None:
 # {{{ alignment
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_vectors_of_loops_that_are_written_out_have_names_of_their_own(rows: int) -> None:
+    knl = pl.make_kernel(
+        [f"{{[{u}, {i}]: 0 <= {u} < {rows} and 0 <= {i} < 4}}" for u, i in (("u", "i"), ("v", "j"))],
+        """
+        for u, i
+          y[u, i] = x[u, i] + 1 {id=first}
+        end
+        for v, j
+          x[v, j] = 2 {dep=first}
+        end
+        """,
+        [pl.GlobalArg("x, y", F, shape=(rows, 4)), ...],
+    )
+    knl = pl.tag_inames(knl, "i:vec, j:vec, u:unr, v:unr")
+    ones = np.ones((rows, 4), F)
+    check(knl, {"x": ones}, {"x": 2 * ones, "y": 2 * ones})
+
+
+def test_slabs_of_numbers_are_no_loops() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < 6}",
+        "for i\ny[i] = x[i] + i\n... gbarrier\nx[i] = 2*i\nend",
+        [pl.GlobalArg("x, y", np.float64, shape=6), ...],
+        seq_dependencies=True,
+    )
+    knl = pl.split_iname(pl.unchecked(knl, "one thread", claims="races"), "i", 4, inner_tag="vec", slabs=(1, 1))
+    assert "i_outer" not in cuda(knl)
+    check(knl, {"x": np.ones(6)}, {"x": 2.0 * np.arange(6), "y": 1.0 + np.arange(6)})
+
+
 def test_arrays_must_begin_where_vectors_may() -> None:
     program = pl.generate_code(vectorized(axpy()))
     whole = np.zeros(17, F)

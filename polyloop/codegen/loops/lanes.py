@@ -39,8 +39,6 @@ __all__ = ["LaneLoops", "merged"]
 Vector: TypeAlias = tuple[str, tuple[str, ...]]
 """The variable that holds a vector, and what its components are called; nothing if they are ``.e[..]``."""
 
-_LANE_LOOP = 3
-"""Entries of a place that say which loop over lanes it is in: the position of the loop, its iname, a position."""
 _LINES = 4
 """Up to this many lanes are written out, more stand in a loop."""
 
@@ -54,8 +52,7 @@ class LaneLoops(Loops):
         super().__init__(scope, schedule, axes, extents)
         self.expressions = Expressions(scope)
         self.plans: dict[tuple[str, Lanes], tuple[Plan, ...]] = {}
-        self.places: Mapping[str, tuple[int | str, ...]] = {}
-        self.vectors: dict[tuple[int | str, ...], dict[tuple[object, ...], str]] = {}
+        self.vectors: dict[int, dict[tuple[object, ...], str]] = {}
         self.vector_names: set[str] = set()
         written = {array_name(target) for s in self.statements.values() for target in targets_of(s.lhs)}
         self.inputs = scope.arrays.keys() - written
@@ -311,17 +308,17 @@ class LaneLoops(Loops):
     def _vector(self, statement: Statement, wide: Wide, context: Context) -> str:
         """Return the name of the vector that holds what an access moves, the same in all copies of the statement.
 
-        Of an array that is never written, all statements of a block hold an element under one name.  Another block, of
-        which no vector is used here, may have the same names.
+        Of an array that is never written, all statements of a loop hold an element under one name.  Another loop of the
+        text, of which no vector is used here, may have the same names.
         """
         values = self.scope.values
         constants = tuple(value for dim in statement.dims if isinstance(value := values.get(dim), int))
         place = self.expressions.element(wide.access, context)
-        around = self.places[statement.name][:-_LANE_LOOP]
         key = (place, wide.dtype) if wide.key[0] in self.inputs else (statement.name, place, constants)
-        known = self.vectors.setdefault(around, {})
+        known = self.vectors.setdefault(self.scopes[-1], {})
         if key not in known:
-            known[key] = self._vector_name(f"{array_name(wide.access)}_v", known.values())
+            taken = {name for scope in self.scopes for name in self.vectors.get(scope, {}).values()}
+            known[key] = self._vector_name(f"{array_name(wide.access)}_v", taken)
         return known[key]
 
     def _vector_name(self, wish: str, taken: Collection[str]) -> str:

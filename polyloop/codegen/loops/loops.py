@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 from typing import Final
 
 import islpy as isl
@@ -57,6 +57,8 @@ class Loops(ABC):
         self.may_peel = True
         self.constants = constant_names(self.statements.values(), scope.split)
         self.constant_bounds: dict[tuple[str, tuple[str, ...], frozenset[str]], Bounds] = {}
+        self._scope_numbers = count(1)
+        self.scopes = [0]  # the function and the loops of the text around: a loop that is written out has no scope
 
     @abstractmethod
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
@@ -228,7 +230,9 @@ class Loops(ABC):
         step: int = 1,
     ) -> Block:  # fmt: skip
         opened = self._open(inner, [node.iname])
+        self.scopes.append(next(self._scope_numbers))
         body = self.block(node.body, inside, inner)
+        self.scopes.pop()
         names = self._named(opened, inside)
         if not body:
             return ()
@@ -321,7 +325,7 @@ class Loops(ABC):
         last = self._shifted(bounds.upper, -back, context, self._upper_text)
         middle = [_strengthened(row, name, front) for row in bounds.lower_rows]
         middle += [_strengthened(row, name, back) for row in bounds.upper_rows]
-        out = self._for(node, first, self._below(name, last), context.add(middle), inner, self._hint(name))
+        out = self._between(node, first, last, context.add(middle), inner, self._hint(name))
         saved, self.may_peel = self.may_peel, False
         outside = context.add(bounds.facts)
         if front:
@@ -329,12 +333,21 @@ class Loops(ABC):
             lower = bounds.lower[0] if len(bounds.lower) == 1 else ()
             rows = [lower[0].add(Affine(((name, -1),), front - 1))] if len(lower) == 1 else []
             early = self._possible(node, inner - self.threads, outside.add(rows))
-            out = self._for(early, start, self._below(name, end), outside.add(rows), inner) + out
+            out = self._between(early, start, end, outside.add(rows), inner) + out
         if back:
             begin = self.scope.index_extreme("max", (first, last))
-            out += self._for(node, begin, self._below(name, limit), outside, inner)
+            out += self._between(node, begin, limit, outside, inner)
         self.may_peel = saved
         return out
+
+    def _between(
+        self, node: Loop, begin: Code, end: Code, inside: Context, inner: frozenset[str], pragma: str = ""
+    ) -> Block:
+        """Return a loop from *begin* to below *end*, without the loop where numbers say that it runs once or never."""
+        first, limit = c.integer_of(begin), c.integer_of(end)
+        if first is None or limit is None or limit - first > 1:
+            return self._for(node, begin, self._below(node.iname, end), inside, inner, pragma)
+        return self._single(node, first, inside, inner) if first < limit else ()
 
     def _shifted(
         self, bound: Bound, distance: int, context: Context, show: Callable[[Bound, Context], Code]
