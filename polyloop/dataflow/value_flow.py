@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import Final, TypeGuard
 
 import islpy as isl
 
@@ -24,7 +24,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
 from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.radix import separates
-from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
+from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, project_onto
 from polyloop.program.lower import Access
 
 __all__ = [
@@ -443,21 +443,62 @@ def _direct(
     write = writer.lowered.writes_to(access.array)[0]
     looking_at(reader, access, writer, write)
     space = placement.spaces[access.array]
-    if access.domain is None and (forms := _instance(placement, writer, reader, access, loops)) is not None:
-        link = map_from_forms(reader.domain, reader.dims, forms)
-        if link.range().is_subset(writer.domain):
-            return link
-    left = storage_map(placement, reader, access, space)
-    right = storage_map(placement, writer, write, space)
-    pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
+    own, at, to = _owner(placement, space), reader.domain_of(access), writer.domain_of(write)
+    read, written = reader.indices(access), writer.indices(write)
+    if _are_forms(read) and _are_forms(written):
+        return _affine_link(at, reader.dims, read, to, writer.dims, written, loops, own)
+    left, right = storage_map(placement, reader, access, space), storage_map(placement, writer, write, space)
+    link = _in_iteration(left, right, [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops])
+    is_found = at.is_subset(link.domain()) and _is_determined(link, to, writer.dims, written, (*loops, *own))
+    return link if is_found else None
+
+
+def _are_forms(subscripts: tuple[Affine | None, ...]) -> TypeGuard[tuple[Affine, ...]]:
+    return None not in subscripts
+
+
+@memoised
+def _affine_link(
+    reader: isl.Set,
+    dims: tuple[str, ...],
+    read: tuple[Affine, ...],
+    writer: isl.Set,
+    inames: tuple[str, ...],
+    written: tuple[Affine, ...],
+    loops: tuple[str, ...],
+    own: tuple[str, ...],
+) -> isl.Map | None:
+    """Return the result of :func:`_direct` for subscripts *read* on *dims* and *written* on *inames*, of any array.
+
+    *own* are the axes that number copies of the array.
+    """
+    link = _instance_link(reader, dims, read, writer, inames, written, (*loops, *own))
+    if link is not None:
+        return link
+    axes = [Affine.variable(axis) for axis in own]
+    left, right = map_from_forms(reader, dims, [*axes, *read]), map_from_forms(writer, inames, [*axes, *written])
+    link = _in_iteration(left, right, [(dims.index(loop), inames.index(loop)) for loop in loops])
+    is_found = reader.is_subset(link.domain()) and _is_determined(link, writer, inames, written, (*loops, *own))
+    return link if is_found else None
+
+
+def _in_iteration(left: isl.Map, right: isl.Map, loops: Sequence[tuple[int, int]]) -> isl.Map:
+    """Return which instances touch one element in one iteration of *loops*, by their positions."""
     link = left.apply_range(right.reverse())
-    link = link.intersect(lex_relation(link.get_space(), pairs, None))
-    if reader.domain_of(access).is_subset(link.domain()):
-        fixed = [Affine.variable(x) for x in (*loops, *_owner(placement, space))]
-        fixed += [form for form in writer.indices(writer.lowered.write) if form is not None]
-        if separates(fixed, writer.dims, writer.extent) or link.is_single_valued():
-            return link
-    return None
+    return link.intersect(lex_relation(link.get_space(), loops, None))
+
+
+def _is_determined(
+    link: isl.Map, writer: isl.Set, inames: tuple[str, ...], written: Sequence[Affine | None], same: Sequence[str]
+) -> bool:
+    """Return whether an element *written* and the names that are the *same* at both ends leave one instance."""
+    fixed = [*map(Affine.variable, same), *(form for form in written if form is not None)]
+
+    def extent(iname: str) -> int | None:
+        low, high = constant_bounds(writer, inames.index(iname))
+        return None if low is None or high is None else max(0, high - low + 1)
+
+    return separates(fixed, inames, extent) or bool(link.is_single_valued())
 
 
 def _owner(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
@@ -467,30 +508,34 @@ def _owner(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
     return placement.axes.group if space is AddressSpace.LOCAL else ()
 
 
-def _instance(
-    placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
-) -> list[Affine] | None:
-    """Return the one instance of *writer* that may write what a read reads, in one iteration of *loops*.
+def _instance_link(
+    reader: isl.Set,
+    dims: tuple[str, ...],
+    read: tuple[Affine, ...],
+    writer: isl.Set,
+    inames: tuple[str, ...],
+    written: tuple[Affine, ...],
+    same: tuple[str, ...],
+) -> isl.Map | None:
+    """Return the flow to each instance of a *reader*, over *dims*, from the one of a *writer*, over *inames*, if any.
 
-    Each dimension of the writer is one of *loops*, or numbers copies of the variable, or is a subscript: then it is, in
-    all instances that touch the element, what the read has in its place.  None where that leaves a dimension of
-    the writer open, or where not all subscripts are the same then.
+    Each dimension of the writer is one of the *same* as the reader's, a loop that both share or an axis that numbers
+    copies of the variable, or is a subscript: then it is, in all instances that touch the element, what the read has in
+    its place.  None where that leaves a dimension of the writer open, where not all subscripts are the same then, or
+    where that instance does not run.
     """
-    own = _owner(placement, placement.spaces[access.array])
-    known = {name: Affine.variable(name) for name in (*loops, *own)}
-    mine, others = reader.indices(access), writer.indices(writer.lowered.writes_to(access.array)[0])
-    for form, other in zip(mine, others, strict=True):
-        if form is None or other is None:
-            return None
+    known = {name: Affine.variable(name) for name in same}
+    for form, other in zip(read, written, strict=True):
         if len(other.terms) == 1 and other.terms[0][1] == 1 and not other.const:
             name = other.terms[0][0]
-            if isinstance(name, str) and name in writer.dims:
+            if isinstance(name, str) and name in inames:
                 known.setdefault(name, form)
-    if not known.keys() >= {*writer.dims}:
+    if not known.keys() >= {*inames}:
         return None
-    if any(other is None or other.substitute(known) != form for form, other in zip(mine, others, strict=True)):
+    if any(other.substitute(known) != form for form, other in zip(read, written, strict=True)):
         return None
-    return [known[name] for name in writer.dims]
+    link = map_from_forms(reader, dims, [known[name] for name in inames])
+    return link if link.range().is_subset(writer) else None
 
 
 def _named(relation: isl.Map, name: str) -> isl.Map:

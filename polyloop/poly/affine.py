@@ -14,6 +14,7 @@ import pymbolic.primitives as p
 
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
+from polyloop.memo import memoised
 
 __all__ = ["Affine", "Floor", "Var", "affine_of", "to_expression"]
 
@@ -204,6 +205,7 @@ _WITH_CONSTANTS: Final[Mapping[Any, Callable[[Any], Affine | None]]] = {
 """Operations that are affine where one operand is a constant."""
 
 
+@memoised
 def _affine_sum(expr: p.Sum) -> Affine | None:
     const, total = 0, dict[Var, int]()
     children: tuple[Expression, ...] = expr.children

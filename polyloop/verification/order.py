@@ -173,16 +173,24 @@ def compare(
     for writer, relation in sources:
         counterpart = comparison.counterpart(writer)
         looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
-        used = relation.intersect_domain(to_reference.domain())  # dead terms of a scan may be anything
-        meaning = reference_map(writer, counterpart)
-        got = used.apply_range(meaning)
-        allowed = [link for source, link in wanted if source is counterpart]
-        expected_map = to_reference.apply_range(allowed[0]) if allowed else None
-        wrong = got if expected_map is None else got.subtract(expected_map)
-        if not wrong.is_empty():
-            bad = used.intersect(wrong.apply_range(meaning.reverse()))
+        allowed = next((link for source, link in wanted if source is counterpart), None)
+        bad = _elsewhere(relation, to_reference, reference_map(writer, counterpart), allowed)
+        if bad is not None:
             yield _wrong_source(comparison, read, writer, bad, original, wanted, wanted_initial, to_reference)
             return
+
+
+@memoised
+def _elsewhere(relation: isl.Map, to_reference: isl.Map, meaning: isl.Map, allowed: isl.Map | None) -> isl.Map | None:
+    """Return the part of a flow that does not lead to a copy of the write that *allowed* leads to, None if it all does.
+
+    *to_reference* leads from reads to those that they copy, *meaning* from writes to those that they copy.  Many reads
+    have all four in common.
+    """
+    used = relation.intersect_domain(to_reference.domain())  # dead terms of a scan may be anything
+    got = used.apply_range(meaning)
+    wrong = got if allowed is None else got.subtract(to_reference.apply_range(allowed))
+    return None if wrong.is_empty() else used.intersect(wrong.apply_range(meaning.reverse()))
 
 
 def _unwritten(
@@ -271,8 +279,12 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
 
 
 def _overwrites(writer: Placed, write: Access) -> bool:
-    relation = map_from_forms(writer.domain, writer.dims, writer.indices(write))
-    return not relation.is_injective()
+    return not _is_injective(map_from_forms(writer.domain, writer.dims, writer.indices(write)))
+
+
+@memoised
+def _is_injective(relation: isl.Map) -> bool:
+    return bool(relation.is_injective())
 
 
 def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:

@@ -10,6 +10,7 @@ from functools import reduce
 from importlib import import_module
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -23,6 +24,7 @@ from polyloop.errors import PolyloopError
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.memo import forgotten, known
 from polyloop.poly.affine import Affine
+from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.testing.drawing.drawers import DRAWERS
 from polyloop.testing.drawing.random_kernels import random_source
@@ -108,27 +110,22 @@ class NamedInstances:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.named = self.digits = 0
-        self._instance, self._found, self._is_digit = dataflow._instance, dataflow._direct, _Meant._is_digit
-        self._monkeypatch = monkeypatch
-        monkeypatch.setattr(dataflow, "_direct", self.found)
+        self._instance, self._is_digit = dataflow._instance_link, _Meant._is_digit
+        monkeypatch.setattr(dataflow, "_instance_link", self.found)
 
         def asked(meant: _Meant, axis: str, form: Affine) -> bool:
             return self.is_digit(meant, axis, form)
 
         monkeypatch.setattr(_Meant, "_is_digit", asked)
 
-    def found(
-        self, placement: Placement, writer: Placed, reader: Placed, access: Access, loops: tuple[str, ...]
-    ) -> isl.Map | None:
-        link = self._found(placement, writer, reader, access, loops)
-        if self._instance(placement, writer, reader, access, loops) is not None:
-            with self._monkeypatch.context() as patch:
-                patch.setattr(dataflow, "_instance", lambda *_: None)
-                wanted = self._found(placement, writer, reader, access, loops)
-            assert (link is None) == (wanted is None)
-            if link is not None and wanted is not None:
-                assert link.is_equal(wanted)
-                self.named += 1
+    def found(self, reader: isl.Set, *asked: Any) -> isl.Map | None:
+        link = self._instance(reader, *asked)
+        if link is not None:
+            dims, read, writer, inames, written, same = asked
+            forms = [Affine.variable(x) for x in same]
+            elements = map_from_forms(writer, inames, [*forms, *written])
+            assert link.is_equal(map_from_forms(reader, dims, [*forms, *read]).apply_range(elements.reverse()))
+            self.named += 1
         return link
 
     def is_digit(self, meant: _Meant, axis: str, form: Affine) -> bool:

@@ -132,16 +132,24 @@ def _divided(expr: Expression, inner: str, length: int) -> Expression:
             return node
         if kind is p.Subscript:
             old = node.index_tuple
-            new = tuple(map(index, old))
+            new = tuple([_index(index, inner, length) for index in old])
             return node if all(map(is_, old, new)) else p.Subscript(node.aggregate, new[0] if len(new) == 1 else new)
         old = children(node)
         node = rebuild_changed(node, old, tuple(map(visit, old))) if old else node
         return _quotient(node, inner, length) if kind is p.FloorDiv or kind is p.Remainder else node
 
-    def index(node: Expression) -> Expression:
-        return node if type(node) is p.Variable else _cancelled(visit(node))
-
     return visit(expr)
+
+
+def _index(node: Expression, inner: str, length: int) -> Expression:
+    """Return a subscript without such quotients and remainders, and without terms that cancel each other."""
+    is_leaf = isinstance(node, p.Variable) or not isinstance(node, p.ExpressionNode)
+    return node if is_leaf else _shorter(node, inner, length)
+
+
+@memoised
+def _shorter(node: p.ExpressionNode, inner: str, length: int) -> Expression:
+    return _cancelled(_divided(node, inner, length))
 
 
 def _quotient(node: p.FloorDiv | p.Remainder, inner: str, length: int) -> Expression:
