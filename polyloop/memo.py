@@ -7,7 +7,7 @@ object by a number that another one may get.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import signature
@@ -20,7 +20,6 @@ _K = TypeVar("_K")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _V = TypeVar("_V")
-_Table = dict[tuple[object, ...], Any]
 
 _MOST: Final = 1024
 """Values of one function that an object keeps: what lives as long as the process is asked about by many others."""
@@ -89,8 +88,12 @@ def memoised(function: Any = None, /, *, unless: Callable[[Any], bool] | None = 
     if not others:
         return _of_one(function, name)
     kinds = ("Expression", "isl.")
-    by_identity = frozenset(n for n, entry in enumerate(others) if str(entry.annotation).startswith(kinds))
-    return _of_several(function, name, by_identity, unless)
+    by_identity = [n for n, entry in enumerate(others) if str(entry.annotation).startswith(kinds)]
+    if not by_identity:
+        return _of_several(function, name, unless)
+    if len(others) > 1:
+        return _of_several_by_identity(function, name, by_identity, unless)
+    return _of_one_by_identity(function, name, unless)
 
 
 def _name(function: Callable[..., object]) -> str:
@@ -111,26 +114,60 @@ def _of_one(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _of_several(
-    function: Callable[..., Any], name: str, by_identity: frozenset[int], unless: Callable[[Any], bool] | None
+    function: Callable[..., Any], name: str, unless: Callable[[Any], bool] | None
 ) -> Callable[..., Any]:
     @wraps(function)
     def look_up(key: Any, *others: Any) -> Any:  # noqa: ANN401
-        asked = others
-        if by_identity:
-            asked = tuple([Same(entry) if n in by_identity else entry for n, entry in enumerate(others)])
         try:
-            value = key.__dict__[name][asked]
+            value = key.__dict__[name][others]
         except KeyError:
             value = function(key, *others)
-            if unless is not None and unless(value):
-                return value
-            kept: _Table = key.__dict__.setdefault(name, {})
-            if len(kept) >= _MOST:
-                kept.clear()
-            return kept.setdefault(asked, value)
+            return value if unless is not None and unless(value) else _kept(key, name, others, value)
         return function(key, *others) if _Memory.is_off and _is_forgotten(value) else value
 
     return look_up
+
+
+def _of_one_by_identity(
+    function: Callable[..., Any], name: str, unless: Callable[[Any], bool] | None
+) -> Callable[..., Any]:
+    @wraps(function)
+    def look_up(key: Any, other: Any) -> Any:  # noqa: ANN401
+        try:
+            value = key.__dict__[name][id(other)][1]
+        except KeyError:
+            value = function(key, other)
+            return value if unless is not None and unless(value) else _kept(key, name, id(other), (other, value))[1]
+        return function(key, other) if _Memory.is_off and _is_forgotten(value) else value
+
+    return look_up
+
+
+def _of_several_by_identity(
+    function: Callable[..., Any], name: str, by_identity: Sequence[int], unless: Callable[[Any], bool] | None
+) -> Callable[..., Any]:
+    @wraps(function)
+    def look_up(key: Any, *others: Any) -> Any:  # noqa: ANN401
+        numbers = [*others]
+        for position in by_identity:
+            numbers[position] = id(numbers[position])
+        asked = tuple(numbers)
+        try:
+            value = key.__dict__[name][asked][1]
+        except KeyError:
+            value = function(key, *others)
+            return value if unless is not None and unless(value) else _kept(key, name, asked, (others, value))[1]
+        return function(key, *others) if _Memory.is_off and _is_forgotten(value) else value
+
+    return look_up
+
+
+def _kept(key: Any, name: str, asked: Hashable, value: _V) -> _V:  # noqa: ANN401
+    """Return the value for *asked*, this one if it is the first; it keeps alive what is asked about by its number."""
+    kept: dict[Hashable, _V] = key.__dict__.setdefault(name, {})
+    if len(kept) >= _MOST:
+        kept.clear()
+    return kept.setdefault(asked, value)
 
 
 _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
@@ -143,6 +180,6 @@ def interned(key: Hashable, make: Callable[[], _V]) -> _V:
 
 
 def known(function: Callable[Concatenate[_K, _P], _R], key: _K) -> dict[tuple[object, ...], _R]:
-    """Return the results of a memoised *function* of several arguments for *key*, by the others; mutable."""
+    """Return the results of a memoised *function* of several values for *key*, by the others; mutable."""
     found: dict[tuple[object, ...], _R] = key.__dict__.setdefault(_name(function), {})
     return found

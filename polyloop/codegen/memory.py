@@ -32,6 +32,8 @@ def asks_for_shared(launch: Launch, language: Language) -> bool:
 
 def declare_temporaries(body: Block, launch: Launch, scope: Scope) -> tuple[Block, int]:
     """Return *body* with declarations of the temporaries that it uses, and the shared memory to ask for [bytes]."""
+    if not launch.temporaries:
+        return begun(body), 0
     declarations = {t.name: _declaration(t, scope, launch) for t in launch.temporaries}
     private = [
         t.name for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE and t.name not in scope.expanded

@@ -148,8 +148,8 @@ class Indices:
             node = found[position]
             if isinstance(node, Declare) and node.value is not None and is_mark(node.name):
                 mark, value = self._used[node.name], node.value
-                often = sum(_uses(inner, mark.text) for inner in (*names, *found[position + 1 :])) >= _LEAST
-                name = self._named(mark, fresh) if often else None
+                is_often = _is_often((*names, *found[position + 1 :]), mark.text)
+                name = self._named(mark, fresh) if is_often else None
                 new = value if name is None else Name(name)
                 names = _rewritten(names, mark.text, new, value)
                 found = (*found[:position], *_rewritten(found[position + 1 :], mark.text, new, value))
@@ -179,12 +179,22 @@ def _factor(mark: Affine, form: Affine) -> int:
     return factor if all(abs(coefficient) <= largest for coefficient in have.values()) else 0
 
 
-def _uses(node: Node, mark: str) -> int:
-    """Return how often a mark occurs in a statement, but for a user's text, which has no names for indices."""
-    if mark not in node.names or isinstance(node, Verbatim):
-        return 0
-    own = sum([occurrences(code, mark) for code in expressions_of(node)])
-    return own + sum([_uses(inner, mark) for inner in blocks_of(node)])
+def _is_often(block: Block, mark: str) -> bool:
+    """Return whether a mark occurs so often that it gets a name."""
+    count = 0
+    for number in _uses(block, mark):
+        count += number
+        if count >= _LEAST:
+            return True
+    return False
+
+
+def _uses(block: Iterable[Node], mark: str) -> Iterator[int]:
+    """Yield how often a mark occurs in each statement, but for a user's text, which has no names for indices."""
+    for node in block:
+        if mark in node.names and not isinstance(node, Verbatim):
+            yield sum([occurrences(code, mark) for code in expressions_of(node)])
+            yield from _uses(blocks_of(node), mark)
 
 
 def _rewritten(block: Block, mark: str, value: Code, written: Code) -> Block:
