@@ -14,4 +14,7 @@ the user's function answered, and ``to_batched`` puts a loop around the program.
 
 Copies that run ahead (``staging.pipeline``) are the same instructions for later iterations; an asynchronous copy is
 two instructions, its start and its arrival.
+
+Examples in the docstrings of transforms run as tests. ``body(knl)`` in them is the body of the C function that is
+generated for a kernel, and ``body(knl, "cuda")`` that of the CUDA kernel; arrays without a type get ``float32``.
 """

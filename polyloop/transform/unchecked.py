@@ -22,11 +22,21 @@ __all__ = ["Unchecked"]
 class Unchecked(Transform):
     """Go on without proofs of legality and of the absence of races, in all that follows.
 
-    ::
-
-        knl, and a tag that is refused: 'i' carries a dependence that never happens
-        ->
-        the same knl; the tag is accepted, and what is not proven is written down
+    >>> knl = pl.make_kernel(
+    ...     "{[i]: 0 <= i < 8}",
+    ...     "a[idx[i]] = b[i]",
+    ...     [pl.GlobalArg("idx", np.int32, shape="8"), pl.GlobalArg("a, b", np.float32, shape="8")],
+    ... )
+    >>> knl = knl.unchecked("idx is a permutation").tag_inames("i:l.0")
+    >>> print(pl.generate_code(knl).device_code, end="")
+    // unchecked: idx is a permutation
+    // not proven: two accesses to 'a' would run at the same time
+    // not proven: two threads access 'a' at the same time
+    ...
+    {
+        const int tx = threadIdx.x;
+        a[idx[tx]] = b[tx];
+    }
 
     Everything is still looked at.  What does not hold, or is not proven, is no error any more: ``pl.verify`` lists
     it, and the generated source begins with the reason and the list.  Nothing else changes: types, shapes, accesses

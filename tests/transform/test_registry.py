@@ -38,7 +38,7 @@ def test_every_transform_is_public_and_documented(name: str) -> None:
     assert name in pl.__all__
     assert getattr(pl.LoopKernel, name) is function
     text = inspect.getdoc(function) or ""
-    assert "->" in text, "no example of before and after"
+    assert ">>> " in text, "no example of before and after"
     assert "Raises\n------" in text
     assert TRANSFORMS[name].__doc__
     tests = "\n".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))

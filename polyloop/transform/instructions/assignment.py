@@ -42,10 +42,14 @@ __all__ = ["AssignmentToSubst"]
 class AssignmentToSubst(Transform):
     """Turn the assignment of a variable into a substitution rule, computed anew wherever it is used.
 
-    ::
-
-        t[i] = f(a[i])                        t_subst(i_) := f(a[i_])
-        out[i] = t[i] + t[i + 1]     ->       out[i] = t_subst(i) + t_subst(i + 1)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", ["<> t[i] = 2*a[i]", "b[i] = t[i] + 1"])
+    >>> print(knl.assignment_to_subst("t"))
+    kernel loop_kernel
+    ...
+    rules:
+        t_subst(i_) := 2*a[i_]
+    instructions:
+        [i]  b[i] = t_subst(i) + 1    {id=insn_1}
 
     The rule can then be computed ahead in another place (:func:`precompute`), or not at all.
 

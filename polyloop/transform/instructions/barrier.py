@@ -36,6 +36,16 @@ class AddBarrier(Transform):
         b[i] = t[n - 1 - i]    ->    ... gbarrier
                                      b[i] = t[n - 1 - i]
 
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", ["t[i] = a[i] {id=set}", "b[i] = t[n - 1 - i] {id=get}"])
+    >>> print(knl.add_barrier("id:set", "id:get"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i]  t[i] = a[i]    {id=set}
+        [i]  b[i] = t[n - 1 - i]    {id=get}
+    barriers:
+        ... gbarrier, after set
+
     Parameters
     ----------
     insn_before, insn_after

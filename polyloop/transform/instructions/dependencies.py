@@ -29,11 +29,12 @@ __all__ = ["AddDependency", "AddNosync", "must_precede"]
 class AddDependency(Transform):
     """Let instructions run after others, as ``dep=`` does.
 
-    ::
-
-        b[i] = 2                     a[i] = 1
-        a[i] = 1               ->    b[i] = 2    {dep=first}
-            {id=first}
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["b[i] = 2 {id=second}", "a[i] = 1 {id=first}"])
+    >>> print(body(knl.add_dependency("id:second", "id:first")))
+    for (int i = 0; i < 8; ++i) {
+        a[i] = 1;  // first
+        b[i] = 2;  // second
+    }
 
     Parameters
     ----------
@@ -135,11 +136,17 @@ def must_precede(kernel: LoopKernel, asked: Mapping[str, frozenset[str]]) -> dic
 class AddNosync(Transform):
     """Say that instructions touch no common element on different threads, where that can only be supposed.
 
-    ::
-
-        a[idx[i]] = b[i]   {id=w}          a[idx[i]] = b[i]   {id=w}
-        <barrier>                    ->
-        c[i] = a[idx[i]]   {id=r}          c[i] = a[idx[i]]   {id=r, nosync=w}
+    >>> knl = pl.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     ["a[idx[i]] = b[i] {id=w}", "c[i] = a[idx[i]] {id=r}"],
+    ...     [pl.GlobalArg("idx", np.int32, shape="n"), pl.GlobalArg("a", np.float32, shape="n"), ...],
+    ... )
+    >>> print(knl.add_nosync("any", "id:w", "id:r"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i]  a[idx[i]] = b[i]    {id=w}
+        [i]  c[i] = a[idx[i]]    {id=r, nosync=w}
 
     Parameters
     ----------

@@ -48,9 +48,9 @@ def find_instructions(kernel: LoopKernel, insn_match: str | None = None) -> tupl
 class TagInstructions(Transform):
     """Give instructions a tag, by which match expressions find them: ``tag:name``.
 
-    ::
-
-        a[i] = 1  {id=one}   ->   a[i] = 1  {id=one, tags=name}
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["b[i] = 2*a[i] {id=one}", "d[i] = 3*c[i] {id=two}"])
+    >>> print(*pl.find_instructions(knl.tag_instructions("scales", "id:two"), "tag:scales"))
+    d[i] = 3*c[i]
 
     Parameters
     ----------
@@ -93,10 +93,12 @@ class TagInstructions(Transform):
 class SetInstructionPriority(Transform):
     """Let instructions run earlier (a positive priority) or later among those whose order is free.
 
-    ::
-
-        t = a[i]  {id=one}                       u = b[i]  {id=two}
-        u = b[i]  {id=two}   with "two", 1  ->   t = a[i]  {id=one}
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["b[i] = 2*a[i] {id=one}", "d[i] = 3*c[i] {id=two}"])
+    >>> print(body(knl.set_instruction_priority("id:two", 1)))
+    for (int i = 0; i < 8; ++i) {
+        d[i] = 3.0f * c[i];  // two
+        b[i] = 2.0f * a[i];  // one
+    }
 
     Parameters
     ----------
@@ -142,10 +144,9 @@ class SetInstructionPriority(Transform):
 class RemoveInstructions(Transform):
     """Take instructions out of the program.
 
-    ::
-
-        a[i] = 1  {id=one}
-        b[i] = 2  {id=two}   with "one"   ->   b[i] = 2  {id=two}
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["a[i] = 1 {id=one}", "b[i] = 2 {id=two}"])
+    >>> print(*knl.remove_instructions("one").instructions)
+    b[i] = 2
 
     Parameters
     ----------

@@ -43,10 +43,13 @@ __all__ = ["MapInstructions", "ReplaceInstructionIds"]
 class ReplaceInstructionIds(Transform):
     """Give instructions other ids; what depends on them still does.
 
-    ::
-
-        t = a[i]   {id=insn}                                   t = a[i]   {id=load}
-        b[i] = t   {dep=insn}   with {"insn": "load"}   ->     b[i] = t   {dep=load}
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["<> t = 2*a[i]", "b[i] = t {dep=insn}"])
+    >>> print(knl.replace_instruction_ids({"insn": "load"}))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i]  t = 2*a[i]    {id=load}
+        [i]  b[i] = t    {id=insn_1}
 
     Parameters
     ----------
@@ -119,9 +122,9 @@ Answer: TypeAlias = Instruction | Assignment | str
 class MapInstructions(Transform):
     """Let instructions assign something else.
 
-    ::
-
-        b[i] = a[i]   {id=copy}   with "copy", lambda insn: "b[i] = 2*a[i]"   ->   b[i] = 2*a[i]   {id=copy}
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = a[i] {id=copy}")
+    >>> print(*knl.map_instructions("id:copy", lambda insn: "b[i] = 2*a[i]").instructions)
+    b[i] = 2*a[i]
 
     Parameters
     ----------

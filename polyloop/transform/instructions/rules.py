@@ -33,10 +33,14 @@ def find_rules_matching(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
 class ExtractSubst(Transform):
     """Make a substitution rule of every expression that looks like a template.
 
-    ::
-
-        out[i] = a[i]*a[i + 1]   with "f", "a[x]", "x"   ->   f(x) := a[x]
-                                                              out[i] = f(i)*f(i + 1)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = a[i]*a[i + 1]")
+    >>> print(knl.extract_subst("f", "a[x]", "x"))
+    kernel loop_kernel
+    ...
+    rules:
+        f(x) := a[x]
+    instructions:
+        [i]  b[i] = f(i)*f(i + 1)    {id=insn}
 
     Parameters
     ----------
@@ -156,10 +160,9 @@ def _captures(template: Expression, bound: dict[str, Expression]) -> bool:
 class ExpandSubst(Transform):
     """Put the values of substitution rules in the place of their uses.
 
-    ::
-
-        f(x) := 2*a[x]
-        out[i] = f(i) + 1   ->   out[i] = 2*a[i] + 1
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["f(x) := 2*a[x]", "b[i] = f(i) + 1"])
+    >>> print(*knl.expand_subst().instructions)
+    b[i] = 2*a[i] + 1
 
     Parameters
     ----------

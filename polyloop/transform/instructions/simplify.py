@@ -54,9 +54,9 @@ class _Rewriting(Transform):
 class FoldConstants(_Rewriting):
     """Compute with the integers that stand in expressions.
 
-    ::
-
-        out[i] = 2*3*a[i + 4 // 2]   ->   out[i] = 6*a[i + 2]
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = 2*3*a[i + 4 // 2]")
+    >>> print(*knl.fold_constants().instructions)
+    b[i] = 6*a[i + 2]
 
     Raises
     ------
@@ -97,9 +97,9 @@ def _folded(node: Expression, children: Sequence[Expression], combine: Callable[
 class SimplifyIndices(_Rewriting):
     """Write affine subscripts as sums of multiples.
 
-    ::
-
-        a[2*(i + 1) - i]   ->   a[i + 2]
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = a[2*(i + 1) - i]")
+    >>> print(*knl.simplify_indices().instructions)
+    b[i] = a[i + 2]
 
     Raises
     ------

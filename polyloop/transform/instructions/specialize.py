@@ -36,9 +36,14 @@ _PARAM = isl.dim_type.param
 class Assume(Transform):
     """Add a condition on the parameters that every caller fulfils; it is checked at launch.
 
-    ::
-
-        if (16*i + j < n) S   with "n mod 16 = 0"   ->   S
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]").split_iname("i", 16)
+    >>> print(body(knl.assume("n mod 16 = 0")))
+    for (int i_outer = 0; i_outer < n / 16; ++i_outer) {
+        for (int i_inner = 0; i_inner < 16; ++i_inner) {
+            const int i = 16 * i_outer + i_inner;
+            b[i] = 2.0f * a[i];
+        }
+    }
 
     Parameters
     ----------
@@ -95,9 +100,10 @@ class Assume(Transform):
 class FixParameters(Transform):
     """Replace integer parameters by numbers; they are no arguments any more.
 
-    ::
-
-        for i in [0, n): S   with n=1000   ->   for i in [0, 1000): S
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]")
+    >>> print(body(knl.fix_parameters(n=1000)))
+    for (int i = 0; i < 1000; ++i)
+        b[i] = 2.0f * a[i];
 
     Raises
     ------
@@ -212,9 +218,9 @@ def _spelt(dtypes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 class AddDtypes(Transform):
     """State the element types of arrays, scalars and temporaries; the rest is inferred anew.
 
-    ::
-
-        a: <unknown>   with {"a": np.float32}   ->   a: float32
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]")
+    >>> print(knl.add_dtypes({"x": np.float32}).argument("x").dtype)
+    float32
 
     Raises
     ------
@@ -268,9 +274,12 @@ class AddDtypes(Transform):
 class SetTemporaryAddressSpace(Transform):
     """Say where temporaries live: ``"private"`` to a thread, ``"local"`` (shared by a block), ``"global"``, ``"auto"``.
 
-    ::
-
-        float t;   with "local"   ->   __shared__ float t;
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", ["<> t[i] = 2*a[i]", "b[i] = t[i]"]).tag_inames("i:l.0")
+    >>> print(body(knl.set_temporary_address_space("t", "local"), "cuda"))
+    const int tx = threadIdx.x;
+    __shared__ float t[64];
+    t[tx] = 2.0f * a[tx];  // insn
+    b[tx] = t[tx];  // insn_1
 
     Raises
     ------

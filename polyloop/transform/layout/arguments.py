@@ -40,9 +40,11 @@ def _on_both(kernel: LoopKernel, change: Callable[[LoopKernel], LoopKernel]) -> 
 class SetArgumentOrder(Transform):
     """Put the arguments of the generated function in an order.
 
-    ::
-
-        f(a, out, n)   with "n, out"   ->   f(n, out, a)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]")
+    >>> print(*(argument.name for argument in knl.arguments))
+    b a n
+    >>> print(*(argument.name for argument in knl.set_argument_order("n, a").arguments))
+    n a b
 
     Parameters
     ----------
@@ -83,9 +85,9 @@ class SetArgumentOrder(Transform):
 class RenameArgument(Transform):
     """Give an argument another name: an array, a scalar or a size.
 
-    ::
-
-        out[i] = 2*a[i]   with "a", "x"   ->   out[i] = 2*x[i]
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = 2*a[i]")
+    >>> print(*knl.rename_argument("a", "x").instructions)
+    b[i] = 2*x[i]
 
     Raises
     ------
@@ -223,9 +225,11 @@ def _conditions(before: LoopKernel, after: LoopKernel) -> tuple[Condition, ...]:
 class RemoveUnusedArguments(Transform):
     """Drop the arguments that no instruction, no loop bound and no used array mentions.
 
-    ::
-
-        f(a, unused, out, n)   ->   f(a, out, n)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = 2*a[i]", [pl.ValueArg("unused", np.int32), ...])
+    >>> print(*(argument.name for argument in knl.arguments))
+    unused b a
+    >>> print(*(argument.name for argument in knl.remove_unused_arguments().arguments))
+    b a
 
     Raises
     ------

@@ -45,9 +45,12 @@ __all__ = ["AddPadding", "SplitArrayAxis", "TagArrayAxes", "find_padding_multipl
 class TagArrayAxes(Transform):
     """Say how the axes of arguments or temporaries are stored.
 
-    ::
-
-        float t[8][4];   t[i][j]   with "N0,N1"   ->   float t[4][8];   t[j][i]
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 4}", "b[i, j] = 2*a[i, j]")
+    >>> print(body(knl.tag_array_axes("a", "N0,N1")))
+    for (int i = 0; i < 8; ++i) {
+        for (int j = 0; j < 4; ++j)
+            b[i * 4 + j] = 2.0f * a[i + j * 8];
+    }
 
     Parameters
     ----------
@@ -149,9 +152,9 @@ def _named_tags(text: str) -> dict[str, str]:
 class AddPadding(Transform):
     """Let neighbours along an axis be a multiple of some bytes apart.
 
-    ::
-
-        __shared__ float t[16][16];   with axis 0, 68 bytes   ->   __shared__ float t[16][17];
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 16}", "b[i, j] = 2*a[i, j]").add_dtypes({"a": np.float32})
+    >>> print(knl.argument("a").strides, knl.add_padding("a", 0, 68).argument("a").strides)
+    (16, 1) (17, 1)
 
     Parameters
     ----------
@@ -293,9 +296,9 @@ def find_padding_multiple(
 class SplitArrayAxis(Transform):
     """Divide an axis of arrays into two.
 
-    ::
-
-        a[i], i in [0, n)   with count 4   ->   a[i // 4, i % 4], shape (ceil(n / 4), 4)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = 2*a[i]").split_iname("i", 4)
+    >>> print(*knl.split_array_axis("a", 0, 4).instructions)
+    b[4*i_outer + i_inner] = 2*a[i_outer, i_inner]
 
     Parameters
     ----------

@@ -19,9 +19,10 @@ __all__ = ["SetArrayAxisNames"]
 class SetArrayAxisNames(Transform):
     """Give the axes of arrays names, which stand for their numbers in later transforms.
 
-    ::
-
-        tag_array_axes(knl, "a", "N0,N1")   with "row, col"   ->   tag_array_axes(knl, "a", "col:N1, row:N0")
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 9}", "b[i, j] = 2*a[i, j]")
+    >>> knl = knl.set_array_axis_names("a", "row, col")
+    >>> print(knl.argument("a").strides, knl.tag_array_axes("a", "col:N1, row:N0").argument("a").strides)
+    (9, 1) (1, 8)
 
     Parameters
     ----------

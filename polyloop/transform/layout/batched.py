@@ -51,9 +51,9 @@ _SET = isl.dim_type.set
 class ToBatched(Transform):
     """Run the program for each problem of a batch.
 
-    ::
-
-        for i: y[i] = a*x[i]   with "nb", "x, y"   ->   for ibatch in [0, nb): for i: y[ibatch, i] = a*x[ibatch, i]
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "y[i] = a*x[i]")
+    >>> print(*knl.to_batched("nb", "x, y").instructions)
+    y[ibatch, i] = a*x[ibatch, i]
 
     Parameters
     ----------

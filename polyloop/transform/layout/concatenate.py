@@ -35,9 +35,9 @@ __all__ = ["ConcatenateArrays"]
 class ConcatenateArrays(Transform):
     """Put several arrays behind each other, into one array.
 
-    ::
-
-        a[i], b[j], shapes (n, 3) and (m, 3)   ->   a_b[i], a_b[n + j], shape (n + m, 3)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 4}", "c[i] = a[i] + b[i]")
+    >>> print(*knl.concatenate_arrays("a, b").instructions)
+    c[i] = a_b[i] + a_b[i + 4]
 
     Parameters
     ----------

@@ -119,11 +119,13 @@ def _bounds_of_loops(kernel: LoopKernel) -> frozenset[str]:
 class PrivatizeTemporariesWithInames(Transform):
     """Give temporaries an element of its own for each iteration of loops in which they are set.
 
-    ::
-
-        for i:                                  for i:
-            t = f(i)                    ->          t[i] = f(i)
-            out[i] = g(t)                           out[i] = g(t[i])
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["<> t = 2*a[i]", "b[i] = t + 1"])
+    >>> print(knl.privatize_temporaries_with_inames("i"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i]  t[i] = 2*a[i]    {id=insn}
+        [i]  b[i] = t[i] + 1    {id=insn_1}
 
     The iterations then no longer share the temporary, so the loop can be split in two, run on threads with a shared
     temporary, or be interchanged.
@@ -270,11 +272,13 @@ def own_inames(kernel: LoopKernel, name: str, inames: Iterable[str]) -> dict[str
 class UnprivatizeTemporariesWithInames(Transform):
     """Let all iterations of loops share the elements of temporaries that had one for each of them.
 
-    ::
-
-        for i:                                  for i:
-            t[i] = f(i)                 ->          t = f(i)
-            out[i] = g(t[i])                        out[i] = g(t)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["<> t[i] = 2*a[i]", "b[i] = t[i] + 1"])
+    >>> print(knl.unprivatize_temporaries_with_inames("i"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i]  t = 2*a[i]    {id=insn}
+        [i]  b[i] = t + 1    {id=insn_1}
 
     Parameters
     ----------

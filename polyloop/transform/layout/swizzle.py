@@ -53,9 +53,14 @@ def _conflicts(kernel: LoopKernel, array: str | None) -> tuple[BankConflicts, ..
 class Swizzle(Transform):
     """Let the elements of each row of a shared array change places, so that columns lie in different banks.
 
-    ::
-
-        __shared__ float t[32][32];   t[x][y]   ->   t[x][y ^ (x & 31)]        (bits=5, base=0)
+    >>> knl = pl.make_kernel("{[x, y]: 0 <= x, y < 32}", ["<> t[x, y] = a[x, y]", "b[x, y] = t[y, x]"])
+    >>> knl = knl.add_dtypes({"a": np.float32}).tag_inames("x:l.1, y:l.0").set_temporary_address_space("t", "local")
+    >>> print(body(knl.swizzle("t"), "cuda"))
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    __shared__ float t[32][32];
+    t[ty][tx ^ ty] = a[ty * 32 + tx];  // insn
+    __syncthreads();
+    b[ty * 32 + tx] = t[tx][ty ^ tx];  // insn_1
 
     Parameters
     ----------

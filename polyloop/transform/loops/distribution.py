@@ -24,12 +24,12 @@ __all__ = ["DistributeLoops"]
 class DistributeLoops(Transform):
     """Give groups of instructions of one loop a loop each (distribution, fission).
 
-    ::
-
-        for i:  S(i);  T(i)       with  iname="i", groups="id:T"
-        ->
-        for i:  S(i)
-        for i:  T(i)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["b[i] = 2*a[i]", "d[i] = 3*c[i] {id=T}"])
+    >>> print(body(knl.distribute_loops("i", "id:T")))
+    for (int i = 0; i < 8; ++i)
+        b[i] = 2.0f * a[i];  // insn
+    for (int i = 0; i < 8; ++i)
+        d[i] = 3.0f * c[i];  // T
 
     Parameters
     ----------

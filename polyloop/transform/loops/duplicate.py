@@ -25,12 +25,12 @@ __all__ = ["DuplicateInames"]
 class DuplicateInames(Transform):
     """Give some instructions loops of their own in the place of loops that they share.
 
-    ::
-
-        for i:  S(i);  T(i)          with  inames="i", within="id:T"
-        ->
-        for i:  S(i)
-        for i_0:  T(i_0)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["b[i] = 2*a[i]", "d[i] = 3*c[i] {id=T}"])
+    >>> print(body(knl.duplicate_inames("i", "id:T")))
+    for (int i = 0; i < 8; ++i)
+        b[i] = 2.0f * a[i];  // insn
+    for (int i_0 = 0; i_0 < 8; ++i_0)
+        d[i_0] = 3.0f * c[i_0];  // T
 
     Parameters
     ----------

@@ -25,12 +25,12 @@ __all__ = ["FuseLoops", "RenameInamesInBatch", "between", "get_kennedy_unweighte
 class FuseLoops(Transform):
     """Make one loop of loops that follow each other (fusion, jamming).
 
-    ::
-
-        for i:  S(i)
-        for j:  T(j)              with  inames="i, j"
-        ->
-        for i:  S(i);  T(i)
+    >>> knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[j]: 0 <= j < 8}"], ["b[i] = 2*a[i]", "c[j] = b[j] + 1"])
+    >>> print(body(knl.fuse_loops("i, j")))
+    for (int i = 0; i < 8; ++i) {
+        b[i] = 2.0f * a[i];  // insn
+        c[i] = b[i] + 1.0f;  // insn_1
+    }
 
     Parameters
     ----------
@@ -187,12 +187,12 @@ def _groups(given: Mapping[str, Iterable[str]]) -> tuple[tuple[str, tuple[str, .
 class RenameInamesInBatch(Transform):
     """Fuse several groups of loops, each under a new name.
 
-    ::
-
-        for i:  S(i)
-        for j:  T(j)              with  {"x": ["i", "j"]}
-        ->
-        for x:  S(x);  T(x)
+    >>> knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[j]: 0 <= j < 8}"], ["b[i] = 2*a[i]", "d[j] = 3*c[j]"])
+    >>> print(body(knl.rename_inames_in_batch({"x": ["i", "j"]})))
+    for (int x = 0; x < 8; ++x) {
+        b[x] = 2.0f * a[x];  // insn
+        d[x] = 3.0f * c[x];  // insn_1
+    }
 
     Parameters
     ----------

@@ -35,9 +35,9 @@ def _used(kernel: LoopKernel) -> set[str]:
 class RemoveUnusedInames(Transform):
     """Take inames out of the domains that no instruction and no bound uses.
 
-    ::
-
-        {[i, j]: 0 <= i, j < n},  a[i] = 0     ->     {[i]: 0 <= i < n},  a[i] = 0
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", "b[i] = 2*a[i] {inames=i}")
+    >>> print(knl.inames, knl.remove_unused_inames().inames)
+    ('i', 'j') ('i',)
 
     Parameters
     ----------
@@ -93,11 +93,13 @@ class RemoveUnusedInames(Transform):
 class AddInamesToInsn(Transform):
     """Let instructions run for every value of further inames: the same work again, where it does no harm.
 
-    ::
-
-        for i: S(i)     with  inames="j"
-        ->
-        for i: for j: S(i)
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", ["t[i] = 2*x[i] {id=set, inames=i}", "y[i, j] = t[i]"])
+    >>> print(knl.add_inames_to_insn("j", "id:set"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i, j]  t[i] = 2*x[i]    {id=set}
+        [i, j]  y[i, j] = t[i]    {id=insn}
 
     Parameters
     ----------
@@ -220,6 +222,14 @@ class AddInamesForUnusedHwAxes(Transform):
         ->
         S, on every thread i
 
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", ["<> t = 2*x {id=set}", "y[i] = t*i"]).tag_inames("i:l.0")
+    >>> print(knl.add_inames_for_unused_hw_axes("id:set"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i]  t = 2*x    {id=set}
+        [i]  y[i] = t*i    {id=insn}
+
     Where nothing is added, an instruction without an iname on an axis runs on the first thread of it if it writes what
     others see, and on each thread if it writes what is private.
 
@@ -295,9 +305,13 @@ def _missing(kernel: LoopKernel, instruction: Instruction) -> tuple[str, ...]:
 class MakeReductionInamesUnique(Transform):
     """Give the reductions of each instruction inames that no other instruction reduces over.
 
-    ::
-
-        a[i] = sum(k, ...);  b[i] = sum(k, ...)     ->     a[i] = sum(k, ...);  b[i] = sum(k_0, ...)
+    >>> knl = pl.make_kernel("{[k]: 0 <= k < 8}", ["s = sum(k, a[k])", "t = sum(k, b[k])"])
+    >>> print(knl.make_reduction_inames_unique())
+    kernel loop_kernel
+    ...
+    instructions:
+        s = sum(k, a[k])    {id=insn}
+        t = sum(k_0, b[k_0])    {id=insn_1}
 
     Parameters
     ----------

@@ -29,11 +29,12 @@ __all__ = ["ChunkIname", "JoinInames"]
 class JoinInames(Transform):
     """Make one loop of the loops of a nest (coalescing, flattening).
 
-    ::
-
-        for i in [0, n):  for j in [0, 8):  S(i, j)
-        ->
-        for i_and_j in [0, 8*n):  S(i_and_j / 8, i_and_j % 8)
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 8}", "b[i, j] = 2*a[i, j]")
+    >>> print(knl.join_inames("i, j"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i_and_j]  b[i_and_j // 8, i_and_j % 8] = 2*a[i_and_j // 8, i_and_j % 8]    {id=insn}
 
     Parameters
     ----------
@@ -150,6 +151,15 @@ class ChunkIname(Splitting):
         for i in [0, 10):  S(i)                             with  num_chunks=4
         ->
         for i_outer in [0, 4):  for i_inner in [0, 3):      if 3*i_outer + i_inner < 10:  S(3*i_outer + i_inner)
+
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 12}", "b[i] = 2*a[i]")
+    >>> print(body(knl.chunk_iname("i", 4)))
+    for (int i_outer = 0; i_outer < 4; ++i_outer) {
+        for (int i_inner = 0; i_inner < 3; ++i_inner) {
+            const int i = 3 * i_outer + i_inner;
+            b[i] = 2.0f * a[i];
+        }
+    }
 
     Parameters
     ----------

@@ -70,6 +70,15 @@ class MapDomain(_Mapping):
         ->
         for t in [0, n + m - 1):  for j in [max(0, t - n + 1), min(m, t + 1)):  S(t - j, j)
 
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 9}", "b[i, j] = 2*a[i, j]")
+    >>> print(body(knl.map_domain("{[i, j] -> [t, j]: t = i + j}")))
+    for (int t = 0; t < 16; ++t) {
+        for (int j = max_int32(0, t - 7); j < min_int32(9, t + 1); ++j) {
+            const int i = t - j;
+            b[i * 9 + j] = 2.0f * a[i * 9 + j];
+        }
+    }
+
     Parameters
     ----------
     transform_map
@@ -109,11 +118,14 @@ def _equations(given: str | Sequence[str | tuple[str, str]]) -> tuple[str, ...]:
 class AffineMapInames(_Mapping):
     """Replace inames by others that equations relate to them.
 
-    ::
-
-        for i:  for j:  S(i, j)     with  "i, j", "t, u", ["t = i + j", "u = j"]
-        ->
-        for t:  for u:  S(t - u, u)
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 9}", "b[i, j] = 2*a[i, j]")
+    >>> print(body(knl.affine_map_inames("i, j", "t, u", ["t = i + j", "u = j"])))
+    for (int t = 0; t < 16; ++t) {
+        for (int u = max_int32(0, t - 7); u < min_int32(9, t + 1); ++u) {
+            const int i = t - u;
+            b[i * 9 + u] = 2.0f * a[i * 9 + u];
+        }
+    }
 
     Parameters
     ----------
@@ -143,11 +155,10 @@ class AffineMapInames(_Mapping):
 class Shift(_Mapping):
     """Add an amount to every value of an iname, which keeps its name.
 
-    ::
-
-        for i in [0, n):  S(i)     with  amount=2
-        ->
-        for i in [2, n + 2):  S(i - 2)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = 2*a[i]")
+    >>> print(body(knl.shift("i", 2)))
+    for (int i = 2; i < 10; ++i)
+        b[i - 2] = 2.0f * a[i - 2];
 
     Parameters
     ----------
@@ -178,11 +189,9 @@ class Shift(_Mapping):
 class Reverse(_Mapping):
     """Run a loop from its last iteration to its first.
 
-    ::
-
-        for i in [0, n):  S(i)
-        ->
-        for i in [0, n):  S(n - 1 - i)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]")
+    >>> print(*knl.reverse("i").instructions)
+    b[n - i - 1] = 2*a[n - i - 1]
 
     Raises
     ------

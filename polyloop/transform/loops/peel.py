@@ -22,9 +22,10 @@ __all__ = ["Peel", "UntagInames"]
 class UntagInames(Transform):
     """Make plain loops of tagged ones.
 
-    ::
-
-        S, once on each thread i     ->     for i: S(i)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = 2*a[i]").tag_inames("i:l.0")
+    >>> print(body(knl.untag_inames("i")))
+    for (int i = 0; i < 8; ++i)
+        b[i] = 2.0f * a[i];
 
     Parameters
     ----------
@@ -74,12 +75,11 @@ class UntagInames(Transform):
 class Peel(Transform):
     """Set first and last iterations of a loop apart from the bulk, in generated code.
 
-    ::
-
-        for i in [0, n):  if i >= 1: S(i);  T(i)     with  front=1
-        ->
-        for i in [0, min(1, n)):  if i >= 1: S(i);  T(i)
-        for i in [1, n):  S(i);  T(i)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i - 1] if i >= 1 else 0")
+    >>> print(body(knl.peel("i", front=1)))
+    b[0] = 0.0f;
+    for (int i = 1; i < n; ++i)
+        b[i] = a[i - 1];
 
     Parameters
     ----------

@@ -25,9 +25,9 @@ __all__ = ["RenameIname", "RenameInames"]
 class RenameIname(Transform):
     """Give an iname another name; tags stay with it.
 
-    ::
-
-        for i: S(i)   ->   for row: S(row)
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = 2*a[i]")
+    >>> print(*knl.rename_iname("i", "row").instructions)
+    b[row] = 2*a[row]
 
     Parameters
     ----------
@@ -75,10 +75,13 @@ class RenameIname(Transform):
 class RenameInames(Transform):
     """Give several inames one name, which may be that of another iname.
 
-    ::
-
-        for i: S(i)                for x: S(x);  T(x)
-        for j: T(j)        ->
+    >>> knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[j]: 0 <= j < 8}"], ["b[i] = 2*a[i]", "d[j] = 3*c[j]"])
+    >>> print(knl.rename_inames("i, j", "x"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [x]  b[x] = 2*a[x]    {id=insn}
+        [x]  d[x] = 3*c[x]    {id=insn_1}
 
     Whether the instructions then share a loop follows from what they read and write, as in a kernel's text;
     :func:`fuse_loops` insists on it.

@@ -22,11 +22,12 @@ __all__ = ["Interchange", "PrioritizeLoops", "add_priority"]
 class PrioritizeLoops(Transform):
     """Put loops in an order, the outermost first (interchange).
 
-    ::
-
-        for i: for j: S(i, j)      with  "j, i"
-        ->
-        for j: for i: S(i, j)
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 9}", "b[i, j] = 2*a[i, j]")
+    >>> print(body(knl.prioritize_loops("j, i")))
+    for (int j = 0; j < 9; ++j) {
+        for (int i = 0; i < 8; ++i)
+            b[i * 9 + j] = 2.0f * a[i * 9 + j];
+    }
 
     Parameters
     ----------
@@ -101,11 +102,12 @@ def _order_consequences(
 class Interchange(Transform):
     """Let two loops change places in every nest that has both.
 
-    ::
-
-        for i: for j: S(i, j)     with  "i", "j"
-        ->
-        for j: for i: S(i, j)
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 9}", "b[i, j] = 2*a[i, j]").prioritize_loops("i, j")
+    >>> print(body(knl.interchange("i", "j")))
+    for (int j = 0; j < 9; ++j) {
+        for (int i = 0; i < 8; ++i)
+            b[i * 9 + j] = 2.0f * a[i * 9 + j];
+    }
 
     An order that was stated before for the two is turned round as well, which :func:`prioritize_loops` would refuse.
 

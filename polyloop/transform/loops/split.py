@@ -68,6 +68,15 @@ class SplitIname(Splitting):
             for i_inner in [0, f):
                 if f*i_outer + i_inner < n:  S(f*i_outer + i_inner)
 
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", "b[i] = 2*a[i]")
+    >>> print(body(knl.split_iname("i", 16)))
+    for (int i_outer = 0; i_outer < 4; ++i_outer) {
+        for (int i_inner = 0; i_inner < 16; ++i_inner) {
+            const int i = 16 * i_outer + i_inner;
+            b[i] = 2.0f * a[i];
+        }
+    }
+
     Parameters
     ----------
     split_iname

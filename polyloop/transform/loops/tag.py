@@ -66,11 +66,11 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
 class TagInames(Transform):
     """Choose how loops run.
 
-    ::
-
-        for i_outer: for i_inner: S      with  "i_outer:g.0, i_inner:l.0"
-        ->
-        S, once on each thread i_inner of each block i_outer
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 64}", "b[i, j] = 2*a[i, j]")
+    >>> print(body(knl.tag_inames("i:g.0, j:l.0"), "cuda"))
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    b[bx * 64 + tx] = 2.0f * a[bx * 64 + tx];
 
     Parameters
     ----------

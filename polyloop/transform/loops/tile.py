@@ -27,13 +27,19 @@ __all__ = ["Tile"]
 class Tile(Transform):
     """Divide several loops of a nest at once: loops over tiles outside, loops inside of a tile inside.
 
-    ::
-
-        for i: for j: S(i, j)   with {"i": 16, "j": 8}
-        ->
-        for i_outer: for j_outer:
-            for i_inner in [0, 16): for j_inner in [0, 8):
-                S(16*i_outer + i_inner, 8*j_outer + j_inner)
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 64 and 0 <= j < 64}", "b[i, j] = 2*a[j, i]")
+    >>> print(body(knl.tile({"i": 16, "j": 8})))
+    for (int i_outer = 0; i_outer < 4; ++i_outer) {
+        for (int j_outer = 0; j_outer < 8; ++j_outer) {
+            for (int i_inner = 0; i_inner < 16; ++i_inner) {
+                const int i = 16 * i_outer + i_inner;
+                for (int j_inner = 0; j_inner < 8; ++j_inner) {
+                    const int j = 8 * j_outer + j_inner;
+                    b[i * 64 + j] = 2.0f * a[j * 64 + i];
+                }
+            }
+        }
+    }
 
     Parameters
     ----------

@@ -46,12 +46,17 @@ class _Access:
 class Vectorize(Transform):
     """Let the iterations of a loop run as the lanes of vectors: wide loads and stores, and what each lane computes.
 
-    ::
-
-        for i in [0, n): y[i] = 2*x[i]
-        ->
-        for i_outer in [0, n // 4): float4 v = x[4*i_outer ..]; v.x = 2*v.x; ..; y[4*i_outer ..] = v
-        for i in [4*(n // 4), n): y[i] = 2*x[i]
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", "b[i] = 2*a[i]").add_dtypes({"a, b": np.float32})
+    >>> print(body(knl.vectorize("i", 4), "cuda"))
+    for (int i_outer = 0; i_outer < 16; ++i_outer) {
+        const float4 a_v = *(const float4 *)&a[4 * i_outer];
+        float4 b_v;
+        b_v.x = 2.0f * a_v.x;
+        b_v.y = 2.0f * a_v.y;
+        b_v.z = 2.0f * a_v.z;
+        b_v.w = 2.0f * a_v.w;
+        *(float4 *)&b[4 * i_outer] = b_v;
+    }
 
     Parameters
     ----------

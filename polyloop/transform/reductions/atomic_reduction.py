@@ -47,12 +47,13 @@ _UPDATES: Final[Mapping[str, Callable[[Expression, Expression], Expression]]] = 
 class ReduceAtomically(Transform):
     """Combine the partial results of a reduction by atomic updates, where the blocks of a grid cannot meet.
 
-    ::
-
-        s = sum([b, k], a[b, k])   with "b"
-        ->
-        s = 0
-        for b: s = s + sum(k, a[b, k])   {atomic}
+    >>> knl = pl.make_kernel("{[b, k]: 0 <= b < 8 and 0 <= k < 64}", "s = sum([b, k], a[b, k])")
+    >>> print(knl.add_dtypes({"s": np.float32}).reduce_atomically("b"))
+    kernel loop_kernel
+    ...
+    instructions:
+        s = 0.0    {id=insn_init}
+        [b]  s = s + sum(k, a[b, k])    {id=insn}
 
     Parameters
     ----------

@@ -34,10 +34,18 @@ def _axes(given: int | Collection[int]) -> tuple[int, ...]:
 class CollectCommonFactorsOnIncrement(Transform):
     """Multiply a temporary where it is read by what all of its increments are multiplied by.
 
-    ::
-
-        t = t + s*a[i, k]            t = t + a[i, k]
-        y[i] = t               ->    y[i] = s*t
+    >>> knl = pl.make_kernel(
+    ...     "{[i, k]: 0 <= i < 8 and 0 <= k < 9}",
+    ...     ["<f4> t = 0 {id=init}", "t = t + s*a[i, k] {id=add, dep=init}", "y[i] = t {dep=add}"],
+    ...     [pl.ValueArg("s", np.float32), ...],
+    ... )
+    >>> print(knl.collect_common_factors_on_increment("t"))
+    kernel loop_kernel
+    ...
+    instructions:
+        t = 0    {id=init}
+        [i, k]  t = t + a[i, k]    {id=add}
+        [i]  y[i] = s*t    {id=insn}
 
     Parameters
     ----------

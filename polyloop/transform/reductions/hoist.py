@@ -104,9 +104,9 @@ def _times(factors: Sequence[Expression], value: Expression) -> Expression:
 class HoistReductionFactors(Transform):
     """Multiply the results of sums, instead of each of their terms, by the factors that all of these have in common.
 
-    ::
-
-        s[i] = sum(k, c[i]*a[i, k])   ->   s[i] = c[i]*sum(k, a[i, k])
+    >>> knl = pl.make_kernel("{[i, k]: 0 <= i, k < 8}", "s[i] = sum(k, c[i]*a[i, k])")
+    >>> print(*knl.hoist_reduction_factors().instructions)
+    s[i] = c[i]*sum(k, a[i, k])
 
     Parameters
     ----------

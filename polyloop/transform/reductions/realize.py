@@ -48,6 +48,21 @@ class RealizeReduction(Transform):
         s = 0
         on each block b:         s = s + sum(k, a[b, k])   {atomic}
 
+    >>> knl = pl.make_kernel("{[b, k]: 0 <= b < 8 and 0 <= k < 64}", "s = sum([b, k], a[b, k])")
+    >>> knl = knl.add_dtypes({"a": np.float32, "s": np.float32})
+    >>> print(knl.realize_reduction(grid="two launches", grid_inames="b"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [b_part]  part[b_part] = sum(k, a[b_part, k])    {id=compute_part}
+        s = sum(b, part[b])    {id=insn}
+    >>> print(knl.realize_reduction(grid="atomics", grid_inames="b"))
+    kernel loop_kernel
+    ...
+    instructions:
+        s = 0.0    {id=insn_init}
+        [b]  s = s + sum(k, a[b, k])    {id=insn}
+
     How is a matter of tags: plain and unrolled loops, ``ilp`` and ``vec`` are run by one thread, ``l.N``, ``lane`` and
     ``w`` by several.  Without *grid* the kernel stays what it is; code that is made from it without this step is the
     same.

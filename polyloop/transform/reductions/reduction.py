@@ -123,9 +123,9 @@ def _by_data(instruction: Instruction, names: Sequence[str]) -> Diagnostic:
 class SplitReductionInward(_SplitReduction):
     """Reduce in two stages, of which the inner one is over the inames named.
 
-    ::
-
-        s = sum([i, j], a[i, j])   with "j"   ->   s = sum(i, sum(j, a[i, j]))
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", "s = sum([i, j], a[i, j])")
+    >>> print(*knl.split_reduction_inward("j").instructions)
+    s = sum(i, sum(j, a[i, j]))
 
     Parameters
     ----------
@@ -156,9 +156,9 @@ class SplitReductionInward(_SplitReduction):
 class SplitReductionOutward(_SplitReduction):
     """Reduce in two stages, of which the outer one is over the inames named.
 
-    ::
-
-        s = sum([i, j], a[i, j])   with "j"   ->   s = sum(j, sum(i, a[i, j]))
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", "s = sum([i, j], a[i, j])")
+    >>> print(*knl.split_reduction_outward("j").instructions)
+    s = sum(j, sum(i, a[i, j]))
 
     Parameters
     ----------

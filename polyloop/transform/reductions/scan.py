@@ -32,12 +32,13 @@ __all__ = ["RealizeScan", "replaced", "scan_violations", "with_reduction"]
 class RealizeScan(Transform):
     """Compute the results of scans one from the other, instead of each from all of its terms.
 
-    ::
-
-        for i: b[i] = sum(j, a[j])                             (0 <= j <= i)
-        ->
-        acc = 0
-        for i: acc += a[i]; b[i] = acc
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j <= i}", "b[i] = sum(j, a[j])")
+    >>> print(body(knl.realize_scan()))
+    float acc = 0.0f;
+    for (int i = 0; i < 8; ++i) {
+        acc += a[i];
+        b[i] = acc;
+    }
 
     In an exclusive scan (``0 <= j < i``) the term is added after the result is used.  To divide a scan among threads
     and blocks, see :func:`polyloop.split_scan`.  Where the loop over the results is on threads (``l.0``), they scan

@@ -47,14 +47,14 @@ _TILE, _PLACE = "tile'", "place'"
 class SplitScan(Splitting):
     """Divide a scan into tiles: the sum of each tile, a scan of these sums, and a scan inside of each tile.
 
-    ::
-
-        for i: b[i] = sum(j, a[j])                             (0 <= j <= i)
-        ->
-        for i_outer: b_sum[i_outer] = sum(j_inner, a[16*i_outer + j_inner])
-        for i_outer: b_carry[i_outer] = sum(j_outer, b_sum[j_outer])                     (j_outer < i_outer)
-        for i_outer: for i_inner:
-            b[16*i_outer + i_inner] = sum(j_local, a[16*i_outer + j_local], start=b_carry[i_outer])
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 64 and 0 <= j <= i}", "b[i] = sum(j, a[j])")
+    >>> print(knl.split_scan("i", 16))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i_outer]  b_sum[i_outer] = sum(j_inner, a[16*i_outer + j_inner])    {id=b_sum}
+        [i_outer]  b_carry[i_outer] = sum(j_outer, b_sum[j_outer])    {id=b_carry}
+        [i_outer, i_inner]  b[16*i_outer + i_inner] = sum(j_local, a[16*i_outer + j_local], start=b_carry[i_outer])...
 
     The scan of the sums and those of the tiles can be split again, and realized: :func:`polyloop.realize_scan`.  With
     ``outer_tag="g.0"`` blocks pass the sums on to each other in one launch; with ``carry_iname`` as well, the scan of

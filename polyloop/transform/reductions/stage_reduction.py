@@ -35,12 +35,13 @@ _RULE: Final = "partial results"
 class StageReduction(Staging):
     """Keep the partial results of a reduction in a temporary: one for each value of *inames*.
 
-    ::
-
-        s = sum([b, k], a[b, k])   with "b"
-        ->
-        for b_part: part[b_part] = sum(k, a[b_part, k])
-        s = sum(b, part[b])
+    >>> knl = pl.make_kernel("{[b, k]: 0 <= b < 8 and 0 <= k < 64}", "s = sum([b, k], a[b, k])")
+    >>> print(knl.add_dtypes({"a": np.float32}).stage_reduction("b"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [b_part]  part[b_part] = sum(k, a[b_part, k])    {id=compute_part}
+        s = sum(b, part[b])    {id=insn}
 
     With ``default_tag="g.0"`` and ``temporary_address_space="global"`` each block has a partial result, and a second
     launch combines them.

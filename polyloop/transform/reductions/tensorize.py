@@ -55,6 +55,20 @@ class Tensorize(Transform):
         mma.sync.aligned.m16n8k16, for which the lanes load a and b as it wants them: by ldmatrix, if a tile in
         shared memory has rows of whole, aligned pieces of 16 bytes, otherwise element by element
 
+    >>> knl = pl.make_kernel(
+    ...     "{[i, j, k]: 0 <= i < 16 and 0 <= j < 8 and 0 <= k < 16}",
+    ...     "c[i, j] = sum(k, a[i, k]*b[k, j]) {id=product}",
+    ...     [pl.GlobalArg("a, b", np.float16), pl.GlobalArg("c", np.float32)],
+    ... )
+    >>> print(body(knl.tensorize("id:product", "mma_m16n8k16_f16"), "cuda"))
+    const int tx = threadIdx.x;
+    const int j_lane = tx % 4, i_lane = tx / 4;
+    ...
+    a_frag[0] = pack(a[i_lane * 16 + 2 * j_lane].bits, a[i_lane * 16 + 2 * j_lane + 1].bits);
+    ...
+    mma_m16n8k16_f16(acc[0][0], acc[0][1], acc[1][0], acc[1][1], a_frag, b_frag);
+    ...
+
     Parameters
     ----------
     insns

@@ -22,10 +22,23 @@ __all__ = ["AliasTemporaries"]
 class AliasTemporaries(Transform):
     """Let temporaries in shared memory that do not hold values at the same time begin at one address.
 
-    ::
-
-        __shared__ float a_fetch[16];           union { float a_fetch[16]; float b_fetch[16]; }
-        __shared__ float b_fetch[16];    ->     __shared__ a_fetch_storage;
+    >>> knl = pl.make_kernel(
+    ...     "{[i]: 0 <= i < 64}",
+    ...     ["<> s[i] = a[i]", "b[i] = s[63 - i]", "<> t[i] = 2*b[i]", "c[i] = t[63 - i]"],
+    ... ).tag_inames("i:l.0")
+    >>> print(body(knl.alias_temporaries("s, t"), "cuda"))
+    const int tx = threadIdx.x;
+    __shared__ union {
+        float s[64];
+        float t[64];
+    } s_storage;
+    s_storage.s[tx] = a[tx];  // insn
+    __syncthreads();
+    b[tx] = s_storage.s[63 - tx];  // insn_1
+    __syncthreads();
+    s_storage.t[tx] = 2.0f * b[tx];  // insn_2
+    __syncthreads();
+    c[tx] = s_storage.t[63 - tx];  // insn_3
 
     Parameters
     ----------

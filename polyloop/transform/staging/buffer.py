@@ -50,14 +50,14 @@ _BUFFER: Final = p.Variable("buffer")
 class BufferArray(Transform):
     """Work on part of an array in a temporary: load it, redirect what reads and writes it, store it back.
 
-    ::
-
-        for i: for k: c[i] = c[i] + a[i, k]
-        ->                                                     (buffering over k)
-        for i:
-            c_buf = c[i]
-            for k: c_buf = c_buf + a[i, k]
-            c[i] = c_buf
+    >>> knl = pl.make_kernel("{[i, k]: 0 <= i < 8 and 0 <= k < 9}", "c[i] = c[i] + a[i, k]")
+    >>> print(body(knl.buffer_array("c", "k")))
+    for (int i = 0; i < 8; ++i) {
+        float c_buf = c[i];  // init_c_buf
+        for (int k = 0; k < 9; ++k)
+            c_buf += a[i * 9 + k];  // insn
+        c[i] = c_buf;  // store_c_buf
+    }
 
     Parameters
     ----------

@@ -21,12 +21,17 @@ __all__ = ["ExchangeByShuffle"]
 class ExchangeByShuffle(Transform):
     """Keep a temporary of the lanes of a warp in registers; lanes read each other's elements by shuffles.
 
-    ::
-
-        __shared__ float t[32];                float t = a[..];
-        t[threadIdx.x] = a[..];                b[..] = __shfl_sync(0xffffffffu, t, 31 - threadIdx.x);
-        __syncwarp();                    ->
-        b[..] = t[31 - threadIdx.x];
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 32}", ["<> t[i] = a[i]", "b[i] = t[31 - i]"]).tag_inames("i:l.0")
+    >>> print(body(knl, "cuda"))
+    const int tx = threadIdx.x;
+    __shared__ float t[32];
+    t[tx] = a[tx];  // insn
+    __syncwarp();
+    b[tx] = t[31 - tx];  // insn_1
+    >>> print(body(knl.exchange_by_shuffle("t"), "cuda"))
+    const int tx = threadIdx.x;
+    float t = a[tx];  // insn
+    b[tx] = __shfl_sync(0xffffffffu, t, 31 - tx);  // insn_1
 
     Parameters
     ----------

@@ -44,6 +44,23 @@ class Pipeline(Transform):
         t[0, ..] = a[.. 0 ..]
         for k:  if there is an iteration k + 1:  t[(k + 1) % 2, ..] = a[.. k + 1 ..];    use(k, t[k % 2, ..])
 
+    >>> knl = pl.make_kernel("{[k, i]: 0 <= k < 8 and 0 <= i < 4}", "b[k, i] = a[k, i]*a[k, 3 - i]")
+    >>> print(body(knl.add_prefetch("a", "i").pipeline("k", 2, producers="a_fetch")))
+    float a_fetch[2][4];
+    for (int a_dim_1 = 0; a_dim_1 < 4; ++a_dim_1)
+        a_fetch[0][a_dim_1] = a[a_dim_1];  // fetch_a
+    const int k_full = 7;
+    for (int k = 0; k < k_full; ++k) {
+        for (int a_dim_1 = 0; a_dim_1 < 4; ++a_dim_1)
+            a_fetch[(k + 1) % 2][a_dim_1] = a[(k + 1) * 4 + a_dim_1];  // fetch_a
+        for (int i = 0; i < 4; ++i)
+            b[k * 4 + i] = a_fetch[k % 2][i] * a_fetch[k % 2][3 - i];  // insn
+    }
+    for (int k = k_full; k < 8; ++k) {
+        for (int i = 0; i < 4; ++i)
+            b[k * 4 + i] = a_fetch[k % 2][i] * a_fetch[k % 2][3 - i];  // insn
+    }
+
     Parameters
     ----------
     iname

@@ -39,14 +39,13 @@ def _axes(given: str | Sequence[str | int]) -> tuple[str, ...]:
 class Precompute(Staging):
     """Compute the values of a substitution rule ahead of their use, into a temporary.
 
-    ::
-
-        f(x) := g(a[x])
-        for io: for ii: out[16*io + ii] = f(16*io + ii) + f(16*io + ii + 1)
-        ->                                                     (sweeping ii)
-        for io:
-            for f_dim_0 in [0, 17): f_value[f_dim_0] = g(a[16*io + f_dim_0])
-            for ii: out[16*io + ii] = f_value[ii] + f_value[ii + 1]
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["f(x) := 2*a[x]", "b[i] = f(i) + f(i + 1)"])
+    >>> print(body(knl.precompute("f", "i")))
+    float f_value[9];
+    for (int f_dim_0 = 0; f_dim_0 < 9; ++f_dim_0)
+        f_value[f_dim_0] = 2.0f * a[f_dim_0];  // compute_f
+    for (int i = 0; i < 8; ++i)
+        b[i] = f_value[i] + f_value[i + 1];  // insn
 
     Parameters
     ----------

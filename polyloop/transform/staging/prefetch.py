@@ -50,6 +50,18 @@ class AddPrefetch(Staging):
             for a_dim_0 in [0, 17): a_fetch[a_dim_0] = a[16*io + a_dim_0]
             for ii: out[16*io + ii] = a_fetch[ii] + a_fetch[ii + 1]
 
+    >>> knl = pl.make_kernel(
+    ...     "{[io, ii]: 0 <= io < 4 and 0 <= ii < 16}", "out[16*io + ii] = a[16*io + ii] + a[16*io + ii + 1]"
+    ... )
+    >>> print(body(knl.add_prefetch("a", "ii")))
+    float a_fetch[17];
+    for (int io = 0; io < 4; ++io) {
+        for (int a_dim_0 = 0; a_dim_0 < 17; ++a_dim_0)
+            a_fetch[a_dim_0] = a[16 * io + a_dim_0];  // fetch_a
+        for (int ii = 0; ii < 16; ++ii)
+            out[16 * io + ii] = a_fetch[ii] + a_fetch[ii + 1];  // insn
+    }
+
     Parameters
     ----------
     var_name

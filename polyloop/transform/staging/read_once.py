@@ -19,9 +19,10 @@ __all__ = ["ReadOnce"]
 class ReadOnce(Transform):
     """Say that the elements of arguments are read about once, so that caches need not keep them.
 
-    ::
-
-        const float4 a_v = *(const float4 *)&a[..];   ->   const float4 a_v = __ldcs((const float4 *)&a[..]);
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", "b[i] = 2*a[i]").tag_inames("i:l.0")
+    >>> print(body(knl.read_once("a"), "cuda"))
+    const int tx = threadIdx.x;
+    b[tx] = 2.0f * __ldcs(&a[tx]);
 
     Parameters
     ----------

@@ -79,6 +79,22 @@ class SaveAndReloadTemporaries(Transform):
         <end of a launch>         ->    <end of a launch>
         c[i] = t + b[n - 1 - i]         t = t_saved[block, thread];  c[i] = t + b[n - 1 - i]
 
+    >>> knl = pl.make_kernel(
+    ...     "{[i, j]: 0 <= i, j < 64}",
+    ...     ["<> t[i] = 2*a[i] {id=set}", "b[i] = t[i] {id=out}", "c[j] = t[j] + b[63 - j] {dep=out}"],
+    ... ).tag_inames("i:g.0, j:g.0")
+    >>> print(knl.save_and_reload_temporaries())
+    kernel loop_kernel
+    ...
+    instructions:
+        [i]  t[i] = 2*a[i]    {id=set}
+        [i]  b[i] = t[i]    {id=out}
+        [t_block0]  t_saved[t_block0] = t[t_block0]    {id=save_t}
+        [t_block0]  t[t_block0] = t_saved[t_block0]    {id=reload_t}
+        [j]  c[j] = t[j] + b[63 - j]    {id=insn}
+    barriers:
+        ... gbarrier, after out, save_t, set
+
     A launch ends where blocks depend on each other, and at global barriers.  The workspace is in global memory; it has
     an element for each thread that reads the temporary, or for each block where that is shared.
 
