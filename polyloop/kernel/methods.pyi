@@ -36,11 +36,11 @@ class Methods:
         synchronization_kind: str = "global",
         mem_kind: str | None = None,
     ) -> LoopKernel:
-        """Let all threads meet between two instructions: of a block (``"local"``), or of all blocks (``"global"``)."""
+        """Add a barrier between instructions, for the threads of a block (``"local"``) or of all blocks (``"global"``)."""
     def add_dependency(kernel, insn_match: str, depends_on: str) -> LoopKernel:
         """Let instructions run after others, as ``dep=`` does."""
     def add_dtypes(kernel, dtypes: Mapping[str, object]) -> LoopKernel:
-        """State the element types of arrays, scalars and temporaries; the rest is inferred anew."""
+        """Set the element types of arrays, scalars and temporaries; other types are inferred again."""
     def add_inames_for_unused_hw_axes(kernel, within: str | None = None) -> LoopKernel:
         """Let all threads run instructions that lack an iname on some axis, each for itself."""
     def add_inames_to_insn(kernel, inames: str | Sequence[str], insn_match: str) -> LoopKernel:
@@ -54,7 +54,7 @@ class Methods:
         force: bool = False,
         empty_ok: bool = False,
     ) -> LoopKernel:
-        """Say that instructions touch no common element on different threads, where that can only be supposed."""
+        """Assert that instructions on different threads access no common element, where this cannot be proven."""
     def add_padding(kernel, variable: str, axis: int | str, align_bytes: int) -> LoopKernel:
         """Let neighbours along an axis be a multiple of some bytes apart."""
     def add_prefetch(
@@ -100,9 +100,9 @@ class Methods:
         within: str | None = None,
         force_retain_argument: bool = False,
     ) -> LoopKernel:
-        """Turn the assignment of a variable into a substitution rule, computed anew wherever it is used."""
+        """Turn the assignment of a variable into a substitution rule, which is evaluated at each use."""
     def assume(kernel, assumptions: str) -> LoopKernel:
-        """Add a condition on the parameters that every caller fulfils; it is checked at launch."""
+        """Assume a condition on the parameters, which each call checks."""
     def buffer_array(
         kernel,
         var_name: str,
@@ -116,7 +116,7 @@ class Methods:
         fetch_bounding_box: bool = False,
         temporary_name: str | None = None,
     ) -> LoopKernel:
-        """Work on part of an array in a temporary: load it, redirect what reads and writes it, store it back."""
+        """Keep part of an array in a temporary while loops update it: load, redirect accesses, store back."""
     def chunk_iname(
         kernel,
         split_iname: str,
@@ -133,7 +133,7 @@ class Methods:
     def collect_common_factors_on_increment(
         kernel, var_name: str, vary_by_axes: int | Collection[int] = ()
     ) -> LoopKernel:
-        """Multiply a temporary where it is read by what all of its increments are multiplied by."""
+        """Move a common factor of all increments of a temporary to its reads."""
     def concatenate_arrays(
         kernel, array_names: str | Sequence[str], new_name: str | None = None, axis_nr: int | str = 0
     ) -> LoopKernel:
@@ -160,7 +160,7 @@ class Methods:
     def fix_parameters(kernel, /, **values: int) -> LoopKernel:
         """Replace integer parameters by numbers; they are no arguments any more."""
     def fold_constants(kernel) -> LoopKernel:
-        """Compute with the integers that stand in expressions."""
+        """Fold integer constants in sums, products and quotients."""
     def fuse_loops(kernel, inames: str | Sequence[str], new_iname: str | None = None) -> LoopKernel:
         """Make one loop of loops that follow each other (fusion, jamming)."""
     def hoist_reduction_factors(kernel, within: str | None = None) -> LoopKernel:
@@ -200,7 +200,7 @@ class Methods:
         via: str = "shared",
         window: int | None = None,
     ) -> LoopKernel:
-        """Fetch what later iterations of a loop use while the present one computes (software pipelining)."""
+        """Fetch the operands of later iterations while the present one computes (software pipelining)."""
     def precompute(
         kernel,
         subst_use: str,
@@ -227,7 +227,7 @@ class Methods:
     ) -> LoopKernel:
         """Give temporaries an element of its own for each iteration of loops in which they are set."""
     def read_once(kernel, ary_names: str | Sequence[str]) -> LoopKernel:
-        """Say that the elements of arguments are read about once, so that caches need not keep them."""
+        """Mark arguments as read about once (streaming loads), so that caches need not keep their elements."""
     def realize_reduction(
         kernel,
         insn_id_filter: str | None = None,
@@ -238,13 +238,13 @@ class Methods:
         force_scan: bool = False,
         force_outer_iname_for_scan: str | None = None,
     ) -> LoopKernel:
-        """Check that reductions can be carried out as the tags of their inames say, and note in the trace how."""
+        """Check that reductions can run as the tags of their inames say, and record the implementation in the trace."""
     def realize_scan(kernel, insn_id_filter: str | None = None, *, sweep_iname: str | None = None) -> LoopKernel:
         """Compute the results of scans one from the other, instead of each from all of its terms."""
     def reduce_atomically(
         kernel, inames: str | Sequence[str], within: str | None = None, *, init_insn_id: str | None = None
     ) -> LoopKernel:
-        """Combine the partial results of a reduction by atomic updates, where the blocks of a grid cannot meet."""
+        """Combine the partial results of a reduction by atomic updates, for blocks without a common barrier."""
     def remove_instructions(kernel, insn_ids: str | Sequence[str]) -> LoopKernel:
         """Take instructions out of the program."""
     def remove_unused_arguments(kernel) -> LoopKernel:
@@ -264,7 +264,7 @@ class Methods:
     def rename_inames_in_batch(kernel, batches: Mapping[str, Iterable[str]]) -> LoopKernel:
         """Fuse several groups of loops, each under a new name."""
     def replace_instruction_ids(kernel, replacements: Mapping[str, str | Sequence[str]]) -> LoopKernel:
-        """Give instructions other ids; what depends on them still does."""
+        """Give instructions other ids, in the dependencies on them too."""
     def reverse(kernel, iname: str) -> LoopKernel:
         """Run a loop from its last iteration to its first."""
     def save_and_reload_temporaries(kernel) -> LoopKernel:
@@ -272,13 +272,13 @@ class Methods:
     def set_argument_order(kernel, arg_names: str | Sequence[str]) -> LoopKernel:
         """Put the arguments of the generated function in an order."""
     def set_array_axis_names(kernel, ary_names: str | Sequence[str], dim_names: str | Sequence[str]) -> LoopKernel:
-        """Give the axes of arrays names, which stand for their numbers in later transforms."""
+        """Name the axes of arrays; later transforms accept the names in place of numbers."""
     def set_instruction_priority(kernel, insn_match: str, priority: int) -> LoopKernel:
-        """Let instructions run earlier (a positive priority) or later among those whose order is free."""
+        """Set the scheduling priority of instructions: of those that may run next, the highest priority runs first."""
     def set_temporary_address_space(
         kernel, temp_var_names: str | Sequence[str], address_space: AddressSpace | str
     ) -> LoopKernel:
-        """Say where temporaries live: ``"private"`` to a thread, ``"local"`` (shared by a block), ``"global"``, ``"auto"``."""
+        """Set the address space of temporaries: ``"private"``, ``"local"`` (shared by a block), ``"global"`` or ``"auto"``."""
     def shift(kernel, iname: str, amount: int | str) -> LoopKernel:
         """Add an amount to every value of an iname, which keeps its name."""
     def simplify_indices(kernel) -> LoopKernel:
@@ -338,11 +338,11 @@ class Methods:
     def swizzle(
         kernel, ary_name: str, bits: int | None = None, base: int | None = None, shift: int | None = None
     ) -> LoopKernel:
-        """Let the elements of each row of a shared array change places, so that columns lie in different banks."""
+        """Permute the elements within each row of a shared array (XOR swizzle), to avoid bank conflicts of columns."""
     def tag_array_axes(
         kernel, ary_names: str | Sequence[str], dim_tags: str | Sequence[str] | Mapping[str, str]
     ) -> LoopKernel:
-        """Say how the axes of arguments or temporaries are stored."""
+        """Set the storage layout of arguments or temporaries, axis by axis."""
     def tag_inames(
         kernel,
         iname_to_tag: str | Mapping[str, str] | Sequence[tuple[str, str]],
@@ -400,7 +400,7 @@ class Methods:
         slabs: tuple[int, int] = (0, 0),
         within: str | None = None,
     ) -> LoopKernel:
-        """Let the iterations of a loop run as the lanes of vectors: wide loads and stores, and what each lane computes."""
+        """Run the iterations of a loop as lanes of vectors, with wide loads and stores."""
 
 add_barrier = Methods.add_barrier
 add_dependency = Methods.add_dependency

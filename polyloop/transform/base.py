@@ -27,7 +27,7 @@ __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
 
 @dataclass(frozen=True)
 class Applied:
-    """A transform as it was applied: the value, what it chose by itself, and which names went and came."""
+    """One application of a transform: its value, a note on choices made by default, and changes of names."""
 
     transform: Transform
     note: str = ""
@@ -91,7 +91,7 @@ class Transform(ABC):
         cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def violations(self, kernel: LoopKernel) -> Iterable[Diagnostic]:
-        """Yield why this is illegal on *kernel*; nothing if it is legal."""
+        """Yield a diagnostic for each reason why the transform is illegal on *kernel*."""
         return ()
 
     @abstractmethod
@@ -107,7 +107,7 @@ class Transform(ABC):
         return ""
 
     def resolved(self, kernel: LoopKernel) -> Transform:
-        """Return the transform with what only the kernel can explain (the name of an axis) in its final form."""
+        """Return the transform with arguments in their final form where the kernel defines it, as for names of axes."""
         return self
 
     @classmethod
@@ -172,19 +172,19 @@ def _changed_expressions(before: LoopKernel, after: LoopKernel) -> Iterator[Diag
 
 
 def _texts(kernel: LoopKernel) -> tuple[object, ...]:
-    """Return what decides about the expressions of a kernel and of its reference program."""
+    """Return the parts of a kernel that determine its expressions and those of its reference program."""
     taken = (kernel.evaluations, kernel.partials, kernel.buffers)
     return kernel.reference, kernel.instructions, dict(kernel.substitutions), *map(dict, taken)
 
 
 def iname_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:
-    """Yield that *iname* does not exist."""
+    """Yield ``unknown-iname`` if the kernel has no iname *iname*."""
     if iname not in kernel.inames:
         yield unknown_name("iname", iname, kernel.inames)
 
 
 def new_name_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagnostic]:
-    """Yield that one of *names* is already in use."""
+    """Yield ``name-taken`` for each of *names* that the kernel uses already."""
     for name in names:
         if name in kernel.names():
             yield Diagnostic("name-taken", f"the name '{name}' is already in use", hints=("choose another name",))

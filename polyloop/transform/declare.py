@@ -40,7 +40,7 @@ class Names(Enum):
 
 @dataclass(frozen=True)
 class Takes:
-    """In ``Annotated[tuple[str, ...], Takes(str | Sequence[str], names_of)]``: what a caller may pass for a field."""
+    """Annotation of a field: the types that a caller may pass, as in ``Takes(str | Sequence[str], names_of)``."""
 
     accepted: Any
     made: Callable[[Any], Any] | None = None

@@ -50,7 +50,7 @@ def _kind_of(code: str) -> Kind:
 
 
 def with_history(trace: Trace, finding: Diagnostic) -> Diagnostic:
-    """Return *finding*; if it is about a name that a step of *trace* took away, with the step and what came of it."""
+    """Return *finding*, with notes on the step of *trace* that removed its subject, and on the new names."""
     if not finding.subject:
         return finding
     kind = _kind_of(finding.code)

@@ -29,7 +29,7 @@ _KINDS: Final = frozenset(kind.value for kind in Kind)
 
 
 class _Text(str):
-    """Text that is shown as it is: the name of a parameter in a script."""
+    """Text whose ``repr`` has no quotes: the name of a parameter in a script."""
 
     __slots__ = ()
 
@@ -250,7 +250,7 @@ class Recipe:
     def _explained(
         self, kernel: LoopKernel, number: int, step: Applied, names: Mapping[str, str], finding: Diagnostic
     ) -> Diagnostic:
-        """Return why a step does not fit, with what it is and what the kernel has."""
+        """Return *finding* with notes on the step, and on the names that the kernel has instead."""
         notes = [*finding.notes, f"step {number} of the recipe is {step.call()}"]
         hints = list(finding.hints)
         if finding.subject:
@@ -325,7 +325,7 @@ def _step(entry: object) -> Applied:
 
 
 class _Listening(dict[str, str]):
-    """A renaming that changes nothing, and notes what it was asked for."""
+    """Identity renaming that records the names looked up."""
 
     def __init__(self, heard: set[str]) -> None:
         super().__init__()
@@ -360,7 +360,7 @@ def _renamed(step: Applied, arguments: Mapping[str, Any], names: Mapping[str, st
 
 
 def _paired(recorded: Sequence[Change], present: Sequence[Change], names: Mapping[str, str]) -> dict[str, str]:
-    """Return the names here of those that a step made in the recipe.
+    """Return recorded name -> present name, for the names that a step introduced.
 
     They correspond by their order, if there are as many; otherwise by what they were made of.
     """

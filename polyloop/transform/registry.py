@@ -58,7 +58,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., LoopKernel]]] = _Catalogue(_function
 
 
 class _Method:
-    """A transform as a method, which takes the function's place until it is first used."""
+    """Descriptor of a method that loads its transform when it is first used."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -71,7 +71,7 @@ class _Method:
 
 
 class _Reader:
-    """``Trace.from_json``, until it is first used."""
+    """Descriptor of ``Trace.from_json``, which loads it when it is first used."""
 
     def __get__(self, trace: Trace | None, owner: type[Trace]) -> Callable[[str], Trace]:
         Trace.from_json = staticmethod(public(import_module("polyloop.transform.stored").trace_from_json))

@@ -1,4 +1,4 @@
-"""``assignment_to_subst``: an assignment becomes a rule, which is computed anew wherever it is used."""
+"""``assignment_to_subst``: substitution rules from assignments, evaluated at each use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["AssignmentToSubst"]
 
 @dataclass(frozen=True)
 class AssignmentToSubst(Transform):
-    """Turn the assignment of a variable into a substitution rule, computed anew wherever it is used.
+    """Turn the assignment of a variable into a substitution rule, which is evaluated at each use.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", ["<> t[i] = 2*a[i]", "b[i] = t[i] + 1"])
     >>> print(knl.assignment_to_subst("t"))
@@ -107,7 +107,7 @@ class AssignmentToSubst(Transform):
         yield from self._use_violations(kernel)
 
     def _assignment_violations(self, kernel: LoopKernel) -> Diagnostic | None:
-        """Return why the assignment cannot be a rule."""
+        """Return the reason why the assignment cannot become a rule, None if it can."""
         writers = [i for i in kernel.instructions if self.lhs_name in i.writes]
         base = _base(kernel)
         sources = [i for i in base.instructions if self.lhs_name in i.writes]
@@ -190,7 +190,7 @@ class AssignmentToSubst(Transform):
         ]
 
     def users(self, kernel: LoopKernel) -> tuple[Instruction, ...]:
-        """Return the instructions whose expressions use the variable."""
+        """Return the selected instructions that read the variable, directly or through rules."""
         return tuple(
             i
             for i in find_instructions(kernel, self.within)
@@ -304,7 +304,7 @@ def _applied(expr: Expression, array: str, rule: str, more: tuple[Expression, ..
 
 
 def _without(kernel: LoopKernel, temporary: str) -> LoopKernel:
-    """Return *kernel* without a temporary and its assignment; what depended on it depends on what it depended on."""
+    """Return *kernel* without a temporary and its assignment, whose dependencies pass on to its dependents."""
     (source,) = (i for i in kernel.instructions if temporary in i.writes)
     left = [
         replace(i, depends_on=(i.depends_on - {source.id}) | source.depends_on) if source.id in i.depends_on else i
@@ -347,7 +347,7 @@ class _Flows:
         (self.source,) = writers_of(self.old, name)
 
     def violations(self, reader: Placed, access: Access) -> Iterator[Diagnostic]:
-        """Yield that the rule would not give the value that *reader* finds."""
+        """Yield a diagnostic if the rule, at this access of *reader*, has another value than the variable."""
         sources, initial = flow_of(self.old, self.name, [(reader, access)]).of(reader, access)
         if not initial.is_empty() or len(sources) != 1:
             yield _not_from(self.name, reader)
@@ -382,7 +382,7 @@ class _Flows:
     def _changed(
         self, reader: Placed, leaf: Access, forms: Mapping[str, Affine], link: isl.Map
     ) -> Iterator[Diagnostic]:
-        """Yield that what the assignment reads has another value where the rule is used."""
+        """Yield a diagnostic if an operand of the assignment may have changed when the rule is evaluated."""
         array = leaf.array
         if not writers_of(self.old, array):
             return

@@ -28,7 +28,7 @@ _SCOPES: Final = {"local": Scope.BLOCK, "global": Scope.GRID}
 
 @dataclass(frozen=True)
 class AddBarrier(Transform):
-    """Let all threads meet between two instructions: of a block (``"local"``), or of all blocks (``"global"``).
+    """Add a barrier between instructions, for the threads of a block (``"local"``) or of all blocks (``"global"``).
 
     ::
 
@@ -199,7 +199,7 @@ def _with_barrier(
 
 
 def _common(places: Sequence[tuple[int | str, ...]]) -> tuple[int | str, ...]:
-    """Return the loops, from the root, that all *places* lie in; it ends with an iname, or is empty."""
+    """Return the longest common prefix of *places* that ends with an iname: the loops that all of them share."""
     depth = 0
     while all(len(place) > depth + 1 and place[: depth + 2] == places[0][: depth + 2] for place in places):
         depth += 2

@@ -119,7 +119,7 @@ def _shared(first: Instruction, second: Instruction) -> frozenset[str]:
 
 
 def must_precede(kernel: LoopKernel, asked: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
-    """Return, for each instruction, which ones must come before it."""
+    """Return the predecessors of each instruction: by ``dep=``, by *asked*, by barriers and by shared variables."""
     before: dict[str, set[str]] = {}
     for number, later in enumerate(kernel.instructions):
         mine = before[later.id] = {*later.depends_on, *asked.get(later.id, ())}
@@ -134,7 +134,7 @@ def must_precede(kernel: LoopKernel, asked: Mapping[str, frozenset[str]]) -> dic
 
 @dataclass(frozen=True)
 class AddNosync(Transform):
-    """Say that instructions touch no common element on different threads, where that can only be supposed.
+    """Assert that instructions on different threads access no common element, where this cannot be proven.
 
     >>> knl = pl.make_kernel(
     ...     "{[i]: 0 <= i < n}",

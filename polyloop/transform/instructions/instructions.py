@@ -91,7 +91,7 @@ class TagInstructions(Transform):
 
 @dataclass(frozen=True)
 class SetInstructionPriority(Transform):
-    """Let instructions run earlier (a positive priority) or later among those whose order is free.
+    """Set the scheduling priority of instructions: of those that may run next, the highest priority runs first.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["b[i] = 2*a[i] {id=one}", "d[i] = 3*c[i] {id=two}"])
     >>> print(body(knl.set_instruction_priority("id:two", 1)))
@@ -210,7 +210,7 @@ class RemoveInstructions(Transform):
 
 
 def _without(kernel: LoopKernel, gone: set[str]) -> LoopKernel:
-    """Return *kernel* without instructions; what depended on them depends on what they depended on."""
+    """Return *kernel* without the instructions *gone*, whose dependencies pass on to their dependents."""
     by_id = {instruction.id: instruction for instruction in kernel.instructions}
 
     def behind(names: frozenset[str], seen: frozenset[str] = frozenset()) -> frozenset[str]:

@@ -21,7 +21,7 @@ def meant(kernel: LoopKernel, text: str | None, operation: str) -> tuple[Instruc
 
 
 def match_violations(kernel: LoopKernel, texts: Iterable[str], operation: str) -> Iterator[Diagnostic]:
-    """Yield match expressions that are none, or that mean no instruction."""
+    """Yield a diagnostic for each match expression that is malformed or selects no instruction."""
     for text in texts:
         try:
             if meant(kernel, text, operation):

@@ -41,7 +41,7 @@ __all__ = ["MapInstructions", "ReplaceInstructionIds"]
 
 @dataclass(frozen=True)
 class ReplaceInstructionIds(Transform):
-    """Give instructions other ids; what depends on them still does.
+    """Give instructions other ids, in the dependencies on them too.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["<> t = 2*a[i]", "b[i] = t {dep=insn}"])
     >>> print(knl.replace_instruction_ids({"insn": "load"}))
@@ -283,7 +283,7 @@ def _lists(inames: Sequence[Sequence[str]]) -> str:
 
 
 def _rewritten_violations(source: Instruction, present: Instruction) -> Iterator[Diagnostic]:
-    """Yield that earlier transforms changed more of an instruction than its inames."""
+    """Yield ``bad-instructions`` if an earlier transform changed more of an instruction than its inames."""
     same = (
         _normal(_moved(source.assignee, source, present)) == _normal(present.assignee)
         and _normal(_moved(source.expression, source, present)) == _normal(present.expression)
@@ -309,7 +309,7 @@ def _normal(expr: Expression) -> Expression:
 
 
 def _moved(expr: Expression, source: Instruction, present: Instruction) -> Expression:
-    """Return *expr*, over the inames of *source*, over those of *present*, which executes its instances."""
+    """Return an expression of *source* in terms of the inames of *present*, a copy of it."""
     assert isinstance(present.origin, Copy), "it executes instances of the program"
     forms = present.origin.forms
     inner = [iname for term in present.terms for iname in term.inames if iname not in present.inames]

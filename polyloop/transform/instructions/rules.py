@@ -25,7 +25,7 @@ __all__ = ["ExpandSubst", "ExtractSubst", "find_rules_matching", "used_rules"]
 
 
 def find_rules_matching(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
-    """Return the names of the substitution rules that a glob such as ``"f_*"`` matches, in their order."""
+    """Return the names of the substitution rules that match a glob such as ``"f_*"``, in the kernel's order."""
     return tuple(name for name in kernel.substitutions if fnmatchcase(name, pattern))
 
 
@@ -213,7 +213,7 @@ def used_rules(kernel: LoopKernel) -> LoopKernel:
 
 
 def _names(expr: Expression) -> set[str]:
-    """Return the names in an expression, those of functions too."""
+    """Return the names of variables and functions in an expression."""
     found = set(variables(expr))
     if isinstance(expr, p.Call) and isinstance(expr.function, p.Variable):
         found.add(expr.function.name)

@@ -20,7 +20,7 @@ def selected(kernel: LoopKernel, within: str | None, operation: str) -> tuple[st
 def selection_violations(
     kernel: LoopKernel, within: str | None, operation: str, inames: Sequence[str] = ()
 ) -> Iterator[Diagnostic]:
-    """Yield that *within* is no match expression, or means no instruction with a loop over one of *inames*."""
+    """Yield a diagnostic if *within* is malformed, or selects no instruction with a loop over each of *inames*."""
     if within is None:
         return
     if found := tuple(match_violations(kernel, [within], operation)):

@@ -29,7 +29,7 @@ class _Rewriting(Transform):
 
     @abstractmethod
     def node(self, node: Expression) -> Expression:
-        """Return the simplified form of a node whose operands were rewritten."""
+        """Return the simplified form of a node, whose operands are simplified already."""
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         def instruction(old: Instruction) -> Instruction:
@@ -52,7 +52,7 @@ class _Rewriting(Transform):
 
 @dataclass(frozen=True)
 class FoldConstants(_Rewriting):
-    """Compute with the integers that stand in expressions.
+    """Fold integer constants in sums, products and quotients.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = 2*3*a[i + 4 // 2]")
     >>> print(*knl.fold_constants().instructions)
@@ -83,7 +83,7 @@ class FoldConstants(_Rewriting):
 
 
 def _folded(node: Expression, children: Sequence[Expression], combine: Callable[[Sequence[int]], int]) -> Expression:
-    """Return a sum or product whose leading integers are one."""
+    """Return a sum or product with its leading integer operands folded into one."""
     leading = next((n for n, child in enumerate(children) if type(child) is not int), len(children))
     if leading < 2:
         return node

@@ -34,7 +34,7 @@ _PARAM = isl.dim_type.param
 
 @dataclass(frozen=True)
 class Assume(Transform):
-    """Add a condition on the parameters that every caller fulfils; it is checked at launch.
+    """Assume a condition on the parameters, which each call checks.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]").split_iname("i", 16)
     >>> print(body(knl.assume("n mod 16 = 0")))
@@ -205,7 +205,7 @@ def _fixed_origin(origin: Origin, numbers: Mapping[str, Affine]) -> Origin:
 
 
 def _spelt(dtypes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Return names and the spellings of their types; what is no type is refused by the checks."""
+    """Return pairs of names and type spellings; a value that is no type keeps its text, for the check to refuse."""
     names: list[tuple[str, str]] = []
     for key, dtype in dtypes.items():
         found = find_dtype(dtype)
@@ -216,7 +216,7 @@ def _spelt(dtypes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class AddDtypes(Transform):
-    """State the element types of arrays, scalars and temporaries; the rest is inferred anew.
+    """Set the element types of arrays, scalars and temporaries; other types are inferred again.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]")
     >>> print(knl.add_dtypes({"x": np.float32}).argument("x").dtype)
@@ -272,7 +272,7 @@ class AddDtypes(Transform):
 
 @dataclass(frozen=True)
 class SetTemporaryAddressSpace(Transform):
-    """Say where temporaries live: ``"private"`` to a thread, ``"local"`` (shared by a block), ``"global"``, ``"auto"``.
+    """Set the address space of temporaries: ``"private"``, ``"local"`` (shared by a block), ``"global"`` or ``"auto"``.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", ["<> t[i] = 2*a[i]", "b[i] = t[i]"]).tag_inames("i:l.0")
     >>> print(body(knl.set_temporary_address_space("t", "local"), "cuda"))

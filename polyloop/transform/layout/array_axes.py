@@ -43,7 +43,7 @@ __all__ = ["AddPadding", "SplitArrayAxis", "TagArrayAxes", "find_padding_multipl
 
 @dataclass(frozen=True)
 class TagArrayAxes(Transform):
-    """Say how the axes of arguments or temporaries are stored.
+    """Set the storage layout of arguments or temporaries, axis by axis.
 
     >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 4}", "b[i, j] = 2*a[i, j]")
     >>> print(body(knl.tag_array_axes("a", "N0,N1")))
@@ -143,7 +143,7 @@ _NAMED = re.compile(r"\s*(?!stride\b)([A-Za-z_]\w*)\s*:\s*([^,()]+(?:\([^)]*\))?
 
 
 def _named_tags(text: str) -> dict[str, str]:
-    """Return the tags of axes that are named, ``"row:N0, col:N1"``; nothing if they stand in the order of the axes."""
+    """Return axis name -> tag of ``"row:N0, col:N1"``, empty if the tags are listed in the order of the axes."""
     found = [_NAMED.fullmatch(part) for part in text.split(",")]
     return {match[1]: match[2].strip() for match in found if match} if all(found) else {}
 
@@ -254,7 +254,7 @@ def _axis_violation(array: ArrayArg | TemporaryVariable, axis: object) -> Diagno
 def find_padding_multiple(
     kernel: LoopKernel, variable: str, axis: int, align_bytes: int, allowed_waste: float = 0.1
 ) -> int:
-    """Return how many neighbours along an axis to keep together, so that padding each group wastes little.
+    """Return a number of neighbours along an axis to pad as one group, for which little memory is wasted.
 
     Parameters
     ----------
@@ -478,7 +478,7 @@ class SplitArrayAxis(Transform):
         )
 
     def _parts(self, index: Expression, inames: Sequence[str], domain: isl.Set) -> tuple[Expression, Expression]:
-        """Return quotient and remainder of a subscript, without divisions where the domain shows what they are."""
+        """Return quotient and remainder of a subscript, without divisions where the domain bounds the remainder."""
         form = affine_of(index)
         if form is None:
             return p.FloorDiv(index, self.count), p.Remainder(index, self.count)
@@ -494,7 +494,7 @@ class SplitArrayAxis(Transform):
         return to_expression(outer), to_expression(form.add(outer, -self.count))
 
     def _origin(self, origin: Origin, name: str) -> Origin:
-        """Return the origin of a move, whose element has one subscript more."""
+        """Return *origin* with the subscript of the split axis divided in two, if it is a move of array *name*."""
         if not (isinstance(origin, Move) and origin.array == name):
             return origin
         forms: list[Affine] = []

@@ -17,7 +17,7 @@ __all__ = ["SetArrayAxisNames"]
 
 @dataclass(frozen=True)
 class SetArrayAxisNames(Transform):
-    """Give the axes of arrays names, which stand for their numbers in later transforms.
+    """Name the axes of arrays; later transforms accept the names in place of numbers.
 
     >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 9}", "b[i, j] = 2*a[i, j]")
     >>> knl = knl.set_array_axis_names("a", "row, col")

@@ -195,7 +195,7 @@ def _is_large(kernel: LoopKernel, temporary: TemporaryVariable) -> bool:
 
 
 def _group(kernel: LoopKernel, instruction: Instruction) -> int:
-    """Return how many barriers outside of all loops an instruction stands behind."""
+    """Return the number of top-level barriers before an instruction."""
     return sum(not barrier.blocks and reference_id(instruction) not in barrier.before for barrier in kernel.barriers)
 
 
@@ -240,7 +240,7 @@ class _Batch:
         return add_rows(wider, (self.iname, *dims), self._rows())
 
     def expression(self, expr: Expression) -> Expression:
-        """Return *expr* with the batch as the first subscript of what differs between problems."""
+        """Return *expr* with the batch iname as first subscript of each array that varies between problems."""
         varying = self.arguments | self.temporaries
 
         def change(node: Expression) -> Expression:

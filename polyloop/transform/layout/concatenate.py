@@ -97,7 +97,7 @@ class ConcatenateArrays(Transform):
     def _pair_violations(
         self, first: ArrayArg | TemporaryVariable, other: ArrayArg | TemporaryVariable
     ) -> Iterator[Diagnostic]:
-        """Yield that two arrays are no parts of one."""
+        """Yield ``bad-layout`` if two arrays differ in rank, kind, type, or extents other than along the axis."""
         kinds = [_kind(array) for array in (first, other)]
         dtypes = ["unknown" if array.dtype is None else dtype_name(array.dtype) for array in (first, other)]
         shapes = [_across(array, self.axis_nr) for array in (first, other)]

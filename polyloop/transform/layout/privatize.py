@@ -93,7 +93,7 @@ def _element(name: str, indices: _Indices) -> Expression:
 
 
 def _fixed(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
-    """Yield why the axes of a temporary cannot change: C text names it, or moves carry its elements."""
+    """Yield a diagnostic if the axes of a temporary cannot change: a buffer holds part of it, or C text names it."""
     if name in kernel.buffers.values():
         yield Diagnostic(
             "already-staged",

@@ -18,7 +18,7 @@ __all__ = ["array_violations", "axis_number", "axis_order", "on_both", "tagged",
 def on_both(
     kernel: LoopKernel, names: Sequence[str], change: Callable[[LoopKernel, Sequence[str]], LoopKernel]
 ) -> LoopKernel:
-    """Return *kernel* with a change to arrays; its reference program gets those to arguments, too."""
+    """Return *kernel* with arrays changed, and its reference program with the same change to arguments."""
     result = change(kernel, names)
     arguments = [name for name in names if kernel.argument(name) is not None]
     if kernel.reference is None or not arguments:
@@ -28,7 +28,7 @@ def on_both(
 
 
 def array_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagnostic]:
-    """Yield arrays that do not exist, or whose layout cannot be chosen."""
+    """Yield a diagnostic for each name that is no array, or is an array whose layout is fixed."""
     arrays = kernel.arrays()
     laid_out = {value.layout_of for value in kernel.arguments if isinstance(value, ValueArg)}
     for name in names:

@@ -51,7 +51,7 @@ def _conflicts(kernel: LoopKernel, array: str | None) -> tuple[BankConflicts, ..
 
 @dataclass(frozen=True)
 class Swizzle(Transform):
-    """Let the elements of each row of a shared array change places, so that columns lie in different banks.
+    """Permute the elements within each row of a shared array (XOR swizzle), to avoid bank conflicts of columns.
 
     >>> knl = pl.make_kernel("{[x, y]: 0 <= x, y < 32}", ["<> t[x, y] = a[x, y]", "b[x, y] = t[y, x]"])
     >>> knl = knl.add_dtypes({"a": np.float32}).tag_inames("x:l.1, y:l.0").set_temporary_address_space("t", "local")
@@ -116,7 +116,7 @@ class Swizzle(Transform):
             yield _bad(f"'{self.ary_name}' cannot be swizzled", problem, hint=hint)
 
     def layout(self, kernel: LoopKernel) -> Layout:
-        """Return the layout, with what was left open chosen."""
+        """Return the swizzle, with defaults in place of parameters that were not given."""
         temporary = kernel.temporaries[self.ary_name]
         row = temporary.row()
         length = row.bit_length() - 1 if isinstance(row, int) else 0

@@ -131,7 +131,7 @@ def _fused_violations(
 
 
 def _apart(kernel: LoopKernel, inames: Sequence[str], loops: Sequence[tuple[int | str, ...]]) -> Diagnostic:
-    """Return why there is still more than one loop."""
+    """Return ``cannot-fuse``, with the loops or the instructions that keep *loops* apart."""
     listed = " and ".join(f"'{name}'" for name in inames)
     outer = [[entry for entry in place[:-1] if isinstance(entry, str)] for place in loops]
     if any(other != outer[0] for other in outer[1:]):
@@ -147,7 +147,7 @@ def _apart(kernel: LoopKernel, inames: Sequence[str], loops: Sequence[tuple[int 
 
 
 def between(kernel: LoopKernel, loops: Sequence[tuple[int | str, ...]]) -> list[str]:
-    """Return the instructions that stand between two loops of the same parent."""
+    """Return the ids of the instructions between two loops of one parent."""
     program = lower(kernel)
     nodes: Tree = program.tree
     first, last = loops[0], loops[-1]

@@ -26,7 +26,7 @@ __all__ = ["AddInamesForUnusedHwAxes", "AddInamesToInsn", "MakeReductionInamesUn
 
 
 def _used(kernel: LoopKernel) -> set[str]:
-    """Return the inames that some instruction has, or that bounds of another iname use."""
+    """Return the inames of instructions and reductions, and those in bounds of other inames."""
     found = {x for i in kernel.instructions for x in (*i.inames, *(x for term in i.terms for x in term.inames))}
     return found.union(*outer_inames(kernel.domains).values())
 
@@ -152,7 +152,7 @@ class AddInamesToInsn(Transform):
 def _addition_violations(
     kernel: LoopKernel, instruction: Instruction, inames: Sequence[str]
 ) -> Iterator[Diagnostic]:
-    """Yield that an instruction has one of *inames* for a reduction, or would not run where they have no values."""
+    """Yield a diagnostic if loops over *inames* cannot be added around an instruction."""
     for term in instruction.terms:
         for iname in term.inames:
             if iname in inames and iname not in instruction.inames:
@@ -189,7 +189,7 @@ def _addition_violations(
 
 
 def _with_inames(kernel: LoopKernel, instruction: Instruction, inames: Sequence[str]) -> Instruction:
-    """Return *instruction* inside of loops over *inames* too, which come innermost."""
+    """Return *instruction* with loops over *inames* added as the innermost ones."""
     new = [x for x in inames if x not in instruction.inames]
     if not new:
         return instruction

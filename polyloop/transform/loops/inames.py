@@ -63,7 +63,7 @@ class Replacement:
         return found
 
     def _same(self, domain: isl.Set, dims: tuple[str, ...]) -> isl.Set | None:
-        """Return what became of the last domain, if this one is the same: that of a statement is often the kernel's."""
+        """Return the last result if *domain* equals the last argument: a statement's domain is often the kernel's."""
         if self._last is None:
             return None
         other, others, found = self._last
@@ -142,7 +142,7 @@ def _divided(expr: Expression, inner: str, length: int) -> Expression:
 
 
 def _index(node: Expression, inner: str, length: int) -> Expression:
-    """Return a subscript without such quotients and remainders, and without terms that cancel each other."""
+    """Return a subscript with its quotients and remainders simplified, and without terms that cancel."""
     is_leaf = isinstance(node, p.Variable) or not isinstance(node, p.ExpressionNode)
     return node if is_leaf else _shorter(node, inner, length)
 
@@ -153,7 +153,7 @@ def _shorter(node: p.ExpressionNode, inner: str, length: int) -> Expression:
 
 
 def _quotient(node: p.FloorDiv | p.Remainder, inner: str, length: int) -> Expression:
-    """Return a quotient or remainder, or what it is for values of *inner* from 0 to *length* - 1 if that is simpler."""
+    """Return a quotient or remainder, simplified under ``0 <= inner < length`` where possible."""
     if type(node.denominator) is not int or node.denominator < 1:
         return node
     den, form = node.denominator, affine_of(node.numerator)

@@ -107,7 +107,7 @@ class JoinInames(Transform):
         return None if self.within is None else selected(kernel, self.within, self.name)
 
     def _change(self, kernel: LoopKernel) -> Remap:
-        """Return the change to a number whose digits are the inames, the last the fastest."""
+        """Return the change to one iname in mixed radix, whose digits are the inames, the last the fastest."""
         new = p.Variable(self.joined)
         form, stride = Affine((), 0), 1
         back: dict[str, Affine] = {}

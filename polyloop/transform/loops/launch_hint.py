@@ -16,7 +16,10 @@ __all__ = ["launch_hint"]
 def launch_hint(
     kernel: LoopKernel, sites: Sequence[Site], is_legal: Callable[[LoopKernel], bool]
 ) -> tuple[str, ...]:
-    """Return the hint that names a loop to be distributed so that *is_legal* holds, nothing if there is none.
+    """Return a hint to distribute a loop, if the kernel then satisfies *is_legal*; otherwise nothing.
+
+    *sites* are two instructions in one loop. No block may run the second before all blocks have run the first, for
+    which a launch in between is needed.
 
     *sites* are two instructions in one loop, of which blocks must not run the second before the first: what they cannot
     wait for inside of a launch, an earlier launch has done.

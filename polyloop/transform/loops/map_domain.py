@@ -55,7 +55,7 @@ class _Mapping(Transform):
 
 @memoised
 def _change(kernel: LoopKernel, text: str) -> Remap | Diagnostic:
-    """Return the change of the inames of *kernel* that a map stands for."""
+    """Return the change of inames that a map in ISL's syntax describes, or the reason why it is refused."""
     given = read_map(kernel, text)
     return given if isinstance(given, Diagnostic) else one_to_one(kernel, given)
 

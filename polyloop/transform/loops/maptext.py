@@ -33,7 +33,7 @@ class InameMap:
 
 
 def read_map(kernel: LoopKernel, text: str) -> InameMap | Diagnostic:
-    """Return the map that *text* means, or what is wrong with it.
+    """Return the parsed map, or a diagnostic of its first error.
 
     A new iname that is given as an expression is called by its first old iname that is not kept.
     """
@@ -103,7 +103,7 @@ def _tuple_problem(kernel: LoopKernel, text: str, old: Sequence[str], entries: S
 
 
 def _names(kernel: LoopKernel, old: Sequence[str], entries: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the names of the new inames, and what ISL is to read in their places."""
+    """Return the names of the new inames, and the expressions for them in ISL's syntax."""
     names: list[str | None] = []
     terms: list[str] = []
     for entry in entries:

@@ -33,7 +33,7 @@ def renaming(kernel: LoopKernel, names: Mapping[str, str]) -> Remap:
 def merge_violations(
     kernel: LoopKernel, inames: Sequence[str], only: Collection[str] | None = None
 ) -> Iterator[Diagnostic]:
-    """Yield why *inames*, which exist, cannot be one: an instruction has two of them, or they run differently."""
+    """Yield a diagnostic if *inames* cannot be one: two of them in one nest, or with different tags."""
     for instruction in kernel.instructions:
         if only is not None and instruction.id not in only:
             continue
@@ -122,7 +122,7 @@ def in_block(instruction: Instruction, iname: str, number: int) -> Instruction:
 
 
 def open_loops(kernel: LoopKernel, iname: str, ids: Iterable[str]) -> list[tuple[int | str, ...]]:
-    """Return the different places at which loops over *iname* around the instructions *ids* stand in the tree."""
+    """Return the distinct positions, in the loop tree, of the loops over *iname* around the instructions *ids*."""
     wanted = set(ids)
     if axis_name(kernel.tag(iname)) is not None:
         return []

@@ -1,4 +1,4 @@
-"""Checks of changes of a loop nest: a bijection, whose order preserves every value."""
+"""Checks after a change of a loop nest: the map is a bijection, and the new order preserves every value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from polyloop.verification.values import value_violations
 __all__ = ["data_violations", "explained", "nest_violations", "one_to_one", "tagged_violations"]
 
 def nest_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield why the loops of *kernel*, which were just changed, do not compute what its reference program does."""
+    """Yield a diagnostic if *kernel*, after a change of its loops, violates an order, a value or a race condition."""
     found = tuple(order_violations(kernel))
     if not found and (kernel.evaluations or kernel.buffers or any(i.terms for i in kernel.instructions)):
         found = tuple(value_violations(kernel))
@@ -33,14 +33,14 @@ def nest_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def explained(finding: Diagnostic, what: str, hints: tuple[str, ...]) -> Diagnostic:
-    """Return the error in a changed nest as the reason why *what*, with other hints."""
+    """Return *finding*, found in a changed nest, under the heading *what* and with other hints."""
     if finding.code == "not-proven":
         return finding
     return replace(finding, message=f"{what}: {finding.message}", hints=hints)
 
 
 def tagged_violations(kernel: LoopKernel, inames: Collection[str], verb: str) -> Iterator[Diagnostic]:
-    """Yield that one of *inames* is tagged, so that it cannot be changed any more."""
+    """Yield ``iname-tagged`` for each of *inames* with a tag."""
     for iname in inames:
         tag = kernel.tag(iname)
         if not isinstance(tag, Sequential):
@@ -52,7 +52,7 @@ def tagged_violations(kernel: LoopKernel, inames: Collection[str], verb: str) ->
 
 
 def data_violations(kernel: LoopKernel, inames: Collection[str]) -> Iterator[Diagnostic]:
-    """Yield that the values of one of *inames* depend on data, so that what a map makes of them is not known."""
+    """Yield ``data-decides`` if the bounds of one of *inames* depend on data."""
     data = data_inames(kernel)
     for iname in inames:
         if iname in data:
@@ -66,7 +66,7 @@ def data_violations(kernel: LoopKernel, inames: Collection[str]) -> Iterator[Dia
 
 
 def one_to_one(kernel: LoopKernel, given: InameMap) -> Remap | Diagnostic:
-    """Return the functions that *given* stands for, or why it is not one to one on the instances of *kernel*."""
+    """Return the affine functions of a map and its inverse, or the reason why there are none."""
     within = _instances(kernel, given.old)
     relation = given.relation
     if within is not None and (problem := _not_one_to_one(given, within)):
@@ -99,7 +99,7 @@ def _instances(kernel: LoopKernel, inames: Sequence[str]) -> isl.Set | None:
 
 
 def _not_one_to_one(given: InameMap, within: isl.Set) -> Diagnostic | None:
-    """Return why *given* loses, repeats or merges instances, with two of them."""
+    """Return a diagnostic, with two instances, if *given* loses, repeats or merges instances."""
     lost = within.subtract(given.relation.domain())
     if not lost.is_empty():
         note = f"instance {_point(lost, given.old)} becomes nothing"

@@ -55,13 +55,13 @@ class Remap:
 
     @cached_property
     def kept(self) -> frozenset[str]:
-        """Inames that stay what they are."""
+        """Inames that the change leaves as they are."""
         pairs = zip(self.new, self.there, strict=True)
         return frozenset(name for name, form in pairs if name in self.old and form == Affine.variable(name))
 
     @cached_property
     def moved(self) -> tuple[str, ...]:
-        """Old inames that do not stay what they are."""
+        """Old inames that the change replaces."""
         return tuple(name for name in self.old if name not in self.kept)
 
     @cached_property
@@ -98,7 +98,7 @@ class Remap:
             found |= more
 
     def dims(self, inames: Sequence[str], around: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return the dimensions that *inames* become, which stand inside the old inames *around*."""
+        """Return the new inames for *inames*, nested inside the old inames *around*."""
         before = self.image(around)
         whole = self.image((*around, *inames))
         assert whole is not None, f"{inames} are partly replaced"
@@ -158,7 +158,7 @@ class Remap:
         return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
     def _along(self, along: tuple[str, ...], around: Sequence[str]) -> tuple[str, ...]:
-        """Return the new loops along which an accumulator is kept: those that the old ones become."""
+        """Return the new inames for those along which an accumulator is kept."""
         kept = tuple(name for name in along if name not in self.old)
         found = self.image(along)
         return kept + ((self.image(around) or ()) if found is None else found)
@@ -191,7 +191,7 @@ class Remap:
         )
 
     def _blocks(self, instruction: Instruction) -> tuple[tuple[str, int], ...]:
-        """Return the written blocks: a new loop is that of the old one in its place, or the outermost of those."""
+        """Return block numbers by new inames: those of the old loop in the same position, else of the outermost one."""
         blocks = dict(instruction.blocks)
         old = [name for name in instruction.inames if name in self.old]
         written = [name for name in old if name in blocks]
@@ -237,7 +237,7 @@ def free_space(kernel: LoopKernel, count: int) -> isl.Set:
 
 
 def nest_groups(instruction: Instruction) -> list[tuple[tuple[str, ...], tuple[str, ...], isl.Set]]:
-    """Return the loops of an instruction and of its reductions, each with those around it, and their domain."""
+    """Return an instruction's and its reductions' inames, each with the enclosing ones and the iteration domain."""
     found: list[tuple[tuple[str, ...], tuple[str, ...], isl.Set]] = [(instruction.inames, (), instruction.domain)]
     for term in instruction.terms:
         around = max(
@@ -250,7 +250,7 @@ def nest_groups(instruction: Instruction) -> list[tuple[tuple[str, ...], tuple[s
 
 
 def remap_violations(kernel: LoopKernel, change: Remap, only: Collection[str] | None = None) -> Iterator[Diagnostic]:
-    """Yield why *change* does not fit the instructions *only* (all by default): some loops would be lost."""
+    """Yield a diagnostic if *change* would lose loops of the instructions *only* (by default of all)."""
     for name, rule in kernel.substitutions.items() if only is None else ():
         for reduction in reductions(rule.value):
             present = [iname for iname in reduction.inames if iname in change.old]
@@ -435,7 +435,7 @@ def _pieces(change: Remap, homes: Sequence[Domain], keep: bool) -> Iterator[Doma
 
 
 def _with_bounds(change: Remap, homes: Sequence[Domain], name: str) -> frozenset[str]:
-    """Return the old inames that the new ones made of *name* are made of, and those that their bounds use."""
+    """Return the old inames that change together with *name*, with those that bound them, transitively."""
     found = change.together(name)
     while True:
         used = {x for home in homes if not found.isdisjoint(home.inames) for x in parameters_of(home.set)}
@@ -446,7 +446,7 @@ def _with_bounds(change: Remap, homes: Sequence[Domain], name: str) -> frozenset
 
 
 def _only(home: Domain, inames: Collection[str]) -> isl.Set:
-    """Return the set of those dimensions of *home* that are among *inames*."""
+    """Return the set of a domain, projected onto *inames*."""
     kept = [name for name in home.inames if name in inames]
     if len(kept) == len(home.inames):
         return home.set

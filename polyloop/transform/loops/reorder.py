@@ -84,7 +84,7 @@ class PrioritizeLoops(Transform):
 def _order_consequences(
     transform: Transform, before: LoopKernel, after: LoopKernel, swapped: Callable[[], tuple[str, str]]
 ) -> Iterator[Diagnostic]:
-    """Yield why the loops *swapped*, now the first outside of the second, cannot be nested so."""
+    """Yield a diagnostic if the new nesting of the loops *swapped* (outer, inner) is illegal."""
     for finding in order_violations(after):
         if finding.code == "not-proven":
             yield finding
@@ -153,7 +153,7 @@ class Interchange(Transform):
         return _order_consequences(self, before, after, lambda: self._swapped(before))
 
     def _swapped(self, before: LoopKernel) -> tuple[str, str]:
-        """Return the two loops, first the one that comes to lie outside."""
+        """Return the two loops, the new outer one first."""
         for instruction in before.instructions:
             for inames in (instruction.inames, *(term.inames for term in instruction.terms)):
                 nest = loop_order(inames, before.loop_priority)

@@ -42,7 +42,7 @@ def _helps(kernel: LoopKernel, change: Remap, is_legal: Callable[[LoopKernel], b
 
 
 def _others(kernel: LoopKernel, by: str) -> list[str]:
-    """Return the sequential loops that share each of their nests with *by*; last those that may run in any order."""
+    """Return the sequential loops nested only together with *by*; those that may be reversed come last."""
     nests = [instruction.inames for instruction in kernel.instructions if by in instruction.inames]
     found = []
     for other in dict.fromkeys(name for nest in nests for name in nest):

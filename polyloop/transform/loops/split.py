@@ -32,7 +32,7 @@ _MOST_APART: Final = 2**20  # iterations at one end of a loop: sums of it and a 
 
 
 class Splitting(Transform):
-    """One loop becomes two: their names and tags, which the fields of each such transform give."""
+    """Base of transforms that divide one loop in two, with the names and tags of both."""
 
     split_iname: str
     outer_iname: str | None

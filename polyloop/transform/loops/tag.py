@@ -45,12 +45,12 @@ __all__ = ["TagInames", "fitting", "parallel_violations", "tag_violations"]
 
 
 def fitting(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
-    """Return the inames that *pattern* means: itself, or with ``*`` and ``?`` those that fit."""
+    """Return the inames that match a glob; a name without ``*`` and ``?`` is returned as it is."""
     return tuple(iname for iname in kernel.inames if fnmatchcase(iname, pattern)) if is_glob(pattern) else (pattern,)
 
 
 def tag_violations(text: str) -> Iterator[Diagnostic]:
-    """Yield that *text* is no tag."""
+    """Yield ``bad-tag`` if *text* is no tag."""
     if parse_tag(text) is None:
         yield Diagnostic(
             "bad-tag",
@@ -132,7 +132,7 @@ class TagInames(Transform):
                 )
 
     def pairs(self, kernel: LoopKernel) -> tuple[tuple[str, str], ...]:
-        """Return inames and their tags, the patterns replaced by what fits them."""
+        """Return pairs of inames and tags, with patterns expanded."""
         return tuple((x, text) for entry, text in self.iname_to_tag for x in fitting(kernel, entry))
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
@@ -163,7 +163,7 @@ class TagInames(Transform):
 
 
 def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator[Diagnostic]:
-    """Yield that the terms of a reduction cannot be spread over the blocks or threads of an axis."""
+    """Yield ``parallel-reduction`` for each reduction over *iname* whose terms the axis *text* cannot divide."""
     tag = parse_tag(text)
     if not isinstance(tag, GroupAxis | LocalAxis):
         return
@@ -193,7 +193,7 @@ def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator
 
 
 def _two_terms(term: Term, iname: str) -> str:
-    """Return two terms of a reduction that differ in *iname*, or what they are where there are no two."""
+    """Return the text of two terms that differ in *iname* alone, or of terms in general if there are none."""
     pairs = isl.Map.from_domain_and_range(term.domain, term.domain)
     for position, name in enumerate(term.inames):
         if name == iname:
@@ -240,7 +240,7 @@ def _race_violations(placement: Placement, axes: Mapping[str, str]) -> Iterator[
 
 
 def _lane_violations(kernel: LoopKernel, lanes: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """Yield why some inames cannot be lanes: their number, or values that would change."""
+    """Yield a diagnostic if inames cannot be lanes: by their extents, or because values would change."""
     if not lanes:
         return
     if found := tuple(lane_violations(kernel, lanes)):
@@ -261,7 +261,7 @@ def _disordered(finding: Diagnostic, tags: Mapping[str, str]) -> Diagnostic:
 
 
 def _is_update(lowered: Lowered) -> bool:
-    """Return whether a statement could be an atomic update whose order is free: it reads no other element."""
+    """Return whether a statement is a commutative update of one element and reads no other element of the array."""
     if len(lowered.writes) != 1:
         return False
     update = update_of(lowered.lhs, lowered.rhs)
@@ -316,7 +316,7 @@ def _carrier(kernel: LoopKernel, need: Need, left: Mapping[str, int], right: Map
 def _culprits(
     kernel: LoopKernel, axes: Mapping[str, str], left: Mapping[str, int], right: Mapping[str, int]
 ) -> dict[str, str]:
-    """Return those of the new tags whose axis differs between the two instances of a race."""
+    """Return the tags to blame for a race: those of axes that differ between its two instances, new tags first."""
     differing = {axis for axis in left if is_axis(axis) and left[axis] != right.get(axis)}
     chosen = {x: text for x, text in axes.items() if axis_name(parse_tag(text) or Sequential()) in differing}
     if chosen:

@@ -35,7 +35,7 @@ __all__ = ["Vectorize"]
 
 @dataclass(frozen=True)
 class _Access:
-    """An access of the lanes, and why it is none to a vector; None if it is one."""
+    """An access of the lanes, with the reason why it is no vector access (None if it is one)."""
 
     instruction: Instruction
     text: str
@@ -44,7 +44,7 @@ class _Access:
 
 @dataclass(frozen=True)
 class Vectorize(Transform):
-    """Let the iterations of a loop run as the lanes of vectors: wide loads and stores, and what each lane computes.
+    """Run the iterations of a loop as lanes of vectors, with wide loads and stores.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", "b[i] = 2*a[i]").add_dtypes({"a, b": np.float32})
     >>> print(body(knl.vectorize("i", 4), "cuda"))
@@ -207,14 +207,14 @@ def _lane_accesses(kernel: LoopKernel, lanes: str) -> Iterator[_Access]:
 
 
 def _is_memory(array: ArrayArg | TemporaryVariable) -> bool:
-    """Return whether elements have addresses, as far as that is said: what is private to a thread is in registers."""
+    """Return whether an array is declared in memory; private and automatic temporaries may be registers."""
     return isinstance(array, ArrayArg) or array.address_space in {AddressSpace.LOCAL, AddressSpace.GLOBAL}
 
 
 def _reason(
     array: ArrayArg | TemporaryVariable, access: p.Subscript, lanes: Lanes, known: Divisibility
 ) -> Reason | None:
-    """Return why an access is none to a vector, as far as that can be told before axes are chosen."""
+    """Return the reason why an access cannot be a vector access, None if it may be one; axes are not chosen yet."""
     dtype = array.dtype
     if dtype is None:
         return Reason("the type of its elements is not known", "state it: pl.add_dtypes")

@@ -1,4 +1,4 @@
-"""``reduce_atomically``: a reduction whose partial results are combined in memory by atomic updates."""
+"""``reduce_atomically``: partial results of a reduction, combined by atomic updates."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _UPDATES: Final[Mapping[str, Callable[[Expression, Expression], Expression]]] = 
 
 @dataclass(frozen=True)
 class ReduceAtomically(Transform):
-    """Combine the partial results of a reduction by atomic updates, where the blocks of a grid cannot meet.
+    """Combine the partial results of a reduction by atomic updates, for blocks without a common barrier.
 
     >>> knl = pl.make_kernel("{[b, k]: 0 <= b < 8 and 0 <= k < 64}", "s = sum([b, k], a[b, k])")
     >>> print(knl.add_dtypes({"s": np.float32}).reduce_atomically("b"))
@@ -165,7 +165,7 @@ def _origin(instruction: Instruction) -> Copy:
 
 
 def _problems(kernel: LoopKernel, instruction: Instruction, reduction: Reduction) -> Iterator[tuple[str, str]]:
-    """Yield why the value of *instruction* cannot be collected by atomic updates, and what to do."""
+    """Yield pairs of a reason why *instruction* cannot use atomic updates, and a remedy."""
     origin, operation = instruction.origin, reduction.operation
     copies = [i for i in kernel.instructions if isinstance(i.origin, Copy) and isinstance(origin, Copy)
               and i.origin.instruction == origin.instruction]  # fmt: skip
@@ -228,7 +228,7 @@ def _instance_problems(kernel: LoopKernel, instruction: Instruction) -> Iterator
 
 
 def _divided(kernel: LoopKernel, old: Instruction, name: str, *, apart: bool) -> LoopKernel:
-    """Return *kernel* with *old*, whose value is a reduction, as an assignment and atomic updates.
+    """Return *kernel* with *old*, the assignment of a reduction, replaced by an initialisation and atomic updates.
 
     The assignment has loops of its own (*apart*), or shares those of the updates.
     """
@@ -282,7 +282,7 @@ def _behind(term: Term, nest: tuple[str, ...]) -> Term:
 
 
 def _with_copy(kernel: LoopKernel, instruction: Instruction) -> LoopKernel:
-    """Return the reference program in which *instruction*, as it is now, stands for the one that it copies."""
+    """Return the reference program with *instruction*, in its present form, in place of its original."""
     assert kernel.reference is not None, "a kernel has its reference program"
     base = kernel.reference.kernel
     original = _origin(instruction).instruction
@@ -318,7 +318,7 @@ def _same_order(one: Program, other: Program, name: str, init: str) -> bool:
 
 
 def _relation(program: Program, first: str, second: str) -> tuple[tuple[object, ...], bool]:
-    """Return the loops that two statements share, and whether the first comes first inside of them."""
+    """Return the common loops of two statements, and whether *first* precedes *second* inside them."""
     a, b = program.places[first], program.places[second]
     depth = 0
     while a[depth] == b[depth]:

@@ -32,7 +32,7 @@ def _axes(given: int | Collection[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class CollectCommonFactorsOnIncrement(Transform):
-    """Multiply a temporary where it is read by what all of its increments are multiplied by.
+    """Move a common factor of all increments of a temporary to its reads.
 
     >>> knl = pl.make_kernel(
     ...     "{[i, k]: 0 <= i < 8 and 0 <= k < 9}",
@@ -179,7 +179,7 @@ class _Collection:
         return not _is_one(factor) and variables(factor) <= self.known
 
     def nothing(self) -> Diagnostic:
-        """Return that there is no common factor."""
+        """Return ``no-common-factor``, with the terms."""
         shown = [f"'{i.id}' adds {show(self._added(i))}" for i in self.terms]
         hint = "factors have to be the same for all elements: numbers, arguments that nothing writes"
         if not self.axes:
@@ -230,7 +230,7 @@ def _is_one(expr: Expression) -> bool:
 
 
 def _factors(expr: Expression) -> list[Expression]:
-    """Return what *expr* is a product of; what all terms of a sum have in common counts."""
+    """Return the factors of *expr*; those of a sum are the factors that all its terms have in common."""
     match expr:
         case p.Product():
             return [factor for child in expr.children for factor in _factors(child)]

@@ -37,7 +37,7 @@ Places: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 def _addends(expr: Expression) -> list[Expression]:
-    """Return the addends: the terms of a sum, and those inside of a reduction that adds."""
+    """Return the addends of an expression: terms of sums, also inside sum reductions."""
     if type(expr) is p.Sum:
         return [addend for child in expr.children for addend in _addends(child)]
     if isinstance(expr, Reduction) and _adds(expr):
@@ -56,7 +56,7 @@ def _factors(addend: Expression) -> list[Expression]:
 
 
 def _positions(addend: Expression, wanted: Sequence[Expression]) -> tuple[int, ...] | None:
-    """Return where the factors *wanted* stand in a product, each at another place; None if one is missing."""
+    """Return distinct positions of the factors *wanted* in a product; None if one is missing."""
     own = _factors(addend)
     taken: list[int] = []
     for factor in wanted:
@@ -79,7 +79,7 @@ def _without(expr: Expression, places: Iterator[tuple[int, ...]]) -> Expression:
 
 
 def _common(sums: Iterable[Sequence[Expression]], allowed: Iterable[Expression]) -> list[Expression]:
-    """Return the factors, of those *allowed*, that every addend has."""
+    """Return the factors among *allowed* that every addend has."""
     every = [addend for addends in sums for addend in addends]
     found: list[Expression] = []
     for factor in allowed:
@@ -175,14 +175,14 @@ class HoistReductionFactors(Transform):
 
 @dataclass(frozen=True, eq=False)
 class _Factored:
-    """A kernel whose sums have lost factors, and where those stood, by instruction."""
+    """A kernel with hoisted factors, and their positions by instruction."""
 
     kernel: LoopKernel
     places: Mapping[str, Places]
 
 
 def _alike(kernel: LoopKernel, found: _Factored, base: _Factored) -> bool:
-    """Return whether each instruction of the kernel lost the factors that the one that it copies lost."""
+    """Return whether each instruction lost the same factors as its original in the reference program."""
     seen: set[str] = set()
     for instruction in kernel.instructions:
         if isinstance(instruction.origin, Copy):
@@ -206,7 +206,7 @@ def _changed(kernel: LoopKernel, found: _Factored) -> Diagnostic:
 
 
 def _out_of_bounds(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield that a factor is read where no term was, outside of its array."""
+    """Yield ``out-of-bounds`` if a hoisted factor is read outside its array, for a sum without terms."""
     for finding in bounds_violations(after):
         yield finding
         return
@@ -236,7 +236,7 @@ def _same_type(kernel: LoopKernel, old: Expression, new: Expression) -> bool:
 
 
 def _with_expression(old: Instruction, expression: Expression) -> Instruction:
-    """Return *old* with another expression; what it reads follows from that, and from its other parts."""
+    """Return *old* with another expression, and its reads recomputed."""
     bound = {x for term in old.terms for x in term.inames}
     indices = [index for target in old.assignees for index in getattr(target, "index_tuple", ())]
     rest = old.reads - variables(old.expression)

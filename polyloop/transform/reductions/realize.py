@@ -28,7 +28,7 @@ __all__ = ["RealizeReduction"]
 
 @dataclass(frozen=True)
 class RealizeReduction(Transform):
-    """Check that reductions can be carried out as the tags of their inames say, and note in the trace how.
+    """Check that reductions can run as the tags of their inames say, and record the implementation in the trace.
 
     ::
 

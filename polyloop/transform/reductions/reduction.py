@@ -85,7 +85,7 @@ class _SplitReduction(Transform):
         return replace(kernel, instructions=tuple(changed))
 
     def _outer(self, reduction: Reduction) -> tuple[str, ...]:
-        """Return the inames of the outer stage of *reduction*, none if it stays as it is."""
+        """Return the inames of the outer stage of *reduction*, empty if it is not split."""
         if not self._fits(reduction):
             return ()
         return tuple(name for name in reduction.inames if (name in self.inames) != self._inward())

@@ -87,7 +87,7 @@ class RealizeScan(Transform):
 
 
 def scan_violations(kernel: LoopKernel, insn_id_filter: str | None, sweep: str | None) -> Iterator[Diagnostic]:
-    """Yield why the instructions that a filter means have no scan (along *sweep*)."""
+    """Yield diagnostics if the selected instructions have no scan along *sweep*, or its axis cannot run it."""
     if sweep is not None and (found := tuple(iname_violations(kernel, sweep))):
         yield from found
         return
@@ -107,7 +107,7 @@ def scan_violations(kernel: LoopKernel, insn_id_filter: str | None, sweep: str |
 
 
 def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
-    """Yield that results lie on blocks that cannot pass totals on, or on threads, which would group the terms."""
+    """Yield a diagnostic if the axis of the results cannot run the scan: one over blocks, or an ordered operation."""
     axis = axis_name(kernel.tag(scan.sweep))
     if axis is None:
         return
@@ -132,7 +132,7 @@ def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
 
 
 def _not_over_blocks(kernel: LoopKernel, scan: Scan) -> str:
-    """Return why blocks cannot pass the totals of *scan* on, each one total of its own, once; empty if they can."""
+    """Return the reason why blocks cannot pass on totals of *scan*, "" if they can."""
     tags = map(kernel.tag, kernel.inames)
     axes = {axis for tag in tags if (axis := axis_name(tag)) is not None and is_block_axis(axis)}
     if scan.others:
@@ -148,7 +148,7 @@ def _not_over_blocks(kernel: LoopKernel, scan: Scan) -> str:
 
 
 def with_reduction(kernel: LoopKernel, scan: Scan, term: Term, reduction: Reduction) -> Instruction:
-    """Return the instruction of *scan*, as it is in *kernel*, with another reduction in its place."""
+    """Return the present instruction of *scan* with its reduction replaced."""
     old = kernel.instruction(scan.instruction.id)
     expression = expand_rules(old.expression, kernel.substitutions)
     terms = list(old.terms)
@@ -214,7 +214,7 @@ def _contracted(kernel: LoopKernel) -> LoopKernel:
 
 
 def _shared(kernel: LoopKernel, steps: Sequence[UnprivatizeTemporariesWithInames]) -> LoopKernel:
-    """Return *kernel* after those of *steps* that are legal: most often all are, so they are looked at together."""
+    """Return *kernel* after the legal ones of *steps*, checked together first because most often all are legal."""
     result, last = kernel, None
     for step in steps:
         if not any(step.violations(result)):

@@ -132,7 +132,7 @@ class SplitScan(Splitting):
 
     @property
     def given_names(self) -> dict[str, list[str]]:
-        """The new names that the user gave besides those of the two loops, by what they name."""
+        """New names given by the caller, other than those of the two loops, by kind."""
         carry = None if self.carry_iname == self.outer else self.carry_iname
         found = {"iname": (carry, self.local_iname), "temporary": (self.sum_name, self.carry_name, self.local_name)}
         return {kind: [name for name in names if name is not None] for kind, names in found.items()}
@@ -497,7 +497,7 @@ class _Split:
         return {self.names[role]: TemporaryVariable(self.names[role], dtype, own) for role, own in shapes.items()}
 
     def _dtype(self) -> np.dtype[np.generic] | None:
-        """Return the type in which the reduction accumulates, None if it is not known yet."""
+        """Return the accumulator type of the reduction, None if it is not known yet."""
         if open_names(self.before):
             return None
         own = [s for s in lower(self.before).statements.values() if s.instruction.id == self.scan.instruction.id]
@@ -505,7 +505,7 @@ class _Split:
         return accumulator_dtypes(self.before)[update.write.array]
 
     def _domains(self, kernel: LoopKernel, new: tuple[Instruction, ...]) -> Iterator[Domain]:
-        """Yield the domains of the kernel with those of the new inames, without that of the terms if it is unused."""
+        """Yield the domains of the kernel and of the new inames, without the iname of the terms if it is unused."""
         (own,) = self.scan.reduction.inames
         left = [i for i in kernel.instructions if i.id != self.scan.instruction.id]
         used = {name for i in (*left, *new) for inames in (i.inames, *(t.inames for t in i.terms)) for name in inames}

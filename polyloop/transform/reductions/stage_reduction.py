@@ -135,7 +135,7 @@ class StageReduction(Staging):
         return any(self._fits(r) for i in self._instructions(kernel) for r in reductions(_expanded(kernel, i)))
 
     def _with_rule(self, kernel: LoopKernel) -> LoopKernel:
-        """Return *kernel*, whose reduction has both stages, with the inner one as the value of a rule."""
+        """Return *kernel* with the inner stage of its reduction as the value of a substitution rule."""
         swept = (*self.sweep_inames, *self.inames)
         call = p.Call(p.Variable(_RULE), tuple(map(p.Variable, swept)))
         found: list[Expression] = []

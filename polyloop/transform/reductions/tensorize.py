@@ -186,7 +186,7 @@ class Tensorize(Transform):
         return found
 
     def _parts(self, kernel: LoopKernel) -> dict[str, list[tuple[str, Part]]]:
-        """Return the inames that an iname is divided into, from the lowest part on; of inames that are divided."""
+        """Return divided iname -> its lane and register inames, from the lowest digit on."""
         found: dict[str, list[tuple[str, Part]]] = {}
         for axes in self._chosen(kernel).values():
             for axis in "ij":
@@ -233,7 +233,7 @@ class Tensorize(Transform):
         return tags.rewrite(kernel)
 
     def _orders(self, kernel: LoopKernel, divided: LoopKernel) -> Iterator[PrioritizeLoops]:
-        """Yield that the loops over registers and over k lie inside of the other ones, that over k first."""
+        """Yield loop priorities: register loops and k innermost, k outside of the register loops."""
         made = {axes["k"] for axes in self._chosen(kernel).values()}
         made |= {name for name, _ in self._tags(kernel) if isinstance(divided.tag(name), Unroll)}
         for instruction in meant(divided, self.insns, self.name):
@@ -283,12 +283,12 @@ def _is_free(kernel: LoopKernel, iname: str) -> bool:
 
 
 def _innermost(inames: Sequence[str], element: p.Subscript) -> list[str]:
-    """Return those of *inames* of which one step is one element along an axis, all if there are none."""
+    """Return the inames that advance one element along an axis of *element*; all of *inames* if none does."""
     forms = [form for index in element.index_tuple if (form := affine_of(index)) is not None]
     return [x for x in inames if any(form.coefficient(x) == 1 for form in forms)] or list(inames)
 
 
 def _extent(kernel: LoopKernel, iname: str) -> int | None:
-    """Return how many values an iname has, if they begin at 0 and are constant."""
+    """Return the extent of an iname that begins at 0 and has constant bounds, otherwise None."""
     low, high = iname_range(kernel, iname)
     return high + 1 if low == 0 and high is not None else None

@@ -97,7 +97,7 @@ class AliasTemporaries(Transform):
 
 
 def _not_shareable(temporary: TemporaryVariable) -> Iterator[Diagnostic]:
-    """Yield why a temporary cannot share storage."""
+    """Yield ``bad-storage`` if a temporary cannot share storage."""
     name = temporary.name
     if temporary.base_storage is not None:
         yield Diagnostic(

@@ -48,7 +48,7 @@ _BUFFER: Final = p.Variable("buffer")
 
 @dataclass(frozen=True)
 class BufferArray(Transform):
-    """Work on part of an array in a temporary: load it, redirect what reads and writes it, store it back.
+    """Keep part of an array in a temporary while loops update it: load, redirect accesses, store back.
 
     >>> knl = pl.make_kernel("{[i, k]: 0 <= i < 8 and 0 <= k < 9}", "c[i] = c[i] + a[i, k]")
     >>> print(body(knl.buffer_array("c", "k")))
@@ -161,7 +161,7 @@ class BufferArray(Transform):
         return old is not None and old.shape != kernel.arrays()[self.var_name].shape
 
     def _lane_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        """Yield that a temporary is kept once per lane, of which the buffer would know nothing."""
+        """Yield ``iname-tagged`` if the temporary has one copy for each lane of an ``ilp`` or ``vec`` iname."""
         if self.var_name in kernel.temporaries:
             expanded = with_lanes(kernel).temporaries[self.var_name]
             if expanded.shape != kernel.temporaries[self.var_name].shape:
@@ -287,7 +287,7 @@ class BufferArray(Transform):
                     return
 
     def _update_violations(self, kernel: LoopKernel, chosen: Sequence[Instruction]) -> Iterator[Diagnostic]:
-        """Yield that an instruction does more with the array than what the buffer collects."""
+        """Yield ``buffer-not-update`` for an instruction that is not the update that the buffer accumulates."""
         wanted = update_of(_BASE, _parsed(str(self.store_expression)))
         assert wanted is not None, "the store expression was not checked"
         for instruction in chosen:

@@ -45,7 +45,7 @@ __all__ = ["BufferPlan", "accessing", "buffered"]
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """Plan of a buffer; ``ids`` are those of the moves that fill and store, ``roles`` their roles."""
+    """Plan of a buffer; ``ids`` and ``roles`` are those of its load and its store."""
 
     array: str
     chosen: tuple[Instruction, ...]
@@ -60,7 +60,7 @@ class BufferPlan:
     bounding_box: bool
 
     def staging(self) -> Plan:
-        """Return what footprints and redirections need to know."""
+        """Return the plan in the form that footprints and redirections take."""
         return Plan(
             self.array, False, self.inames, None, self.temporary, None, self.ids[0], self.address_space, self.tag
         )
@@ -156,7 +156,7 @@ class _Elements:
         return [statement.forms.get(iname) or Affine.variable(iname) for iname in self.outer]
 
     def of(self, entries: Iterable[tuple[Placed, Access, isl.Set]]) -> isl.Set | None:
-        """Return what the accesses touch, over the loops around and the axes of the array; None if nothing."""
+        """Return the elements accessed, over the outer loops and the axes of the array; None if there are none."""
         found: isl.Set | None = None
         for statement, access, domain in entries:
             forms = [*self.around(statement), *statement.indices(access)]
@@ -218,7 +218,7 @@ class _Box:
 
 
 def _packed(footprint: Footprint, elements: _Elements) -> _Box:
-    """Return the box of the elements without those that no access ever touches, as its coefficients show."""
+    """Return the box with strides: residues that no subscript has are left out."""
     strides, extents = [], []
     for number, (base, extent) in enumerate(zip(footprint.bases, footprint.extents, strict=True)):
         stride = 0

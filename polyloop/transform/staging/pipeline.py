@@ -35,7 +35,7 @@ _COPIED_BYTES: Final = (4, 8, 16)
 
 @dataclass(frozen=True)
 class Pipeline(Transform):
-    """Fetch what later iterations of a loop use while the present one computes (software pipelining).
+    """Fetch the operands of later iterations while the present one computes (software pipelining).
 
     ::
 
@@ -194,7 +194,7 @@ class Pipeline(Transform):
 
 
 def _buffer_of(kernel: LoopKernel, name: str) -> str | None:
-    """Return the temporary that *name*, or the instruction of that name, fills."""
+    """Return the temporary called *name*, or filled by the instruction *name*; None if there is neither."""
     if name in kernel.evaluations:
         return name
     return next((buffer for buffer, filler in kernel.evaluations.items() if filler == name), None)
@@ -218,7 +218,7 @@ def _repeated(kernel: LoopKernel, filler: Instruction, iname: str) -> list[str]:
 
 
 def _is_ahead(filler: Instruction, iname: str) -> bool:
-    """Return whether an earlier pipeline of loop *iname* has given what *filler* fills places for its stages."""
+    """Return whether the target of *filler* is rotated already, by an earlier pipeline of loop *iname*."""
     indices = filler.assignee.index_tuple if isinstance(filler.assignee, p.Subscript) else ()
     return any(isinstance(index, p.Remainder) and iname in variables(index) for index in indices)
 
@@ -234,7 +234,7 @@ def _loop_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:
 
 
 def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Diagnostic]:
-    """Yield why a buffer cannot have a place for each stage."""
+    """Yield a diagnostic if a buffer cannot be rotated over stages."""
     buffer, filler = kernel.temporaries[rotation.buffer], kernel.instruction(rotation.producer)
     for instruction in kernel.instructions:
         around = frozenset(instruction.inames).union(*(term.inames for term in instruction.terms))
@@ -282,7 +282,7 @@ def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Dia
 
 
 def _window_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Diagnostic]:
-    """Yield why a buffer does not slide along its axis, or why its places cannot be used in turns."""
+    """Yield a diagnostic if a buffer does not slide along its axis, or cannot be used as a ring."""
     filler = kernel.instruction(rotation.producer)
     if sliding(kernel, rotation) is None:
         yield Diagnostic(
@@ -323,7 +323,7 @@ def _via_violations(kernel: LoopKernel, rotation: Rotation, via: Via) -> Iterato
 
 
 def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction) -> Iterator[Diagnostic]:
-    """Yield why an instruction cannot be an asynchronous copy."""
+    """Yield a diagnostic if an instruction cannot be an asynchronous copy."""
     site = (filler.site(),)
     value = expand_rules(filler.expression, kernel.substitutions)
     source = kernel.arrays().get(array_name(value)) if isinstance(value, p.Subscript | p.Variable) else None

@@ -195,7 +195,7 @@ def piped(kernel: LoopKernel, rotations: Sequence[Rotation], via: Via) -> LoopKe
 
 
 def _helpers(kernel: LoopKernel, rotations: Sequence[Rotation]) -> list[str]:
-    """Return the instructions that fill what only the producers read, through any number of them."""
+    """Return the fillers of temporaries that only the producers read, transitively."""
     found = [rotation.producer for rotation in rotations]
     count = len(found)
     for name in found:
@@ -256,7 +256,7 @@ def _asynchronous(
 def _finished(
     kernel: LoopKernel, rotation: Rotation, last: Instruction, loops: Sequence[str], first: str
 ) -> LoopKernel:
-    """Return *kernel* with what sets the buffer in *last*, ahead of the instruction *first*, in loops of its own."""
+    """Return *kernel* with *last*, which sets the buffer, inserted before *first* in new copies of *loops*."""
     at = next(n for n, old in enumerate(kernel.instructions) if old.id == first)
     kernel = replace(kernel, instructions=(*kernel.instructions[:at], last, *kernel.instructions[at:]))
     if rotation.buffer in kernel.evaluations:

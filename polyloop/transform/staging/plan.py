@@ -101,7 +101,7 @@ class Target:
 
 
 def target_of(kernel: LoopKernel, plan: Plan, uses: Sequence[Use]) -> Target | Diagnostic:
-    """Return what *plan* keeps of what *uses* see."""
+    """Return the values that *plan* stores for *uses*, with the names of their axes."""
     free = free_inames(kernel, plan.source) if plan.is_rule else frozenset[str]()
     if plan.storage is None:
         names = tuple(f"x{number}'" for number in range(len(uses[0].arguments)))

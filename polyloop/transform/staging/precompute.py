@@ -152,12 +152,12 @@ class Precompute(Staging):
         return [known.index(x) if x in known else int(x) for x in self.storage_axes or ()]
 
     def place(self, kernel: LoopKernel) -> Place:
-        """Return the loops that are swept, and those around the new instruction."""
+        """Return the swept loops, and the loops around the new instruction."""
         given = Place(self.sweep_inames, self.precompute_outer_inames, self.compute_at)
         return given.found(kernel, self.subst_use, True, self.temporary_address_space == "private")
 
     def shares(self, kernel: LoopKernel) -> bool:
-        """Return whether the values go where those of an older temporary are."""
+        """Return whether the values go to the storage of an existing temporary."""
         return self.temporary_name in kernel.temporaries
 
     def plan(self, kernel: LoopKernel) -> Plan:

@@ -155,7 +155,7 @@ class AddPrefetch(Staging):
             )
 
     def place(self, kernel: LoopKernel) -> Place:
-        """Return the loops that are swept, and those around the copy."""
+        """Return the swept loops, and the loops around the copy."""
         given = Place(self.sweep_inames, self.fetch_outer_inames, self.compute_at)
         return given.found(kernel, self.var_name, False, self.temporary_address_space == "private")
 

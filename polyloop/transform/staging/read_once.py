@@ -17,7 +17,7 @@ __all__ = ["ReadOnce"]
 
 @dataclass(frozen=True)
 class ReadOnce(Transform):
-    """Say that the elements of arguments are read about once, so that caches need not keep them.
+    """Mark arguments as read about once (streaming loads), so that caches need not keep their elements.
 
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 64}", "b[i] = 2*a[i]").tag_inames("i:l.0")
     >>> print(body(knl.read_once("a"), "cuda"))

@@ -43,7 +43,7 @@ _UNROLLED: Final = 16
 
 @dataclass(frozen=True, eq=False)
 class _Launches:
-    """A kernel on its threads, where its launches end, and what lives on from which launch to which."""
+    """Placement of a kernel, the ends of its launches, and the launches between which each temporary carries values."""
 
     placement: Placement
     cuts: list[int]
@@ -161,7 +161,7 @@ def _not_carried(name: str, why: str) -> Diagnostic:
 
 
 def _shape_violations(placement: Placement, name: str) -> Iterator[Diagnostic]:
-    """Yield that the elements of a temporary that a thread or a block has are not a constant number."""
+    """Yield ``not-carried`` if a temporary has no constant shape, or its owners have no constant number."""
     kept = _kept(placement, name)
     shape = placement.program.kernel.temporaries[name].shape or ()
     if not all(isinstance(shape[axis], int) for axis in kept):
@@ -186,12 +186,12 @@ def _kept(placement: Placement, name: str) -> list[int]:
 
 
 def _owners(placement: Placement, name: str) -> tuple[str, ...]:
-    """Return the axes that tell apart who has a copy of a temporary."""
+    """Return the hardware axes that own copies of a temporary: those of threads, or of blocks if it is shared."""
     return placement.axes.all if placement.spaces[name] is AddressSpace.PRIVATE else placement.axes.group
 
 
 def _domain(placement: Placement, name: str, owners: Sequence[str]) -> tuple[isl.Set, list[Affine]] | str:
-    """Return which threads, or blocks, read a temporary, and how many indices each axis has at most."""
+    """Return the owners that read a temporary, and the extent of each axis; or the axis without an extent."""
     parts = [project_onto(s.domain_of(access), s.dims, owners) for s, access in readers_of(placement, name)]
     whole = reduce(isl.Set.union, parts).coalesce()
     extents = []
@@ -205,7 +205,7 @@ def _domain(placement: Placement, name: str, owners: Sequence[str]) -> tuple[isl
 
 
 def _limit(domain: isl.Set, axis: str) -> Affine | None:
-    """Return how many indices from 0 on cover *domain*, as a form of the parameters."""
+    """Return an upper bound on the indices along *axis*, affine in the parameters, None if there is none."""
     pieces = domain.coalesce().get_basic_sets()
     basic = pieces[0] if len(pieces) == 1 else domain.simple_hull()
     for form, is_equality in rows_of(basic.remove_unknown_divs().detect_equalities(), (axis,)):
@@ -219,7 +219,7 @@ def _limit(domain: isl.Set, axis: str) -> Affine | None:
 
 
 def _carried(kernel: LoopKernel, found: _Launches, name: str, crossing: Sequence[tuple[int, int]]) -> _Carried:
-    """Return the saves and reloads of *name*: each launch that writes what a later one reads saves it.
+    """Return the saves and reloads of *name*: a launch saves it if it writes a value that a later launch reads.
 
     One that saves again what was saved before reloads it first, so that elements that it leaves alone are the old ones.
     In the workspace the threads of a block come last, ``l.0`` as the very last: neighbours save to neighbouring cells.
@@ -308,7 +308,7 @@ def _move(
 
 
 def _with_names(kernel: LoopKernel, name: str, carried: _Carried, space: AddressSpace) -> LoopKernel:
-    """Return *kernel* with the workspace and the inames of one temporary, which stays where it is."""
+    """Return *kernel* with the workspace and inames of one temporary, whose address space is fixed."""
     stays = replace(kernel.temporaries[name], address_space=space)
     return replace(
         kernel,
@@ -319,7 +319,7 @@ def _with_names(kernel: LoopKernel, name: str, carried: _Carried, space: Address
 
 
 def _in_launches(kernel: LoopKernel, found: _Launches, carried: Sequence[_Carried]) -> LoopKernel:
-    """Return *kernel* with what saves and reloads at both ends of the launches, between which global barriers stand."""
+    """Return *kernel* with reloads at the beginning and saves at the end of launches, separated by global barriers."""
     placement, cuts = found.placement, found.cuts
     homes = {i.id: launch_of(placement, placement.statements[i.id], cuts) for i in kernel.instructions}
     order: list[Instruction] = []

@@ -160,7 +160,7 @@ def _outer_violations(
     outer: Sequence[str] | None,
     uses: Sequence[Use],
 ) -> Iterator[Diagnostic]:
-    """Yield inames that what is computed ahead depends on, and that are neither swept nor around it."""
+    """Yield a diagnostic if the staged values depend on an iname that is neither swept nor outer."""
     wrong = sorted(_misplaced_inames(kernel, source, sweep, outer)) if is_rule else []
     if wrong:
         yield _not_outer(kernel, source, wrong[0], uses[0])
@@ -182,7 +182,7 @@ def _outer_violations(
 def _misplaced_inames(
     kernel: LoopKernel, rule: str, sweep: Sequence[str], outer: Sequence[str] | None
 ) -> frozenset[str]:
-    """Return inames that the value of a rule depends on besides its arguments, and that are not around it."""
+    """Return the free inames of a rule that are swept, or not among the outer inames."""
     free = free_inames(kernel, rule)
     swept = free.intersection(sweep)
     return swept if outer is None else swept | free.difference(outer)

@@ -64,7 +64,7 @@ _PARAM = isl.dim_type.param
 
 @dataclass(frozen=True, eq=False)
 class Footprint:
-    """The box that is staged: for each axis its first element and its extent, the set, and whether it is no hull."""
+    """Staged box: first element and extent of each axis, the set of elements, and whether it is exact (no hull)."""
 
     outer: tuple[str, ...]
     bases: tuple[Affine, ...]
@@ -244,7 +244,7 @@ _T = TypeVar("_T")
 
 
 def _found(kernel: LoopKernel, plan: Plan, result: _T | Diagnostic) -> _T:
-    """Return *result*, or raise that it is a problem."""
+    """Return *result*, raised as an error if it is a diagnostic."""
     if isinstance(result, Diagnostic):
         raise TransformError(plan.caller, kernel.name, [result])
     return result
@@ -277,7 +277,7 @@ def _tagged(
 
 
 def _components(kernel: LoopKernel, plan: Plan, target: Target, new: Sequence[str]) -> Iterator[str]:
-    """Yield those of the inames *new* that go through components of vectors or through separate arguments."""
+    """Yield the new inames that run over vector components or separate arguments."""
     source = kernel.arrays().get(plan.source)
     if isinstance(source, ArrayArg):
         for axis in apart_axes(source.dim_tags):
@@ -287,7 +287,7 @@ def _components(kernel: LoopKernel, plan: Plan, target: Target, new: Sequence[st
 
 
 def _around_itself(plan: Plan, footprint: Footprint, inames: Sequence[str]) -> Diagnostic | None:
-    """Return that one of *inames* is to run over values, and stands around them already."""
+    """Return ``name-taken`` if one of *inames* is an outer loop of the footprint already."""
     for iname in inames:
         if iname in footprint.outer:
             return Diagnostic(
@@ -299,7 +299,7 @@ def _around_itself(plan: Plan, footprint: Footprint, inames: Sequence[str]) -> D
 
 
 def _too_short(kernel: LoopKernel, instruction: Instruction, inames: Sequence[str]) -> Diagnostic | None:
-    """Return that existing *inames* do not have all the values for which *instruction* has to run."""
+    """Return ``inames-too-short`` if existing *inames* lack a value that *instruction* needs."""
     known = domain_for(kernel.domains, instruction.inames, parameter_space(kernel.parameters))
     needed = instruction.domain.intersect_params(kernel.assumptions)
     if needed.is_subset(known):
@@ -323,7 +323,7 @@ def _outside(plan: Plan) -> Diagnostic:
 
 
 def out_of_bounds(before: LoopKernel, after: LoopKernel, instruction: Instruction) -> Diagnostic | None:
-    """Return why the new *instruction* may touch elements that do not exist, None if it never does."""
+    """Return ``out-of-bounds`` if the new *instruction* may leave an array, otherwise None."""
     for finding in bounds_violations(after):
         return finding
     known = before.assumptions
@@ -348,7 +348,7 @@ def _bounds_of(kernel: LoopKernel, instruction: Instruction) -> frozenset[str]:
 
 
 def data_footprint(source: str, bounds: Iterable[str], instruction: Instruction) -> Diagnostic:
-    """Return that data decides which elements of *source* are used."""
+    """Return ``footprint-not-constant`` for an access of *source* inside loops with data-dependent bounds."""
     names = ", ".join(repr(name) for name in sorted(bounds))
     return Diagnostic(
         "footprint-not-constant",
@@ -378,7 +378,7 @@ def shifted(footprint: Footprint, new: tuple[str, ...]) -> isl.Set:
 def _reduction_forms(
     kernel: LoopKernel, bound: set[str], uses: Sequence[Use], footprint: Footprint, new: Sequence[str]
 ) -> dict[str, Affine]:
-    """Return inames of the program as forms of the present ones, as the users of what is staged do.
+    """Return inames of the reference program as affine forms of the present ones, for the new instruction.
 
     Those of reductions are *bound* and, where only a part of a reduction is staged, inames of the new instruction.
     Others are known where the loops around it, or its arguments, tell.
@@ -401,7 +401,7 @@ def _reduction_forms(
 
 
 def _solved(use: Use, footprint: Footprint, new: Sequence[str]) -> dict[str, Affine]:
-    """Return inames around a use as forms of those of the new instruction, as far as the arguments tell."""
+    """Return inames of a use as affine forms of those of the new instruction, where its arguments determine them."""
     found: dict[str, Affine] = {}
     for argument, base, name in zip(use.arguments, footprint.bases, new, strict=True):
         left = [x for x in argument.names() & {*use.inames} if x not in footprint.outer]
@@ -461,7 +461,7 @@ def _new_instruction(
 
 
 def _as_used(term: Term, number: int, footprint: Footprint, inames: tuple[str, ...], uses: Sequence[Use]) -> Term:
-    """Return reduction *number* of a rule's value over those terms that it has where it is used.
+    """Return the iteration domain of reduction *number* in a rule's value, restricted to the terms at its uses.
 
     The domains of the kernel tell what they are; where a part of a reduction is staged, its own inames alone do not.
     """
@@ -484,7 +484,7 @@ def _as_used(term: Term, number: int, footprint: Footprint, inames: tuple[str, .
 
 
 def new_domain(footprint: Footprint, new: tuple[str, ...], domain: isl.Set) -> Domain:
-    """Return the domain of the new inames, in which those around them are parameters."""
+    """Return the domain of the new inames, with the outer inames as parameters."""
     count = len(footprint.outer)
     return Domain(new, domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, count) if count else domain)
 

@@ -23,7 +23,7 @@ __all__ = ["Use", "expanded_to", "find_uses", "free_inames", "terms_outside"]
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One occurrence of what is staged: its arguments as forms of the inames around it.
+    """One use of a staged array or rule: its arguments as affine forms of the enclosing inames.
 
     ``domain`` are the instances that may evaluate it, which are fewer than those of its instruction or reduction if it
     is ``guarded`` by a condition.  ``terms`` are those of the reductions in the value of a rule, there.
@@ -89,7 +89,7 @@ def _found_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use 
 
 
 def _is_updated(kernel: LoopKernel, instruction: Instruction, source: str, is_rule: bool) -> bool:
-    """Return whether *instruction* is an atomic update of what *source* reads."""
+    """Return whether *instruction* atomically updates *source*, or an array that the rule *source* reads."""
     if not instruction.atomic:
         return False
     if not is_rule:
@@ -104,7 +104,7 @@ def _names(expr: Expression) -> frozenset[str]:
 
 
 def expanded_to(kernel: LoopKernel, expr: Expression, source: str) -> Expression:
-    """Return *expr* with those rules expanded that have *source* in their value, so that each use of it can be seen.
+    """Return *expr* with the rules expanded whose value uses *source*, so that each use is explicit.
 
     So are rules that subscript a parameter: it may be *source*.
     """
@@ -121,7 +121,7 @@ def expanded_to(kernel: LoopKernel, expr: Expression, source: str) -> Expression
 
 
 def terms_outside(kernel: LoopKernel, instruction: Instruction, rule: str, sweep: Iterable[str]) -> tuple[Term, ...]:
-    """Return the terms of *instruction* whose reductions are not part of a value of *rule* inside the loops *sweep*."""
+    """Return the reductions of *instruction* outside of values of *rule* that are staged over the loops *sweep*."""
     collector = _Collector(kernel.substitutions, rule, is_rule=True)
     collector.visit(instruction.expression, None, ())
     terms = instruction.terms
@@ -186,7 +186,7 @@ class _Collector:
         self.parts.append([])
 
     def _applied(self, expr: Expression) -> tuple[SubstitutionRule, tuple[Expression, ...]] | None:
-        """Return the rule that *expr* is a use of, and its arguments; None if it is none."""
+        """Return the rule that *expr* applies, with its arguments; None if it applies none."""
         if isinstance(expr, p.Call) and (name := function_name(expr)) in self.rules:
             return self.rules[name], tuple(expr.parameters)
         if isinstance(expr, p.Variable) and expr.name in self.rules:
