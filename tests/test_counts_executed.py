@@ -13,6 +13,7 @@ import pytest
 import polyloop as pl
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tags import Vectorize
+from polyloop.program.ir import Init
 from polyloop.runtime.arguments import Binder
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
 from polyloop.runtime.views import HostMemory
@@ -84,7 +85,7 @@ def _check(name: str) -> None:
             ran = counters[number]
             # An accumulator may begin with its first term.  Threads without work may set a private variable before a
             # barrier, and blocks at an edge do what others do.
-            starts = [s for s in own if s.lowered.role == "init"]
+            starts = [s for s in own if isinstance(s.lowered.part, Init)]
             begun = sum(census.count(s, census.executed(s)).eval_with_dict(sizes) for s in starts)
             is_more = key in private or not phantoms.isdisjoint(s.name for s in own)
             assert counted - begun <= ran <= counted or (is_more and counted < ran), f"'{key}' of {name}, n = {n}"

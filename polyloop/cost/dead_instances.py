@@ -11,6 +11,7 @@ from polyloop.kernel.instruction import Copy
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
+from polyloop.program.ir import Assign
 
 __all__ = ["Phantoms", "phantoms"]
 
@@ -37,7 +38,7 @@ def phantoms(placement: Placement, placed: Placed) -> Phantoms | None:
     """
     lowered = placed.lowered
     kernel = placement.program.kernel
-    if isinstance(lowered.instruction.origin, Copy) or lowered.role != "plain" or len(lowered.writes) != 1:
+    if isinstance(lowered.instruction.origin, Copy) or not isinstance(lowered.part, Assign) or len(lowered.writes) != 1:
         return None
     array = lowered.write.array
     if array not in kernel.evaluations and array not in kernel.buffers:

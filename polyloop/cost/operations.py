@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, function_name, subtrahend
+from polyloop.expr.nodes import Operation as ReductionOperation
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.typing import infer
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.updates import EXCHANGE
 from polyloop.program.guards import Guard, guarded_children
 from polyloop.program.infer_types import accumulator_dtypes, dtype_table
-from polyloop.program.lower import Lowered
+from polyloop.program.ir import Assign, Combine, Init, Lowered, Update
 
 __all__ = ["Operation", "operations"]
 
@@ -69,22 +71,24 @@ def operations(kernel: LoopKernel, statement: Lowered, *, within_subscripts: boo
         return
     types: Mapping[str, DType | None] = {**dtype_table(kernel), **accumulator_dtypes(kernel)}
     walk = _Walk(types, within_subscripts)
-    parts = [statement.rhs] if statement.role in {"plain", "update"} else []
+    parts = [statement.rhs] if isinstance(statement.part, Assign | Update) else []
     for expr in (*parts, statement.lhs, *statement.predicates):
         yield from walk.visit(expr, ())
-    if statement.role in {"update", "combine"}:
-        yield from _combination(statement, types)
-    elif statement.atomic is not None:
-        dtype = types[statement.write.array]
-        if dtype is not None and statement.atomic != "exchange":
-            yield Operation({"sum": "add", "min": "maxmin", "max": "maxmin"}.get(statement.atomic, "bw"), dtype)
+    match statement.part:
+        case Update(reduction) | Combine(reduction):
+            yield from _combination(reduction.operation, types[statement.write.array])
+        case Assign(atomic=str() as atomic) if atomic != EXCHANGE:
+            dtype = types[statement.write.array]
+            if dtype is not None:
+                yield Operation({"sum": "add", "min": "maxmin", "max": "maxmin"}.get(atomic, "bw"), dtype)
+        case Assign() | Init():
+            pass
+        case _:
+            assert_never(statement.part)
 
 
-def _combination(statement: Lowered, types: Mapping[str, DType | None]) -> Iterator[Operation]:
+def _combination(operation: ReductionOperation, dtype: DType | None) -> Iterator[Operation]:
     """Yield the operations that combine a term with the accumulator, or two partial results."""
-    operation = statement.operation
-    dtype = types[statement.write.array]
-    assert operation is not None, "an update belongs to a reduction"
     assert dtype is not None, "accumulators have types"
     if operation.name in _COMBINED and not operation.combine:
         yield _operation(_COMBINED[operation.name], dtype)

@@ -258,7 +258,7 @@ def _is_copy(statement: Placed, reference: Placed) -> bool:
     return (
         isinstance(origin, Copy)
         and origin.instruction == reference.lowered.instruction.id
-        and statement.lowered.role == reference.lowered.role
+        and type(statement.lowered.part) is type(reference.lowered.part)
         and all(origin.forms[x].names() <= known for x in reference.lowered.inames)
     )
 

@@ -23,7 +23,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import affine_of
 from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.sets import map_from_forms
-from polyloop.program.lower import Access
+from polyloop.program.ir import Access, Assign
 
 __all__ = ["HINTS", "carrier_violations", "definitions", "is_carrier"]
 
@@ -123,7 +123,7 @@ def _begin_violations(placement: Placement, statement: Placed) -> Iterator[Diagn
             yield _not_carried(statement)
             return
         for user in uses:
-            if user.lowered.role == "plain" and not isinstance(user.lowered.instruction.origin, Move):
+            if isinstance(user.lowered.part, Assign) and not isinstance(user.lowered.instruction.origin, Move):
                 yield from _update_violations(user, buffer, update.operation)
 
 

@@ -19,6 +19,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import THREAD_AXES
 from polyloop.poly.sets import map_from_forms, sample_set
+from polyloop.program.ir import Combine
 from polyloop.proof.witness import instance
 
 __all__ = ["divergent_reductions", "varying", "warp_axes"]
@@ -65,7 +66,7 @@ def _is_combined(placement: Placement, name: str) -> bool:
     pending, seen = [name], {name}
     while pending:
         for statement in writers_of(placement, pending.pop()):
-            if statement.lowered.role == "combine":
+            if isinstance(statement.lowered.part, Combine):
                 return True
             new = {read.array for read in statement.lowered.reads} - seen
             seen |= new
@@ -94,7 +95,7 @@ def divergent_reductions(placement: Placement, accumulator: str | None = None) -
     shared memory.
     """
     every = placement.statements.values() if accumulator is None else writers_of(placement, accumulator)
-    statements = [s for s in every if s.lowered.role == "combine" and s.lowered.bounds]
+    statements = [s for s in every if isinstance(s.lowered.part, Combine) and s.lowered.bounds]
     if not statements:
         return
     values = varying(placement)

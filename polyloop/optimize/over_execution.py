@@ -43,7 +43,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import NoAnswer, aside, looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 from polyloop.program.infer_types import accumulator_dtypes
-from polyloop.program.lower import Access, Lowered
+from polyloop.program.ir import Access, Assign, Init, Lowered, Update
 from polyloop.proof.obligation import Claim, Obligation, left_open
 from polyloop.sync.async_copy import copy_pairs
 from polyloop.sync.races import needs, shared_arrays
@@ -164,8 +164,11 @@ def _gains(placement: Placement, placed: Placed) -> bool:
 def _pays(placement: Placement, placed: Placed) -> bool:
     """Return whether *placed* collects terms in a loop that is really one."""
     kernel = placement.program.kernel
-    loops = (x for x in placed.lowered.own if axis_name(kernel.tag(x)) is None)
-    return placed.lowered.role == "update" and any(isinstance(kernel.tag(x), Sequential | UnrollHint) for x in loops)
+    part = placed.lowered.part
+    if not isinstance(part, Update):
+        return False
+    loops = (x for x in part.reduction.inames if axis_name(kernel.tag(x)) is None)
+    return any(isinstance(kernel.tag(x), Sequential | UnrollHint) for x in loops)
 
 
 # {{{ what a statement does
@@ -174,13 +177,14 @@ def _pays(placement: Placement, placed: Placed) -> bool:
 def _is_plain(placement: Placement, placed: Placed) -> bool:
     """Return whether nothing but floating-point arithmetic within a block happens, whatever the values."""
     lowered = placed.lowered
-    if lowered.role not in {"plain", "init", "update"} or len(lowered.writes) != 1 or lowered.is_conditional:
+    if not isinstance(lowered.part, Assign | Init | Update) or len(lowered.writes) != 1 or lowered.is_conditional:
         return False
     if lowered.instruction.matrix is not None:  # optimize/zero_fill.py
         return False
     if lowered.atomic or lowered.across or lowered.along or lowered.fixed or lowered.instruction.step:
         return False
-    if lowered.operation is not None and (lowered.operation.name not in _COMBINED or lowered.operation.combine):
+    operation = None if lowered.reduction is None else lowered.reduction.operation
+    if operation is not None and (operation.name not in _COMBINED or operation.combine):
         return False
     if not all(_is_within_block(placement, access) for access in lowered.accesses):
         return False

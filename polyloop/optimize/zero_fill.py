@@ -32,7 +32,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, pla
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, project_onto
-from polyloop.program.lower import Access, Lowered
+from polyloop.program.ir import Access, Assign, Init, Lowered, Update
 from polyloop.sync.async_copy import copy_link, copy_pairs, copy_violations
 
 __all__ = ["Whole", "extended_to", "is_inside", "passed_on", "unawaited", "whole_copies", "whole_products"]
@@ -146,7 +146,7 @@ def _whole_copy(
 def _is_copy(placement: Placement, placed: Placed) -> bool:
     """Return whether a statement copies numbers to a temporary, and no condition on data decides whether it does."""
     lowered = placed.lowered
-    if lowered.role != "plain" or lowered.is_conditional or lowered.bounds or lowered.fixed or lowered.across:
+    if not isinstance(lowered.part, Assign) or lowered.is_conditional:
         return False
     if len(lowered.writes) != 1 or len(lowered.reads) != 1 or not isinstance(lowered.rhs, p.Subscript):
         return False
@@ -193,12 +193,13 @@ def whole_products(
 
 def _is_sum(update: Placed) -> bool:
     """Return whether a statement adds up products, nothing of which can differ from 0 where all elements read are 0."""
-    lowered, operation = update.lowered, update.lowered.operation
-    if lowered.role != "update" or operation is None or operation.name != "sum" or operation.combine:
+    lowered, part = update.lowered, update.lowered.part
+    if not isinstance(part, Update) or part.fixed or lowered.is_conditional:
         return False
-    if operation.of_states or lowered.is_conditional or lowered.bounds or lowered.along:
+    reduction, operation = part.reduction, part.reduction.operation
+    if operation.name != "sum" or operation.combine or operation.of_states:
         return False
-    if lowered.partial_of is not None or lowered.atomic or lowered.across or lowered.fixed or len(lowered.writes) != 1:
+    if reduction.along or reduction.partial_of is not None:
         return False
     if not all(a.is_affine() and a.domain is None and not a.fields and not a.is_start for a in lowered.accesses):
         return False
@@ -223,7 +224,7 @@ def _is_finite(term: Expression) -> bool:
 
 
 def _is_on_matrices(update: Placed) -> bool:
-    return update.lowered.instruction.matrix is not None and update.lowered.role == "update"
+    return update.lowered.instruction.matrix is not None and isinstance(update.lowered.part, Update)
 
 
 def _whole(placement: Placement, placed: Placed, loops: Sequence[str]) -> Placed | None:
@@ -243,7 +244,7 @@ def _operands(update: Placed) -> list[Access]:
 def _beginnings(placement: Placement, update: Placed) -> list[Placed]:
     """Return the statements that set the sums of *update* to zero."""
     array = update.lowered.write.array
-    return [s for s in writers_of(placement, array) if s.lowered.role == "init"]
+    return [s for s in writers_of(placement, array) if isinstance(s.lowered.part, Init)]
 
 
 def _outer(placement: Placement, placed: Placed, loops: Sequence[str]) -> list[str]:

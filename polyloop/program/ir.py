@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 import islpy as isl
 
 from polyloop.expr.nodes import Expression, Operation, Reduction
-from polyloop.frozen import quick
+from polyloop.frozen import once, quick
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tree import Tree
@@ -16,7 +17,19 @@ from polyloop.kernel.updates import COMMUTATIVE
 from polyloop.poly.affine import Affine
 from polyloop.program.guards import Guard
 
-__all__ = ["Access", "Accumulator", "Lowered", "Program", "leaf_count"]
+__all__ = [
+    "Access",
+    "Accumulation",
+    "Accumulator",
+    "Assign",
+    "Combine",
+    "Init",
+    "Lowered",
+    "Part",
+    "Program",
+    "Update",
+    "leaf_count",
+]
 
 
 @quick
@@ -72,19 +85,100 @@ class Access:
 
 @quick
 @dataclass(frozen=True, eq=False)
+class Accumulation:
+    """The reduction that a statement is part of.
+
+    Attributes
+    ----------
+    number
+        Its number among the reductions of the instruction, in the order of their ``terms``.
+    inames
+        Those over which it reduces.
+    operation
+        The operation with which the statement's value is combined.
+    along
+        Of a scan: the loops along which its accumulator is kept, or the one loop on a thread axis.
+    partial_of
+        The reduction that combines the results of this one, if they are partial and combined where they are.
+    joined
+        Inames of reductions in whose loops something is set that the reduction reads, with the ``for`` block of each.
+    """
+
+    number: int
+    inames: tuple[str, ...]
+    operation: Operation
+    along: tuple[str, ...] = ()
+    partial_of: int | None = None
+    joined: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Assign:
+    """``lhs = rhs`` where all ``predicates`` hold; or ``rhs`` combined into ``lhs`` by an ``atomic`` operation.
+
+    The read of ``lhs`` by an atomic update is not among the reads of the statement.
+    """
+
+    predicates: tuple[Expression, ...] = ()
+    atomic: str | None = None
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Init:
+    """``lhs`` is where a reduction begins: ``rhs``, or the neutral element if that is None.
+
+    ``across`` are the thread axes over which the partial results lie.
+    """
+
+    reduction: Accumulation
+    across: tuple[str, ...] = ()
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Update:
+    """``rhs`` is combined into ``lhs`` by the operation of the reduction.
+
+    ``fixed`` are inames that are no loops of the statement, as forms of those that are: that of the one new term of a
+    scan.
+    """
+
+    reduction: Accumulation
+    fixed: Mapping[str, Affine] = field(default_factory=dict)
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Combine:
+    """``lhs`` of every thread becomes the combination of those of the threads ``across`` some axes.
+
+    Of a scan, these are the threads up to it, or, with ``after``, those before it.
+    """
+
+    reduction: Accumulation
+    across: tuple[str, ...]
+    after: bool = False
+
+
+_NONE: Final[Mapping[str, Any]] = {}
+
+Part: TypeAlias = Assign | Init | Update | Combine
+
+
+@quick
+@dataclass(frozen=True, eq=False)
 class Lowered:
     """One assignment of the lowered program.
 
-    ``role`` is ``"plain"``, ``"init"`` (``lhs = neutral element``), ``"update"`` (``rhs`` is
-    combined into ``lhs`` by the reduction ``operation``) or ``"combine"`` (``lhs`` of every thread becomes the
-    combination of what the threads ``across`` some axes have in theirs).  ``bounds`` are the bound variables, whose
-    values decide which instances run: ``exact`` is the domain for given values of them, which are parameters of it;
-    ``domain`` holds every instance that runs for some values.
+    ``part`` says what it is of its instruction.  ``exact`` is the domain for given values of the bound variables, which
+    are parameters of it; ``domain`` holds every instance that runs for some values.
     """
 
     name: str
     instruction: Instruction
-    role: str
+    part: Part
     inames: tuple[str, ...]
     domain: isl.Set
     exact: isl.Set
@@ -92,27 +186,11 @@ class Lowered:
     rhs: Expression
     writes: tuple[Access, ...]
     reads: tuple[Access, ...]
-    operation: Operation | None = None
-    predicates: tuple[Expression, ...] = ()
-    bounds: tuple[str, ...] = ()
-    number: int | None = None
-    """Of an init or update: which reduction of the instruction, in the order of its ``terms``."""
-    own: tuple[str, ...] = ()
-    """The inames of that reduction."""
-    partial_of: int | None = None
-    """The reduction that combines the results of that one, if they are partial and combined where they are."""
-    joined: Mapping[str, int | None] = field(default_factory=dict)
-    """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
-    along: tuple[str, ...] = ()
-    """Of a scan: the loops along which its accumulator is kept, or the one loop on a thread axis."""
-    after: bool = False
-    """Of a combine of a scan: whether each thread gets what those before it have, not what those up to it have."""
-    fixed: Mapping[str, Affine] = field(default_factory=dict)
-    """Inames that are no loops of the statement, as forms of those that are: that of the one new term of a scan."""
-    across: tuple[str, ...] = ()
-    """Of a combine and its init: the thread axes over which the partial results lie."""
-    atomic: str | None = None
-    """Operation of an atomic update, which combines ``rhs`` into ``lhs``; its read of ``lhs`` is not in ``reads``."""
+
+    @once
+    def bounds(self) -> tuple[str, ...]:
+        """The bound variables, whose values decide which instances run."""
+        return tuple(access.array for access in self.reads if access.is_bound)
 
     @property
     def write(self) -> Access:
@@ -140,6 +218,51 @@ class Lowered:
     def is_conditional(self) -> bool:
         """Return whether data decides if an instance has an effect; C text may always have none."""
         return bool(self.predicates or self.bounds or self.instruction.is_c)
+
+    @property
+    def predicates(self) -> tuple[Expression, ...]:
+        """Conditions that data decides, all of which hold where an instance has an effect."""
+        return self.part.predicates if isinstance(self.part, Assign) else ()
+
+    @property
+    def atomic(self) -> str | None:
+        """The operation of an atomic update."""
+        return self.part.atomic if isinstance(self.part, Assign) else None
+
+    @property
+    def reduction(self) -> Accumulation | None:
+        """The reduction that the statement is part of; None for an assignment."""
+        return None if isinstance(self.part, Assign) else self.part.reduction
+
+    @property
+    def number(self) -> int | None:
+        """The number of that reduction."""
+        return None if isinstance(self.part, Assign) else self.part.reduction.number
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The inames of that reduction."""
+        return () if isinstance(self.part, Assign) else self.part.reduction.inames
+
+    @property
+    def along(self) -> tuple[str, ...]:
+        """The loops of that reduction, if it is a scan."""
+        return () if isinstance(self.part, Assign) else self.part.reduction.along
+
+    @property
+    def joined(self) -> Mapping[str, int | None]:
+        """Inames of reductions in whose loops something is set that it reads, with the ``for`` block of each."""
+        return _NONE if isinstance(self.part, Assign) else self.part.reduction.joined
+
+    @property
+    def fixed(self) -> Mapping[str, Affine]:
+        """Inames that are no loops of the statement, as forms of those that are."""
+        return self.part.fixed if isinstance(self.part, Update) else _NONE
+
+    @property
+    def across(self) -> tuple[str, ...]:
+        """The thread axes over which the partial results of its reduction lie, if it begins or combines them."""
+        return self.part.across if isinstance(self.part, Init | Combine) else ()
 
     def domain_of(self, access: Access) -> isl.Set:
         """Return the instances that may make *access*."""

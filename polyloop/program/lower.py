@@ -20,7 +20,7 @@ from polyloop.kernel.tree import paths, with_collectives
 from polyloop.memo import Same, interned, memoised
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.guards import exact_parameters
-from polyloop.program.ir import Access, Accumulator, Lowered, Program
+from polyloop.program.ir import Access, Accumulator, Combine, Lowered, Program
 from polyloop.program.lookback_order import waits_last
 from polyloop.program.loop_sharing import may_share
 from polyloop.program.lower_instruction import Lowering, loop_order
@@ -75,7 +75,8 @@ def _lowered(code: _Code) -> Program:
         last[instruction.id] = group[-1].name
     items += barriers.get(len(kernel.instructions), ())
     tree = build_tree(items, partial(may_share, kernel, statements, groups))
-    tree = with_collectives(tree, {name for name, statement in statements.items() if statement.role == "combine"})
+    together = {name for name, statement in statements.items() if isinstance(statement.part, Combine)}
+    tree = with_collectives(tree, together)
     tree = waits_last(kernel, tree, statements, accumulators)
     return Program(kernel, statements, tree, accumulators, paths(tree))
 

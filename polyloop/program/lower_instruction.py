@@ -6,6 +6,7 @@ The reads of an instruction are numbered in the order of its text (*leaves*).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import is_
 from typing import Final
 
@@ -17,7 +18,6 @@ from polyloop.expr.nodes import (
     CText,
     Expression,
     Lookup,
-    Operation,
     Reduction,
     Targets,
     array_name,
@@ -41,7 +41,17 @@ from polyloop.poly.intervals import is_computed
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 from polyloop.program.expand_lanes import lanes_last
 from polyloop.program.guards import Guard, exact_parameters, guarded_children, guarded_domain
-from polyloop.program.ir import Access, Accumulator, Lowered
+from polyloop.program.ir import (
+    Access,
+    Accumulation,
+    Accumulator,
+    Assign,
+    Combine,
+    Init,
+    Lowered,
+    Part,
+    Update,
+)
 
 __all__ = ["NESTED_DIGITS", "Lowering", "access_of", "loop_order"]
 
@@ -109,11 +119,9 @@ class Lowering:
         )
         kept = [write for write in writes if write.fields or instruction.is_c]
         reads += [replace(write, leaf=self.next_leaf(), keeps=True) for write in kept]
-        own = self.lowered(
-            instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, writes, reads,
-            predicates=predicates,
-        )  # fmt: skip
-        return [*self.before, own if atomic is None else replace(own, atomic=atomic), *self.behind]
+        part = Assign(predicates, atomic)
+        own = self.lowered(instruction.id, part, instruction.inames, instruction.domain, lhs, rhs, writes, reads)
+        return [*self.before, own, *self.behind]
 
     def target(self, lhs: Expression, reads: list[Access]) -> Expression:
         """Return the left-hand side of the instruction, noting the reads in its subscripts."""
@@ -129,9 +137,8 @@ class Lowering:
         return lhs
 
     def lowered(
-        self, name: str, role: str, inames: tuple[str, ...], domain: isl.Set, lhs: Expression, rhs: Expression,
-        writes: tuple[Access, ...], reads: Iterable[Access], operation: Operation | None = None,
-        predicates: tuple[Expression, ...] = (),
+        self, name: str, part: Part, inames: tuple[str, ...], domain: isl.Set, lhs: Expression, rhs: Expression,
+        writes: tuple[Access, ...], reads: Iterable[Access],
     ) -> Lowered:  # fmt: skip
         """Return a statement over *domain*; the bound variables of that are read as well."""
         known = self.kernel.parameters
@@ -147,9 +154,8 @@ class Lowering:
 
         reads = (*map(placed, reads), *(Access(bound, (), is_bound=True) for bound in bounds))
         return Lowered(
-            name, self.instruction, role, inames, every, exact, lhs, rhs, tuple(map(placed, writes)), reads, operation,
-            predicates, bounds,
-        )  # fmt: skip
+            name, self.instruction, part, inames, every, exact, lhs, rhs, tuple(map(placed, writes)), reads
+        )
 
     def visible(self, inames: tuple[str, ...]) -> frozenset[str]:
         """Return the names that subscripts inside of loops over *inames* may use."""
@@ -273,31 +279,25 @@ class Lowering:
         bounds = [Access(name, (), is_bound=True) for name in bound_variables(domain, self.kernel.parameters)]
         inside = [*reads, *bounds, *(access for statement in nested for access in statement.reads)]
         joined = self.joined(expr.inames, inside)
-        init = self.lowered(
-            self.names(f"{base}_init"), "init", outer, reorder(around, inames, outer),
-            variable, expr.start, (write,), self.starting(expr, inames), expr.operation,
-        )  # fmt: skip
-        update = self.lowered(
-            self.names(f"{base}_update"), "update", nest, reorder(domain, all_inames, nest),
-            variable, inner, (write,), (*reads, write), expr.operation,
-        )  # fmt: skip
-        init, update = (
-            replace(part, number=number, own=expr.inames, joined=joined, partial_of=partial_of)
-            for part in (init, update)
-        )
-        update = replace(update, fixed=fixed)
-        if joined:
-            nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
-        self.before += [init, *nested, update]
-        if across := self.across(expr.inames):
+        across = self.across(expr.inames)
+        if across:
             has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in all_inames)
             if expr.start is not None or not may_group(self.instruction, expr.operation) or has_digits:
                 raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
-            combine = replace(
-                init, name=self.names(f"{base}_combine"), role="combine", rhs=variable, reads=(*init.reads, write)
-            )
-            self.before[-len(nested) - 2 :] = [replace(init, across=across), *nested, update]
-            self.before.append(replace(combine, across=across))
+        whole = Accumulation(number, expr.inames, expr.operation, (), partial_of, joined)
+        init = self.lowered(
+            self.names(f"{base}_init"), Init(whole, across), outer, reorder(around, inames, outer),
+            variable, expr.start, (write,), self.starting(expr, inames),
+        )  # fmt: skip
+        update = self.lowered(
+            self.names(f"{base}_update"), Update(whole, fixed), nest, reorder(domain, all_inames, nest),
+            variable, inner, (write,), (*reads, write),
+        )  # fmt: skip
+        self.before += [init, *(map(partial(_joined, joined), nested) if joined else nested), update]
+        if across:
+            name, reads = self.names(f"{base}_combine"), [*init.reads, write]
+            part = Combine(whole, across)
+            self.before.append(replace(init, name=name, part=part, rhs=variable, reads=tuple(reads)))
         outer_reads.append(write)
         return variable
 
@@ -320,14 +320,15 @@ class Lowering:
         domain, fixed = single_values(reorder(term.domain, term.inames, (*nest, *own)), nest, own)
         left = () if fixed else own
         inner, reads = with_values(inner, reads, fixed)
+        whole = Accumulation(number, own, expr.operation, expr.along)
         if across := self.across(expr.along, "gl"):
             has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
             if has_digits or not expr.operation.reassociable:
                 raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
             if is_block_axis(across[0]) and (nest != expr.along[:1] or self.instruction.predicates):
                 raise _not_over_blocks(self.kernel, self.instruction, nest, expr)
-            parts = list(self.scan_over_threads(expr, across, (nest, own, domain, fixed), (inner, reads)))
-            self.before += [replace(part, number=number, own=own, along=expr.along) for part in parts]
+            parts = list(self.scan_over_threads(expr, whole, across, (nest, left, domain, fixed), (inner, reads)))
+            self.before += parts
             outer_reads.append(parts[-1].write)
             return parts[-1].lhs
         name = self.names("acc")
@@ -341,51 +342,48 @@ class Lowering:
         if expr.start is None:  # setting a dead total is harmless
             around = around.drop_constraints_not_involving_dims(isl.dim_type.set, 0, len(outer)).coalesce()
         init = self.lowered(
-            self.names(f"{base}_init"), "init", outer, around,
-            variable, expr.start, (write,), self.starting(expr, inames), expr.operation,
+            self.names(f"{base}_init"), Init(whole), outer, around,
+            variable, expr.start, (write,), self.starting(expr, inames),
         )  # fmt: skip
         update = self.lowered(
-            self.names(f"{base}_update"), "update", (*nest, *left), domain,
-            variable, inner, (write,), (*reads, write), expr.operation,
+            self.names(f"{base}_update"), Update(whole, fixed), (*nest, *left), domain,
+            variable, inner, (write,), (*reads, write),
         )  # fmt: skip
-        init, update = (replace(part, number=number, own=own, along=expr.along) for part in (init, update))
-        update = replace(update, fixed=fixed)
         self.before.append(init)
         (self.behind if expr.after else self.before).append(update)
         outer_reads.append(write)
         return variable
 
     def scan_over_threads(
-        self, expr: Reduction, across: tuple[str, ...],
+        self, expr: Reduction, whole: Accumulation, across: tuple[str, ...],
         space: tuple[tuple[str, ...], tuple[str, ...], isl.Set, Mapping[str, Affine]],
         term: tuple[Expression, Sequence[Access]],
     ) -> Iterator[Lowered]:  # fmt: skip
         """Yield the statements of a scan with a loop on a thread axis: each thread's terms, then what all have."""
-        nest, own, domain, fixed = space
+        nest, left, domain, fixed = space
         inner, reads = term
         base, visible = self.instruction.id, self.visible(nest)
         around = reorder(self.around(self.instruction.inames), self.instruction.inames, nest)
 
         def statement(
-            role: str, lhs: Expression, rhs: Expression, reads: Sequence[Access], *more: str, where: isl.Set = around
-        ) -> Lowered:
+            word: str, part: Part, lhs: Expression, rhs: Expression, reads: Sequence[Access],
+            inames: tuple[str, ...] = nest, where: isl.Set = around,
+        ) -> Lowered:  # fmt: skip
             write = access_of(lhs, visible)
-            name = self.names(f"{base}_{role}")
-            seen = reads if role == "init" else (*reads, write)
-            return self.lowered(name, role, (*nest, *more), where, lhs, rhs, (write,), seen, expr.operation)
+            seen = reads if isinstance(part, Init) else (*reads, write)
+            return self.lowered(self.names(f"{base}_{word}"), part, inames, where, lhs, rhs, (write,), seen)
 
-        part = p.Variable(self.names("part"))
-        self.accumulators.append(Accumulator(part.name, expr, (), base))
-        yield replace(statement("init", part, None, ()), across=across)
-        update = statement("update", part, inner, reads, *(() if fixed else own), where=domain)
-        yield replace(update, fixed=fixed)
-        yield replace(statement("combine", part, part, ()), across=across, after=expr.after)
+        mine = p.Variable(self.names("part"))
+        self.accumulators.append(Accumulator(mine.name, expr, (), base))
+        yield statement("init", Init(whole, across), mine, None, ())
+        yield statement("update", Update(whole, fixed), mine, inner, reads, (*nest, *left), domain)
+        yield statement("combine", Combine(whole, across, expr.after), mine, mine, ())
         if expr.start is not None:
             total = p.Variable(self.names("acc"))
             self.accumulators.append(Accumulator(total.name, expr, (), base))
-            yield statement("init", total, expr.start, self.starting(expr, nest))
-            collect = statement("update", total, part, (access_of(part, visible),))
-            yield replace(collect, operation=combining(expr.operation))
+            yield statement("init", Init(whole), total, expr.start, self.starting(expr, nest))
+            update = Update(replace(whole, operation=combining(expr.operation)))
+            yield statement("update", update, total, mine, (access_of(mine, visible),))
 
     def across(self, own: Iterable[str], kinds: str = "l") -> tuple[str, ...]:
         """Return the axes of some *kinds* on which a reduction with the inames *own* has its terms."""
@@ -500,6 +498,14 @@ def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own:
             )
         ],
     )
+
+
+def _joined(joined: Mapping[str, int | None], nested: Lowered) -> Lowered:
+    """Return a statement of a reduction inside of another one, in whose loops something is set that both read."""
+    part = nested.part
+    assert not isinstance(part, Assign), f"{nested.name} belongs to no reduction"
+    own = part.reduction
+    return replace(nested, part=replace(part, reduction=replace(own, joined={**joined, **own.joined})))
 
 
 def one_term(

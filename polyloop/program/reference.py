@@ -7,7 +7,8 @@ from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.tree import Barrier, Loop, Node, Tree
-from polyloop.program.lower import Lowered, Program, lower
+from polyloop.program.ir import Init, Lowered, Program
+from polyloop.program.lower import lower
 
 __all__ = ["accumulation_steps", "reference_of"]
 
@@ -29,7 +30,7 @@ def reference_of(kernel: LoopKernel) -> Reference:
         assert statement.number is not None, f"{name} belongs to no reduction"
         expanded = expand_rules(statement.instruction.expression, kernel.substitutions)
         reduction = show(reductions(expanded)[statement.number])
-        steps[name] = f"{'start' if statement.role == 'init' else 'one term'} of {reduction}"
+        steps[name] = f"{'start' if isinstance(statement.part, Init) else 'one term'} of {reduction}"
     return Reference(kernel, _instruction_tree(program), steps)
 
 

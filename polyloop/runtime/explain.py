@@ -25,6 +25,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import to_expression
 from polyloop.poly.axes import THREAD_AXES, loops_among
 from polyloop.poly.polynomial import PiecewisePolynomial
+from polyloop.program.ir import Update
 from polyloop.proof.obligation import within_budget
 from polyloop.runtime.advice import advice
 from polyloop.runtime.evaluate import evaluate
@@ -210,7 +211,7 @@ class _Facts:
     def units(self, placed: Placed, entry: Operation) -> tuple[str, ...]:
         """Return the functional units of a statement's operations: tensor cores for matrix instructions."""
         matrix = placed.lowered.instruction.matrix
-        if matrix is None or placed.lowered.role != "update":
+        if matrix is None or not isinstance(placed.lowered.part, Update):
             return _units(entry)
         name = dtype_name(matrix.intrinsic.operands)
         return (f"tensor {'tf32' if name == 'float32' else name}",) if is_inexact(entry.dtype) else ()
@@ -280,7 +281,7 @@ class _Facts:
                 continue
             seen.add(key)
             lowered = entry.placed.lowered
-            if lowered.instruction.matrix is not None and lowered.role == "update":
+            if lowered.instruction.matrix is not None and isinstance(lowered.part, Update):
                 self.notes.append(f"what '{lowered.instruction.id}' loads for matrix instructions is not counted")
                 continue
             if entry.space is AddressSpace.GLOBAL:

@@ -14,6 +14,7 @@ from polyloop.kernel.tree import Scope
 from polyloop.mapping.collective_shape import Kind, meeting_of
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.axes import number_of, thread_axis
+from polyloop.program.ir import Combine
 from polyloop.schedule.barrier import Requirement
 from polyloop.sync.lookback_progress import is_over_blocks
 
@@ -64,15 +65,14 @@ def collectives_of(placement: Placement, limits: DeviceLimits) -> dict[str, Coll
     found: dict[str, Collective] = {}
     ticket = None
     for name, placed in placement.statements.items():
-        lowered = placed.lowered
-        if lowered.role != "combine" or placed.domain.is_empty():
+        lowered, part = placed.lowered, placed.lowered.part
+        if not isinstance(part, Combine) or placed.domain.is_empty():
             continue
-        assert lowered.operation is not None, "a combine belongs to a reduction"
         scratch = passed = number = None
         kind = Kind.COMBINE
-        if lowered.along:
-            kind = Kind.EXCLUSIVE if lowered.after else Kind.INCLUSIVE
-        meeting = meeting_of(local_size(placement.axes.local), lowered.across, limits.warp_size)
+        if part.reduction.along:
+            kind = Kind.EXCLUSIVE if part.after else Kind.INCLUSIVE
+        meeting = meeting_of(local_size(placement.axes.local), part.across, limits.warp_size)
         if kind is Kind.COMBINE and not meeting.across:
             continue
         if is_over_blocks(placed):
@@ -80,14 +80,14 @@ def collectives_of(placement: Placement, limits: DeviceLimits) -> dict[str, Coll
             while f"{passed}_known" in taken:
                 passed = _fresh("totals", taken)
             number = ticket = ticket or _fresh("ticket", taken)
-        elif meeting.scratch(kind, lowered.operation):
+        elif meeting.scratch(kind, part.reduction.operation):
             scratch = _fresh("partial", taken)
         lanes = placement.program.accumulators[lowered.write.array].shape
         inside = [form.names() for form in lowered.write.indices if form is not None]
         apart = frozenset[str]().union(*inside) if scratch and kind is Kind.COMBINE and prod(lanes) <= _LANES else None
         is_direct = meeting.parts == 1 and passed is None
         found[name] = Collective(
-            kind, lowered.operation, lowered.across, scratch, apart or frozenset(), is_direct, passed, number
+            kind, part.reduction.operation, part.across, scratch, apart or frozenset(), is_direct, passed, number
         )
     return found
 

@@ -35,6 +35,7 @@ from polyloop.poly.axes import number_of, thread_axis
 from polyloop.poly.counting import UncountableError, count_points
 from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.poly.sets import project_onto
+from polyloop.program.ir import Combine
 from polyloop.proof.obligation import in_time, within_budget
 from polyloop.schedule.build import build_verified, prepared
 from polyloop.schedule.plan import Launch
@@ -227,7 +228,7 @@ def combinations(census: Census, placed: Placed) -> int:
     Then all of them do at every exchange with other threads of the warp, and for every part that they read from shared
     memory; where repeated work does not count, there is one combination less than there are threads.
     """
-    if placed.lowered.role != "combine":
+    if not isinstance(placed.lowered.part, Combine):
         return 1
     local = census.placement.axes.local
     if is_over_blocks(placed):
@@ -301,7 +302,7 @@ def _waits(placement: Placement, tree: Tree, loops: tuple[str, ...], inside: tup
                 yield from _waits(placement, node.body, (*loops, node.iname), tuple(runs((node,))))
             case Run():
                 placed = placement.statements[node.name]
-                together = placed.lowered.role == "combine"
+                together = isinstance(placed.lowered.part, Combine)
                 if together and (is_over_blocks(placed) or _meeting_of(placement.axes.local, placed).parts > 1):
                     yield _Wait(Barrier(Scope.BLOCK), loops, (node.name,))
 

@@ -17,6 +17,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.optimize.over_execution import Edges
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.program.infer_types import accumulator_dtypes
+from polyloop.program.ir import Combine, Init, Update
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Product, Statement
 from polyloop.sync.async_copy import arrivals
@@ -36,7 +37,7 @@ def statements_of(
     pending = {entry.arrival.name: entry.pending for entry in arrivals(edges.placement)}
     statements: dict[str, Statement] = {}
     for name, placed in edges.placement.statements.items():
-        if placed.lowered.role == "combine" and name not in collectives:
+        if isinstance(placed.lowered.part, Combine) and name not in collectives:
             continue  # one thread has nothing to combine
         statement = _statement(kernel, placed, axes, collectives.get(name))
         if statement is not None:
@@ -69,9 +70,9 @@ def _statement(
         domain = domain.move_dims(isl.dim_type.set, len(dims), isl.dim_type.param, position, 1)
         domain = domain.set_dim_name(isl.dim_type.set, len(dims), name)
         dims.append(name)
-    if lowered.role == "init" and lowered.rhs is None:
-        assert lowered.operation is not None, "an init belongs to a reduction"
-        rhs = neutral_element(lowered.operation, accumulator_dtypes(kernel)[lowered.write.array])
+    part = lowered.part
+    if isinstance(part, Init) and lowered.rhs is None:
+        rhs = neutral_element(part.reduction.operation, accumulator_dtypes(kernel)[lowered.write.array])
     else:
         rhs = without_axes(substitute(lowered.rhs, names), axes)
         if isinstance(rhs, Terms):
@@ -83,7 +84,7 @@ def _statement(
         domain=domain,
         lhs=without_axes(substitute(lowered.lhs, names), axes),
         rhs=rhs,
-        update=lowered.operation if lowered.role == "update" else None,
+        update=part.reduction.operation if isinstance(part, Update) else None,
         predicates=tuple(without_axes(substitute(predicate, names), axes) for predicate in lowered.predicates),
         atomic=lowered.atomic,
         bounds=lowered.bounds,
@@ -98,7 +99,7 @@ def _statement(
 def _product(placed: Placed, term: Expression) -> Product | None:
     """Return the matrix instruction that carries out the terms of a reduction, None if there is none."""
     matrix, lowered = placed.lowered.instruction.matrix, placed.lowered
-    if matrix is None or lowered.role != "update":
+    if matrix is None or not isinstance(lowered.part, Update):
         return None
     assert isinstance(term, p.Product), "it was proven that the terms are products"
     assert placed.digits is not None, "it was proven that lanes are digits of the thread number"

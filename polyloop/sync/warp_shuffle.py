@@ -21,7 +21,7 @@ from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import THREAD_AXES
-from polyloop.program.ir import Access, Lowered
+from polyloop.program.ir import Access, Assign, Lowered, Update
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.sync.races import needs
 
@@ -152,7 +152,7 @@ def _is_odd(lowered: Lowered, access: Access) -> bool:
     instruction = lowered.instruction
     if instruction.is_c or lowered.atomic is not None or instruction.step is not None:
         return True
-    return lowered.role not in {"plain", "update"} or bool(access.fields) or access.keeps or access.is_bound
+    return not isinstance(lowered.part, Assign | Update) or bool(access.fields) or access.keeps or access.is_bound
 
 
 def _by_all_lanes(placed: Placed, lanes: int) -> bool:

@@ -30,7 +30,8 @@ from polyloop.kernel.passed import masked_problem, too_large
 from polyloop.kernel.tree import Loop, Run, Tree, runs
 from polyloop.poly.affine import affine_of
 from polyloop.program.infer_types import dtype_table, require_dtypes
-from polyloop.program.lower import Lowered, lower
+from polyloop.program.ir import Init, Lowered
+from polyloop.program.lower import lower
 from polyloop.program.reference import accumulation_steps
 from polyloop.target.points import DataPoints, Points, at, is_there, level, trie
 from polyloop.target.scalars import Closure, Compiler, converted
@@ -435,7 +436,7 @@ class _Execution:
 
         def execute() -> None:
             key = collected.key(self.point)
-            if step.role == "init":
+            if isinstance(step.part, Init):
                 collected.values[key] = []
             else:
                 assert collected.closure is not None, f"{step.name} has no term"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, product
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 
 import islpy as isl
 import numpy as np
@@ -30,7 +30,7 @@ from polyloop.kernel.tags import is_lane
 from polyloop.kernel.updates import EXCHANGE
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
-from polyloop.program.lower import Lowered
+from polyloop.program.ir import Assign, Combine, Init, Lowered, Update
 from polyloop.testing.storage import shared_pools
 from polyloop.testing.symbols import Bag, Closure, Symbols, UnsupportedError, Value, ValueCompiler
 
@@ -245,7 +245,7 @@ class _Machine:
         origin = lowered.instruction.origin
         known = {*lowered.inames, *self.sizes}
         named = {x: f for x, f in origin.forms.items() if f.names() <= known} if isinstance(origin, Copy) else {}
-        if lowered.role == "plain" and isinstance(origin, Copy):
+        if isinstance(lowered.part, Assign) and isinstance(origin, Copy):
             reference = self.kernel if self.kernel.reference is None else self.kernel.reference.kernel
             forms = [origin.forms[x] for x in reference.instruction(origin.instruction).inames]
         subscripts = [] if not hasattr(lowered.lhs, "index_tuple") else [compiled(e) for e in lowered.lhs.index_tuple]
@@ -321,7 +321,7 @@ class _Machine:
     def moment(self, step: _Step) -> tuple[object, ...]:
         """Return what the lanes that run together have in common, or the threads that combine what they have."""
         time, thread, code, _ = step
-        if code.placed.lowered.role == "combine":
+        if isinstance(code.placed.lowered.part, Combine):
             return (code.placed.name, time)
         if not self.lockstep:
             return (step,)
@@ -348,7 +348,7 @@ class _Machine:
         origin = lowered.instruction.origin
         self.origin = origin if isinstance(origin, Copy) else None
         instance = None
-        if self.origin is not None and lowered.role == "plain":
+        if self.origin is not None and isinstance(lowered.part, Assign):
             instance = (self.origin.instruction, tuple([form.evaluate(env) for form in code.forms]))
         inames: tuple[tuple[str, int], ...] = ()
         if self.recording:
@@ -368,10 +368,10 @@ class _Machine:
                 skipped = True
                 break
         index = () if skipped else self.index(code, seen)
-        if lowered.role == "combine":
-            return self.combined(code, time, index)
+        if isinstance(lowered.part, Combine):
+            return self.combined(code, lowered.part, time, index)
         result = None if skipped or code.rhs is None else code.rhs()
-        if lowered.role == "plain" and instance is not None:
+        if isinstance(lowered.part, Assign) and instance is not None:
             self.run.computed[instance] = self.symbols.of("computed", *seen, -1 if result is None else result.symbol)
             self.compare(instance)
         if skipped:
@@ -379,10 +379,10 @@ class _Machine:
         now = (thread, self.event, self.kind)
         return partial(self.effect, now, code.target, lowered, (instance, result, tuple(seen)), index)
 
-    def combined(self, code: _Code, time: tuple[int, ...], index: tuple[int, ...]) -> Callable[[], None]:
+    def combined(self, code: _Code, part: Combine, time: tuple[int, ...], index: tuple[int, ...]) -> Callable[[], None]:
         """Note what this thread has for those that it combines with; return what gives it all that they have."""
-        lowered, thread, event = code.placed.lowered, self.thread, self.event
-        others = tuple(n for axis, n in zip(self.axes, thread, strict=True) if axis not in lowered.across)
+        thread, event = self.thread, self.event
+        others = tuple(n for axis, n in zip(self.axes, thread, strict=True) if axis not in part.across)
         bags = self.meetings.setdefault((code.placed.name, time, others, index), [])
         mine = self.memory.get(self.cell(code.target, index))
         first = len(bags)  # threads come in their order
@@ -393,9 +393,8 @@ class _Machine:
 
         def effect() -> None:
             self.thread = thread
-            assert lowered.operation is not None, "a combine belongs to a reduction"
-            total = Bag.of(lowered.operation)
-            for bag in bags[: first + (not lowered.after)] if lowered.along else bags:
+            total = Bag.of(part.reduction.operation)
+            for bag in bags[: first + (not part.after)] if part.reduction.along else bags:
                 total.join(bag)
             self.memory[self.cell(code.target, index)] = total
 
@@ -417,28 +416,28 @@ class _Machine:
         """Carry out the write of an instance."""
         self.thread, self.event, self.kind = now
         instance, value, seen = computed
-        if value is None:
-            assert lowered.operation is not None, "only the neutral element is no value"
-            self.write(target, index, Bag.of(lowered.operation), -1)
-        elif lowered.role == "init":
-            assert lowered.operation is not None, "a reduction has an operation"
-            bag = Bag.of(lowered.operation)
-            if not bag.merge(value, self.symbols):
-                bag.add(value)
-            self.write(target, index, bag, value.symbol)
-        elif lowered.role == "update":
-            bounds = seen[: len(lowered.bounds)]
-            symbol = self.symbols.of("term", *bounds, value.symbol) if bounds else value.symbol
-            assert lowered.operation is not None, "an update belongs to a reduction"
-            self.accumulate(target, index, Value(symbol, value.number), of_states=lowered.operation.of_states)
-        elif instance is None:
-            self.write(target, index, value, value.symbol)
-        else:
-            written = Value(self.symbols.of("write", *instance), value.number)
-            if lowered.atomic is None or lowered.atomic == EXCHANGE:
-                self.write(target, index, written, written.symbol)
-            else:
-                self.update(target, index, lowered.atomic, written)
+        match lowered.part:
+            case Init(reduction):
+                bag = Bag.of(reduction.operation)
+                if value is not None and not bag.merge(value, self.symbols):
+                    bag.add(value)
+                self.write(target, index, bag, -1 if value is None else value.symbol)
+            case Update(reduction):
+                assert value is not None, f"{lowered.name} has no term"
+                bounds = seen[: len(lowered.bounds)]
+                symbol = self.symbols.of("term", *bounds, value.symbol) if bounds else value.symbol
+                self.accumulate(target, index, Value(symbol, value.number), of_states=reduction.operation.of_states)
+            case Assign(atomic=atomic):
+                assert value is not None, f"{lowered.name} has no value"
+                written = value if instance is None else Value(self.symbols.of("write", *instance), value.number)
+                if instance is None or atomic is None or atomic == EXCHANGE:
+                    self.write(target, index, written, written.symbol)
+                else:
+                    self.update(target, index, atomic, written)
+            case Combine():
+                raise AssertionError(f"{lowered.name} takes effect for all threads together")
+            case _:
+                assert_never(lowered.part)
 
     def accumulate(self, array: str, index: tuple[int, ...], term: Value, *, of_states: bool) -> None:
         bag = self.memory.get(self.cell(array, index))

@@ -31,7 +31,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.axes import is_axis
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
-from polyloop.program.lower import Access, Lowered
+from polyloop.program.ir import Access, Combine, Init, Lowered, Update
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.verification.correspondence import Comparison
 
@@ -88,8 +88,8 @@ def evaluated(whole: Placed, part: Placed) -> isl.Map:
     return there.apply_range(map_from_forms(part.domain, part.dims, right).reverse())
 
 
-_STAGES: Final = {"init": 0, "update": 1, "combine": 2}
-_USE: Final = 3
+_STAGES: Final = (Init, Update, Combine)
+_USE: Final = len(_STAGES)
 
 
 def is_nested(placement: Placement, accumulator: str) -> bool:
@@ -100,7 +100,7 @@ def is_nested(placement: Placement, accumulator: str) -> bool:
     """
     places = placement.program.places
     users = dict.fromkeys([*writers_of(placement, accumulator), *(s for s, _ in readers_of(placement, accumulator))])
-    stages = [(s, _STAGES[s.lowered.role] if s.lowered.writes_to(accumulator) else _USE) for s in users]
+    stages = [(s, _STAGES.index(type(s.lowered.part)) if s.lowered.writes_to(accumulator) else _USE) for s in users]
     init = next(s for s, stage in stages if stage == 0)
     indexing = {name for form in init.lowered.write.indices if form is not None for name in form.names()}
     for (first, early), (second, late) in product(stages, stages):
@@ -126,10 +126,10 @@ def collected(placement: Placement, reader: Placed, access: Access) -> tuple[dic
     if array in placement.program.accumulators and not writers[0].lowered.along and is_nested(placement, array):
         nothing = isl.Set.empty(reader.domain.get_space())
         return {s: same_instance(reader, s) for s in _collected_by(writers, reader)}, nothing
-    flow = flow_of(placement, array, [(reader, access)], [s for s in writers if s.lowered.role != "update"])
+    flow = flow_of(placement, array, [(reader, access)], [s for s in writers if not isinstance(s.lowered.part, Update)])
     links = dict(flow.sources[0])
     for reset, link in flow.sources[0]:
-        for update in (s for s in writers if s.lowered.role == "update"):
+        for update in (s for s in writers if isinstance(s.lowered.part, Update)):
             between = _between(placement, (reset, link), update, (reader, access))
             if not between.is_empty():
                 links[update] = links[update].union(between) if update in links else between
@@ -139,7 +139,7 @@ def collected(placement: Placement, reader: Placed, access: Access) -> tuple[dic
 def _collected_by(group: Sequence[Placed], reader: Placed) -> list[Placed]:
     """Return which of the *group* that write an accumulator a read sees: all before, or what combined the threads'."""
     before = [s for s in group if s is not reader]
-    return [s for s in before if s.lowered.role == "combine"] or before
+    return [s for s in before if isinstance(s.lowered.part, Combine)] or before
 
 
 def _between(
@@ -169,7 +169,7 @@ def accumulator_obligations(comparison: Comparison) -> Iterator[Obligation]:
         if any(s.lowered.along for s in writers_of(new, name)):
             continue
         says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
-        if across := next((s.lowered.across for s in writers_of(new, name) if s.lowered.role == "init"), ()):
+        if across := next((s.lowered.across for s in writers_of(new, name) if isinstance(s.lowered.part, Init)), ()):
             says += f", partial results of the threads along {', '.join(across)}, and all of these combine them once"
         by = "loops that initialization, terms and readers share, or their dataflow"
         yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_of_other_instances, comparison, name))
@@ -179,7 +179,7 @@ def _of_other_instances(comparison: Comparison, name: str) -> Iterator[Diagnosti
     """Yield that an accumulator would not have the terms of one instance, all and no others, where it is read."""
     new = comparison.new
     group = writers_of(new, name)
-    init = next(s for s in group if s.lowered.role == "init")
+    init = next(s for s in group if isinstance(s.lowered.part, Init))
     if apart := frozenset[str]().union(*map(_axes_of, group)) - _axes_of(init) - {*init.lowered.across}:
         yield _not_combined(comparison, name, init, apart)
         return
@@ -187,7 +187,7 @@ def _of_other_instances(comparison: Comparison, name: str) -> Iterator[Diagnosti
     if is_nested(new, name):
         return
     for reader, access in readers_of(new, name):
-        if reader.lowered.role == "update" and reader in group:
+        if isinstance(reader.lowered.part, Update) and reader in group:
             continue
         looking_at(reader, access)
         found, unset = collected(new, reader, access)
@@ -233,13 +233,10 @@ def _clobbered(comparison: Comparison, name: str, user: Placed) -> Diagnostic:
 
 def combiner(placement: Placement, part: Lowered) -> Lowered:
     """Return the statement that does for the reduction of partial results what *part* does for a partial one."""
-    return next(
-        s.lowered
-        for s in placement.statements.values()
-        if s.lowered.instruction is part.instruction
-        and s.lowered.role == part.role
-        and s.lowered.number == part.partial_of
-    )
+    assert part.reduction is not None, f"{part.name} belongs to no reduction"
+    number = part.reduction.partial_of
+    same = (s.lowered for s in placement.statements.values() if s.lowered.instruction is part.instruction)
+    return next(s for s in same if isinstance(s.part, type(part.part)) and s.number == number)
 
 
 def _stages(comparison: Comparison, statement: Placed) -> Iterator[Placed]:
@@ -247,7 +244,7 @@ def _stages(comparison: Comparison, statement: Placed) -> Iterator[Placed]:
 
     They are of one instruction.  Reductions of partial results that the program has itself are not among them.
     """
-    while statement.lowered.partial_of is not None:
+    while (part := statement.lowered.reduction) is not None and part.partial_of is not None:
         statement = comparison.new.statements[combiner(comparison.new, statement.lowered).name]
         if isinstance(statement.lowered.instruction.origin, Copy) and not comparison.combines(statement):
             return

@@ -21,7 +21,8 @@ from polyloop.poly.budget import looking_at
 from polyloop.poly.intervals import is_computed, value_range
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
 from polyloop.program.guards import guards_a_reduction
-from polyloop.program.lower import Access, Lowered, Program, lower
+from polyloop.program.ir import Access, Lowered, Program, Update
+from polyloop.program.lower import lower
 from polyloop.proof.access_spans import site_of_access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.verification.computed_subscripts import Inside, Outcome, pieces_outside
@@ -456,7 +457,7 @@ def _out_of_bounds(
     where = f"instance ({at})" + (f" with {sizes}" if sizes else "")
     notes = [f"{where} touches {access.array}[{', '.join(indices)}] (axis {axis})"]
     hints = ["shrink the domain, enlarge the array, or state what holds with assumptions="]
-    if statement.role == "update" and guards_a_reduction(
+    if isinstance(statement.part, Update) and guards_a_reduction(
         expand_rules(statement.instruction.expression, kernel.substitutions)
     ):
         notes.append("a condition around a reduction does not keep it from reading: its value is computed first")

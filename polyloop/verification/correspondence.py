@@ -12,15 +12,14 @@ import pymbolic.primitives as p
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.pass_through import definitions
 from polyloop.dataflow.value_flow import Flow, flow_of, known_flow, readers_of, writes_of
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import Expression, Operation, array_name
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Carry, Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
-from polyloop.program.ir import leaf_count
-from polyloop.program.lower import Access, Lowered
+from polyloop.program.ir import Access, Assign, Combine, Init, Lowered, Update, leaf_count
 from polyloop.verification.unbuffered import unbuffered
 
 __all__ = [
@@ -28,6 +27,7 @@ __all__ = [
     "comparison_of",
     "copies",
     "initial_reads",
+    "operation_of",
     "original_leaves",
     "original_read",
     "reference_flow",
@@ -92,16 +92,17 @@ class Comparison:
         if statement.name not in self.counterparts:
             old = _by_instruction(self.old)[origin.instruction]
             found: Placed | None
-            role = "init" if lowered.role == "combine" else lowered.role  # both run once for each result
+            kind = Init if isinstance(lowered.part, Combine) else type(lowered.part)  # both run once for each result
             if isinstance(origin, Partial):
-                found = next(s for s in old if s.lowered.role == role and s.lowered.number in (None, origin.number))
-            elif lowered.role == "plain":
-                found = next(s for s in old if s.lowered.role == "plain")
+                alike = (s for s in old if isinstance(s.lowered.part, kind))
+                found = next(s for s in alike if s.lowered.number in (None, origin.number))
+            elif isinstance(lowered.part, Assign):
+                found = next(s for s in old if isinstance(s.lowered.part, Assign))
             else:
-                found = self._update_like(statement, [s for s in old if s.lowered.role == "update"])
-                if found is not None and role == "init":
+                found = self._update_like(statement, [s for s in old if isinstance(s.lowered.part, Update)])
+                if found is not None and kind is Init:
                     array = found.lowered.write.array
-                    found = next(s for s in old if s.lowered.role == "init" and s.lowered.writes_to(array))
+                    found = next(s for s in old if isinstance(s.lowered.part, Init) and s.lowered.writes_to(array))
             self.counterparts[statement.name] = found
         return self.counterparts[statement.name]
 
@@ -114,15 +115,14 @@ class Comparison:
         origin = statement.lowered.instruction.origin
         assert isinstance(origin, Copy), "only a copy has a counterpart"
         group = [s for s in self.new.statements.values() if s.lowered.instruction is statement.lowered.instruction]
-        updates = [s for s in group if s.lowered.role == "update"]
+        updates = [s for s in group if isinstance(s.lowered.part, Update)]
         mine = next(s for s in updates if s.lowered.number == statement.lowered.number)
         inames = {*mine.lowered.inames, *mine.lowered.fixed}
-        operation = mine.lowered.operation
-        assert operation is not None, "an update belongs to a reduction"
+        operation = operation_of(mine)
         part = self.part_of(mine.lowered.rhs) if operation.of_states else None
         if part is not None and part[0] == origin.instruction:
             return next(c for c in candidates if c.lowered.number == part[1])
-        candidates = [c for c in candidates if _has_states(c) == operation.of_states]
+        candidates = [c for c in candidates if operation_of(c).of_states == operation.of_states]
         candidates = [c for c in candidates if origin.forms.keys() >= {*c.lowered.inames}]  # it is a copy of no other
         used = {c.name: {x for i in c.lowered.inames for x in origin.forms[i].names()} & inames for c in candidates}
         inside = [c for c in candidates if all(_known(origin.forms[i], inames, mine) for i in c.lowered.inames)]
@@ -137,6 +137,13 @@ class Comparison:
                 return original_read(self, mine, access)[0]
         alike = [u for u in updates if {*u.lowered.inames, *u.lowered.fixed} == inames]
         return fitting[alike.index(mine)]
+
+
+def operation_of(statement: Placed) -> Operation:
+    """Return the operation of a statement of a reduction."""
+    reduction = statement.lowered.reduction
+    assert reduction is not None, f"{statement.name} belongs to no reduction"
+    return reduction.operation
 
 
 @memoised
@@ -155,11 +162,6 @@ def _carried(placement: Placement, flow: Flow) -> Flow:
 
 def _carries(statement: Placed) -> bool:
     return isinstance(statement.lowered.instruction.origin, Carry)
-
-
-def _has_states(update: Placed) -> bool:
-    operation = update.lowered.operation
-    return operation is not None and operation.of_states
 
 
 def _known(form: Affine, inames: Collection[str], statement: Placed) -> bool:
@@ -231,7 +233,7 @@ def original_leaves(comparison: Comparison, origin: Copy | Partial) -> list[tupl
 def copies(comparison: Comparison, reference: Placed) -> Iterator[Placed]:
     """Yield the transformed statements that execute instances of *reference*."""
     for statement in _copies_by_instruction(comparison.new).get(reference.lowered.instruction.id, ()):
-        if statement.lowered.role != "combine" and comparison.stands_for(statement, reference):
+        if not isinstance(statement.lowered.part, Combine) and comparison.stands_for(statement, reference):
             yield statement
 
 

@@ -40,7 +40,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, sto
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, universe
-from polyloop.program.lower import Access
+from polyloop.program.ir import Access, Assign, Init, Update
 
 __all__ = ["keeps_order"]
 
@@ -149,7 +149,9 @@ def _is_alike(old: Placement, first: Placed, second: Placed, variable: str) -> b
         return False
     if not first.domain.is_equal(second.domain):
         return False
-    if any(s.lowered.atomic or s.lowered.is_conditional or s.lowered.role != "plain" for s in (first, second)):
+    if not all(isinstance(s.lowered.part, Assign) for s in (first, second)):
+        return False
+    if any(s.lowered.atomic or s.lowered.is_conditional for s in (first, second)):
         return False
     if not all(s.lowered.writes_to(variable) for s in (first, second)):
         return False
@@ -160,8 +162,8 @@ def _is_alike(old: Placement, first: Placed, second: Placed, variable: str) -> b
 def _is_plain(statement: Placed, variable: str) -> bool:
     lowered = statement.lowered
     return (
-        lowered.role in ("plain", "init", "update")
-        and not (lowered.along or lowered.across or lowered.fixed or lowered.after)
+        isinstance(lowered.part, Assign | Init | Update)
+        and not (lowered.along or lowered.across or lowered.fixed)
         and not lowered.instruction.is_c
         and not any(access.fields or access.domain is not None for access in _accesses(statement, variable))
     )
@@ -278,14 +280,14 @@ def _owner(new: Placement, variable: str) -> tuple[str, ...]:
 
 def _copies(new: Placement, users: _Users, variable: str) -> dict[Placed, _Copied] | None:
     """Return the only copy of each statement that accesses *variable*, None where something else accesses it."""
-    originals = {(s.lowered.instruction.id, s.lowered.role, s.lowered.number): s for s in users.statements}
+    originals = {(s.lowered.instruction.id, type(s.lowered.part), s.lowered.number): s for s in users.statements}
     mine = dict.fromkeys((*writers_of(new, variable), *(s for s, _ in readers_of(new, variable))))
     found: dict[Placed, _Copied] = {}
     for statement in mine:
         origin, lowered = statement.lowered.instruction.origin, statement.lowered
         if not isinstance(origin, Copy) or statement.repeated or not _is_plain(statement, variable):
             return None
-        reference = originals.get((origin.instruction, lowered.role, lowered.number))
+        reference = originals.get((origin.instruction, type(lowered.part), lowered.number))
         if reference is None or reference in found:
             return None
         one = _copied(statement, reference, origin)

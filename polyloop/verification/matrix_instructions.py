@@ -27,7 +27,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine, Floor
 from polyloop.poly.sets import Row, add_rows, map_from_forms
 from polyloop.program.infer_types import accumulator_dtypes
-from polyloop.program.ir import Access, Lowered
+from polyloop.program.ir import Access, Init, Lowered, Update
 from polyloop.proof.obligation import Claim, Obligation
 
 __all__ = ["by_whole_warps", "is_swapped", "lane_axes", "matrix_obligations", "matrix_problems", "operands"]
@@ -78,7 +78,7 @@ def by_whole_warps(placement: Placement, placed: Placed, access: Access) -> isl.
     None if each thread makes its own.
     """
     lowered = placed.lowered
-    if lowered.instruction.matrix is None or lowered.role != "update" or lowered.is_write(access):
+    if lowered.instruction.matrix is None or not isinstance(lowered.part, Update) or lowered.is_write(access):
         return None
     lanes = lane_axes(placement)
     forms = [None if dim in lanes else Affine.variable(dim) for dim in placed.dims]
@@ -104,11 +104,11 @@ def matrix_problems(placement: Placement, instruction: Instruction) -> Iterator[
     matrix = instruction.matrix
     assert matrix is not None, f"'{instruction.id}' has no matrix instruction"
     own = [s for s in placement.statements.values() if s.lowered.instruction is instruction]
-    updates = [s for s in own if s.lowered.role == "update"]
+    updates = [s for s in own if isinstance(s.lowered.part, Update)]
     found = _iname_problem(placement.program.kernel, instruction, matrix) or _shape_problem(placement, updates)
     if found is None:
         (update,) = updates
-        (start,) = (s for s in own if s.lowered.role == "init")
+        (start,) = (s for s in own if isinstance(s.lowered.part, Init))
         found = _operand_problem(placement, update, matrix) or _term_problem(update, start, matrix)
     if found is not None:
         message, hint = found
@@ -155,10 +155,12 @@ def _shape_problem(placement: Placement, updates: Sequence[Placed]) -> _Problem 
     if len(updates) != 1 or operands(updates[0].lowered) is None or _accesses(updates[0].lowered) is None:
         return "it is not one sum of products of two elements", "leave one sum(k, a[i, k]*b[k, j]) in the instruction"
     (update,) = updates
-    lowered, operation = update.lowered, update.lowered.operation
-    if operation is None or operation.name != "sum" or operation.ordered or operation.of_states:
+    lowered, part = update.lowered, update.lowered.part
+    assert isinstance(part, Update), "the terms of a reduction"
+    operation = part.reduction.operation
+    if operation.name != "sum" or operation.ordered or operation.of_states:
         return f"its terms are combined by '{operation}'", "matrix instructions add up sums, in an order of their own"
-    if lowered.along or lowered.partial_of is not None or lowered.instruction.atomic:
+    if part.reduction.along or part.reduction.partial_of is not None or lowered.instruction.atomic:
         return "its terms are collected for several results", "only plain sums are added up by matrix instructions"
     if lowered.is_conditional or any(a.guards or a.domain is not None for a in lowered.reads):
         return "a condition on data decides which terms there are", "let all terms be added, as zeros where need be"

@@ -22,6 +22,7 @@ from polyloop.kernel.instruction import Copy, Evaluation, Partial
 from polyloop.mapping.thread_mapping import Placed, free_inames, reference_map
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import IN, OUT, map_from_forms
+from polyloop.program.ir import Update
 from polyloop.proof.witness import pair
 from polyloop.verification.accumulators import identity
 
@@ -201,7 +202,7 @@ class Use:
         same value, and is asked only where nothing on the path collects terms over the iname.
         """
         steps = [(step, names) for (step, _), names in zip(reversed(self.steps), reversed(self._names), strict=True)]
-        for step, names in sorted(steps, key=lambda pair: pair[0].lowered.role != "update"):
+        for step, names in sorted(steps, key=lambda pair: not isinstance(pair[0].lowered.part, Update)):
             origin = step.lowered.instruction.origin
             form = origin.forms.get(iname) if isinstance(origin, Evaluation) else None
             if form is not None and form.names() <= {*step.lowered.inames, *parameters_of(step.domain)}:

@@ -39,11 +39,11 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.budget import looking_at
-from polyloop.program.lower import Access
+from polyloop.program.ir import Access, Assign, Combine, Init, Update
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import instance
 from polyloop.verification.accumulators import evaluated
-from polyloop.verification.correspondence import Comparison, comparison_of
+from polyloop.verification.correspondence import Comparison, comparison_of, operation_of
 from polyloop.verification.origins import Use
 
 __all__ = ["Element", "Entry", "Number", "Terms", "Text", "expression_obligations", "expression_violations", "texts"]
@@ -224,19 +224,17 @@ class _Walk:
         """Look at what one statement computes, unless it only has a part in what others do."""
         lowered = new.lowered
         origin = lowered.instruction.origin
-        if not isinstance(origin, Copy | Partial) or lowered.role in ("init", "combine"):
+        if not isinstance(origin, Copy | Partial) or isinstance(lowered.part, Init | Combine):
             return  # what reads it looks at it
-        elif lowered.role == "plain":
+        elif isinstance(lowered.part, Assign):
             at = Use(self.comparison.counterpart(new), new)
             if isinstance(origin, Partial):
                 self.part(at, origin)
             else:
                 self.assignment(at)
         elif not self.comparison.combines(new):
-            operation = lowered.operation
-            assert operation is not None, "an update has an operation"
             old = self.comparison.counterpart(new)
-            if operation.of_states == (old.lowered.operation is not None and old.lowered.operation.of_states):
+            if operation_of(new).of_states == operation_of(old).of_states:
                 at = Use(old, new)
                 self.operands.append(_Instances(at))
                 self.match(at, old.lowered.rhs, lowered.rhs)
@@ -462,15 +460,13 @@ class _Walk:
     def collected(self, at: Use, wanted: Placed, statement: Placed) -> None:
         """Look at one statement of a reduction that stands for that of *wanted*."""
         lowered = statement.lowered
-        mine, theirs = wanted.lowered.operation, lowered.operation
-        assert mine is not None, "a reduction has an operation"
-        assert theirs is not None, "a reduction has an operation"
+        mine, theirs = operation_of(wanted), operation_of(statement)
         if replace(mine, of_states=False) != replace(theirs, of_states=False):
             self.differ(at, str(mine), str(theirs), "with the operation")
-        if lowered.role == "combine" or lowered.rhs is None:
+        if isinstance(lowered.part, Combine) or lowered.rhs is None:
             return
         inside = at.within(statement, evaluated) if at.steps else Use(at.old, statement)
-        if lowered.role == "init" or (theirs.of_states and not mine.of_states):
+        if isinstance(lowered.part, Init) or (theirs.of_states and not mine.of_states):
             self.reduction(inside, wanted, lowered.rhs)
         elif not isinstance(lowered.instruction.origin, Evaluation):
             if not self.comparison.stands_for(statement, wanted):
@@ -511,9 +507,8 @@ def _updates(old: Placement) -> dict[str, dict[int, Placed]]:
     """Return the reductions of a reference program by instruction and number."""
     found: dict[str, dict[int, Placed]] = {}
     for statement in old.statements.values():
-        number = statement.lowered.number
-        if statement.lowered.role == "update" and number is not None:
-            found.setdefault(statement.lowered.instruction.id, {})[number] = statement
+        if isinstance(part := statement.lowered.part, Update):
+            found.setdefault(statement.lowered.instruction.id, {})[part.reduction.number] = statement
     return found
 
 
@@ -528,9 +523,9 @@ def _shown(placement: Placement, expr: object) -> str:
         if not isinstance(node, p.Variable | p.Subscript) or array_name(node) not in placement.program.accumulators:
             return node
         for statement in writers_of(placement, array_name(node)):
-            lowered = statement.lowered
-            if lowered.role == "update" and lowered.operation is not None:
-                return Reduction(lowered.operation, lowered.own, map_nodes(lowered.rhs, named))
+            if isinstance(part := statement.lowered.part, Update):
+                reduction = part.reduction
+                return Reduction(reduction.operation, reduction.inames, map_nodes(statement.lowered.rhs, named))
         return node
 
     return expr if isinstance(expr, str) else show(map_nodes(expr, named))

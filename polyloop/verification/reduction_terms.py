@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -28,7 +28,7 @@ import pymbolic.primitives as p
 from polyloop.dataflow.conflicts import conflicts, equal_on
 from polyloop.dataflow.value_flow import is_exact, readers_of, time_forms, writers_of
 from polyloop.errors import Diagnostic, WitnessKind
-from polyloop.expr.nodes import Operation, array_name
+from polyloop.expr.nodes import array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
@@ -38,11 +38,11 @@ from polyloop.mapping.thread_mapping import Placed, free_inames, reference_map
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto, sample_pair
-from polyloop.program.lower import Access
+from polyloop.program.ir import Access, Assign, Combine, Init, Update
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair, witness
 from polyloop.verification.accumulators import accumulator_obligations, collected, identity, result_of
-from polyloop.verification.correspondence import Comparison, copies, reference_flow
+from polyloop.verification.correspondence import Comparison, copies, operation_of, reference_flow
 from polyloop.verification.origins import Use, known_inames
 
 __all__ = [
@@ -92,7 +92,7 @@ def reduction_obligations(comparison: Comparison) -> Iterator[Obligation]:
             yield Obligation(Claim.REDUCTION, f"partial results of '{name}'", says + " exactly once", by, find)
     for reference in _updates_in_parts(comparison):
         says = f"each result of '{reference.lowered.instruction.id}' combines each of its terms once"
-        if _operation(reference).ordered:
+        if operation_of(reference).ordered:
             says += ", in their order"
         by = "terms that reach a result, through running totals and parts"
         yield Obligation(Claim.REDUCTION, f"'{reference.name}'", says, by, partial(_other_terms, comparison, reference))
@@ -101,14 +101,8 @@ def reduction_obligations(comparison: Comparison) -> Iterator[Obligation]:
 def _updates_in_parts(comparison: Comparison) -> Iterator[Placed]:
     in_parts = reductions_in_parts(comparison)
     for reference in comparison.old.statements.values():
-        if reference.lowered.role == "update" and reduction_of(reference) in in_parts:
+        if isinstance(reference.lowered.part, Update) and reduction_of(reference) in in_parts:
             yield reference
-
-
-def _operation(update: Placed) -> Operation:
-    operation = update.lowered.operation
-    assert operation is not None, f"{update.name} belongs to no reduction"
-    return operation
 
 
 # {{{ partial results
@@ -120,15 +114,15 @@ def _combines_partials(comparison: Comparison, statement: Placed) -> bool:
     What temporaries pass on is followed to its terms, as any value is, and so are the sums of scans.
     """
     lowered, kernel = statement.lowered, comparison.kernel
-    if lowered.role != "update" or lowered.along or isinstance(lowered.instruction.origin, Partial):
+    if not isinstance(lowered.part, Update) or lowered.along or isinstance(lowered.instruction.origin, Partial):
         return False
     passed_on = isinstance(lowered.rhs, p.Variable | p.Subscript) and array_name(lowered.rhs) in kernel.evaluations
-    return _operation(statement).of_states and not passed_on and comparison.part_of(lowered.rhs) is None
+    return operation_of(statement).of_states and not passed_on and comparison.part_of(lowered.rhs) is None
 
 
 def _other_partials(comparison: Comparison, statement: Placed) -> Iterator[Diagnostic]:
     """Yield that *statement* would not combine the partial result of each of its iterations, and nothing else."""
-    new, lowered, operation = comparison.new, statement.lowered, _operation(statement)
+    new, lowered, operation = comparison.new, statement.lowered, operation_of(statement)
     name = array_name(lowered.rhs) if isinstance(lowered.rhs, p.Variable | p.Subscript) else ""
     accumulator = new.program.accumulators.get(name)
     site = (lowered.instruction.site(),)
@@ -140,7 +134,7 @@ def _other_partials(comparison: Comparison, statement: Placed) -> Iterator[Diagn
             sites=site,
         )
         return
-    inner = next(s for s in writers_of(new, name) if s.lowered.role == "update")
+    inner = next(s for s in writers_of(new, name) if isinstance(s.lowered.part, Update))
     looking_at(statement, inner)
     if not project_onto(inner.exact, inner.dims, statement.dims).is_subset(statement.exact):
         yield Diagnostic(
@@ -194,10 +188,11 @@ def _results(comparison: Comparison, reference: Placed) -> Iterator[tuple[Placed
     """Yield the reads of the results of a reduction by the copies of its instruction."""
     new = comparison.new
     for name in new.program.accumulators:
-        own = next(s for s in writers_of(new, name) if s.lowered.role != "init")
+        own = next(s for s in writers_of(new, name) if not isinstance(s.lowered.part, Init))
         if isinstance(own.lowered.instruction.origin, Copy) and comparison.stands_for(own, reference):
             for statement, access in readers_of(new, name):
-                if statement.lowered.instruction is own.lowered.instruction and statement.lowered.role == "plain":
+                lowered = statement.lowered
+                if lowered.instruction is own.lowered.instruction and isinstance(lowered.part, Assign):
                     yield statement, access
 
 
@@ -244,7 +239,7 @@ def _free(comparison: Comparison, reference: Placed) -> frozenset[str]:
         origin = lowered.instruction.origin
         if not isinstance(origin, Copy | Partial) or origin.instruction != reference.lowered.instruction.id:
             continue
-        if lowered.role not in ("plain", "init") and comparison.stands_for(statement, reference):
+        if not isinstance(lowered.part, Assign | Init) and comparison.stands_for(statement, reference):
             free |= free_inames(statement, reference)
     return free.difference(reference.lowered.own)
 
@@ -292,7 +287,7 @@ class _Terms:
         self.comparison = comparison
         self.new = comparison.new
         self.reference = reference
-        self.operation = _operation(reference)
+        self.operation = operation_of(reference)
         self.names = names
         self.whole = map_from_forms(reference.domain, reference.dims, [Affine.variable(x) for x in self.names])
         self.depth = max(len(place) for place in self.new.program.places.values())
@@ -316,23 +311,25 @@ class _Terms:
         """Yield the part of a value that *statement*, to which *link* leads, contributes; none if it has no terms."""
         lowered = statement.lowered
         read: Access | None
-        match lowered.role:
-            case "update":
+        match lowered.part:
+            case Update():
                 time = map_from_forms(statement.domain, statement.dims, time_forms(self.new, statement, self.depth))
                 yield _Part(statement, link, self.added(statement), time)
                 return
-            case "combine":
+            case Combine(across=across):
                 read = next(read for read in lowered.reads if read.array == lowered.write.array)
-                numbers = [Affine.variable(axis) for axis in reversed(lowered.across)]
+                numbers = [Affine.variable(axis) for axis in reversed(across)]
                 time = map_from_forms(statement.domain, statement.dims, numbers)
                 yield _Part(statement, link.apply_range(_threads(statement)), self.of(statement, read), time)
                 return
-            case "init":
+            case Init():
                 read = next((read for read in lowered.reads if read.is_start), None)
-            case _:
+            case Assign():
                 if not isinstance(lowered.rhs, p.Variable | p.Subscript):
                     raise self.refused(f"'{lowered.instruction.id}' does more than to pass on a value")
                 read = next(read for read in lowered.reads if read.array == array_name(lowered.rhs))
+            case _:
+                assert_never(lowered.part)
         if read is not None:
             yield _Part(statement, link, self.of(statement, read))
 
@@ -435,16 +432,17 @@ class _Terms:
 
 def _threads(combine: Placed) -> isl.Map:
     """Return ``{ instance -> instances }``: the threads whose values one of them gets."""
-    lowered = combine.lowered
+    part = combine.lowered.part
+    assert isinstance(part, Combine), f"{combine.name} combines nothing"
     space = combine.domain.get_space().map_from_set()
-    others = [(n, n) for n, name in enumerate(combine.dims) if name not in lowered.across]
-    if not lowered.along:
+    others = [(n, n) for n, name in enumerate(combine.dims) if name not in part.across]
+    if not part.reduction.along:
         whole = lex_relation(space, others, None)
     else:
-        (axis,) = lowered.across
+        (axis,) = part.across
         position = combine.dims.index(axis)
         whole = lex_relation(space, others, (position, position)).reverse()
-        if not lowered.after:
+        if not part.after:
             whole = whole.union(lex_relation(space, [(n, n) for n in range(len(combine.dims))], None))
     return whole.intersect_domain(combine.domain).intersect_range(combine.domain)
 
@@ -474,8 +472,8 @@ def ahead_violations(comparison: Comparison, use: Use, whole: Use) -> Iterator[D
     """
     reader, update, terms = use.reader, use.old.lowered, use.left
     looking_at(use.new, use.old)
-    if _operation(use.old).ordered:
-        text = f"the order of the terms of '{update.operation}' is lost where they are computed ahead"
+    if operation_of(use.old).ordered:
+        text = f"the order of the terms of '{operation_of(use.old)}' is lost where they are computed ahead"
         yield _not_ahead(text, reader)
         return
     if terms is None:
@@ -520,11 +518,11 @@ def term_order_obligations(comparison: Comparison) -> Iterator[Obligation]:
     """Yield the reductions with an ordered operation, whose terms must be combined in the order of the program."""
     in_parts = reductions_in_parts(comparison)
     for reference in comparison.old.statements.values():
-        operation = reference.lowered.operation
-        if reference.lowered.role != "update" or operation is None or not operation.ordered:
+        if not isinstance(reference.lowered.part, Update) or not operation_of(reference).ordered:
             continue
         if reduction_of(reference) not in in_parts:
-            says = f"the terms of '{operation}' in '{reference.lowered.instruction.id}' are combined in their order"
+            name = reference.lowered.instruction.id
+            says = f"the terms of '{operation_of(reference)}' in '{name}' are combined in their order"
             by = "pairs of terms of one result, against the program's"
             yield Obligation(Claim.TERMS, f"'{reference.name}'", says, by, partial(_reordered, comparison, reference))
 
@@ -544,7 +542,7 @@ def _reordered(comparison: Comparison, reference: Placed) -> tuple[Diagnostic, .
                 before, after = instance(first, early), instance(second, late)
                 finding = Diagnostic(
                     "illegal-order",
-                    f"terms of '{reference.lowered.operation}' would be combined {what}",
+                    f"terms of '{operation_of(reference)}' would be combined {what}",
                     (f"the term of instance {before} comes before that of instance {after} in the program",),
                     ("keep the order of the reduction's loops, or reduce without 'ordered' if any order will do",),
                     sites=(first.lowered.instruction.site(),),

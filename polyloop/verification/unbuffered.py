@@ -15,7 +15,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.instruction import Copy, Instruction, Move
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement
-from polyloop.program.ir import Access, Lowered, Program, leaf_count
+from polyloop.program.ir import Access, Assign, Lowered, Program, leaf_count
 
 __all__ = ["unbuffered"]
 
@@ -71,7 +71,8 @@ def _meant_accesses(
         if access.array in kernel.buffers:
             yield access, _translated(access, originals[number][1], origin)
         number += leaf_count(program, old, access)
-    own = next(s for s in old.statements.values() if s.instruction.id == origin.instruction and s.role == "plain")
+    written = (s for s in old.statements.values() if s.instruction.id == origin.instruction)
+    own = next(s for s in written if isinstance(s.part, Assign))
     for statement in statements:
         for write in statement.writes:
             if write.array in kernel.buffers:

@@ -20,7 +20,7 @@ from polyloop.mapping.thread_mapping import Placed, free_inames, reference_map
 from polyloop.poly.budget import looking_at
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import IN, map_from_forms
-from polyloop.program.lower import Access
+from polyloop.program.ir import Access, Init, Update
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import element, instance, pair, point_set, witness
 from polyloop.verification.accumulators import outermost
@@ -52,7 +52,7 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
         statements.setdefault(reference.lowered.instruction.id, []).append(reference)
     for name, references in statements.items():
         says = f"each instance of '{name}' runs"
-        if any(statement.lowered.role == "update" for statement in references):
+        if any(isinstance(statement.lowered.part, Update) for statement in references):
             says += ", each term of its reductions exactly once"
         by = "instances that run, mapped to the program's"
         yield Obligation(Claim.COVERAGE, f"'{name}'", says, by, partial(_coverage, comparison, references))
@@ -76,7 +76,7 @@ def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[
             yield from _uncovered_ahead(comparison, reference, ahead)
             continue
         looking_at(reference)
-        runs = tuple(outermost(comparison, s) if s.lowered.role == "init" else s for s in instances)
+        runs = tuple(outermost(comparison, s) if isinstance(s.lowered.part, Init) else s for s in instances)
         yield from _uncovered(reference, runs)
 
 
@@ -88,7 +88,7 @@ def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic
         if statement.repeated:
             relation = _drop_repeated(relation, statement)
         is_c = statement.lowered.instruction.is_c
-        once = statement.lowered.role == "update" or statement.lowered.atomic is not None or is_c
+        once = isinstance(statement.lowered.part, Update) or statement.lowered.atomic is not None or is_c
         if once and not _is_once(statement, reference) and not relation.is_injective():
             what = "an atomic update" if statement.lowered.atomic else "a term of the reduction"
             what = "an instance of the C text" if is_c else what
@@ -107,7 +107,7 @@ def _uncovered_ahead(comparison: Comparison, reference: Placed, ahead: Sequence[
 
     Other results are used by instances of the program, which are looked at by themselves.
     """
-    if reference.lowered.role == "update" and all(comparison.combines(terms.use.reader) for terms in ahead):
+    if isinstance(reference.lowered.part, Update) and all(comparison.combines(terms.use.reader) for terms in ahead):
         missing = reference.exact
         for terms in ahead:
             missing = missing if terms.use.left is None else missing.subtract(terms.use.left.range())

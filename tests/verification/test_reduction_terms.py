@@ -20,6 +20,7 @@ from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.tags import GroupAxis
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, universe
+from polyloop.program.ir import Update
 from polyloop.program.lower import lower
 from polyloop.proof.obligation import findings
 from polyloop.testing.brute import judge
@@ -317,7 +318,7 @@ def test_terms_that_are_set_in_a_loop_have_its_order() -> None:
     given = [pl.GlobalArg("a", F, shape="4, 4"), ...]
     text = "for k, j\n<> t = a[j, k]\nend\ns = reduce(ordered(sum), (j, k), t)"
     knl = pl.make_kernel("{[j, k]: 0 <= j, k < 4}", text, given, loop_priority=["k, j"])
-    assert [s.inames for s in lower(knl).statements.values() if s.role == "update"] == [("k", "j")]
+    assert [s.inames for s in lower(knl).statements.values() if isinstance(s.part, Update)] == [("k", "j")]
     assert not codes(pl.split_iname(knl, "k", 2))
 
 

@@ -31,8 +31,8 @@ def _spelt(program: Program) -> list[object]:
     found: list[object] = [str(program.tree), sorted(program.accumulators)]
     for statement in program.statements.values():
         accesses = [(a.array, a.indices, a.leaf, str(a.domain)) for a in statement.accesses]
-        own = (statement.role, statement.inames, statement.own, statement.along, statement.across, statement.joined)
-        text = (show(statement.lhs), show(statement.rhs), statement.number, statement.fixed)
+        own = (type(statement.part), statement.inames, statement.own, statement.across, dict(statement.joined))
+        text = (show(statement.lhs), show(statement.rhs), statement.number, statement.along, statement.fixed)
         found.append((statement.name, own, text, accesses))
     return found
 

@@ -21,6 +21,7 @@ from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import forms_of
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, preimage, project_onto
 from polyloop.program.infer_types import accumulator_dtypes, infer_dtypes, open_names
+from polyloop.program.ir import Update
 from polyloop.program.lower import lower
 from polyloop.program.scan_patterns import Scan, find_scans
 from polyloop.transform.base import iname_violations, new_name_violations
@@ -473,7 +474,7 @@ class _Split:
         (update,) = (
             s for s in comparison.new.statements.values()
             if s.lowered.instruction.id == self.scan.instruction.id and s.lowered.number == self.scan.number
-            and s.lowered.role == "update"
+            and isinstance(s.lowered.part, Update)
         )  # fmt: skip
         number = comparison.counterpart(update).lowered.number
         assert number is not None, "an update belongs to a reduction"
@@ -501,7 +502,7 @@ class _Split:
         if open_names(self.before):
             return None
         own = [s for s in lower(self.before).statements.values() if s.instruction.id == self.scan.instruction.id]
-        update = next(s for s in own if s.number == self.scan.number and s.role == "update")
+        update = next(s for s in own if s.number == self.scan.number and isinstance(s.part, Update))
         return accumulator_dtypes(self.before)[update.write.array]
 
     def _domains(self, kernel: LoopKernel, new: tuple[Instruction, ...]) -> Iterator[Domain]:
