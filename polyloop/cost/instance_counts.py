@@ -12,7 +12,7 @@ from polyloop.cost.dead_instances import Phantoms, phantoms
 from polyloop.cost.tally import CountGranularity
 from polyloop.errors import Diagnostic, Site, VerificationError
 from polyloop.expr.nodes import Expression
-from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.mapping.thread_mapping import Placed, Placement, blocks_of
 from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.counting import UncountableError, count_points
@@ -176,21 +176,9 @@ def block_size(local: Mapping[str, int | None]) -> int | None:
 
 def grid_of(placement: Placement, names: Iterable[str]) -> dict[str, isl.Set]:
     """Return the blocks of a launch that executes the statements *names*, as sets of one dimension by axis."""
-    found: dict[str, isl.Set] = {}
-    for name in names:
-        placed = placement.statements[name]
-        for position, axis in enumerate(placed.dims):
-            if axis in placement.axes.group and axis not in placed.repeated:
-                own = _onto(placed.exact if not placed.lowered.bounds else placed.domain, position)
-                found[axis] = own if axis not in found else found[axis].union(own).coalesce()
+    statements = [placement.statements[name] for name in names]
     one = isl.Set("{ [x] : x = 0 }")
-    return {axis: found.get(axis, one) for axis in placement.axes.group}
-
-
-def _onto(domain: isl.Set, position: int) -> isl.Set:
-    count = domain.dim(_SET)
-    domain = domain.project_out(_SET, position + 1, count - position - 1)
-    return domain.project_out(_SET, 0, position).coalesce()
+    return {axis: blocks_of(statements, axis) or one for axis in placement.axes.group}
 
 
 @memoised

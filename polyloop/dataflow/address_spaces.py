@@ -24,6 +24,7 @@ from polyloop.mapping.thread_mapping import (
     joint_extent,
     place_statement,
     reference_map,
+    within_grid,
 )
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
@@ -56,7 +57,7 @@ def place(kernel: LoopKernel) -> Placement:
     with within_budget(kernel, "which threads have to see which temporary"):
         spaces = _address_spaces(kernel, program, axes)
     placed = {name: _place_statement(kernel, own, axes, spaces) for name, own in program.statements.items()}
-    return Placement(program, axes, placed, spaces)
+    return Placement(program, axes, within_grid(axes, placed), spaces)
 
 
 def _place_statement(

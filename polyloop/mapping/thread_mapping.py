@@ -8,16 +8,16 @@ writes private memory).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from math import prod
 
 import islpy as isl
 
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
-from polyloop.frozen import quick
+from polyloop.frozen import quick, replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import assumed, bound_variables, iname_range, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
@@ -54,12 +54,14 @@ __all__ = [
     "Placed",
     "Placement",
     "axes_of",
+    "blocks_of",
     "common_loops",
     "free_inames",
     "joint_extent",
     "place_statement",
     "reference_map",
     "storage_map",
+    "within_grid",
 ]
 
 _SET = isl.dim_type.set
@@ -418,6 +420,60 @@ def _shift(domain: isl.Set, position: int, first: int) -> isl.Set:
     forms = [Affine(((name, 1),), -first if i == position else 0) for i, name in enumerate(names)]
     whole = isl.Set.universe(domain.get_space())
     return map_from_forms(whole, names, forms).intersect_domain(domain).range()
+
+
+def blocks_of(statements: Iterable[Placed], axis: str) -> isl.Set | None:
+    """Return the blocks along *axis* on which one of *statements* has instances of its own, None if none has that axis.
+
+    They are a set of one dimension.
+    """
+    found: dict[isl.Set, None] = {}
+    for placed in statements:
+        if axis in placed.dims and axis not in placed.repeated:
+            found[_onto(placed.domain, placed.dims.index(axis))] = None
+    return reduce(isl.Set.union, found).coalesce() if found else None
+
+
+@memoised
+def _onto(domain: isl.Set, position: int) -> isl.Set:
+    count = domain.dim(_SET)
+    domain = domain.project_out(_SET, position + 1, count - position - 1)
+    return domain.project_out(_SET, 0, position).coalesce()
+
+
+def within_grid(axes: Axes, statements: Mapping[str, Placed]) -> dict[str, Placed]:
+    """Return *statements* with those that each block repeats on the blocks that there are.
+
+    The grid is as large as the statements with inames on its axes need, and one block in a launch without them.
+    """
+    found = dict(statements)
+    for axis in axes.group:
+        if not any(axis in placed.repeated for placed in statements.values()):
+            continue
+        blocks = blocks_of(statements.values(), axis)
+        if blocks is None:
+            continue
+        for name, placed in found.items():
+            if axis in placed.repeated:
+                domain = _on_blocks(placed.domain, placed.dims.index(axis), blocks)
+                exact = _on_blocks(placed.exact, placed.dims.index(axis), blocks) if placed.lowered.bounds else domain
+                found[name] = replace(placed, domain=domain, exact=exact)
+    return found
+
+
+@memoised
+def _on_blocks(domain: isl.Set, position: int, blocks: isl.Set) -> isl.Set:
+    """Return *domain* up to the last of *blocks* along one dimension."""
+    after = domain.dim(_SET) - position - 1
+    return domain.intersect(_up_to(blocks).insert_dims(_SET, 1, after).insert_dims(_SET, 0, position))
+
+
+@memoised
+def _up_to(blocks: isl.Set) -> isl.Set:
+    """Return the first block, and those up to the last of *blocks*."""
+    space = blocks.get_space()
+    first = isl.Set.universe(space).fix_val(_SET, 0, 0)
+    return blocks.apply(isl.Map.lex_ge(space)).lower_bound_val(_SET, 0, 0).union(first).coalesce()
 
 
 def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[tuple[str, ...], bool]:

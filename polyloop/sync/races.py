@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
 import islpy as isl
 
@@ -18,7 +18,6 @@ from polyloop.mapping.thread_mapping import Axes, Placed, Placement, common_loop
 from polyloop.memo import known, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
-from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, prove, within_budget
 from polyloop.proof.witness import element, instance, pair, threads, witness
@@ -110,26 +109,6 @@ def _races(placement: Placement, array: str) -> Iterator[Diagnostic]:
         if need.scope is None:
             yield _race(need)
             return
-
-
-def _in_grid(placement: Placement, statement: Placed) -> isl.Set:
-    """Return the instances of a statement on blocks up to the last one that another statement needs.
-
-    A statement that every block repeats runs for any block index, as far as its domain says.
-    """
-    found = statement.domain
-    for axis in placement.axes.group:
-        if axis not in statement.repeated:
-            continue
-        needed = [_on_axis(s, axis).range() for s in placement.statements.values() if axis not in s.repeated]
-        blocks = reduce(isl.Set.union, needed or [_on_axis(statement, axis).range().lexmin()])
-        blocks = blocks.union(blocks.apply(isl.Map.lex_gt(blocks.get_space())))
-        found = found.intersect(_on_axis(statement, axis).intersect_range(blocks).domain())
-    return found
-
-
-def _on_axis(statement: Placed, axis: str) -> isl.Map:
-    return map_from_forms(statement.domain, statement.dims, [Affine.variable(axis)])
 
 
 def _race(need: Need) -> Diagnostic:
@@ -228,7 +207,6 @@ def _pair(
     pairs = not_denied(placement, first, a, second, b, pairs)
     blocks = tuple(axis for axis in axes.group if axis in differing)
     if blocks and placement.spaces[array] is AddressSpace.GLOBAL:
-        pairs = pairs.intersect_domain(_in_grid(placement, first)).intersect_range(_in_grid(placement, second))
         across = crossing(pairs, first, second, blocks)
         if across is not None:
             if once:

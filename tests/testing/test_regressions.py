@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import islpy as isl
 import numpy as np
 import pytest
 
@@ -130,8 +131,14 @@ def test_where_isl_fails_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> N
     given = {name: np.arange(20.0) * sign for name, sign in (("o", 1), ("p", -1), ("x", -1))}
     results = [pl.interpret(k, **{name: value.copy() for name, value in given.items()}) for k in (knl, split)]
     assert all(np.array_equal(results[0][name], results[1][name]) for name in "op")
-    monkeypatch.setattr(Accesses, "differences", Accesses.computed)
+
+    def failing(accesses: Accesses) -> None:
+        del accesses
+        raise isl.Error("unbounded optimum")
+
+    for way in ("computed", "differences"):
+        monkeypatch.setattr(Accesses, way, failing)
     with pytest.raises(pl.TransformError) as refusal:
         pl.split_iname(knl, "p_buf_store_0", 4, inner_tag="g.0")
     assert refusal.value.found[0].code == "not-proven"
-    assert refusal.value.found[0].notes[0].startswith("ISL failed: unbounded optimum on where the reads of 'p' get")
+    assert refusal.value.found[0].notes[0].startswith("ISL failed: unbounded optimum on where the reads of 'o' get")
