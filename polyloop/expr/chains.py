@@ -56,7 +56,7 @@ def paired(expr: Expression, types: Sequence[ScalarType | None]) -> Expression:
 
 @lru_cache(maxsize=4096)
 def _own(types: tuple[ScalarType | None, ...]) -> int:
-    """Return how many of the first operands are computed in another type than the rest, 0 for none."""
+    """Return the number of leading operands computed in another type than the rest, 0 for none."""
     count, have = 0, types[0]
     for number, kind in enumerate(types[1:], 1):
         if have is None or kind is None:
@@ -72,7 +72,7 @@ def _own(types: tuple[ScalarType | None, ...]) -> int:
 
 
 def _differ(have: ScalarType, both: ScalarType) -> bool:
-    """Return whether operands of the type *have* are computed otherwise than those of the type *both*."""
+    """Return whether an operation on type *have* gives another result than the same operation in type *both*."""
     if isinstance(have, Weak) or is_bool(have) or is_record(have):
         return False
     if isinstance(both, Weak):

@@ -172,7 +172,7 @@ def as_real(dtype: DType) -> DType:
 
 
 def as_complex(dtype: DType) -> DType:
-    """Return the complex type whose parts hold the floating-point type *dtype*."""
+    """Return the complex type with parts of the floating-point type *dtype* (or wider, for float16)."""
     if is_complex(dtype):
         return dtype
     return np.dtype("complex128" if dtype.itemsize == 8 else "complex64")
@@ -224,13 +224,13 @@ def dtype_name(dtype: DType) -> str:
 
 
 def type_spelling(dtype: DType) -> str:
-    """Return text that :func:`find_dtype` takes for *dtype*: its name, or what a record consists of."""
+    """Return the text that :func:`find_dtype` reads as *dtype*: a name, or the layout of a record."""
     data = _data(dtype)
     return data if isinstance(data, str) else repr(data)
 
 
 def _data(dtype: DType) -> object:
-    """Return plain data that stand for a type; :func:`_from_data` reads them."""
+    """Return a type as plain data, for :func:`_from_data`."""
     if not is_record(dtype) or is_vector(dtype):
         return dtype_name(dtype)
     names = list(field_names(dtype))
@@ -280,7 +280,7 @@ def find_dtype(spelling: object) -> DType | None:
 
 
 def type_words(spelling: object) -> str:
-    """Return the text of a type in messages; any other value is shown as it is."""
+    """Return a type, or any other value, as text for messages."""
     if isinstance(spelling, str | np.dtype):
         return str(spelling)
     return spelling.__name__ if isinstance(spelling, type) else shown(spelling)

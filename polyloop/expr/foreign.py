@@ -163,7 +163,7 @@ class ForeignFunction:
 
 @expr_dataclass()
 class ForeignName(p.Variable):
-    """The function of a call that is foreign: its name, and the definitions that it may mean."""
+    """The function name of a foreign call, with its overloads."""
 
     overloads: tuple[ForeignFunction, ...]
 
@@ -226,7 +226,7 @@ def _shown(given: PerTarget) -> str:
 
 
 def choose(function: ForeignName, types: Sequence[ScalarType | None]) -> ForeignFunction | None:
-    """Return the overload that a call with arguments of *types* means, None while they leave that open.
+    """Return the overload selected by argument types, None while unknown types leave several.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def _preferred(entry: ForeignFunction, types: Sequence[ScalarType]) -> Sequence[
 
 
 def _holds(entry: ForeignFunction, types: Sequence[ScalarType | None]) -> bool:
-    """Return whether every argument of *entry* can hold what is passed; what is not known yet may be anything."""
+    """Return whether every parameter of *entry* can hold its argument; an unknown type (None) always fits."""
     for dtype, kind in zip(entry.arguments, types, strict=True):
         if kind is None:
             continue
@@ -307,7 +307,7 @@ def foreign_calls(expr: Expression) -> Iterator[ForeignName]:
 
 
 def conflicting_definitions(functions: Sequence[ForeignFunction]) -> Iterator[Diagnostic]:
-    """Yield pairs of functions with one name and one list of arguments that are defined otherwise."""
+    """Yield ``name-taken`` for functions with the same name and parameters but different definitions."""
     seen: dict[tuple[str, tuple[DType, ...]], ForeignFunction] = {}
     for function in functions:
         other = seen.setdefault((function.name, function.arguments), function)
@@ -317,7 +317,7 @@ def conflicting_definitions(functions: Sequence[ForeignFunction]) -> Iterator[Di
 
 
 def words(function: ForeignFunction, target: str) -> frozenset[str]:
-    """Return every identifier in what is generated for *function*."""
+    """Return every identifier in the code generated for *function*."""
     return frozenset(_WORD.findall(f"{function.spelling(target)} {function.text(target)}"))
 
 

@@ -46,7 +46,7 @@ def is_index_value(expr: Expression, is_index: Callable[[str], bool]) -> bool:
 
 
 def without_conditions(expr: Expression) -> Expression:
-    """Return an index value without the conditions of its choices: what it can amount to."""
+    """Return an index expression with ``if True`` for the condition of each choice, for bounds of its value."""
     return map_nodes(expr, lambda node: p.If(True, node.then, node.else_) if type(node) is p.If else node)
 
 
@@ -61,7 +61,7 @@ def is_ring(expr: Expression) -> bool:
 
 
 def weight(expr: Expression) -> int:
-    """Return how large *expr* and its parts would be if all names were 1."""
+    """Return an upper bound on the magnitude of *expr* and its parts if every variable were 1."""
     kind = type(expr)
     if kind is int:
         return abs(int(expr))

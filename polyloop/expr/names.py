@@ -90,7 +90,7 @@ _MOST_AXES: Final = 64
 
 
 def too_many_axes(name: str, count: int) -> Diagnostic | None:
-    """Return that no array can have *count* axes, None if it can."""
+    """Return ``too-many-axes`` if no array can have *count* axes, otherwise None."""
     if count <= _MOST_AXES:
         return None
     message = f"array '{name}' would have {count} axes"

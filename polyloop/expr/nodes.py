@@ -61,7 +61,7 @@ Neutral: TypeAlias = bool | int | float | Extreme
 
 @dataclass(frozen=True)
 class Operation:
-    """An associative operation that a reduction combines its terms with, as data that every target can carry out.
+    """An associative operation of a reduction, as data that every target can carry out.
 
     Attributes
     ----------
@@ -101,12 +101,12 @@ class Operation:
 
 
 class Node(ExpressionNode):
-    """A node of this package: ``str`` shows it, and what contains it, as :func:`polyloop.expr.printer.show` does."""
+    """Base of this package's nodes, whose ``str`` is :func:`polyloop.expr.printer.show`."""
 
     show: ClassVar[Callable[[Expression], str]] = repr
 
     def make_stringifier(self, originating_stringifier: object = None) -> Callable[..., str]:
-        """Return what :mod:`pymbolic` writes the node with."""
+        """Return the stringifier that :mod:`pymbolic` calls for the node."""
         del originating_stringifier
         return lambda expr, *_: type(self).show(expr)
 
@@ -200,7 +200,7 @@ class Targets(Node):
 
 
 def targets_of(assignee: Expression, name: str | None = None) -> tuple[Expression, ...]:
-    """Return the variables and elements of a left-hand side, or those of the variable *name*."""
+    """Return the targets of a left-hand side, or only those of the variable *name*."""
     found: tuple[Expression, ...] = assignee.elements if type(assignee) is Targets else (assignee,)
     return found if name is None else tuple(target for target in found if array_name(target) == name)
 
@@ -243,7 +243,7 @@ def added(term: Expression) -> Expression:
 
 
 def opposite(term: Expression) -> Expression | None:
-    """Return ``b`` for ``b*-1``, as :func:`added` makes it: it is negative in the type of ``b``.  None for others."""
+    """Return ``b`` for the negated term ``b*-1`` that :func:`added` makes in the type of ``b``, None for others."""
     if type(term) is not Product or len(term.children) == 1 or _is_signed_number(term.children[0]):
         return None
     first, second, *rest = term.children
@@ -278,7 +278,7 @@ def function_name(expr: Expression) -> str:
 
 
 def element_of(expr: Expression) -> Expression:
-    """Return the variable or the subscript whose field, or field of a field, *expr* is; *expr* itself if it is none."""
+    """Return the variable or subscript of a (nested) field access; *expr* itself if it accesses no field."""
     element: Expression = expr
     while type(element) is Lookup:
         element = element.aggregate

@@ -31,7 +31,7 @@ _B: Final = p.Variable("b")
 
 
 def _extremal(name: str, compare: str, neutral: Extreme) -> Operation:
-    """Return the operation that finds an extreme value and the least index that has it."""
+    """Return the operation for an extreme value and the least index at which it occurs."""
     better = p.Comparison(Lookup(_B, "value"), compare, Lookup(_A, "value"))
     equal = p.Comparison(Lookup(_B, "value"), "==", Lookup(_A, "value"))
     earlier = p.Comparison(Lookup(_B, "index"), "<", Lookup(_A, "index"))
@@ -76,7 +76,9 @@ def combining(operation: Operation) -> Operation:
 
 
 def segmented(operation: Operation) -> Operation:
-    """Return *operation* on pairs of a value and a flag, which begins again at each term whose flag is set.
+    """Return the segmented form of *operation*, on pairs of a value and a flag that starts a new segment.
+
+    The state holds the combination of the terms since the last flag, and whether any flag was set.
 
     The result has the combination of the terms from the last flag on, and whether any flag was set.
     """
@@ -129,7 +131,7 @@ def neutral_element(operation: Operation, dtype: DType) -> Expression:
 
 
 def has_terms(operation: Operation, dtype: DType, state: Expression) -> Expression | None:
-    """Return a condition that holds for every *state* of some terms that matter; None for operations of ours.
+    """Return a condition that is false only for states without effect, None for built-in operations.
 
     The combination of two states of no terms may be none: ``0*exp(inf - inf)`` is no number.  So it is never computed.
     """

@@ -192,7 +192,7 @@ class _Converter:
         return total if pending is None else self.checked(node, pending(tuple(children)))
 
     def checked(self, node: ast.expr, expr: Expression) -> Expression:
-        """Return *expr*, unless it is a number that cannot be computed, such as ``2**10**10``."""
+        """Return *expr*; fail if its constants cannot be computed, as in ``2**10**10``."""
         try:
             folded(expr)
         except ConstantError as fault:
@@ -442,7 +442,7 @@ def parse_source(
     operation: str = "make_kernel",
     reductions: Mapping[str, Operation] = OPERATIONS,
 ) -> Expression:
-    """Return the expression that *source* spells; as :func:`parse_expression` otherwise."""
+    """Parse the expression *source*; arguments are those of :func:`parse_expression`."""
     stripped = source.strip()
     text = _QUOTED.sub(r"\1 \3 ", stripped.text) if "cse" in stripped.text else stripped.text
     converter = _Converter(stripped, inames, operation, reductions)

@@ -114,7 +114,7 @@ def _sum(expr: Expression) -> tuple[str, int]:
 
 
 def _is_minus(product: Expression) -> bool:
-    """Return whether *product* is what the parser makes of ``-x``."""
+    """Return whether *product* is parsed from, and printed as, ``-x``."""
     first, *rest = product.children
     if type(first) is not int or first != -1 or not rest:
         return False

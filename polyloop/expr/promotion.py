@@ -69,7 +69,7 @@ _BOOL: Final[DType] = np.dtype("bool")
 
 
 class Weak(Enum):
-    """The type of a value that takes its width from a typed value that it meets."""
+    """Type of a constant, whose width is that of the typed operand beside it."""
 
     INT = "integer constant"
     WORD = "integer constant of 32 bits without sign"

@@ -126,7 +126,7 @@ def _given_name(dtype: _DType) -> str:
 
 
 def record(name: str, fields: Sequence[tuple[str, object]] | np.dtype[Any], *, align: bool = True) -> np.dtype[Any]:
-    """Return the record type *name*: a structured NumPy dtype whose name generated code uses.
+    """Return a record type: a structured NumPy dtype with the name *name* in generated code.
 
     ::
 
@@ -182,7 +182,7 @@ def _fault(why: str, hint: str) -> Diagnostic:
 
 
 def record_fault(dtype: _DType) -> Diagnostic | None:
-    """Return why a structured *dtype* cannot be the type of an element, or None."""
+    """Return the reason why a structured *dtype* cannot be an element type, or None."""
     end = 0
     assert dtype.fields is not None, f"{dtype} is no record"
     for name, entry in sorted(dtype.fields.items(), key=lambda item: item[1][1]):

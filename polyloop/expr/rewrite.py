@@ -225,7 +225,7 @@ def _substitute_reduction(
 
 
 def _refuse_capture(node: Reduction, own: Iterable[str], mapping: Mapping[str, Expression]) -> None:
-    """Refuse values in *mapping* for names in the body of *node* that use *own*, the inames that it binds then."""
+    """Raise ``captured-name`` if the inames *own*, bound by *node*, would capture a name in a substituted value."""
     for name in mapping.keys() & free_variables(node.expr):
         if name not in node.inames and (found := free_variables(mapping[name]).intersection(own)):
             message = f"'{min(found)}' would mean the iname of a reduction inside of it"
@@ -283,7 +283,7 @@ def _variables(expr: Expression) -> frozenset[str]:
 
 
 class Appearances(NamedTuple):
-    """The names in an expression as they appear, those that are subscripted, and those inside of subscripts."""
+    """The names in an expression in order of appearance, the subscripted ones, and those inside of subscripts."""
 
     names: tuple[str, ...]
     subscripted: frozenset[str]
@@ -291,7 +291,7 @@ class Appearances(NamedTuple):
 
 
 def appearances(expr: Expression) -> Appearances:
-    """Return the names in *expr* from left to right, an array before what subscripts it, each once."""
+    """Return the distinct names in *expr* from left to right, an array before its subscripts."""
     return _appearances(expr) if isinstance(expr, p.ExpressionNode) else Appearances((), _NOTHING, _NOTHING)
 
 
@@ -331,7 +331,7 @@ def _free_variables(expr: Expression) -> frozenset[str]:
 
 
 def accesses(expr: Expression) -> tuple[Any, ...]:
-    """Return each ``Variable`` and ``Subscript`` in the order of evaluation: subscripts before what they subscript."""
+    """Return each ``Variable`` and ``Subscript`` in the order of evaluation, subscripts before their array."""
     found: list[Any] = []
 
     def visit(node: Expression) -> None:
@@ -363,7 +363,7 @@ def _collect(expr: Expression, kinds: frozenset[type]) -> tuple[Any, ...]:
 
 
 def reductions(expr: Expression) -> tuple[Reduction, ...]:
-    """Return the reductions from left to right, an outer one before those inside it."""
+    """Return the reductions from left to right, outer before inner."""
     return _looked_for(expr)[0]
 
 
@@ -383,10 +383,10 @@ def _found(expr: Expression) -> _Looked:
 
 
 def shared(expr: Expression) -> tuple[Shared, ...]:
-    """Return the ``cse`` nodes from left to right, an outer one before those inside it."""
+    """Return the ``cse`` nodes from left to right, outer before inner."""
     return _looked_for(expr)[1]
 
 
 def calls(expr: Expression) -> tuple[Any, ...]:
-    """Return the ``Call`` nodes from left to right, an outer one before those inside it."""
+    """Return the ``Call`` nodes from left to right, outer before inner."""
     return _looked_for(expr)[2]

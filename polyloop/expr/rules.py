@@ -68,7 +68,7 @@ def _bound(expr: Expression, mapping: Mapping[str, Expression]) -> Expression:
 
 
 def names_in(expr: Expression) -> frozenset[str]:
-    """Return the names in *expr*, those of functions too."""
+    """Return the names of variables and functions in *expr*."""
     return variables(expr).union([function_name(call) for call in calls(expr)])
 
 
@@ -113,7 +113,7 @@ def expand_rules(expr: Expression, rules: Mapping[str, Rule], operation: str = "
 
 
 def expand_apart(expr: Expression, rules: Mapping[str, Rule]) -> Expression:
-    """Return *expr* as :func:`expand_rules` does; what each use of a rule reduces over has a name of its own.
+    """Return *expr* with rules expanded, and fresh names for the inames that each use of a rule reduces over.
 
     ``q`` becomes ``q@1``, ``q@2``, ..: nothing in a text has such a name, and nothing else that was expanded so, and
     nothing is captured.  :func:`polyloop.kernel.build.binders.reduced_apart` gives them names that people can read.
@@ -160,7 +160,7 @@ class _Size(NamedTuple):
 
 
 class _Expansion:
-    """The state of one expansion: the rules, those being expanded, and what is known already of their values."""
+    """State of one expansion: the rules, the stack of rules in expansion, and sizes and values found so far."""
 
     def __init__(self, rules: Mapping[str, Rule], operation: str) -> None:
         self.rules = rules

@@ -64,7 +64,7 @@ class Source:
         return self.slice(start, start + len(stripped))
 
     def span(self, offset: int = 0, width: int | None = None) -> Span:
-        """Return the place of *width* characters from *offset* on; without a width, of all of it."""
+        """Return the span of *width* characters from *offset* on, by default up to the end of the text."""
         starts = [segment.offset for segment in self.segments]
         segment = self.segments[max(0, bisect_right(starts, offset) - 1)]
         column = segment.column + max(0, offset - segment.offset)
@@ -76,7 +76,7 @@ class Source:
 
 
 def split_outside_brackets(source: Source, separator: str) -> list[Source]:
-    """Return the parts of *source* between separators that stand in no bracket."""
+    """Return the parts of *source* between separators outside of brackets."""
     parts: list[Source] = []
     depth = 0
     begin = 0

@@ -86,7 +86,7 @@ _LONG: Final[DType] = np.dtype("int64")
 
 
 def infer(expr: Expression, lookup: KindOf, functions: Mapping[str, Function] = FUNCTIONS) -> DType | None:
-    """Return the type of the value of *expr*; what stays weak is int32, int64, float64 or complex128.
+    """Return the type of *expr*; weak types settle to int32, int64, float64 or complex128.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def infer_type(expr: Expression, lookup: KindOf, functions: Mapping[str, Functio
 
 
 def remembering(lookup: KindOf) -> Callable[[Expression], ScalarType | None]:
-    """Return :func:`infer_type` for one *lookup*, whose answers must stay: each node is looked at once.
+    """Return :func:`infer_type` for one *lookup* with constant answers, memoised by node.
 
     Nodes are told apart by identity, and kept.
     """
@@ -141,7 +141,7 @@ def remembering(lookup: KindOf) -> Callable[[Expression], ScalarType | None]:
 
 
 def met_types(expr: Expression, name: str, lookup: KindOf) -> tuple[list[DType], ScalarType | None]:
-    """Return the types in which *expr* computes with the variable *name*, whose own is weak, and the type of *expr*.
+    """Return the operation types that the weakly typed variable *name* meets in *expr*, and the type of *expr*.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def _sum_of_floats(types: tuple[ScalarType | None, ...]) -> ScalarType | None:
 
 
 class _Inference:
-    """One inference: what names and functions mean."""
+    """One type inference, with the types of variables and the table of functions."""
 
     def __init__(self, lookup: KindOf, functions: Mapping[str, Function]) -> None:
         self.lookup = lookup
@@ -247,7 +247,7 @@ class _Inference:
         return self.arithmetic(expr, common)
 
     def arithmetic(self, expr: Expression, common: ScalarType | None) -> ScalarType | None:
-        """Return the type of what is computed in the common type of the operands."""
+        """Return the result type of an operation on operands of the type *common*."""
         kind = type(expr)
         if kind is p.Comparison:
             if str(getattr(expr.operator, "value", expr.operator)) not in ("==", "!="):

@@ -1,4 +1,4 @@
-"""Instructions whose code is C text of the user's."""
+"""Instructions given as C text by the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CInstruction"]
 
 @dataclass(frozen=True)
 class CInstruction:
-    """An instruction whose code is C text, for what expressions cannot say; stands in the list of instructions.
+    """An instruction given as C text, for code that expressions cannot state; an entry of the list of instructions.
 
     ::
 
@@ -72,7 +72,7 @@ class CInstruction:
             object.__setattr__(self, name, tuple(sorted(_entries(getattr(self, name)))))
 
     def text(self) -> CText:
-        """Return what the text does.
+        """Return the declared effects of the text: its reads, writes and bound names.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class CInstruction:
 
 
 def _entries(given: object) -> tuple[object, ...]:
-    """Return what is given one by one, or as text with commas."""
+    """Return the entries of a sequence, or of text with commas."""
     if isinstance(given, str):
         return tuple(part.strip() for part in given.split(",") if part.strip())
     assert isinstance(given, Iterable), f"{given!r} is no collection"

@@ -15,7 +15,7 @@ __all__ = ["DEVICES", "MULTIPROCESSORS", "Device", "Figure", "StreamingMultiproc
 
 @dataclass(frozen=True)
 class Figure:
-    """A number, and where it is published."""
+    """A published figure of a device, with its source."""
 
     value: float
     source: str
@@ -141,7 +141,7 @@ DEVICES: Final[Mapping[str, Device]] = MappingProxyType(
 
 
 def find_device(given: str | Device) -> Device:
-    """Return the device called *given*: one of :data:`DEVICES`, or a full name such as ``"NVIDIA H200"``.
+    """Return the device of a name in :data:`DEVICES`, or of a full name such as ``"NVIDIA H200"``.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def parameters_of(domain: isl.Set) -> tuple[str, ...]:
 
 
 def outer_inames(domains: Sequence[Domain]) -> dict[str, frozenset[str]]:
-    """Return, for each iname, the inames of other domains whose value its bounds use."""
+    """Return iname -> inames of other domains that its bounds use."""
     everyone = {iname for domain in domains for iname in domain.inames}
     found = {}
     for domain in domains:
@@ -54,7 +54,7 @@ def _parameters(domain: Domain) -> frozenset[str]:
 
 
 def bound_variables(domain: isl.Set, known: Iterable[str]) -> tuple[str, ...]:
-    """Return the scalar temporaries that *domain* depends on: its parameters other than those in *known*."""
+    """Return the scalar temporaries in the bounds of *domain*: its parameters other than *known*."""
     return tuple(
         name
         for position, name in enumerate(parameters_of(domain))
@@ -72,7 +72,7 @@ def without_bound_variables(domain: isl.Set, known: Iterable[str]) -> isl.Set:
 
 @memoised
 def assumed(domain: isl.Set, assumptions: isl.Set) -> isl.Set:
-    """Return the part of *domain* that there is under *assumptions*: for statements that share it the same set."""
+    """Return *domain* under *assumptions*, as one shared set for all statements with this domain."""
     return domain.intersect_params(assumptions)
 
 
@@ -111,7 +111,7 @@ def _range_in(domain: isl.Set, position: int, assumptions: isl.Set) -> tuple[int
 
 @memoised
 def data_inames(kernel: LoopKernel) -> frozenset[str]:
-    """Return the inames whose values depend on bound variables, directly or through other inames."""
+    """Return the inames with data-dependent bounds, directly or through other inames."""
     domains = kernel.domains
     inames = {iname for domain in domains for iname in domain.inames}
     known = inames.union(kernel.parameters)
@@ -140,7 +140,7 @@ def align(domain: isl.Set, space: isl.Set) -> isl.Set:
 
 
 def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set) -> isl.Set:
-    """Return the set over *inames*, in that order, that the forest of *domains* allows.
+    """Return the iteration domain of a nest over *inames*, in that order, from the forest of *domains*.
 
     Inames that are not asked for but bound those that are get projected out; whether others have a value at all does
     not matter.

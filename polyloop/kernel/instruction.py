@@ -1,4 +1,4 @@
-"""Instructions, substitution rules, and where each one comes from."""
+"""Instructions with their origins, substitution rules and explicit barriers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SubstitutionRule:
-    """``name(arguments) := expression``: a macro, expanded where it is used.
+    """``name(arguments) := expression``: a macro, expanded at each use.
 
     ``value`` is in terms of ``parameters``, whose names nothing else can have (:func:`polyloop.expr.rules.bind`): what
     is done to other names does not concern them.
@@ -184,7 +184,7 @@ class Term:
 
 @dataclass(frozen=True)
 class ExplicitBarrier:
-    """``... lbarrier`` or ``... gbarrier``: what stands before it runs before, what stands behind it runs after.
+    """``... lbarrier`` or ``... gbarrier``: orders the instructions before it and those after it.
 
     Attributes
     ----------

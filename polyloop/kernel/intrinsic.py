@@ -1,4 +1,4 @@
-"""Matrix instructions as data: what one computes, and which lane of a warp has which element of its operands.
+"""Matrix instructions as data: operation, shape, types, and the map of operand elements to lanes and registers.
 
 A layout is a map from elements to lanes and registers.  Each bit of an element's subscripts is a bit of the lane or
 of the number of the register, which is what a layout is reduced to (:func:`parts_of`): so loops can be split into
@@ -123,7 +123,7 @@ class MatrixIntrinsic:
 
 @dataclass(frozen=True)
 class Matrix:
-    """That an instruction's reduction is carried out by an intrinsic.
+    """Assignment of a reduction to a matrix intrinsic.
 
     ``inames`` has, for each subscript i, j and k, pairs of an iname and its coefficient: the subscript is their sum.
     """
@@ -179,7 +179,7 @@ def parts_of(layout: str, extents: tuple[tuple[str, int], ...]) -> tuple[Part, .
 
 
 def _image(given: isl.Map, position: int, value: int) -> tuple[bool, int] | None:
-    """Return whether the element with one subscript of *value*, the other 0, lies in a lane, and in which place."""
+    """Return ``(is_lane, bit)`` of the element with one subscript of *value*, the other 0; None if it has no single bit."""
     values = [value if k == position else 0 for k in range(2)]
     image = given
     for k, number in enumerate(values):

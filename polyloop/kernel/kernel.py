@@ -40,7 +40,7 @@ class _Printer(Protocol):
 @quick
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """One domain of the kernel: its inames and its set, whose dimensions they are."""
+    """One domain of the kernel: inames, and a set with these as dimensions."""
 
     inames: tuple[str, ...]
     set: isl.Set
@@ -332,7 +332,7 @@ def _show_argument(argument: Argument) -> str:
 
 
 def _show_layout(array: ArrayArg) -> str:
-    """Return what is unusual about where the elements of *array* lie."""
+    """Return the parts of the layout of *array* that are not the default, as text."""
     parts = []
     if isinstance(array.dim_tags, tuple) and apart_axes(array.dim_tags):
         parts.append(f"stored as {','.join(map(str, array.dim_tags))}")

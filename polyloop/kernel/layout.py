@@ -103,7 +103,7 @@ _PAD: Final = re.compile(r":?\(pad=(\d+)\)$")
 
 
 def parse_dim_tags(given: object) -> tuple[DimTag, ...]:
-    """Return the tags that text such as ``"N1,N0"``, or a list with an entry for each axis, describes.
+    """Parse the tags of axes, from text such as ``"N1,N0"`` or a list with an entry for each axis.
 
     ``C`` makes an axis the fastest so far, ``F`` the slowest.
 
@@ -151,7 +151,7 @@ def apart_axes(tags: tuple[DimTag, ...] | Auto | None) -> tuple[int, ...]:
 
 
 def part_names(name: str, tags: Sequence[DimTag], shape: Sequence[Expression]) -> tuple[str, ...]:
-    """Return the names of the arguments that stand for an array."""
+    """Return the names of the C arguments that hold an array: several if an axis is stored separately."""
     for tag, extent in zip(tags, shape, strict=True):
         if isinstance(tag, Separate):
             assert isinstance(extent, int), f"'{name}' is not a constant number of arrays"
@@ -245,7 +245,7 @@ def packed(shape: Sequence[Expression], order: str = "C") -> tuple[Expression, .
 
 
 def auto_axes(tags: Sequence[DimTag]) -> tuple[int, ...]:
-    """Return the axes whose stride is left to the array passed."""
+    """Return the axes with ``stride:auto``, whose stride comes from the array passed."""
     return tuple(axis for axis, tag in enumerate(tags) if tag == Strided(None))
 
 

@@ -1,4 +1,4 @@
-"""Creation records, as data that prints as Python: the user's own text, or the kernels that a kernel was made of."""
+"""Creation records that print as Python: the user's text, or the kernels that a kernel was made of."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class NoOpInstruction:
 
 @dataclass(frozen=True)
 class BarrierInstruction:
-    """``... gbarrier`` (all threads), or ``... lbarrier`` (those of a block) where *synchronization_kind* is "local".
+    """A barrier of all threads, or with *synchronization_kind* ``"local"`` of the threads of a block.
 
     It stands between the instructions before and after it in the list; to put it into a loop, write ``"for i"`` and
     ``"end"`` around these.
@@ -118,7 +118,7 @@ InstructionObject: TypeAlias = Assignment | NoOpInstruction | BarrierInstruction
 
 
 def spelled(given: object) -> Any:  # noqa: ANN401 - instructions, as make_kernel takes them
-    """Return instructions with text in the place of objects; what else there is stays."""
+    """Return *given* with instruction objects as text; other entries stay as they are."""
     if isinstance(given, InstructionObject):
         return [str(given)]
     if isinstance(given, str) or not isinstance(given, Sequence):

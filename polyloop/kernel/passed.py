@@ -13,7 +13,7 @@ __all__ = ["masked_problem", "too_large"]
 
 
 def masked_problem(name: str, value: object) -> Diagnostic | None:
-    """Return why *value* cannot be passed if it has a mask, whether or not any element is masked; None if it can."""
+    """Return ``wrong-type`` for a masked array, even if no element is masked; None for other values."""
     if not isinstance(value, np.ma.MaskedArray):
         return None
     return Diagnostic(
@@ -25,7 +25,7 @@ def masked_problem(name: str, value: object) -> Diagnostic | None:
 
 
 def too_large(name: str, shape: Sequence[int], itemsize: int, reason: Exception) -> Diagnostic:
-    """Return that an array that was not passed cannot be allocated."""
+    """Return ``too-large`` for an output array that NumPy cannot allocate."""
     return Diagnostic(
         "too-large",
         f"'{name}' of shape {tuple(shape)} cannot be allocated",

@@ -40,7 +40,7 @@ class Swizzle:
 
 
 def swizzle_problem(swizzle: Swizzle, row: Expression, nesting: Sequence[int] | None) -> str:
-    """Return why an array of such rows, with its axes in the order *nesting*, cannot be swizzled so; "" if it can."""
+    """Return the reason why an array with rows of length *row* cannot have this swizzle, "" if it can."""
     if nesting is None:
         return "its axes have strides, and only packed rows can be swizzled"
     if len(nesting) < 2:

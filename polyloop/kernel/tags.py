@@ -94,7 +94,7 @@ class Lane(LocalAxis):
 
 @dataclass(frozen=True)
 class Warp(LocalAxis):
-    """``w``: one warp of the block for each value; warps lie on ``l.1``, and ``l.0`` has 32 threads then."""
+    """``w``: one warp of the block for each value, on ``l.1``, with 32 threads on ``l.0``."""
 
     axis: int = 1
 
@@ -199,7 +199,7 @@ def is_thread(tag: InameTag) -> bool:
 
 
 def placing(tag: InameTag) -> InameTag | None:
-    """Return what *tag* says of threads and lanes: None for loops that run in order, however they are printed."""
+    """Return *tag* if it concerns threads or lanes, None for sequential and unrolled loops."""
     return None if isinstance(tag, Sequential | Unroll | UnrollHint) else tag
 
 

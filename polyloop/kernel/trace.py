@@ -21,7 +21,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """The names of one kind that a step took away, and those that it made."""
+    """Names of one kind that a step removed, and names that it introduced."""
 
     kind: Kind
     gone: tuple[str, ...]

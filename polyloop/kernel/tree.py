@@ -41,7 +41,7 @@ class Scope(Enum):
 @quick
 @dataclass(frozen=True)
 class Run:
-    """Execute the statement *name* once; at a ``collective`` one the threads of a block meet, as at a barrier."""
+    """One execution of the statement *name*; a ``collective`` one synchronises the threads of a block."""
 
     name: str
     collective: bool = False
@@ -60,9 +60,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All threads of *scope* meet; ``name`` is the id of the user's barrier, None for one that was derived.
+    """A barrier of *scope*; ``name`` is the id of the user's barrier, None for a derived one.
 
-    Those of one thread are about its asynchronous copies: they end a ``group``, or wait for groups.
+    A barrier of scope ``THREAD`` is for asynchronous copies: it ends a ``group``, or waits for groups.
     """
 
     scope: Scope = Scope.BLOCK
@@ -95,7 +95,7 @@ def runs(tree: Tree) -> Iterator[str]:
 
 
 def has_barrier(tree: Tree) -> bool:
-    """Return whether any barrier, or statement at which threads meet, stands in *tree*."""
+    """Return whether *tree* contains a barrier or a collective statement."""
     return any(
         isinstance(node, Barrier)
         or (isinstance(node, Run) and node.collective)

@@ -40,7 +40,7 @@ class Update:
 
 
 def update_of(assignee: Expression, expression: Expression) -> Update | None:
-    """Return the update of the assignee by ``assignee = expression``, None if it is no single operation on it.
+    """Return ``assignee = expression`` as an update of one element, None if it is no single operation on it.
 
     ::
 

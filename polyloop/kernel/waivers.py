@@ -30,6 +30,6 @@ class Waiver:
         return f"{self.reason} ({scope})" if scope else self.reason
 
     def covers(self, claim: str, subject: str) -> bool:
-        """Return whether it is about an obligation of the kind *claim*, the *subject* of which is quoted."""
+        """Return whether the waiver covers an obligation of kind *claim* about *subject*, which quotes a variable."""
         about = not self.arrays or any(subject.startswith(f"'{name}'") for name in self.arrays)
         return about and (not self.claims or claim in self.claims)

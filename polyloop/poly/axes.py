@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Level(Enum):
-    """Level of the machine whose units an axis numbers; the value begins the names of its axes."""
+    """Level of the machine that an axis enumerates; the value is the prefix of axis names."""
 
     GRID = "g"
     """Blocks of the grid."""
@@ -67,7 +67,7 @@ def loops_among(dims: Iterable[str]) -> list[str]:
 
 
 def number_of(axis: str) -> int:
-    """Return the number of an axis among those of its level; for a digit of the thread number its stride."""
+    """Return the number of an axis within its level; for a digit of the thread number its stride."""
     return int(axis[2:].partition(".")[0])
 
 

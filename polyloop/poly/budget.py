@@ -88,7 +88,7 @@ _tally: ContextVar[Tally] = ContextVar("tally")
 
 
 class NoAnswer(Exception):  # noqa: N818  # a signal to who asked, not an error of the user
-    """ISL has no answer to a question: ``reason`` says what it did; ``last`` is what the last relation was between."""
+    """ISL gave up on a question: ``reason`` tells why, ``last`` the operands of the last relation."""
 
     def __init__(self, reason: str, last: tuple[object, ...]) -> None:
         super().__init__(reason)
@@ -105,7 +105,7 @@ class OutOfOperations(NoAnswer):
 
 
 class OutOfTime(Exception):  # noqa: N818  # a signal to the outermost call
-    """A call of the user's takes more than its ``seconds``; ``last`` is what the last relation was between."""
+    """A public call exceeded its ``seconds``; ``last`` holds the operands of the last relation."""
 
     def __init__(self, seconds: float, last: tuple[object, ...]) -> None:
         super().__init__(f"gave up after {seconds:g} s")
@@ -158,7 +158,7 @@ _call: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
 def budget() -> int:
-    """Return how many steps ISL may take for one question."""
+    """Return the number of steps that ISL may take for one question."""
     return _budget.get()
 
 
@@ -191,7 +191,7 @@ def with_seconds(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def one_call() -> Iterator[bool]:
-    """Let what is inside of the ``with`` be one call of the user's; yield whether it is the outermost one.
+    """Open a public call, with its time limit; yield whether it is the outermost one.
 
     Calls inside of it share its time.
 
@@ -228,7 +228,7 @@ def _steps_in(seconds: float) -> int:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Answer a question that may stay open, within :data:`ASIDE` steps: who asks has an answer for not knowing.
+    """Limit a question to :data:`ASIDE` steps, for a caller with a safe default if there is no answer.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def aside() -> Iterator[None]:
 
 
 def looking_at(*between: object, number: int = 1) -> None:
-    """Count one relation, or a *number*, and remember what it is *between* (as before, if nothing is said)."""
+    """Count relations, and record their operands for a message if ISL gives up (without any: the last ones stay)."""
     call = _call.get()
     if call is not None:
         if between:
@@ -254,7 +254,7 @@ def looking_at(*between: object, number: int = 1) -> None:
 
 
 def looked_at() -> int:
-    """Return how many relations were counted so far for the present question."""
+    """Return the number of relations counted for the present question."""
     tally = _tally.get(None)
     return 0 if tally is None else tally.relations
 
@@ -290,7 +290,7 @@ class _Steps:
 
 
 class _Question:
-    """One question while it is answered; see :func:`limited`."""
+    """Context of one question to ISL; see :func:`limited`."""
 
     def __enter__(self) -> Tally:
         self.call = _call.get()

@@ -103,7 +103,7 @@ class _Counter:
         return factors or {frozenset(): PiecewisePolynomial.of(1)}
 
     def merged(self, products: list[_Product]) -> list[_Product]:
-        """Return *products* with those added up that differ in one factor only."""
+        """Return *products* with sums in place of those that differ in one factor only."""
         done: list[_Product] = []
         while products:
             product = products.pop()
@@ -264,7 +264,7 @@ class _Counter:
     # }}}
 
     def divided_out(self, polynomial: Polynomial) -> Polynomial:
-        """Return *polynomial* without quotients whose remainder is the same for all parameters in the context."""
+        """Return *polynomial* with exact divisions in place of quotients with a constant remainder in the context."""
         for entry in polynomial.quotients():
             if entry not in self.remainders:
                 self.remainders[entry] = _remainder(entry, self.context)
@@ -351,14 +351,14 @@ def _components(system: System) -> Iterator[System]:
 
 
 def _pairs(system: System, name: str) -> tuple[int, int]:
-    """Return how many cases a sum over *name* makes."""
+    """Return the number of cases and of rows in a sum over *name*."""
     factors = system.coefficient_of(name)
     low = sum(k > 0 for k in factors)
     return low * (len(factors) - low), len(factors)
 
 
 def _steps(system: System, name: str) -> dict[str, int]:
-    """Return by what other dimensions have to be divided so that all bounds of *name* are whole."""
+    """Return dimension -> modulus, for which all bounds of *name* are integers."""
     found: dict[str, int] = {}
     for row in system.rows:
         factors = dims_in(row.form, system)
@@ -369,7 +369,7 @@ def _steps(system: System, name: str) -> dict[str, int]:
 
 
 def _choices(bounds: Sequence[Affine], sign: int) -> Iterator[tuple[Affine, list[Row]]]:
-    """Yield each bound with the rows under which it is the tightest; ties go to the first."""
+    """Yield each bound with the conditions under which it is the tightest; ties go to the first."""
     distinct = list(dict.fromkeys(bounds))
     for number, bound in enumerate(distinct):
         rows = []

@@ -41,7 +41,7 @@ def is_computed(expr: Expression) -> bool:
 
 
 def value_range(expr: Expression, box: Box) -> Interval | None:
-    """Return between which integers *expr* lies where its variables lie in *box*, None if that is not known.
+    """Return an interval of integers that contains *expr* for variables in *box*, None if none is known.
 
     The value is that of exact integers, as subscripts have; at one point, it is that value, twice.
     """
@@ -69,7 +69,7 @@ def value_range(expr: Expression, box: Box) -> Interval | None:
 
 
 def form_range(form: Affine, box: Box) -> Interval:
-    """Return between which integers *form* lies where its variables lie in *box*."""
+    """Return an interval of integers that contains *form* for variables in *box*."""
     low = high = form.const
     for var, coefficient in form.terms:
         if isinstance(var, Floor):
@@ -188,7 +188,7 @@ def _signs(part: Interval) -> list[Interval]:
 
 
 def _bits(apply: Callable[[int, int], int]) -> Callable[[Sequence[Interval]], Interval]:
-    """Return the range of an operation on bits: what the upper bits give, which are known, and any bits below."""
+    """Return the interval rule of a bitwise operation: known common upper bits, with any bits below."""
 
     def of_one_sign(parts: Sequence[Interval]) -> Interval:
         width = max((low ^ high).bit_length() for low, high in parts)

@@ -50,7 +50,7 @@ def _form_of(aff: isl.Aff, dims: Sequence[str]) -> Affine | None:
 
 
 def pairs_set(relation: isl.Map, pair: Sequence[str], dims: Sequence[str], space: isl.Set) -> isl.Set:
-    """Return the pairs of *relation*, whose dimensions are called *pair*, as a set over *dims*, which hold these.
+    """Return the pairs of *relation*, with dimensions named *pair*, as a set over *dims*, which contain *pair*.
 
     Other dimensions are not constrained.  The parameters are those of *space*.
     """

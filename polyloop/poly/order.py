@@ -27,7 +27,7 @@ _THREAD: Final = 3
 
 
 def places_of(dims: Sequence[str]) -> Places:
-    """Return where each of *dims* stands: block axes, loops from the outermost one, thread axes; z, y, then x."""
+    """Return the sort key of each of *dims*: block axes, loops from the outermost one, thread axes; z, y, then x."""
     return {name: _place(name, number) for number, name in enumerate(dims)}
 
 
@@ -38,7 +38,7 @@ def _place(name: str, number: int) -> tuple[int, int]:
 
 
 def _of_variable(var: Var, places: Places) -> _Place:
-    """Return the place of a variable; a quotient stands behind the last of its variables."""
+    """Return the sort key of a variable; that of a quotient follows its last variable."""
     if isinstance(var, Floor):
         inner = max((_of_variable(v, places) for v, _ in var.terms), default=(_PARAMETER, 0, 0, ""))
         return (inner[0], inner[1], inner[2] + 1, str(var))

@@ -135,7 +135,7 @@ class Polynomial:
 
     @property
     def value(self) -> int | Fraction | None:
-        """The number that it is, None if it depends on a name."""
+        """Value of a constant polynomial, None if it depends on a name."""
         if not self.terms:
             return 0
         if set(self.terms) == {()}:
@@ -257,7 +257,7 @@ class PiecewisePolynomial:
 
     @staticmethod
     def of(value: Polynomial | int) -> PiecewisePolynomial:
-        """Return what has one value for all parameters, or one polynomial."""
+        """Return the piecewise polynomial with *value* for all parameters."""
         polynomial = Polynomial.constant(value) if isinstance(value, int) else value
         return PiecewisePolynomial((Guarded((), polynomial),) if polynomial.terms else ())
 
@@ -309,7 +309,7 @@ class PiecewisePolynomial:
 
     @property
     def is_zero(self) -> bool:
-        """True if it is 0 for all parameters; sound, incomplete: the conditions are not examined."""
+        """Whether no piece is left: 0 for all parameters (sound, incomplete: conditions are not examined)."""
         return not self.pieces
 
     def __str__(self) -> str:

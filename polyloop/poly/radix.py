@@ -37,7 +37,7 @@ def separates(forms: Sequence[Affine], dims: Iterable[str], extent: Callable[[st
 
 
 def _is_sum_of_digits(form: Affine, unknown: set[str], extent: Callable[[str], int | None]) -> bool:
-    """Return whether *form* determines those of its variables that are not known yet."""
+    """Return whether the value of *form* determines its *unknown* variables, as a mixed-radix number its digits."""
     digits = sorted((abs(factor), var) for var, factor in form.terms if isinstance(var, str) and var in unknown)
     change = 0
     for number, (coefficient, var) in enumerate(digits):

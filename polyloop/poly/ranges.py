@@ -24,7 +24,7 @@ def systems(sets: Sequence[isl.Set], dims: Sequence[str]) -> Iterator[list[Row]]
 
 
 def own_rows(rows: Iterable[Row], dims: Sequence[str], kept: frozenset[str]) -> tuple[list[Row], frozenset[str]]:
-    """Return those of *rows* that say how far *kept* range, and the inames that these are about.
+    """Return the rows that bound *kept*, and the inames that these rows use.
 
     ::
 
@@ -54,7 +54,7 @@ def _bounding(own: Sequence[Row], name: str, named: Iterable[tuple[Row, frozense
 
 
 def _sides(row: Row, name: str) -> tuple[int, ...]:
-    """Return on which sides *row* bounds *name*: 1 below, -1 above; none if it is about its residue."""
+    """Return the sides on which *row* bounds *name*: 1 below, -1 above; none if it constrains its residue."""
     inside = any(not isinstance(var, str) and name in Affine(((var, 1),)).names() for var, _ in row.form.terms)
     coefficient = row.form.coefficient(name)
     if inside or not coefficient:
@@ -72,7 +72,7 @@ def own_range(
 
 
 def alone(domain: isl.Set, dims: Sequence[str], kept: frozenset[str]) -> isl.Set | None:
-    """Return *domain* without the constraints that are not about *kept*; None where some are about others too.
+    """Return *domain* with the constraints on *kept* alone; None if a constraint involves other dimensions too.
 
     None is also returned where that takes a longer look, because there are alternatives, quotients or equalities.
     """
@@ -94,7 +94,7 @@ def alone(domain: isl.Set, dims: Sequence[str], kept: frozenset[str]) -> isl.Set
 
 
 def related_range(domain: isl.Set, dims: Sequence[str], kept: frozenset[str]) -> isl.Set:
-    """Return *domain* without the constraints that are about neither *kept* nor inames that these are related to."""
+    """Return *domain* with the constraints on *kept* and on inames connected to them through constraints."""
     if (own := alone(domain, dims, kept)) is not None:
         return own
     parts = []

@@ -102,7 +102,7 @@ def _val(number: int) -> isl.Val:
 
 
 def _number(value: isl.Val) -> int:
-    """Return an integer of ISL's; what fits into a C long needs no text for it, and what does not is said to be 0."""
+    """Return an ISL value as an integer; ``get_num_si`` is 0 for numbers beyond a C long, which go through text."""
     return 0 if value.is_zero() else value.get_num_si() or value.to_python()
 
 
@@ -119,7 +119,7 @@ def _positions(space: isl.Space, dims: Sequence[str]) -> dict[str, tuple[isl.dim
 
 
 def form_to_aff(form: Affine, local_space: isl.LocalSpace, dims: Sequence[str]) -> isl.Aff:
-    """Return *form* as an ``isl.Aff`` over a set whose dimensions are called *dims*."""
+    """Return *form* as an ``isl.Aff`` over a set with dimensions named *dims*."""
     return _aff(form, local_space, _positions(local_space.get_space(), dims))
 
 
@@ -264,7 +264,7 @@ def is_strided(domain: isl.Set) -> bool:
 
 
 def set_text(domain: isl.Set) -> str:
-    """Return *domain* as ISL writes it, without what ISL drops in place as soon as it notices: always the same text."""
+    """Return the text of *domain* in a canonical state: ISL simplifies sets in place, which changes their text."""
     return str(domain.coalesce().detect_equalities().remove_redundancies())
 
 

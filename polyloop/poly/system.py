@@ -15,7 +15,7 @@ __all__ = ["System", "changed", "determined", "dims_in", "is_false", "joined", "
 
 @dataclass
 class System:
-    """Constraints over ``dims``, linear in them; other variables of the rows are parameters and quotients of those."""
+    """Linear constraints over ``dims``; other variables in the rows are parameters, and quotients of parameters."""
 
     dims: list[str]
     rows: list[Row]
@@ -48,7 +48,7 @@ def dims_in(form: Affine, system: System) -> dict[str, int]:
 
 
 def tight(row: Row, system: System) -> Row | None:
-    """Return *row* divided by what divides all of its dimensions, exactly; None if it always holds."""
+    """Return *row* divided by the common divisor of its dimensions, exactly; None if it always holds."""
     form, is_equality = row
     if not form.terms:
         return None if form.const == 0 or (form.const > 0 and not is_equality) else row
@@ -94,7 +94,7 @@ def changed(system: System, name: str, value: Affine) -> tuple[list[Row], Polyno
 
 
 def determined(system: System) -> System | None:
-    """Return *system* without a dimension ``q = floor(e / c)`` that is bounded, if at all, by whole numbers of it."""
+    """Return *system* without one dimension ``q = floor(e / c)`` of coefficient 1 or -1 in other rows; else None."""
     used = system.polynomial.names()
     for name in system.dims:
         if name in used:

@@ -74,7 +74,7 @@ class Binding:
     dtypes: Mapping[str, _DType] = field(default_factory=dict)
 
     def names(self) -> frozenset[str]:
-        """Return every name of the caller that the call mentions, less those that sweep."""
+        """Return the caller's names that the arguments use, without swept inames."""
         found = {name for value in self.values.values() for name in free_variables(value)}
         return frozenset(found.union(*(part.names() for part in self.parts.values())))
 
@@ -141,7 +141,7 @@ class _Binder:
         return Binding(self.call, self.parts, self.values, sizes, self.dtypes)
 
     def matched(self) -> list[tuple[ArrayArg | ValueArg, SubArray | Expression]]:
-        """Return the function's arguments with what is passed for each; sizes may be left out."""
+        """Return pairs of the function's arguments and those of the call; sizes may be omitted."""
         function, call = self.function, self.call
         outputs, inputs = function.outputs, function.inputs
         short = [entry for entry in inputs if entry.name not in function.kernel.parameters]
@@ -176,7 +176,7 @@ class _Binder:
         self.match_dtype(formal, part.array)
 
     def element(self, formal: ArrayArg, given: Expression) -> Part:
-        """Return the part of one element that an expression such as ``a[i]`` is."""
+        """Return the part of an array that consists of the one element *given*."""
         if isinstance(given, p.Subscript) and array_name(given) in self.arrays:
             return Part(array_name(given), tuple(given.index_tuple), (), ())
         message = f"'{formal.name}' of '{self.function.name}' is an array, and is passed the value {show(given)}"
@@ -206,7 +206,7 @@ class _Binder:
         )
 
     def range(self, iname: str, given: SubArray) -> tuple[Affine, Affine]:
-        """Return where *iname* begins, and how many values it has, in terms of the other inames and parameters."""
+        """Return lower bound and extent of *iname*, affine in the other inames and parameters."""
         domain = next(entry for entry in self.domains if iname in entry.inames)
         pieces = domain.set.coalesce().get_basic_sets()
         lower: list[Affine] = []
@@ -231,7 +231,7 @@ class _Binder:
     def sliced(
         self, given: SubArray, known: Argument | TemporaryVariable | None
     ) -> tuple[list[tuple[str, Affine, Affine]], list[Expression]]:
-        """Return the axes of slices, which get names that are no identifiers, and the subscripts with those."""
+        """Return the swept axes ``(name, first, extent)`` of slices, and the subscripts with these names (``:0``)."""
         axes, indices = [], []
         shape = known.shape if isinstance(known, ArrayArg | TemporaryVariable) else None
         for position, index in enumerate(given.indices or ()):
@@ -259,7 +259,7 @@ class _Binder:
         return form
 
     def match_dtype(self, formal: ArrayArg, array: str) -> None:
-        """Check the type that the function declares, or take note of it where the caller says nothing."""
+        """Check an array's type against the function's declaration; infer it if the caller declares none."""
         known = self.arrays.get(array)
         if formal.dtype is None or formal.name not in self.function.typed:
             return
@@ -287,7 +287,7 @@ class _Binder:
         self.values[formal.name] = given
 
     def sizes(self) -> dict[str, Affine]:
-        """Return the parameters of the function, passed or found from the shapes of what is passed."""
+        """Return the values of the function's parameters, passed explicitly or inferred from shapes."""
         found: dict[str, Affine] = {}
         parameters = self.function.kernel.parameters
         for name in parameters:

@@ -1,4 +1,4 @@
-"""Binders: rules and reductions, whose inames are renamed apart from those of loops and reductions around them.
+"""Renaming of bound inames: those of rules and reductions, where an enclosing loop or reduction has the same one.
 
 ``f(p) := sum(q, a[q, p])`` reduces over its own ``q`` at each use.  Inames belong to the kernel, each with a domain: if
 a reduction is over the iname of a loop or a reduction around it, the inner one gets a copy.  Then nested inames are
@@ -71,7 +71,7 @@ def _plain_statement(
     name = array_name(target)
 
     def updated(node: Expression) -> Expression:
-        """Return the element that is assigned as the left side spells it: updates are told by that."""
+        """Return an element that equals the target in the target's spelling, by which updates are recognised."""
         is_like = type(node) is p.Subscript and node != target and array_name(node) == name
         return target if is_like and _target(node, expanded) == target else node
 
@@ -79,7 +79,7 @@ def _plain_statement(
 
 
 def _target(assignee: Expression, expanded: Callable[[Expression], Expression]) -> Expression:
-    """Return a left side with its subscripts *expanded*; what is assigned keeps its name."""
+    """Return a left side with its subscripts *expanded*; its array keeps its name."""
     if isinstance(assignee, p.Variable):
         return assignee
     if isinstance(assignee, Targets | Lookup):
@@ -90,7 +90,7 @@ def _target(assignee: Expression, expanded: Callable[[Expression], Expression]) 
 
 
 def refuse_misplaced(entry: ParsedInstruction, name: str) -> None:
-    """Refuse reductions in the left side and in the conditions of *entry*, whose id is *name*."""
+    """Raise ``misplaced-reduction`` for a reduction on the left side or in a condition of *entry*."""
     for what, exprs in (("a condition", entry.predicates), ("the left side", (entry.assignee,))):
         found = next((node for expr in exprs for node in reductions(expr)), None)
         if found is not None:
@@ -114,7 +114,7 @@ def reduced_apart(
 
 
 def _meeting(rules: Mapping[str, SubstitutionRule]) -> frozenset[str]:
-    """Return the rules whose reductions meet others over the same iname, and those that use them."""
+    """Return the rules with a reduction whose iname has another meaning around it, and the rules that use them."""
     uses = {name: names_in(rule.value) for name, rule in rules.items()}
     found = {name for name, rule in rules.items() if _meets(rule.value, rules)}
     while more := {name for name in uses if name not in found and not found.isdisjoint(uses[name])}:
@@ -197,7 +197,7 @@ class _Apart:
         return replace(node, expr=body)
 
     def related(self, first: Sequence[str], wanted: Sequence[str]) -> list[str]:
-        """Return those of *wanted* whose domain is that of one of *first*, or depends on it."""
+        """Return the inames of *wanted* that share a domain with *first* or depend on it, transitively."""
         found = set(first)
         outer = outer_inames(self.pieces)
         together = {iname: piece.inames for piece in self.pieces for iname in piece.inames}
@@ -209,7 +209,7 @@ class _Apart:
         return [iname for iname in wanted if iname in found]
 
     def copy(self, new: Mapping[str, str], copies: Mapping[str, str], around: Collection[str]) -> None:
-        """Add domains of the copies *new*, whose bounds use other *copies*, and inames *around*."""
+        """Add domains for the copies *new*, bounded by other *copies* and by inames *around*."""
         for place in range(len(self.pieces) - 1, -1, -1):
             piece = self.pieces[place]
             own = [iname for iname in piece.inames if iname in new]

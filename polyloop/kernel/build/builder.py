@@ -337,7 +337,7 @@ def _fixed(entry: ParsedInstruction, fixed: Mapping[str, int]) -> ParsedInstruct
 def _read_domains(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet], fixed: Mapping[str, int]
 ) -> tuple[tuple[Domain, ...], frozenset[str]]:
-    """Return the domains, and those of the *fixed* parameters that they had."""
+    """Return the domains, and the *fixed* parameters that occur in them."""
     found: set[str] = set()
     entries = [domains] if isinstance(domains, str | isl.Set | isl.BasicSet) else list(domains)
     pieces: list[Domain] = []
@@ -375,7 +375,7 @@ def _names_in_use(
     kernel_data: Sequence[object] | None,
     name: str,
 ) -> frozenset[str]:
-    """Return names that no variable may take which stands for something in the text."""
+    """Return the names in the text, in kernel data, domains and rules, which new variables must avoid."""
     listed = (part.strip() for entry in kernel_data or () for part in str(getattr(entry, "name", "")).split(","))
     own = (x for piece in pieces for x in (*piece.inames, *parameters_of(piece.set)))
     bodies = (x for rule in rules.values() for x in variables(rule.value))
@@ -476,7 +476,7 @@ def _widen(domain: isl.Set, universe: isl.Set, count: int) -> isl.Set:
 def _built(
     kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set, bounds: BoundVariables
 ) -> dict[str, Instruction]:
-    """Return the instructions by id: their inames in the order of their loops, their domains, what they read."""
+    """Return the instructions by id, with inames in loop order, iteration domains and reads."""
     outside = _outside(kernel, drafts, bounds)
     position = {iname: i for i, iname in enumerate(kernel.inames)}
     uses = Counter(iname for draft in drafts for iname in draft.inames)
@@ -537,7 +537,7 @@ def _built(
 def _outside(
     kernel: LoopKernel, drafts: Sequence[Draft], bounds: BoundVariables
 ) -> dict[str, frozenset[str]]:
-    """Return, for each iname, those that lie outside of it: its bounds use them, or what is assigned inside them."""
+    """Return iname -> inames outside of it: those in its bounds, and those of instructions that set its bounds."""
     writers = {name: draft.inames for draft in drafts for name in map(array_name, targets_of(draft.parsed.assignee))}
     found = outer_inames(kernel.domains)
     return {

@@ -20,7 +20,7 @@ __all__ = ["plain_rules", "share"]
 def share(
     entries: Sequence[Parsed], rules: Mapping[str, SubstitutionRule], taken: Collection[str]
 ) -> list[Parsed]:
-    """Return *entries* without ``cse``: what it marks is computed by an instruction in front.
+    """Return *entries* with each ``cse`` value computed by an instruction of its own in front.
 
     ::
 
@@ -83,7 +83,7 @@ def _nodes(*exprs: Expression) -> Iterable[Shared]:
 
 
 def _always(expr: Expression, bound: frozenset[str]) -> Iterator[Shared]:
-    """Yield the marked values that are wanted whenever *expr* is, those inside others first.
+    """Yield the ``cse`` values evaluated unconditionally in *expr*, innermost first.
 
     *bound* are the inames of the reductions around.
     """

@@ -75,7 +75,7 @@ def check_assumed(bounds: BoundVariables, condition: isl.Set | None) -> None:
 def check_bounds(
     bounds: BoundVariables, drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable]
 ) -> None:
-    """Refuse bound variables that have not one value for each run of the loops that they bound.
+    """Check that each bound variable has one value for each execution of the loops that it bounds.
 
     Raises
     ------

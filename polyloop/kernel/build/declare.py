@@ -70,7 +70,7 @@ def fixed_argument(argument: Argument, values: Mapping[str, int]) -> Argument | 
 def read_data(
     kernel_data: Sequence[object] | None, statements: Sequence[ParsedInstruction], defaults: Defaults
 ) -> tuple[list[Argument], dict[str, TemporaryVariable], bool]:
-    """Return the listed arguments, the temporaries, and whether what is not listed is inferred."""
+    """Return the listed arguments, the temporaries, and whether other arguments are inferred."""
     arguments: list[Argument] = []
     temporaries: dict[str, TemporaryVariable] = {}
     infer_rest = kernel_data is None

@@ -31,7 +31,7 @@ class Names:
         self.taken = set(taken)
 
     def fresh(self, wish: str) -> str:
-        """Return *wish*, numbered if it is in use, and use it."""
+        """Return *wish*, with a number if it is taken, and mark the result as taken."""
         found = wish
         number = 0
         while found in self.taken:

@@ -1,4 +1,4 @@
-"""Drafts: statements whose inames are still being inferred; and errors of creation."""
+"""Drafts: statements before inference of their inames; and errors of creation."""
 
 from __future__ import annotations
 

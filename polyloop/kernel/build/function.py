@@ -19,7 +19,7 @@ __all__ = ["Callee", "Function", "FunctionTable", "Program", "flattened", "funct
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Statements, and what they need besides the arguments; the calls among them are in line already."""
+    """Statements of a function with calls inlined, and their domains and temporaries."""
 
     domains: tuple[Domain, ...]
     statements: tuple[Parsed, ...]

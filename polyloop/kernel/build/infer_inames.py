@@ -16,7 +16,7 @@ __all__ = ["inherit_inames", "refuse_bound"]
 def inherit_inames(
     drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable], bounds: BoundVariables
 ) -> None:
-    """Put a reader of a temporary inside the loops in which all its writers run, unless it says otherwise.
+    """Infer inames: a reader of a temporary runs inside the common loops of its writers, unless its inames are given.
 
     The bounds of its loops and reductions are reads too.  Loops that subscript the temporary at the write do not
     count: the value outlives them.  The parts of one ``a, b = x, y`` run in the same loops.  An assignment of a field
@@ -56,18 +56,18 @@ def _writers(drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariabl
 
 
 def _followed(draft: Draft) -> frozenset[str]:
-    """Return the variables whose loops *draft* may share: what it reads, and what it assigns in part, or perhaps."""
+    """Return the variables that determine the loops of *draft*: its reads, and targets that it writes in part."""
     assigned = map(array_name, targets_of(draft.parsed.assignee)) if _is_partial(draft) else ()
     return variables(draft.expanded).union(assigned)
 
 
 def _is_partial(draft: Draft) -> bool:
-    """Return whether what *draft* assigns may keep its value: it assigns a field of a record, or is C text."""
+    """Return whether *draft* may leave part of its target as it is: a field of a record, or C text."""
     return isinstance(draft.parsed.assignee, Lookup | Targets)
 
 
 def _around(draft: Draft, name: str, writers: Sequence[Draft]) -> frozenset[str]:
-    """Return the loops that *draft* shares with the *writers* of a temporary that it reads, or assigns a field of."""
+    """Return the loops that *draft* inherits from the *writers* of a temporary."""
     loops = {
         writer.id: writer.inames.difference(*map(variables, targets_of(writer.parsed.assignee, name)))
         for writer in writers

@@ -1,4 +1,4 @@
-"""Temporaries with initial values that are written later: a constant table, and a first instruction that copies it."""
+"""Initialised temporaries that instructions overwrite: a constant table, and an instruction that copies it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Inlined:
 
 
 def check_calls(drafts: Sequence[Draft], inlined: Inlined, functions: Mapping[str, Function]) -> None:
-    """Refuse calls inside expressions, and calls whose statements would run in different loops of the caller.
+    """Check calls: none inside an expression, and all statements of one call in the same loops of the caller.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def inline_calls(
     functions: Mapping[str, Function],
     fixed: Mapping[str, int],
 ) -> Inlined:
-    """Return the statements with every call replaced by what its function does.
+    """Return the statements with every call replaced by the statements of its function.
 
     Inames, temporaries, rules and instructions of the function get names of their own.  All statements of one call run
     in the same loops of the caller, so that one call is over before the next begins.
@@ -110,7 +110,7 @@ def inline_calls(
 
 
 class _Inliner:
-    """The names in use, and what the calls added so far."""
+    """State of inlining: the names in use, and domains, arrays and statements added so far."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Inliner:
         self.blocks = max([self.blocks, *(number + 1 for number in entry.for_blocks)])
 
     def fresh(self, wish: str, taken: set[str]) -> str:
-        """Return *wish*, or with a number what is free; it is taken from now on."""
+        """Return *wish*, with a number if it is taken, and mark the result as taken."""
         name = wish
         number = 0
         while name in taken:
@@ -323,7 +323,7 @@ class _Names:
         blocks: tuple[int, ...],
         inside: int,
     ) -> ParsedInstruction:
-        """Return a statement of the function in the *loops* of the caller, whose blocks have the numbers *blocks*."""
+        """Return a statement of the function inside the *loops* of the caller, whose block numbers are *blocks*."""
         own = None if statement.inames is None else frozenset(self.names[x] for x in statement.inames)
         options = self.options(statement, frame)
         return replace(
@@ -353,7 +353,7 @@ class _Names:
 
 
     def options(self, statement: ParsedInstruction, frame: ParsedInstruction) -> Options:
-        """Return the options of the call, and those of the statement as they were found to mean."""
+        """Return the merged options of the call and of a statement of the function."""
         assert statement.id is not None, "statements of functions have ids"
         found = self.function.kernel.instruction(statement.id)
         outer, inner = frame.options, statement.options

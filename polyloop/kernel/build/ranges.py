@@ -45,7 +45,7 @@ def _dims(text: str) -> tuple[str, ...]:
 
 
 def _groups(expr: Expression, around: frozenset[str]) -> Iterator[frozenset[str]]:
-    """Yield the inames of a statement, and those around each reduction in it with its own."""
+    """Yield the inames around a statement, and those around the body of each reduction in it."""
     yield around
     for reduction in outermost(expr):
         yield from _groups(reduction.expr, around.union(reduction.inames))

@@ -67,7 +67,7 @@ def _cut_loops(entries: Sequence[Parsed]) -> list[tuple[str, frozenset[int]]]:
 def _is_around_others(
     entry: Parsed, iname: str, numbers: frozenset[int], rules: Rules, inames: frozenset[str]
 ) -> bool:
-    """Return whether *entry* stands in the loop *iname* and has a loop that is neither it nor around it."""
+    """Return whether *entry* is in the loop *iname* and has loops inside it or beside it."""
     if not isinstance(entry, ParsedInstruction) or numbers.isdisjoint(entry.for_blocks):
         return False
     around = entry.for_inames[: entry.for_inames.index(iname) + 1]
@@ -151,7 +151,7 @@ def expand_crossing(
     rules: Rules,
     order: Sequence[str],
 ) -> dict[str, TemporaryVariable]:
-    """Subscript what crosses a barrier by the loops that the barrier divides; return the temporaries then.
+    """Expand temporaries live across a barrier along the loops that it divides; return all temporaries.
 
     *order* lists all inames.
 

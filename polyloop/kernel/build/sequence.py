@@ -1,4 +1,4 @@
-"""The order of the instructions: what ``dep=`` names, text order, priorities."""
+"""Order of the instructions, from ``dep=``, text order and priorities."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Names:
 
 
 def _with_nops(names: Names, nops: Sequence[ParsedNop]) -> Names:
-    """Return *names* in which every ``... nop`` stands for what it depends on, through other nops too."""
+    """Return *names* with an alias from each ``... nop`` to its dependencies, through other nops too."""
     waiting = {nop.options.id: nop for nop in nops if nop.options.id is not None}
     before = {name: {x for x in nop.options.depends_on if x in waiting} for name, nop in waiting.items()}
     for name, nop in waiting.items():
@@ -95,7 +95,7 @@ def sequenced(
     nops: Sequence[ParsedNop],
     barriers: Sequence[BarrierDraft],
 ) -> tuple[tuple[Instruction, ...], tuple[ExplicitBarrier, ...]]:
-    """Return the instructions and barriers in the order of the reference program, with what their options name found.
+    """Return the instructions and barriers in the order of the reference program, with their options resolved.
 
     That is text order, made to agree with ``dep=`` and with the only writer of a temporary before its readers; of
     several that could come next, the one with the highest priority, unless it would pass a write that it can see.
@@ -150,7 +150,7 @@ def _text_order(drafts: Sequence[Draft], barriers: Sequence[BarrierDraft]) -> tu
 def _around_barriers(
     before: dict[str, set[str]], text: Sequence[str], barriers: Sequence[BarrierDraft], names: Names
 ) -> None:
-    """Add that a barrier runs after all that stands before it, and before all that stands behind it."""
+    """Add dependencies of barriers: after everything before them in the text, before everything behind them."""
     for barrier in barriers:
         position = text.index(barrier.id)
         own = frozenset((barrier.id,))
@@ -160,7 +160,7 @@ def _around_barriers(
 
 
 def _parts(drafts: Sequence[Draft]) -> dict[str, frozenset[str]]:
-    """Return, for each id, the ids of the statement that it is a part of."""
+    """Return id -> ids of all parts of the same statement (``a, b = x, y`` has two parts)."""
     groups: dict[int, list[str]] = {}
     for draft in drafts:
         if draft.parsed.several is not None:

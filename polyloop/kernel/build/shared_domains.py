@@ -1,4 +1,4 @@
-"""Domains that several loops share, separated so that a loop around an empty one runs.
+"""Separation of domains with several inames, so that a loop around an empty loop runs.
 
 ``{[i, k]: 0 <= i < n and 0 <= k < i}`` has no point with ``i = 0``, and a sum over ``k`` is 0 there.  What is meant are
 two domains, of ``i`` and, inside of it, of ``k``.
@@ -24,7 +24,7 @@ _PARAM = isl.dim_type.param
 
 
 class Written:
-    """A domain and its constraints as they were written: ISL leaves out what is implied."""
+    """A domain with its constraints as written, because ISL removes implied ones."""
 
     def __init__(self, domain: Domain, alternatives: Sequence[Alternative], values: Mapping[str, int]) -> None:
         self.domain = domain
@@ -44,7 +44,7 @@ class Written:
         return fixed_set(found, self.numbers)
 
     def is_apart(self, kept: frozenset[str]) -> bool:
-        """Return whether no constraint is about *kept* and other inames: then it is clear how far *kept* range."""
+        """Return whether no constraint relates *kept* to other inames, so that their ranges are independent."""
         every = frozenset(self.domain.inames)
         names = (row.form.names() & every for rows in self.alternatives for row in rows)
         return all(used <= kept or used.isdisjoint(kept) for used in names)

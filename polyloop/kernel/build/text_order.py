@@ -150,7 +150,7 @@ def nest_order(
 
 
 class _OpenLoop:
-    """A loop that more statements may join, with what those inside do."""
+    """A loop that later statements may still join, with the accesses of its statements."""
 
     __slots__ = ("after", "barrier", "block", "children", "iname", "names", "reads", "writers")
 
@@ -169,7 +169,7 @@ class _OpenLoop:
         return self.writers.keys()
 
     def note(self, item: Item) -> None:
-        """Take into account that *item* stands somewhere inside."""
+        """Add the accesses of *item*, which is somewhere inside, to those of the loop."""
         self.names.add(item.name)
         self.barrier = self.barrier or item.barrier
         self.after |= item.after
@@ -179,7 +179,7 @@ class _OpenLoop:
 
 
 def _follows(later: _OpenLoop | Item, earlier: _OpenLoop | Item) -> bool:
-    """Return whether some statement of *later* must come after some statement of *earlier*."""
+    """Return whether *later* depends on *earlier*, by a barrier, an explicit dependency or a common variable."""
     if later.barrier or earlier.barrier:
         return True
     names: Collection[str] = (earlier.name,) if isinstance(earlier, Item) else earlier.names
@@ -194,7 +194,7 @@ def _follows(later: _OpenLoop | Item, earlier: _OpenLoop | Item) -> bool:
 def build_tree(
     items: Sequence[Item], may_share: Callable[[Item, Sequence[Item], Sequence[str]], bool] | None = None
 ) -> Tree:
-    """Return the loop tree of *items*, which stand in text order (rule 3).
+    """Return the loop tree of *items*, given in text order (rule 3 of the semantics).
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def _insert(
 
 
 def _writers_for(item: Item, loop: _OpenLoop) -> list[Item]:
-    """Return the statements in *loop* that write something that *item* reads."""
+    """Return the statements in *loop* that write a variable that *item* reads."""
     found: dict[str, Item] = {}
     for name in sorted(item.reads & loop.writers.keys()):
         found.update((writer.name, writer) for writer in loop.writers[name])

@@ -29,7 +29,7 @@ class ForBlock:
 
 @dataclass(slots=True)
 class WithBlock:
-    """An open ``with`` block: its options, those of the blocks around it included."""
+    """An open ``with`` block, with its options and those of the enclosing blocks."""
 
     span: Span
     options: Options
@@ -38,7 +38,7 @@ class WithBlock:
 
 @dataclass(slots=True)
 class IfBlock:
-    """An open ``if`` block: the condition that holds now, and those of the branches before."""
+    """An open ``if`` block: the condition of the current branch, and those of the branches before."""
 
     span: Span
     condition: Expression | None
@@ -78,7 +78,7 @@ class Blocks:
         return tuple(number for block in self.loops() for number in block.numbers)
 
     def conditions(self) -> tuple[Expression, ...]:
-        """Return the conditions that hold, those of the outermost block first."""
+        """Return the conditions of all open branches, outermost block first."""
         return tuple(c for block in self.open if isinstance(block, IfBlock) for c in block.predicates())
 
     def options(self) -> Options:
@@ -122,7 +122,7 @@ class Blocks:
         return self.open.pop()
 
     def check_conditions(self, span: Span, *assignees: Expression) -> None:
-        """Refuse a statement whose condition would change between the line ``if`` and the statement."""
+        """Raise ``condition-changed`` if a statement in the block may change the condition of an enclosing ``if``."""
         names = [array_name(assignee) for assignee in assignees]
         loops = len(self.loops())
         for block in self.open:

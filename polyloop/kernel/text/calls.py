@@ -45,7 +45,7 @@ class SubArray:
     source: Source
 
     def is_plain(self) -> bool:
-        """Return whether it is one element, or a name: nothing is swept over."""
+        """Return whether the argument is one element or a name, without swept axes."""
         return not self.inames and not any(isinstance(index, Slice) for index in self.indices or ())
 
 
@@ -68,7 +68,7 @@ _EXAMPLE: Final = "write [i]: y[i] = f([j]: x[j]), or y[:] = f(x[:])"
 
 
 def parse_call(source: Source, inames: frozenset[str], functions: AbstractSet[str]) -> CallText | None:
-    """Return the call that *source* spells, or None if it is another statement.
+    """Parse a call statement; return None for other statements.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _equals(text: str) -> int | None:
 
 
 def _parts(source: Source) -> list[Source]:
-    """Return the parts between commas; those of ``[i, j]:`` are in brackets."""
+    """Return the parts between commas outside of brackets."""
     return [part.strip() if part.text.strip() else part for part in split_outside_brackets(source, ",")]
 
 

@@ -265,7 +265,7 @@ def alternatives(text: str) -> tuple[Alternative, ...]:
 
 
 def _parts(condition: str, connective: re.Pattern[str]) -> list[str]:
-    """Return what stands between the *connective* outside of brackets."""
+    """Return the parts of *condition* between *connective*, outside of parentheses."""
     if _SCOPED.search(condition):
         return [condition]
     parts, begin = [], 0

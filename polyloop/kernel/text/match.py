@@ -32,7 +32,7 @@ class All:
 
 @dataclass(frozen=True)
 class Glob:
-    """Instructions of which some ``subject`` fits ``pattern``, where ``*`` and ``?`` stand for anything."""
+    """Instructions with a ``subject`` that matches the glob ``pattern`` (``*`` and ``?``)."""
 
     subject: Subject
     pattern: str
@@ -79,11 +79,11 @@ class Matchable(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of what it reads."""
+        """Names of the variables that the instruction reads."""
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """Names of what it assigns."""
+        """Names of the variables that the instruction assigns."""
 
 
 _TOKEN: Final = re.compile(r"\s*(?:(id|tag|writes|reads|iname):([\w*?.]+)|([\w*?.]+)|([()]))", re.ASCII)
@@ -177,7 +177,7 @@ class _Parser:
         raise KernelError(self.operation, None, [Diagnostic("syntax", message, hints=(_HINT,), span=span)])
 
     def takes(self, word: str) -> bool:
-        """Step over *word* if it comes next."""
+        """Consume *word* if it is the next token; return whether it was."""
         found = self.at < len(self.tokens) and self.tokens[self.at][1] == word
         self.at += found
         return found

@@ -205,7 +205,7 @@ def _with_names(options: Options, key: str, value: Source) -> Options:
 
 
 def _with_relation(options: Options, key: str, value: Source, inames: frozenset[str]) -> Options:
-    """Return *options* with what relates the instruction to others, or to its loops."""
+    """Return *options* with a relation to other instructions (dependency, ``nosync``) or to loops added."""
     match key:
         case "dep":
             star = value.text.startswith("*")

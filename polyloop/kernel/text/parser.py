@@ -133,7 +133,7 @@ class ParsedBarrier:
 
 @dataclass(frozen=True)
 class ParsedCall:
-    """``outputs = function(arguments)``; ``frame`` has what it says besides: its options, and the blocks around it."""
+    """``outputs = function(arguments)``; ``frame`` holds the options and the enclosing blocks."""
 
     frame: ParsedInstruction
     outputs: tuple[SubArray, ...]
@@ -449,7 +449,7 @@ def _parse(
     functions: frozenset[str],
     operations: tuple[Operation, ...],
 ) -> tuple[Parsed, ...]:
-    """Return what the text says; remembered, because tuning loops build one kernel many times."""
+    """Return the parsed statements, memoised because tuning loops build one kernel many times."""
     parser = _Parser(inames, functions, {**OPERATIONS, **{operation.name: operation for operation in operations}})
     lines: list[str] = []
     for entry in (text,) if isinstance(text, str) else text:
