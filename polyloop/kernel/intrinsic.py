@@ -179,7 +179,7 @@ def parts_of(layout: str, extents: tuple[tuple[str, int], ...]) -> tuple[Part, .
 
 
 def _image(given: isl.Map, position: int, value: int) -> tuple[bool, int] | None:
-    """Return ``(is_lane, bit)`` of the element with one subscript of *value*, the other 0; None if it has no single bit."""
+    """Return ``(is_lane, bit)`` of the element with one subscript of *value*, the other 0; None if it is no bit."""
     values = [value if k == position else 0 for k in range(2)]
     image = given
     for k, number in enumerate(values):

@@ -42,7 +42,7 @@ class _Adviser:
         self.staging = {s.instruction.id for s in statements if not isinstance(s.instruction.origin, Copy)}
 
     def grid(self) -> Iterator[str]:
-        """Yield that nothing runs in parallel, or that there are too few blocks."""
+        """Yield advice to run in parallel, or with more blocks."""
         if not self.is_parallel:
             yield "run it in parallel: pl.split_iname(knl, .., 256, outer_tag=\"g.0\", inner_tag=\"l.0\")"
             return
@@ -118,7 +118,7 @@ class _Adviser:
             )
 
     def precision(self) -> Iterator[str]:
-        """Yield that double precision bounds a kernel that computes in single precision too."""
+        """Yield advice if double precision bounds a kernel that computes in single precision too."""
         if self.bound == "float64" and self.facts.flops.get("float32", 0):
             yield "cast constants and intermediate values to float32 where that is accurate enough: float64 bounds"
 

@@ -50,7 +50,7 @@ class Result:
         return result
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return how to make the result again: with its outputs, by their names."""
+        """Return the constructor call of the result, for pickle: from its outputs by name."""
         return Result.of, (dict(self.items()),)
 
     @property
@@ -193,7 +193,7 @@ class Binding:
 
 @dataclass
 class Binder:
-    """Checks the arguments of one program and remembers what it has checked.
+    """Checks and converts the arguments of one program, with a memo of layouts checked before.
 
     Arrays that are neither input nor output are scratch: allocated where not passed, and not
     part of the result.
@@ -226,7 +226,7 @@ class Binder:
         self.wholes = {split.name: split for split in self.program.split}
 
     def bind(self, given: Mapping[str, object], *, poison: bool | None = None) -> Binding:
-        """Check *given* against the program and return what a launch needs.
+        """Check *given* against the program and return the arguments of its launches.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ class Binder:
         return (*arrays, *sorted(integers.items()))
 
     def _alignment(self, array: ArrayArg, view: ArrayView) -> int:
-        """Return the alignment [bytes] that the code expects; a NumPy array that is copied to a GPU needs no other."""
+        """Return the alignment [bytes] that the code requires; an array copied to a GPU needs only its type's."""
         wide = self.program.target == "cuda" and view.kind is not ArrayKind.NUMPY
         is_copied = view.kind is ArrayKind.NUMPY and not isinstance(self.memory, HostMemory)
         vectors = 1 if is_copied else self.alignments.get(array.name, 1)
@@ -428,7 +428,7 @@ def _is_written(array: ArrayArg) -> bool:
 
 
 def _share(one: ArrayView, other: ArrayView) -> bool:
-    """Return whether two arrays whose address ranges meet have an element in common."""
+    """Return whether two arrays with overlapping address ranges may have an element in common."""
     if one.kind.on_device != other.kind.on_device:
         return False
     bounded: Any = 10_000  # candidate solutions; the stubs know only 0 and -1
@@ -439,7 +439,7 @@ def _share(one: ArrayView, other: ArrayView) -> bool:
 
 
 class _Layout:
-    """The layout of an array in any memory, as a NumPy array whose elements are never read."""
+    """NumPy view of an array's layout, in any memory; its elements are never read."""
 
     def __init__(self, view: ArrayView) -> None:
         size = view.dtype.itemsize
@@ -510,7 +510,7 @@ def _expected(dtype: np.dtype[Any]) -> str:
 
 
 def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) -> np.generic:
-    """Return *value* as a NumPy scalar of *dtype*; rounded to one of 16 bits, it is passed as a float32.
+    """Return *value* as a NumPy scalar of *dtype*; a 16-bit float is rounded and returned as float32.
 
     Raises
     ------

@@ -97,7 +97,7 @@ class CBackend:
         return self.packed(binding, {}) if not binding.workspace and not self._is_checked else None
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
-        """Return the launches of *binding*, and what has to live as long as they are repeated."""
+        """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
         workspace = binding.host_workspace()
         return self.packed(binding, workspace), workspace
 
@@ -157,7 +157,7 @@ class CudaBackend:
         return self._module.packed(binding) if one and not binding.workspace else None
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
-        """Return the launches of *binding*, and what has to live as long as they are repeated."""
+        """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
         for name, view in binding.views.items():
             if view.kind is ArrayKind.NUMPY:
                 raise call_error(binding.program.kernel, Diagnostic(

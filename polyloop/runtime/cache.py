@@ -74,7 +74,7 @@ class CacheEntry:
 
 @dataclass(frozen=True, slots=True)
 class CacheProblem:
-    """An entry that does not hold what it says."""
+    """An entry whose content does not match its record."""
 
     digest: str
     reason: str

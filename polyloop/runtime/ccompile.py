@@ -67,7 +67,7 @@ _LANGUAGE_NAME: Final = {"c": "C", "c++": "C++"}
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A command that compiles *language*, and what makes it different from others.
+    """A compiler: its command, its language and its identity.
 
     ``identity`` is its resolved path and the first line of its version text.
     """
@@ -213,7 +213,7 @@ def build_library(source: str, *, language: str = "c", flags: tuple[str, ...] | 
 
 def open_library(source: str, *, language: str = "c", flags: tuple[str, ...] | None = None, kind: str = "c",
                  check_flags: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """Compile *source* as :func:`build_library` does, and load what was compiled, whatever happens to the cache.
+    """Compile *source* as :func:`build_library` does, and load the result even if the cache changes meanwhile.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def _built(
 
 
 def has_own_headers(source: str) -> bool:
-    """Return whether *source* takes text from files that are not the compiler's own: what it means depends on them."""
+    """Return whether *source* includes files other than standard headers, so that its meaning depends on them."""
     lines = _INCLUDE.findall(source)
     return ".incbin" in source or any(_STANDARD_HEADER.fullmatch(line) is None for line in lines)
 
@@ -307,7 +307,7 @@ def _compile(compiler: Compiler, source: str, flags: tuple[str, ...], check_flag
 
 
 def _run(command: Sequence[str], directory: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a compiler, for at most *seconds* (those of ten calls), with all the processes that it starts.
+    """Run a compiler and its child processes for at most *seconds*, by default the time of ten calls.
 
     Raises
     ------
@@ -344,7 +344,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def _writing() -> Iterator[None]:
-    """Say what to do where files for the compiler cannot be written.
+    """Convert an ``OSError`` while writing files for the compiler to a diagnostic with remedies.
 
     Raises
     ------
@@ -387,7 +387,7 @@ def load_library(path: Path) -> ctypes.CDLL:
 
 
 def _loaded(library: bytes) -> ctypes.CDLL:
-    """Return a loaded library; its file is this process's alone and has no name any more, so that it stays as it is.
+    """Load a library from a private file that is unlinked at once, so that no process can change it.
 
     A file that is cut off while it is in use ends the process.
     """

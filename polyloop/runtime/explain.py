@@ -106,7 +106,7 @@ def explain(
 
 
 def _homes(launches: Iterable[Launch], placement: Placement) -> dict[str, str]:
-    """Return the launch of each statement: what the schedule joined with another of its instruction runs there."""
+    """Return statement -> launch; a statement that the schedule merged runs in the launch of its instruction."""
     statements = placement.statements
     homes = {name: launch.name for launch in launches for name in runs(launch.tree)}
     known = {statements[name].lowered.instruction.id: home for name, home in homes.items() if name in statements}
@@ -117,7 +117,7 @@ _FLOATS: Final = ("float64", "float32", "float16", "bfloat16")
 
 
 def _checked(census: Census, program: GeneratedProgram, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the sizes of *kernel*, after a look at whether they are all there, and fulfil what it assumes."""
+    """Return the sizes as integers, checked to be complete and to satisfy the launch conditions."""
     kernel = census.kernel
     bounds = dict.fromkeys(name for s in census.placement.statements.values() for name in s.lowered.bounds)
     wanted = (*kernel.parameters, *(name for name in bounds if name not in kernel.parameters))
@@ -188,7 +188,7 @@ class _Facts:
     # {{{ operations
 
     def operations(self) -> tuple[dict[str, dict[str, int]], dict[tuple[str, str], int]]:
-        """Return operations by type and kind, and the work of each launch by what does it."""
+        """Return operation counts by type and kind, and work by launch and functional unit."""
         kinds: dict[str, dict[str, int]] = {}
         work: dict[tuple[str, str], int] = {}
         for placed in self.placement.statements.values():
@@ -217,7 +217,7 @@ class _Facts:
         return (f"tensor {'tf32' if name == 'float32' else name}",) if is_inexact(entry.dtype) else ()
 
     def unused(self, placed: Placed) -> None:
-        """Note how much of what a statement computes or fetches is of no use, if that is much."""
+        """Add a note if most of the values that a statement computes or fetches are unused."""
         parts = {use: self.number(count) for use, count in self.census.by_use(placed, self.census.executed(placed))}
         wasted, useful = parts.get(True, 0), parts.get(False, 0)
         if wasted > _MUCH * useful:
@@ -255,7 +255,7 @@ class _Facts:
         return found
 
     def estimate(self, name: str, direction: str) -> int | None:
-        """Return how many elements are touched if each access touches another one, at most all; None if unclear."""
+        """Return an upper bound on the elements accessed: the number of accesses, at most all; None if unknown."""
         shape = self.kernel.arrays()[name].shape
         forms = [None if extent is None else polynomial_of(extent) for extent in shape or ()]
         if shape is None or any(form is None or not form.names() <= self.sizes.keys() for form in forms):
@@ -332,7 +332,7 @@ class _Facts:
         return AccessFacts(*_who(start), max(words, turns / merged), max(words, least / merged))
 
     def start(self, entry: Traffic, width: int) -> AccessFacts:
-        """Return who accesses what, how often, where a thread moves *width* elements at once."""
+        """Return the facts of an access, with its requests [warps] for *width* elements per thread at once."""
         loops = repeating_loops(self.placement, entry)
         domain = self.census.of_access(entry.placed, entry.access)
         if any(extent is None for extent in self.placement.axes.local.values()):
@@ -382,7 +382,7 @@ def _who(start: AccessFacts) -> tuple[str, str, str, str, str, str, int]:
 
 
 def _units(entry: Operation) -> tuple[str, ...]:
-    """Return the functional units of an operation: those of a type, and those for functions."""
+    """Return the functional units that an operation uses: that of its type, and special functions."""
     name = dtype_name(entry.dtype)
     if is_inexact(entry.dtype):
         real = {"complex64": "float32", "complex128": "float64"}.get(name, name)
@@ -413,7 +413,7 @@ def _text(entry: Traffic) -> str:
 
 
 def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, str, str]:
-    """Return the iname that warps run along, one whose neighbours are neighbours in memory, one that is not used.
+    """Return three inames: along the lanes of a warp, along adjacent elements, and an unused one.
 
     The last is on another thread axis.  Each is empty where there is none.
     """

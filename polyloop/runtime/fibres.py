@@ -261,7 +261,7 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
 
 
 def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding) -> np.ndarray[Any, Any]:
-    """Return one parameter of a launch, as an array of one element that lies at its address."""
+    """Return one launch parameter as a one-element array, whose address the launch takes."""
     if name in guarded:
         return np.array([binding.address(name, guarded[name].array.__array_interface__["data"][0])], np.uint64)
     return np.array([binding.scalars[name]])

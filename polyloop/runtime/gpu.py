@@ -94,7 +94,7 @@ def _primary_context(driver: Any, ordinal: int) -> Any:
 
 @contextlib.contextmanager
 def _active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
-    """Make the context of the arrays current, and restore what was current before."""
+    """Make the CUDA context of the arrays current, and restore the previous one at exit."""
     driver = _require_gpu(kernel)
     current = driver.Context.get_current()
     kinds = {view.kind for view in views}
@@ -143,7 +143,7 @@ def _release() -> None:
 
 @dataclass(frozen=True, slots=True)
 class StreamHandle:
-    """A stream: PyCUDA's object where it is one of PyCUDA's, and the driver's handle (0: default)."""
+    """A stream: the driver's handle (0: default), and PyCUDA's object if there is one."""
 
     handle: int
     pycuda: Any = None
@@ -189,7 +189,7 @@ def resolve_stream(kernel: str, stream: object) -> StreamHandle:
 
 @contextlib.contextmanager
 def _workspace(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, int]]:
-    """Allocate the workspace of a call, by name; what is launched meanwhile on *stream* may use it.
+    """Allocate the workspace of a call by name, in the order of *stream*.
 
     Allocation and release take their turn on the stream (CUDA Driver API, "Stream Ordered Memory Allocator"), so that
     nothing waits and calls on other streams have memory of their own.
@@ -248,7 +248,7 @@ def _other_context(kernel: str, message: str) -> ArgumentError:
 
 
 class GpuModule:
-    """A cubin and the launches of its program; loaded into each context where it is called."""
+    """A cubin and the launches of its program, loaded once into each context that calls it."""
 
     def __init__(self, program: GeneratedProgram, cubin: bytes) -> None:
         self.program = program
@@ -328,7 +328,7 @@ class GpuModule:
         return loaded.raw_functions
 
     def packed(self, binding: Binding, workspace: Mapping[str, int] | None = None) -> PackedCall:
-        """Return the launches of *binding*, whose arrays are all in the GPU's memory, to be repeated as they are."""
+        """Return the launches of *binding*, for repeated use; all of its arrays are in the GPU's memory."""
         views = list(binding.views.values())
         with _active_context(self.program.kernel, views) as context:
             functions = self._raw_functions(self._load(context))
@@ -348,7 +348,7 @@ class GpuModule:
                 raise _other_context(kernel, "a bound call is repeated in another CUDA context than it was made in")
 
     def kept_workspace(self, binding: Binding) -> dict[str, Any]:
-        """Allocate the workspace of *binding* for as long as what is returned lives."""
+        """Allocate the workspace of *binding*; it is freed with the object returned."""
         with _active_context(self.program.kernel, list(binding.views.values())):
             return {array.name: _driver().mem_alloc(max(1, array.nbytes)) for array in binding.workspace}
 

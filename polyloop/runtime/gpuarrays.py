@@ -78,7 +78,7 @@ class DeviceMemory:
 def _plain(
     kernel: str, kind: ArrayKind, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]:
-    """Return type, shape and strides of what a library without records allocates: vectors have an axis of their own."""
+    """Return type, shape and strides for libraries without record types: vectors become an axis."""
     if is_vector(dtype):
         count = len(field_names(dtype))
         return component(dtype), (*shape, count), (*(step * count for step in strides), 1)
@@ -299,7 +299,7 @@ def current_stream(views: Iterable[ArrayView]) -> Any:
 
 
 def current_handle(views: Iterable[ArrayView]) -> CurrentStream | None:
-    """Return how to get the handle of that stream at little cost, None for the default stream."""
+    """Return a cheap way to read the handle of the current stream, None for the default stream."""
     view = next((view for view in views if view.kind in {ArrayKind.TORCH, ArrayKind.CUPY}), None)
     if view is None:
         return None
@@ -331,7 +331,7 @@ class HostMirror:
             driver.memcpy_htod(self._memory, self._host)
 
     def copy_back(self) -> None:
-        """Copy the elements back to the NumPy array, and nothing that lies between them: that may be another array."""
+        """Copy the elements back to the NumPy array, but no bytes between them, which may belong to another array."""
         if self._host is None:
             return
         if self._view.size * self._view.dtype.itemsize == self._size:

@@ -78,7 +78,7 @@ class CompiledKernel(functools.partial[Result]):
     _repeats: Repeats = field(init=False)
 
     def __new__(cls, *_: object, **__: object) -> Self:
-        """Return a partial that does not know yet what to call."""
+        """Return a ``partial`` without its final function."""
         return super().__new__(cls, _unfinished)
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class CompiledKernel(functools.partial[Result]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to make it again: from its text, which is compiled, or found in the cache, where it is loaded."""
+        """Return the constructor call for pickle: the text is compiled again on loading, or found in the cache."""
         return load, (self.program, self.regenerate, self.architecture)
 
     def __repr__(self) -> str:

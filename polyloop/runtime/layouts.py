@@ -18,7 +18,7 @@ __all__ = ["OpenLayout", "open_layouts", "refuse_shared_elements", "solve_layout
 
 @dataclass(frozen=True, slots=True)
 class OpenLayout:
-    """The arguments that hold what an array leaves open.
+    """The scalar arguments that hold open strides and offset of an array.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ __all__ = ["assembled", "split_values", "whole_of"]
 
 
 def split_values(kernel: str, split: SplitArray, value: Any) -> dict[str, Any]:  # noqa: ANN401 - any library's array
-    """Return the arguments that an array, or a list of one array for each part, stands for: views, no copies.
+    """Return the arguments for an array stored in parts, or for a list with one array a part: views, no copies.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def _wrong_shape(kernel: str, split: SplitArray, what: str) -> Exception:
 
 
 def whole_of(split: SplitArray, stacked: Any) -> Any:  # noqa: ANN401
-    """Return the array of the shape that the kernel says, for one whose first axis numbers the parts."""
+    """Return the array in the kernel's shape, from one whose first axis numbers the parts."""
     if split.separate is None:
         return _components(split, stacked)
     value, axis = _components(split, stacked), split.separate

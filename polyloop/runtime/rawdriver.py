@@ -25,7 +25,7 @@ class _LaunchConfig(ctypes.Structure):
 
 
 class RawDriver:
-    """The few driver functions that take streams of other libraries, or that must cost little."""
+    """Driver functions called through ctypes: those that take other libraries' streams, or have to be cheap."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
@@ -72,7 +72,7 @@ class RawDriver:
         self, function: ctypes.c_void_p, grid: tuple[int, int, int], block: tuple[int, int, int],
         *, shared: int, parameters: bytes,
     ) -> Callable[[int], Callable[[], int]]:  # fmt: skip
-        """Return what gives, for a stream, a launch with packed *parameters*: a function of nothing.
+        """Return a function from a stream to a launch with packed *parameters*, which is a function without arguments.
 
         It returns the driver's status, which :meth:`done` reads.
 

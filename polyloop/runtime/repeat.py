@@ -184,7 +184,7 @@ def _library(kind: type) -> tuple[str, str]:
 
 
 def _probe(value: Any, *, is_array: bool) -> _Probe | None:
-    """Return what there is to know of *value*, and of others of its type; None where too little is known.
+    """Return the expressions that identify *value* in a repeated call, None if its type is not supported.
 
     A NumPy array without axes can be passed as a number: then its value counts, and not where it lies.
     """
@@ -214,7 +214,7 @@ def _torch_probe(tensor: Any) -> _Probe:
 
 
 def _cupy_probe(array: Any) -> _Probe:
-    """Return the probe of a CuPy array; CuPy makes a new tuple whenever it is asked for shape or strides.
+    """Return the probe of a CuPy array, which avoids ``shape`` and ``strides``: CuPy makes a new tuple at each access.
 
     Of one array nothing can be changed but its shape, and its strides with it; an array without gaps has none.
     """
@@ -239,7 +239,7 @@ def _pycuda_probe(array: Any) -> _Probe:
 
 
 def _in_rows(shape: Sequence[int]) -> bool:
-    """Return whether an array of *shape* without gaps can have no strides but those of rows; that takes less to see."""
+    """Return whether contiguity determines the strides of *shape*: no axis has fewer than two elements."""
     return min(shape, default=2) > 1
 
 # }}}
@@ -421,11 +421,11 @@ def _compiled(
 def _conditions(
     probes: dict[str, _Probe], values: Mapping[str, tuple[str, Any]], space: dict[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Return what is true of the arguments of the signature of *values*, by their variables, and of no others.
+    """Return conditions, as Python text, that arguments have the signature of *values*.
 
-    The second list holds for arguments that are the same as those of which was kept what they are compared with here.
-    What both compare with beside that is put into *space*.  Tensors that PyTorch checks in one call are probed for
-    their addresses only.
+    The second list is for arguments identical to recorded ones, of which some properties cannot have changed.  Values
+    that conditions compare with are put into *space*.  Tensors that PyTorch checks in one call are probed for their
+    addresses only.
     """
     conditions, same = [], []
     tensors = {name: value for name, (_, value) in values.items() if _library(type(value))[0] == "torch"}
@@ -454,7 +454,7 @@ def _conditions(
 def _equal(
     layout: Sequence[str], number: int, argument: tuple[str, Any], space: dict[str, Any]
 ) -> dict[str, str]:
-    """Return, for each expression of a layout, that it has the value that it has now, which is put into *space*."""
+    """Return expression -> condition that it has its present value, which is stored in *space*."""
     variable, value = argument
     found = {}
     here = space | {variable: value}
@@ -473,7 +473,7 @@ def _is_free(name: str) -> bool:
 
 
 def call_options(names: Collection[str]) -> tuple[str, str]:
-    """Return the keywords for the stream and for ``poison``, of a kernel whose arguments have *names*."""
+    """Return the keywords for stream and ``poison`` of a call, with underscores if arguments have these *names*."""
     found = ["stream", "poison"]
     for place, option in enumerate(found):
         while found[place] in names:

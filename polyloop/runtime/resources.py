@@ -92,7 +92,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def architecture(cubin: bytes) -> int:
-    """Return the compute capability that *cubin* was built for, such as 90."""
+    """Return the compute capability in the header of *cubin*, such as 90."""
     (flags,) = struct.unpack_from("<I", cubin, 48)
     newer_layout = cubin[7] == 0x41  # OS/ABI byte
     return int(flags >> 8 if newer_layout else flags) & 0xFF

@@ -31,14 +31,14 @@ class _Equation:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The integer parameters; ``origin`` says where each solved one comes from."""
+    """Values of the integer parameters, with the source of each inferred one in ``origin``."""
 
     values: Mapping[str, int]
     origin: Mapping[str, str]
 
 
 def _equations(arrays: Iterable[ArrayArg], views: Mapping[str, ArrayView]) -> Iterator[_Equation]:
-    """Yield the shape equations, then those of strides that matter."""
+    """Yield equations between declared and actual extents, then strides of axes with more than one element."""
     passed = [(arg, views[arg.name]) for arg in arrays if arg.name in views]
     for arg, view in passed:
         assert arg.shape is not None, f"the shape of '{arg.name}' is unknown"
@@ -119,7 +119,7 @@ def _tuple(items: Iterable[object]) -> str:
 
 
 def check_layout(kernel: str, arg: ArrayArg, view: ArrayView, sizes: Sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Check shape and strides of one array; return those that the kernel expects.
+    """Check shape and strides of one array, and return the expected ones.
 
     Raises
     ------

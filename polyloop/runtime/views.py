@@ -73,7 +73,7 @@ class ArrayView:
         return product
 
     def byte_range(self) -> tuple[int, int]:
-        """Return the half-open range of addresses that the elements lie in."""
+        """Return the half-open range of addresses [bytes] of the elements."""
         low, high = element_range(self.shape, self.strides)
         return self.pointer + low * self.dtype.itemsize, self.pointer + high * self.dtype.itemsize
 
@@ -144,7 +144,7 @@ def numpy_view(kernel: str, name: str, value: np.ndarray[Any, Any]) -> ArrayView
 
 
 def _offset_in_base(value: np.ndarray[Any, Any]) -> int:
-    """Return how far *value* begins behind the array that it is a view of [elements], 0 if not a whole number."""
+    """Return the offset of *value* in the array that it is a view of [elements], 0 if not a whole number."""
     base = value.base
     if not isinstance(base, np.ndarray):
         return 0
