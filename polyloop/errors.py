@@ -234,7 +234,7 @@ class PolyloopError(Exception):
         super().__init__(render(operation, kernel, self.found) or operation)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return how to make the error again, in another process too: what it says, without the kernel."""
+        """Return the constructor call of the error for pickle, without the kernel."""
         return type(self), (self.operation, self.kernel, self.found)
 
     @property
@@ -244,7 +244,7 @@ class PolyloopError(Exception):
 
 
 class KernelError(PolyloopError):
-    """A kernel could not be created from what the user wrote."""
+    """A kernel cannot be created from the user's input."""
 
 
 class TransformError(PolyloopError):
@@ -259,7 +259,7 @@ class TransformError(PolyloopError):
 
 
 class VerificationError(PolyloopError):
-    """The finished schedule would not compute what the kernel says."""
+    """The schedule would not compute the kernel's program."""
 
 
 class CodegenError(PolyloopError):
@@ -293,7 +293,7 @@ class PolyloopWarning(UserWarning):
         super().__init__("\n".join((f"{found.code}: {head}: {found.message}", *_lines(found))))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return how to make the warning again, in another process too."""
+        """Return the constructor call of the warning for pickle."""
         return type(self), (self.operation, self.kernel, self.found)
 
 
@@ -321,7 +321,7 @@ def warn(
 
 
 def _user_level() -> int:
-    """Return the ``stacklevel`` that shows :func:`warn` the innermost frame that is not this package's."""
+    """Return the ``stacklevel`` of the innermost frame outside of this package, for :func:`warn`."""
     level, frame = 0, currentframe()
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "polyloop":
         level, frame = level + 1, frame.f_back

@@ -72,7 +72,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A kernel, the size that a GPU or the C target gets, and the size that fibres get."""
+    """A kernel with two problem sizes: for a GPU or the C target, and for fibres."""
 
     demo: DemoKernel
     full: Problem
@@ -177,7 +177,7 @@ def _outcome_text(outcome: Outcome) -> str:
 
 
 def run(image: Path | None, *, as_json: bool) -> bool:
-    """Build, run and check the kernels of the demo, and print what came out.
+    """Build, run and check the kernels of the demo, and print the results.
 
     Parameters
     ----------

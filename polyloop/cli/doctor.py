@@ -49,7 +49,7 @@ def _first_line(text: str) -> str:
 
 
 def findings() -> Iterator[Finding]:
-    """Yield everything that was looked for, what is needed first."""
+    """Yield the findings, required parts first."""
     yield Finding("Python", True, platform.python_version())
     yield Finding("polyloop", True, pl.__version__)
     yield _package("islpy")

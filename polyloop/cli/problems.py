@@ -43,7 +43,7 @@ class Problem:
     bound: Float64Array
 
     def poisoned_output(self) -> NDArray[np.float32]:
-        """Return an output array full of NaN, so that an element that is not written shows."""
+        """Return an output array filled with NaN, so that unwritten elements show."""
         return np.full(self.want.shape, np.nan, dtype=np.float32)
 
     def error(self, got: NDArray[np.floating]) -> float:

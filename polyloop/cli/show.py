@@ -80,13 +80,13 @@ def _kernel_names(module: ModuleType) -> list[str]:
 
 
 def source(where: str, target: str) -> str:
-    """Return the source text that *target* (``"c"`` or ``"cuda"``) gets for the kernel that *where* names."""
+    """Return the text generated for the kernel *where* by *target* (``"c"`` or ``"cuda"``)."""
     language = pl.CudaTarget() if target == "cuda" else pl.CTarget()
     return pl.generate_code(load_kernel(where), target=language).device_code
 
 
 def explanation(where: str, sizes: Iterable[str], device: str, *, compiled: bool, as_json: bool) -> str:
-    """Return the performance bounds of the kernel that *where* names, for *sizes* such as ``n=1024``.
+    """Return the performance bounds of the kernel *where*, for *sizes* such as ``n=1024``.
 
     Raises
     ------

@@ -161,12 +161,12 @@ def _counted(
 
 
 def _period(temporary: TemporaryVariable, size: int) -> int:
-    """Return a number of elements by which all addresses may move without a change in who shares a bank."""
+    """Return a period [elements]: a shift of all addresses by it changes no bank conflict."""
     return max(1, WORD // size) if temporary.swizzle is None else max(BANKS * WORD // size, temporary.swizzle.period)
 
 
 def _split(offset: Affine, threads: frozenset[str], period: int) -> tuple[Affine, int]:
-    """Return what of *offset* matters to conflicts, and a constant.
+    """Return the part of *offset* that affects bank conflicts, and its constant.
 
     Terms without a thread in them move all addresses alike; where they do by a multiple of *period*, they are left out.
     """
@@ -256,7 +256,7 @@ def _turns(
 def wide_elements(
     kernel: LoopKernel, placed: Placed, access: Access, temporary: TemporaryVariable
 ) -> tuple[int, str | None]:
-    """Return how many elements of *temporary* a thread moves at once, and the iname of the lanes if more than one."""
+    """Return the number of elements that a thread accesses at once, and the iname of its lanes if there are several."""
     lanes = [x for x in placed.dims if isinstance(kernel.tag(x), Vectorize)]
     if len(lanes) != 1 or temporary.dtype is None or placed.lowered.atomic is not None:
         return 1, None

@@ -122,7 +122,7 @@ def _by_classes(
     values: Mapping[str, _Integers],
     width: int,
 ) -> Sectors | None:
-    """Return the sectors of all iterations, from one pass of each class of them; *values* are those of threads."""
+    """Return the sectors of all iterations, from one member of each class of equal ones; *values* are thread indices."""
     threads = [name for name in dims if is_thread_axis(name)]
     period = SECTOR // gcd(SECTOR, entry.dtype.itemsize)
     found = pass_classes(domain, dims, threads, address, sizes, period)
@@ -178,7 +178,7 @@ def _with_sizes(domain: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
 def _samples(
     domain: isl.Set, dims: Sequence[str], others: Sequence[str], most: int
 ) -> tuple[dict[str, _Integers], bool]:
-    """Return values of the dimensions *others* (one row each): all of their box, or some of it, and whether all."""
+    """Return points of the box of *others*, at most *most*, one row each, and whether they are all points."""
     bounds = {}
     for name in others:
         position = dims.index(name)
@@ -211,7 +211,7 @@ def _thread_values(local: Mapping[str, int | None], threads: int) -> Iterator[tu
 def _members(
     domain: isl.Set, dims: Sequence[str], values: Mapping[str, _Integers], shape: tuple[int, int]
 ) -> np.ndarray[Any, Any]:
-    """Return where the points *values* are in *domain*."""
+    """Return a mask of the points *values* that are in *domain*."""
     found = np.zeros(shape, bool)
     for basic in domain.compute_divs().get_basic_sets():
         inside = np.ones(shape, bool)
@@ -243,7 +243,7 @@ def vector_lane(kernel: LoopKernel, placed: Placed) -> str | None:
 
 
 def repeating_loops(placement: Placement, entry: Traffic) -> frozenset[str]:
-    """Return loops that do not change which element a statement reads, which is kept in a register there.
+    """Return loops over which a loaded element is invariant, so that it stays in a register.
 
     Those are the innermost loops, and unrolled ones, in which nothing writes the array.
     """
@@ -266,7 +266,7 @@ def repeating_loops(placement: Placement, entry: Traffic) -> frozenset[str]:
 
 
 def vector_width(placement: Placement, entry: Traffic, address: Address, limit: int = 16) -> int:
-    """Return how many neighbouring elements a thread moves at once: the lanes of a vector, or 1."""
+    """Return the number of adjacent elements that a thread moves at once: the lanes of a vector, or 1."""
     lane = vector_lane(placement.program.kernel, entry.placed)
     if lane is None or entry.direction == "atomic" or axis_stride(address, lane) != 1:
         return 1
@@ -274,7 +274,7 @@ def vector_width(placement: Placement, entry: Traffic, address: Address, limit: 
 
 
 def merged_width(placement: Placement, entry: Traffic, address: Address, limit: int = 16) -> int:
-    """Return how many reads of neighbours in shared memory, in iterations of a loop, a compiler may make one."""
+    """Return the number of adjacent reads, in iterations of a loop, that a compiler may merge into one."""
     if entry.direction != "load":
         return 1
     kernel = placement.program.kernel
@@ -286,7 +286,7 @@ def merged_width(placement: Placement, entry: Traffic, address: Address, limit: 
 
 
 def _extent(placed: Placed, name: str) -> int:
-    """Return the most iterations of a loop, as far as that is a constant; many if it is none."""
+    """Return the greatest extent of a loop; a large number if it has no constant bound."""
     low, high = constant_bounds(placed.domain, placed.dims.index(name))
     return _MOST_SAMPLES if low is None or high is None else high - low + 1
 

@@ -1,4 +1,4 @@
-"""Dead instances, whose results have no use: corners of a bounding box, elements fetched ahead of the last step."""
+"""Dead instances, whose results are never read: corners of bounding boxes, elements fetched ahead of the last step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Phantoms", "phantoms"]
 
 @dataclass(frozen=True, eq=False)
 class Phantoms:
-    """Instances of no use, named by the element that each writes, and the dimensions that do not say which one it is.
+    """Dead instances, identified by the element that each writes and the dimensions that the element leaves open.
 
     ``forms`` are these, one for each dimension of ``unused``; different instances have different ones.
     """
@@ -27,12 +27,12 @@ class Phantoms:
     unused: isl.Set
 
     def among(self, placed: Placed, domain: isl.Set) -> isl.Set:
-        """Return those in *domain*, over the ``dims`` of the statement, as they are named."""
+        """Return the dead instances in *domain*, as values of ``forms``."""
         return map_from_forms(domain, placed.dims, self.forms).range().intersect(self.unused).coalesce()
 
 
 def phantoms(placement: Placement, placed: Placed) -> Phantoms | None:
-    """Return the instances of *placed*, made by a transform, whose value no read sees; None if there are none.
+    """Return the instances of *placed* whose value no read can see; None if there are none, or it is no transform's.
 
     Where data decides what is read there may be more of them.
     """

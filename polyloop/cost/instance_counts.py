@@ -66,7 +66,7 @@ class Census:
         return domain
 
     def by_use(self, placed: Placed, domain: isl.Set) -> list[tuple[bool | None, PiecewisePolynomial]]:
-        """Return how many instances of *domain* compute something of use (False), and how many do not (True).
+        """Return counts of useful (False) and dead (True) instances in *domain*.
 
         Where the second number is not found, both together are None.
         """
@@ -115,7 +115,7 @@ class Census:
     def count(
         self, placed: Placed, domain: isl.Set, granularity: CountGranularity = CountGranularity.WORKITEM
     ) -> PiecewisePolynomial:
-        """Return how many points *domain*, over the ``dims`` of a statement, has; or warps, or blocks.
+        """Return the number of points of *domain* over the ``dims`` of a statement, or of warps or blocks with one.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class Census:
         return self.points(domain, placed)
 
     def requests(self, placed: Placed, domain: isl.Set, dropped: Collection[str]) -> PiecewisePolynomial:
-        """Return how many warps execute *domain*, of the ``dims`` of a statement, if loops *dropped* run once."""
+        """Return the number of warps that execute *domain*, where the loops *dropped* run once."""
         axes = self.placement.axes
         kept = [Affine.variable(name) for name in placed.dims if name not in axes.local and name not in dropped]
         if axes.local:
@@ -139,7 +139,7 @@ class Census:
         return self.points(map_from_forms(domain, placed.dims, kept).range(), placed)
 
     def points(self, domain: isl.Set, placed: Placed) -> PiecewisePolynomial:
-        """Return how many points *domain*, which has to do with a statement, has."""
+        """Return the number of points of *domain*; the statement names the count in a message."""
         try:
             with within_budget(self.kernel, f"how many instances '{placed.lowered.instruction.id}' has"):
                 return _counted(domain, self.kernel.assumptions)
@@ -149,7 +149,7 @@ class Census:
             raise VerificationError("count", self.kernel.name, [found]) from error
 
     def _units(self, placed: Placed, granularity: CountGranularity) -> list[Affine]:
-        """Return the forms that number the warps (or blocks) that execute a statement, and the passes of its loops."""
+        """Return affine forms that identify a warp (or a block) and the iteration of its loops."""
         axes = self.placement.axes
         rest = [Affine.variable(name) for name in placed.dims if name not in axes.local]
         if granularity is CountGranularity.WORKGROUP or not axes.local:

@@ -35,7 +35,7 @@ class Occupancy:
 def block_limits(
     sm: StreamingMultiprocessor, threads: int, registers: int | None, shared_bytes: int
 ) -> dict[str, int]:
-    """Return how many blocks each resource of a multiprocessor has room for; see :func:`occupancy`."""
+    """Return resource -> number of blocks that fit on a multiprocessor; see :func:`occupancy`."""
     warps = -(-threads // sm.warp_size)
     shared = -(-(shared_bytes + sm.shared_reserved_per_block) // sm.shared_granule) * sm.shared_granule
     limits = {"threads": sm.threads // (warps * sm.warp_size), "blocks": sm.blocks}
@@ -48,7 +48,7 @@ def block_limits(
 
 
 def occupancy(architecture: int, threads: int, registers: int | None, shared_bytes: int) -> Occupancy | None:
-    """Return how many blocks of a kernel one multiprocessor holds.
+    """Return the number of resident blocks on a multiprocessor, and the resource that limits it.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ _COMBINED: Final = {"sum": "add", "product": "mul", "max": "maxmin", "min": "max
 
 @dataclass(frozen=True)
 class Operation:
-    """``times`` operations of one kind in one instance of a statement, under conditions inside of it.
+    """Operations of one kind in each instance of a statement: ``times`` of them, under ``guards``.
 
     ``power`` is the exponent, where that is a whole number.
     """
@@ -143,7 +143,7 @@ class _Walk:
             yield from self.visit(part if taken is None else taken, guards)
 
     def argument_dtype(self, expr: Expression) -> DType:
-        """Return the type that a function computes in: its result's, or of the first field of that."""
+        """Return the type that a function computes in: its result type, or that of its first field."""
         found = self.dtype(expr)
         return field_dtype(found, field_names(found)[0]) if is_record(found) and not is_vector(found) else found
 

@@ -22,7 +22,7 @@ Stride: TypeAlias = int | Polynomial | None
 
 
 class CountGranularity(Choice):
-    """Of what one is counted: what a thread, a warp or a block does."""
+    """Unit of a count: threads, warps or blocks."""
 
     WORKITEM = "workitem"
     SUBGROUP = "subgroup"
@@ -175,7 +175,7 @@ class ToCountMap(Mapping[K, PiecewisePolynomial], Generic[K]):
         return ToCountMap(chain(self.items(), other.items()))
 
     def filter_by(self, **wanted: Collection[Any]) -> ToCountMap[K]:
-        """Return the entries whose attributes are among those given: ``filter_by(dtype=[np.float32], name=["add"])``.
+        """Return the entries with attributes among the given values: ``filter_by(dtype=[np.float32], name=["add"])``.
 
         Types may be given as anything that NumPy takes for one, strides as mappings.
         """

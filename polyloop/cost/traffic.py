@@ -101,7 +101,7 @@ def address_of(kernel: LoopKernel, entry: Traffic) -> Address | None:
 
 
 def polynomial_of(expr: Expression) -> Polynomial | None:
-    """Return an expression of parameters as a polynomial, None if it is none."""
+    """Return an expression as a polynomial in the parameters, None if it is no polynomial."""
     form = affine_of(expr)
     if form is not None:
         return Polynomial.of_affine(form)
@@ -152,7 +152,7 @@ def thread_strides(address: Address | None, axes: Axes) -> dict[int, Stride]:
 
 
 def _common(parts: Sequence[tuple[int, Stride]]) -> Stride:
-    """Return the stride of an axis from those of its digits, each with its place value; None if they do not agree."""
+    """Return the stride of an axis, from place values and strides of its digits; None if they disagree."""
     if not parts:
         return 0
     first = parts[0][1]
@@ -166,7 +166,7 @@ def _common(parts: Sequence[tuple[int, Stride]]) -> Stride:
 
 
 def varying_axes(local: Mapping[str, int | None], warp_size: int) -> tuple[str, ...]:
-    """Return the thread axes whose index differs among the threads of one warp."""
+    """Return the thread axes along which threads of one warp differ."""
     found, inside = [], 1
     for axis in sorted(local):
         extent = local[axis]

@@ -129,7 +129,7 @@ class _Classes:
 
 
 def _residues(points: isl.Set, dims: Sequence[str], rest: Affine, period: int) -> Iterator[tuple[int, int]]:
-    """Yield how many of *points* have which value of *rest*, modulo *period*."""
+    """Yield pairs of a count and a residue: the number of *points* with this value of *rest*, modulo *period*."""
     step = gcd(period, *(factor for _, factor in rest.terms))
     if step == period:
         yield count_points(points).eval_with_dict({}), rest.const % period

@@ -42,7 +42,7 @@ def ambiguities(reference: Reference) -> Iterator[Diagnostic]:
 
 
 def moved_instructions(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield instructions that moved past another one that touches the same element, though nothing orders the two.
+    """Yield a diagnostic for instructions reordered against the text without a dependency, though they conflict.
 
     The instructions of *kernel* have to come from one text.
     """
@@ -66,7 +66,7 @@ def _may_conflict(first: Instruction, second: Instruction) -> bool:
 
 
 def _dependences(kernel: LoopKernel) -> dict[str, set[str]]:
-    """Return the predecessors of each instruction: those of ``dep=``, and the only writers of temporaries it reads."""
+    """Return the predecessors of each instruction: those of ``dep=``, and unique writers of temporaries it reads."""
     writers: dict[str, list[str]] = {}
     for instruction in kernel.instructions:
         for name in instruction.writes:
@@ -154,7 +154,7 @@ def _reopened_loops(kernel: LoopKernel) -> Iterator[Diagnostic]:
 def _apart(
     reader: Lowered, writer: Lowered, name: str, places: Mapping[str, tuple[int | str, ...]]
 ) -> str | None:
-    """Return an iname over which both have a loop of their own, and that does not index what is written of *name*.
+    """Return an iname of separate loops around reader and writer that does not index the element written; else None.
 
     Loops that the user wrote around the reader are meant.
     """
@@ -217,7 +217,7 @@ def _why_apart(reader: Lowered, writer: Lowered, iname: str) -> str:
 
 
 def _nests_by_use(reference: Reference) -> Iterator[Diagnostic]:
-    """Yield nests that stand as they do only because some inames are used more, where the domains' order differs.
+    """Yield a diagnostic if the result depends on a nest order that follows from use counts of inames alone.
 
     What the nests would be by the order of the domains alone is compared, value by value.
     """

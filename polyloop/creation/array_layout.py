@@ -1,4 +1,4 @@
-"""Layouts of array arguments: strides that follow from shapes, and elements that share an address."""
+"""Layouts of array arguments: strides from shapes, and checks for elements with one address."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["layout_names_violations", "layout_violations", "with_layouts"]
 
 
 def with_layouts(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel*, whose shapes are known, with all strides and offsets as expressions.
+    """Return *kernel*, with known shapes, with all strides and offsets as expressions.
 
     Those that are left to the arrays passed become arguments of their own, after all others.  Arrays that have such
     arguments already, as in a fused kernel, stay as they are.
@@ -54,7 +54,7 @@ def with_layouts(kernel: LoopKernel) -> LoopKernel:
 
 
 def _with_layout(kernel: LoopKernel, array: ArrayArg, taken: Sequence[str]) -> tuple[ArrayArg, list[ValueArg]]:
-    """Return *array* with strides and an offset, and the arguments that hold those left open."""
+    """Return *array* with strides and an offset, and the new arguments for open ones."""
     assert array.shape is not None, f"the shape of '{array.name}' is unknown"
     rank = len(array.shape)
     values: list[ValueArg] = []
@@ -83,7 +83,7 @@ def _with_layout(kernel: LoopKernel, array: ArrayArg, taken: Sequence[str]) -> t
 
 
 def layout_names_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield arrays whose strides or offset depend on more than integer arguments."""
+    """Yield ``bad-layout`` for an array with strides or an offset that depend on more than integer arguments."""
     known = {name for name, value in kernel.values().items() if value.dtype is None or value.dtype.kind in "iu"}
     known |= set(kernel.parameters)
     for array in kernel.arguments:
@@ -99,7 +99,7 @@ def layout_names_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def layout_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield arrays that are written and have two elements at one address, and constants that are written.
+    """Yield a diagnostic for each written array that is constant or has two elements at one address.
 
     Layouts that depend on sizes are looked at by each call.
     """
@@ -130,7 +130,7 @@ def layout_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _temporary_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield temporaries whose layout does not keep their elements apart."""
+    """Yield a diagnostic for each temporary with an incomplete layout or with two elements at one address."""
     for temporary in kernel.temporaries.values():
         if temporary.dim_tags is None or temporary.shape is None:
             continue
@@ -152,7 +152,7 @@ def _temporary_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _apart_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield arrays whose separate or vector axis has no suitable extent, or whose parts have names that are taken."""
+    """Yield a diagnostic for an array with an unsuitable separate or vector axis, or part names in use."""
     for array in kernel.arguments:
         if not isinstance(array, ArrayArg) or array.shape is None or not isinstance(array.dim_tags, tuple):
             continue

@@ -31,7 +31,7 @@ class _Problem:
 
 
 def c_text_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield C text that leaves its braces, and names of the kernel in it that are not declared."""
+    """Yield ``bad-c-instruction`` for C text with unbalanced braces or undeclared names of the kernel."""
     domains = [domain for i in kernel.instructions for domain in (i.domain, *(term.domain for term in i.terms))]
     bounds = {name for domain in domains for name in bound_variables(domain, kernel.parameters)}
     for instruction in kernel.instructions:

@@ -290,7 +290,7 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
 
 
 def _group_conflicts(reference: Reference) -> Iterator[Diagnostic]:
-    """Yield instructions that stand inside a group that they are in conflict with."""
+    """Yield ``group-conflict`` for an instruction between members of a group that it conflicts with."""
     by_id = {instruction.id: instruction for instruction in reference.kernel.instructions}
     order = [by_id[name] for name in runs(reference.tree) if name in by_id]
     for position, instruction in enumerate(order):
@@ -397,7 +397,7 @@ def _wrong_directions(kernel: LoopKernel, kernel_data: Sequence[object]) -> Iter
 
 
 def _stale_bounds(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield loops that are bounded by what an earlier loop left behind: a bound has one value for each iteration."""
+    """Yield ``bad-bound`` for a loop whose bound is not assigned before it in the same iteration."""
     if not any(statement.bounds for statement in lower(kernel).statements.values()):
         return
     placement = place(kernel)
@@ -443,7 +443,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _never_written(placement: Placement, name: str) -> Iterator[tuple[Placed, Access, isl.Set]]:
-    """Yield the reads of *name*, whose writes data decides about, that no write can reach, and where."""
+    """Yield the reads of *name* with the instances that no data-dependent write can reach."""
     flow = known_may_flow(placement, name)
     for (statement, access), sources in zip(flow.reads, flow.sources, strict=True):
         if statement.lowered.is_conditional or access.guards or access.keeps or access.fields:
@@ -456,7 +456,7 @@ def _never_written(placement: Placement, name: str) -> Iterator[tuple[Placed, Ac
 
 
 def _sees_initial(placement: Placement, name: str, dtype: np.dtype[np.generic] | None) -> bool:
-    """Return whether some read of the array *name* may see what was in it before the program.
+    """Return whether a read of *name* may see its initial value, True if that stays open.
 
     It may where that stays open: then the array has to be passed.
     """

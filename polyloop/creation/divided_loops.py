@@ -29,11 +29,11 @@ __all__ = ["divided_violations", "settled"]
 
 
 def settled(kernel: LoopKernel, undivided: Callable[[], LoopKernel]) -> LoopKernel:
-    """Return what is meant of *kernel*, whose barriers divide loops, and of the one in which they do not.
+    """Return *kernel*, whose barriers divide loops, or the undivided one, whichever the text means.
 
-    *kernel* itself is meant where both compute the same, or where the undivided one computes nothing that is defined.
-    Where iterations hand on a scalar, the undivided one is meant.  Where they hand on elements of arrays, it is
-    *kernel*, if the loop runs in parallel, which is written down at its barriers.
+    *kernel* is meant where both compute the same, or where the undivided one has no defined result.  Where an iteration
+    passes a scalar to the next one, the undivided one is meant.  Where it passes elements of arrays, *kernel* is meant,
+    on condition that the loop runs in parallel: its barriers record that.
     """
     try:
         whole = undivided()
@@ -58,7 +58,7 @@ def settled(kernel: LoopKernel, undivided: Callable[[], LoopKernel]) -> LoopKern
 
 
 def _cut_inames(kernel: LoopKernel, whole: LoopKernel) -> dict[str, tuple[str, ...]]:
-    """Return, for each barrier that divides a loop of *whole*, the iname of that."""
+    """Return barrier -> inames of the loops of *whole* that it divides."""
     inside = {barrier.id: [iname for iname, _ in barrier.blocks] for barrier in whole.barriers}
     found = {}
     for barrier in kernel.barriers:
@@ -87,7 +87,7 @@ def _hands_on_scalars(kernel: LoopKernel, inames: set[str]) -> bool:
 
 
 def divided_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield loops that a barrier divides, that hand on values, and that do not run in parallel."""
+    """Yield a diagnostic for each sequential loop that a barrier divides though its iterations depend on each other."""
     for barrier in kernel.barriers:
         for iname in barrier.divides:
             if not all(_is_parallel(kernel, instruction.origin, iname) for instruction in kernel.instructions):
@@ -95,7 +95,7 @@ def divided_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _is_parallel(kernel: LoopKernel, origin: object, iname: str) -> bool:
-    """Return whether a loop of the program, if it is around an instruction, is made up of axes and lanes only."""
+    """Return whether the loop *iname* of the reference program, around an instruction, is mapped to axes and lanes."""
     if not isinstance(origin, Copy) or iname not in origin.forms:
         return True
     return all(kernel.axis(x) is not None or is_lane(kernel.tag(x)) for x in origin.forms[iname].names())

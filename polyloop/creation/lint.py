@@ -90,7 +90,7 @@ def _dead(kernel: LoopKernel, instruction: Instruction, is_overwritten: bool) ->
 
 
 def _plainly_alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str]:
-    """Return the instructions from whose variables reads lead to an output, no element looked at."""
+    """Return the instructions whose results may reach an output, by variables alone (elements are not compared)."""
     arguments = {argument.name for argument in kernel.arguments}
     waiting = [i for i in kernel.instructions if not i.writes or not arguments.isdisjoint(i.writes)]
     alive = {instruction.id for instruction in waiting}
@@ -144,12 +144,12 @@ def _is_exact(placement: Placement, array: str) -> bool:
 def _is_wanted(
     kernel: LoopKernel, instruction: Instruction, name: str, outputs: Collection[str], exact: Mapping[str, bool]
 ) -> bool:
-    """Return whether what *instruction* writes to *name* is an output in the end."""
+    """Return whether a value that *instruction* writes to *name* is an output."""
     return name in outputs and (not exact[name] or _survives(kernel, place(kernel).statements[instruction.id]))
 
 
 def _survives(kernel: LoopKernel, writer: Placed) -> bool:
-    """Return whether some element that *writer*, an assignment, writes keeps that value to the end."""
+    """Return whether some element written by *writer*, an assignment, is never overwritten."""
     placement = place(kernel)
     array = writer.lowered.write.array
     left = writer.domain
@@ -251,7 +251,7 @@ def _article(kind: str) -> str:
 
 
 def name_clashes(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield names that stand for two things of which an expression could mean either."""
+    """Yield ``name-taken`` for a name with two meanings in expressions."""
     arguments = {argument.name: "an argument" for argument in kernel.arguments}
     for iname in kernel.inames:
         other = arguments.get(iname) or ("a temporary" if iname in kernel.temporaries else None)

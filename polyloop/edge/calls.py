@@ -142,7 +142,7 @@ def _maker(kind: type) -> str:
 
 
 def too_deep() -> Diagnostic:
-    """Return the diagnostic of what is nested deeper than Python's stack allows."""
+    """Return ``too-deep``, for nesting beyond Python's recursion limit."""
     limit = sys.getrecursionlimit()
     return Diagnostic(
         "too-deep",
@@ -172,7 +172,7 @@ def public(function: Callable[_P, _R], name: str | None = None) -> Callable[_P, 
 
 
 def guard(kind: type) -> None:
-    """Let the arguments of a class be checked when a user makes an instance; what the package makes is right."""
+    """Check the arguments of a class in calls from outside of the package."""
     maker = _maker(kind)
     plain: Callable[..., object] = getattr(kind, maker)
     known: list[_Declaration] = []

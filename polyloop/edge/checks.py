@@ -19,7 +19,7 @@ NO: Final = object()
 
 
 class _Explained:
-    """In ``Annotated[str, EXPLAINED]``: plain data of another type goes through, and the function says what is wrong.
+    """Annotation ``Annotated[str, EXPLAINED]``: other plain data passes, and the function explains the error.
 
     Texts that no file can hold, integers of more than 64 bits and a user's objects do not: what prints them may raise.
     """
@@ -74,7 +74,7 @@ def _take_text(value: Any) -> Any:  # noqa: ANN401
 
 
 def is_writable(text: str) -> bool:
-    """Return whether *text* can stand in a file, and be handed to a library written in C."""
+    """Return whether *text* can be written to a file and passed to a C library."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -118,7 +118,7 @@ def _member(values: tuple[object, ...]) -> Take:
 
 
 def _either(takes: Sequence[Take], exact: Mapping[type, Take]) -> Take:
-    """Return the check of a union: the option that is the type of the value comes first."""
+    """Return the check of a union, which tries the exact type of the value first."""
 
     def take(value: Any) -> Any:  # noqa: ANN401
         for entry in (exact[type(value)],) if type(value) in exact else takes:
@@ -137,7 +137,7 @@ _DATA: Final = (
 
 
 def _explained(wanted: Take | None) -> Take | None:
-    """Return the check of a parameter whose function explains plain data that does not fit."""
+    """Return the check of a parameter marked ``EXPLAINED``: plain data of other types passes."""
     if wanted is None:
         return None
 
@@ -152,7 +152,7 @@ def _explained(wanted: Take | None) -> Take | None:
 
 
 def _entries(value: Any) -> Iterator[Any] | None:  # noqa: ANN401
-    """Return the entries of something that may stand for a sequence; sets in the order of their texts."""
+    """Return the entries of an iterable; sets in the order of their texts, None for texts and mappings."""
     if isinstance(value, bytes | bytearray | memoryview | Mapping | str):
         return None
     if isinstance(value, set | frozenset) and all(isinstance(entry, str | int | tuple) for entry in value):
@@ -240,7 +240,7 @@ LISTS: Final = frozenset({Sequence, Iterable, Collection, list})
 
 @cache
 def take(hint: Any) -> Take | None:  # noqa: ANN401 - an annotation
-    """Return the check that an annotation stands for, None where it lets everything through."""
+    """Return the check of an annotation, None if it accepts everything."""
     origin, arguments = get_origin(hint), get_args(hint)
     plain = _PLAIN.get(hint) or _PLAIN.get(origin)
     if plain is not None:

@@ -16,7 +16,7 @@ _DIGITS: Final = re.compile(rf"\d{{{_LONGEST_NUMBER}}}")
 
 
 def parse_json(text: str) -> object:
-    """Return the value that *text* stands for.
+    """Parse *text* as JSON, within limits on depth and length of numbers.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def parse_json(text: str) -> object:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return the entries of an object, whose names differ."""
+    """Return a JSON object as a dict; raise ``ValueError`` for a repeated name."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

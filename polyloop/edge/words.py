@@ -62,7 +62,7 @@ _LONGEST: Final = 60
 
 
 def shown(value: object) -> str:
-    """Return a short text for *value*, whose own ``__repr__`` is asked only where it is Python's or NumPy's."""
+    """Return a short text for *value*; only Python's and NumPy's own ``__repr__`` are called."""
     if isinstance(value, bool | np.bool_ | float | complex | np.inexact | type(None)) or value is ...:
         return repr(value)
     if isinstance(value, int | np.integer):
@@ -83,7 +83,7 @@ def shown(value: object) -> str:
 
 
 def spelt(value: object) -> str:
-    """Return what the value's own ``__repr__`` says, which may be anything: also nothing, but an error."""
+    """Return ``repr(value)``, or a short text if that raises."""
     try:
         return repr(value)
     except Exception:
@@ -146,7 +146,7 @@ def _no_member(kind: EnumMeta, value: object) -> ArgumentError:
 
 
 class Choice(Enum, metaclass=_ChoiceType):
-    """An enumeration of which users name a member by its value: what is none of them is refused."""
+    """Enumeration whose members users name by value; other values raise ``wrong-argument-type``."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:

@@ -14,7 +14,7 @@ __all__ = ["make_copy_kernel"]
 
 
 def make_copy_kernel(new_dim_tags: str | Sequence[str], old_dim_tags: str | Sequence[str] | None = None) -> LoopKernel:
-    """Create the kernel that copies the array ``input`` to ``output``, which is stored otherwise.
+    """Create a kernel that copies the array ``input`` to the array ``output`` of another layout.
 
     ::
 

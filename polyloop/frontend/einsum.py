@@ -100,7 +100,7 @@ def _inames(letters: Sequence[str]) -> str:
 
 
 def _read(spec: str) -> tuple[list[str], str]:
-    """Return the indices of the inputs and those of the result."""
+    """Return the index letters of the inputs, and of the result."""
     left, arrow, right = spec.replace(" ", "").partition("->")
     inputs = left.split(",")
     for part in (*inputs, right):
@@ -120,7 +120,7 @@ def _read(spec: str) -> tuple[list[str], str]:
 
 
 def _sizes(letters: Sequence[str], names: Sequence[str], inputs: Sequence[str]) -> dict[str, str]:
-    """Return the extent of each index; those that one argument has at the same axis share one."""
+    """Return index -> name of its extent; indices at one axis of one argument share it."""
     first = {letter: letter for letter in letters}
     axes: dict[tuple[str, int], str] = {}
     for name, indices in zip(names, inputs, strict=True):

@@ -122,7 +122,7 @@ class PythonConverter(Converter):
     # names and numbers
 
     def name(self, node: ast.Name) -> Expression:
-        """Return the variable, the iname or the number that a name stands for."""
+        """Return the variable, iname or captured number of a name."""
         scope, name = self.scope, node.id
         if name in scope.loops:
             return p.Variable(scope.loops[name])
@@ -158,7 +158,7 @@ class PythonConverter(Converter):
         self.scope.deny(node, "unsupported-expression", f"{what} no value of a kernel", hint)
 
     def attribute(self, node: ast.Attribute) -> Expression:
-        """Return a number that belongs to a module, such as ``math.pi``, or a result of a reduction."""
+        """Return a module's number such as ``math.pi``, or a field of a reduction's result."""
         if self.reduces(node.value):
             return Lookup(self.convert(node.value), node.attr)
         value = self.scope.number(node)
@@ -448,7 +448,7 @@ class PythonConverter(Converter):
         return Terms(tuple(map(self.convert, values)))
 
     def _filtered(self, operation: str, value: Expression, filters: Sequence[tuple[Node, Expression]]) -> Expression:
-        """Return *value* where the filters hold, and elsewhere what changes no result."""
+        """Return *value* under the filters, with the neutral element of *operation* elsewhere."""
         if not filters:
             return value
         conditions = tuple(expr for _, expr in filters)
@@ -466,7 +466,7 @@ class PythonConverter(Converter):
     # loops
 
     def open_loop(self, target: Node, over: Node, hides: bool = False) -> tuple[list[str], dict[str, str]]:
-        """Return new inames for the variables of a loop, and which variable has which."""
+        """Return new inames for the variables of a loop, and the map from variables to inames."""
         variables = self.loops.names(target, over)
         bind: dict[str, str] = {}
         for variable in variables:

@@ -57,7 +57,7 @@ def fuse_kernels(
     *,
     name: str | None = None,
 ) -> LoopKernel:
-    """Make one kernel that does what *kernels* do, one after the other.
+    """Fuse kernels into one that runs them one after the other, with common loops where legal.
 
     ::
 
@@ -151,7 +151,7 @@ def _as_written(kernel: LoopKernel, whole: str) -> LoopKernel:
 
 
 class _Fusion:
-    """The names that are taken so far, and the kernels under the names that they get."""
+    """State of a fusion: the names taken so far, and the kernels with their new names."""
 
     def __init__(self, kernels: Sequence[LoopKernel], endings: Sequence[str], flows: Sequence[Flow], name: str) -> None:
         self.name = name
@@ -170,7 +170,7 @@ class _Fusion:
         return next((flow.array for flow in self.flows if (flow.reader, flow.other) == (number, name)), name)
 
     def result(self) -> tuple[LoopKernel, list[str]]:
-        """Return the kernel, and what a reader of its trace should know."""
+        """Return the fused kernel, and notes for its trace."""
         apart = self.combined([self.names(number, {}) for number in range(len(self.kernels))])
         best, notes = apart, []
         shared: dict[int, dict[str, str]] = {}
@@ -193,7 +193,7 @@ class _Fusion:
         return best, notes
 
     def candidates(self, apart: LoopKernel) -> Iterable[tuple[int, list[int], tuple[str, ...], frozenset[str]]]:
-        """Yield domains that earlier kernels have as well: whose, who those are, the inames, the inames around them."""
+        """Yield domains shared with earlier kernels: kernel number, numbers of the others, inames, inames around."""
         seen: list[tuple[int, tuple[str, ...], isl.Set]] = []
         space = apart.assumptions
         for number, kernel in enumerate(self.kernels):
@@ -229,7 +229,7 @@ class _Fusion:
             return None
 
     def names(self, number: int, shared: dict[str, str]) -> Names:
-        """Return the new names of kernel *number*, whose inames in *shared* get the names of an earlier kernel's."""
+        """Return the new names of kernel *number*; inames in *shared* take names of an earlier kernel."""
         kernel, ending = self.kernels[number], self.endings[number]
         earlier = self.kernels[:number]
         taken = set(self.arguments).union(*(other.names() - {other.name} for other in self.kernels), self.parameters)

@@ -37,7 +37,7 @@ def isl_form(form: Affine) -> str:
 
 
 def isl_condition(expr: Expression, known: Callable[[str], bool]) -> str | None:
-    """Return *expr* as a condition of ISL's, or None if it is not affine in names that are *known*."""
+    """Return *expr* as a condition in ISL's syntax, None if it is not affine in *known* names."""
     match expr:
         case bool():
             return "true" if expr else "false"
@@ -97,11 +97,11 @@ class Loops:
         return name in self.scope.inames or self.scope.arguments.get(name) is Use.INTEGER
 
     def add(self, target: Node, over: Node, names: Sequence[str], condition: str = "") -> None:
-        """Add the domain of one loop whose variables have the inames *names*; *condition* narrows it."""
+        """Add the domain of one loop with the inames *names*, restricted by *condition*."""
         self.domains.append(self._box(target, over, names, condition))
 
     def names(self, target: Node, over: Node) -> list[ast.Name]:
-        """Return the loop variables of a loop, after a look at what it goes over."""
+        """Return the loop variables of a loop, checked against its iterable."""
         parts: list[Node] = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
         for part in parts:
             if not isinstance(part, ast.Name):
@@ -189,7 +189,7 @@ class Loops:
         return form.const
 
     def _forms(self, node: Node, splitting: type[p.Min | p.Max]) -> tuple[Affine, ...]:
-        """Return the bounds that *node* stands for: those of ``min`` or ``max``, or one."""
+        """Return the affine bounds in *node*: the operands of ``min`` or ``max``, or one."""
         expr = self.convert(node)
         parts = expr.children if isinstance(expr, splitting) else (expr,)
         return tuple(self._form(node, part) for part in parts)
@@ -234,7 +234,7 @@ class Loops:
         return found
 
     def _resolve(self, node: ast.Constant, found: isl.Set, name: str) -> isl.Set:
-        """Return *found* with the parameter *name* as the iname, the argument or the number that it stands for."""
+        """Return *found* with the parameter *name* resolved to an iname, an argument or a number."""
         scope = self.scope
         position = found.find_dim_by_name(isl.dim_type.param, name)
         if name in scope.loops:

@@ -166,7 +166,7 @@ def _placed(diagnostic: Diagnostic, source: FunctionSource) -> Diagnostic:
 
 
 def _locals_of_caller() -> dict[str, object]:
-    """Return the local variables where the decorator stands; the edge of the library lies between."""
+    """Return the local variables of the decorator's caller, past frames of the library's edge."""
     frame = inspect.currentframe()
     passed = (__name__, public.__module__)
     while frame is not None and frame.f_globals.get("__name__") in passed:
@@ -254,7 +254,7 @@ def _argument(source: FunctionSource, parameter: ast.arg, given: object) -> Glob
 def _annotation(
     function: Callable[..., object], source: FunctionSource, parameter: ast.arg, around: Mapping[str, object]
 ) -> object:
-    """Return the object that the type of *parameter* stands for."""
+    """Return the evaluated annotation of *parameter*."""
     try:
         given: object = inspect.get_annotations(function)[parameter.arg]
         if isinstance(given, str):
@@ -267,7 +267,7 @@ def _annotation(
 
 
 def _evaluated(node: ast.expr, names: dict[str, object], sizes: frozenset[str]) -> object:
-    """Return the value of a type that was not evaluated; extents may name *sizes*, and what is not defined."""
+    """Return the value of a postponed annotation; extents may name *sizes* and undefined names."""
     if isinstance(node, ast.Subscript) and _value(node.value, names) is Array:
         dtype, *extents = node.slice.elts if isinstance(node.slice, ast.Tuple) else (node.slice,)
         entries = [_value(dtype, names)]

@@ -30,7 +30,7 @@ class Use(Enum):
 
 
 class _Nothing:
-    """The value of a name that stands for no object."""
+    """Value of a name without an object."""
 
 
 NOTHING: Final = _Nothing()
@@ -142,7 +142,7 @@ class Scope:
 
     @contextmanager
     def looping(self, names: Mapping[str, str]) -> Iterator[None]:
-        """Within this, each loop variable in *names* stands for its iname."""
+        """Bind loop variables to inames in the body of the ``with``."""
         before = self.loops
         self.loops = {**before, **names}
         try:
@@ -180,11 +180,11 @@ class Scope:
         return known or name in self.arguments or name in self.rules or name in self.parameters
 
     def captured(self, name: str) -> object:
-        """Return the object that *name* stands for around the function, or ``NOTHING``."""
+        """Return the object that *name* refers to outside of the function, or ``NOTHING``."""
         return NOTHING if self.is_own(name) else self.surroundings.get(name, NOTHING)
 
     def find(self, node: Node) -> object:
-        """Return the object that a name, or an attribute of a module, stands for; ``NOTHING`` if there is none."""
+        """Return the object of a captured name or of a module's attribute, ``NOTHING`` if there is none."""
         if isinstance(node, ast.Name):
             return self.captured(node.id)
         if isinstance(node, ast.Attribute):
@@ -194,7 +194,7 @@ class Scope:
         return NOTHING
 
     def number(self, node: Node) -> int | float | bool | None:
-        """Return the number that a captured name or an attribute of a module stands for, as a literal would."""
+        """Return a captured number as a Python scalar, None for other objects."""
         value = self.find(node)
         if isinstance(value, np.bool_ | np.integer | np.floating):
             item: object = value.item()

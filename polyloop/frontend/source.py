@@ -47,7 +47,7 @@ class FunctionSource:
         return len(encoded[:offset].decode())
 
     def span(self, node: Node) -> Span:
-        """Return the place of *node*: all of it, or what it has of its first line."""
+        """Return the span of *node*, or of its first line if it has several."""
         text = self.line(node.lineno)
         begin = self._column(node.lineno, node.col_offset)
         end = len(text.rstrip())

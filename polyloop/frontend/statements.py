@@ -145,7 +145,7 @@ class Body:
         self.emit(node, node.target, node.value, found)
 
     def annotation(self, node: Node) -> object:
-        """Return the object that the type of a local variable stands for."""
+        """Return the evaluated annotation of a local variable."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Subscript) and self.scope.find(node.value) is intrinsics.Array:
@@ -238,7 +238,7 @@ class Body:
             self.add(node, nodes, (assignee, expressions[number]), declared, several=self.groups)
 
     def note(self, target: Node, is_condition: bool) -> None:
-        """Remember that a statement assigns *target*, if it is a variable."""
+        """Record an assignment to *target*, if it is a variable."""
         if isinstance(target, ast.Name) and target.id in self.scope.locals:
             self.scope.assigned[target.id] = self.scope.assigned.get(target.id, True) and is_condition
 

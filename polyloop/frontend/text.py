@@ -65,7 +65,7 @@ def _lines(
 
 
 def _reads(part: ParsedInstruction, rules: Mapping[str, SubstitutionRule]) -> frozenset[str]:
-    """Return the names in a statement, of what it assigns the subscripts only; rules are expanded."""
+    """Return the names that a statement reads, with rules expanded; of its target only the subscripts."""
     indices = part.assignee.index_tuple if isinstance(part.assignee, p.Subscript) else ()
     found = (variables(expand_rules(expr, rules)) for expr in (part.expression, *part.predicates, *indices))
     return frozenset[str]().union(*found)
@@ -96,7 +96,7 @@ def _instruction(parts: Sequence[ParsedInstruction], more: Sequence[str], reads_
 
 
 def _spelt(expr: Expression) -> str:
-    """Return *expr* as text in which ``max(i, x)`` is no reduction over ``i``, if it is none."""
+    """Return *expr* as text in which ``max(i, x)`` cannot be parsed as a reduction over ``i``."""
 
     def visit(node: Expression) -> Expression:
         if not isinstance(node, p.Min | p.Max) or len(node.children) != 2:

@@ -1,4 +1,4 @@
-"""Arguments of several kernels as those of one: by name, and by the data flow that the user states."""
+"""Arguments of fused kernels, unified by name and by the data flow that the user states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXAMPLE = 'write data_flow=[("out", 0, 1, "x")]: kernel 1 reads as x what kerne
 
 @dataclass(frozen=True)
 class Flow:
-    """Kernel ``reader`` reads as ``other`` what kernel ``writer`` writes as ``array``."""
+    """Data flow: the array that kernel ``writer`` writes as ``array`` is ``other`` in kernel ``reader``."""
 
     array: str
     writer: int

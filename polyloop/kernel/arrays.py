@@ -76,7 +76,7 @@ class ArrayArg:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the array is stored in ``order`` without gaps."""
+        """True if the array is stored in ``order`` without gaps."""
         return self.shape is None or self.strides == packed(self.shape, self.order)
 
 

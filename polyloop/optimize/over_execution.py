@@ -98,7 +98,7 @@ def at_edges(placement: Placement) -> Edges:
 
 
 def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: str = "") -> Edges | None:
-    """Return the program with its phantoms, those of *copies* among them, None if nothing is gained."""
+    """Return the program with over-executed instances, those of *copies* included, None if nothing is gained."""
     passing = passed_on(placement, copies)
     products = whole_products(placement, copies, passing)
     tiles = {**copies, **passing, **products}
@@ -232,7 +232,7 @@ def _is_arithmetic(placement: Placement, expr: Expression) -> bool:
 
 
 def _extended(placement: Placement, placed: Placed) -> Placed | None:
-    """Return *placed* for all that the blocks with an instance of it have room for, None if that is nothing more."""
+    """Return *placed* extended to all instances for which its blocks have room, None if there are no more."""
     kernel, lowered = placement.program.kernel, placed.lowered
     wide = _wide(kernel, lowered)
     return None if wide is None else extended_to(placement, placed, wide, lowered.accesses)
@@ -243,7 +243,7 @@ def _is_same(wide: Placed, placed: Placed) -> bool:
 
 
 def _wide(kernel: LoopKernel, lowered: Lowered) -> isl.Set | None:
-    """Return the domain without what depends on the block, as far as the block has any instance."""
+    """Return the domain without bounds that depend on the block, for blocks with an instance; None if unchanged."""
     domain, inames = lowered.domain.intersect_params(kernel.assumptions), lowered.inames
     blocks = [x for x in inames if isinstance(kernel.tag(x), GroupAxis)]
     if not blocks:
@@ -257,7 +257,7 @@ def _wide(kernel: LoopKernel, lowered: Lowered) -> isl.Set | None:
 
 
 def _is_confined(placement: Placement, placed: Placed, wide: Placed) -> bool:
-    """Return whether the instances that only *wide* has write no element that the program touches."""
+    """Return whether the added instances of *wide* write no element that the program accesses."""
     array = wide.lowered.write.array
     space = placement.spaces[array]
     written = storage_map(placement, wide, wide.lowered.write, space)

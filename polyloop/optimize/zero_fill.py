@@ -52,7 +52,7 @@ def extended_to(placement: Placement, placed: Placed, wide: isl.Set, inside: Ite
 
 
 def is_inside(placement: Placement, lowered: Lowered, accesses: Iterable[Access]) -> bool:
-    """Return whether all that *accesses* touch lies in their arrays, whose extents are constant."""
+    """Return whether all *accesses* stay inside their arrays, which have constant extents."""
     for access in accesses:
         temporary = placement.program.kernel.temporaries.get(access.array)
         shape = placement.program.accumulators[access.array].shape if temporary is None else temporary.shape or ()
@@ -94,7 +94,7 @@ def whole_copies(placement: Placement, *, beyond: bool) -> dict[str, Placed]:
 
 
 def passed_on(placement: Placement, copies: Mapping[str, Placed]) -> dict[str, Placed]:
-    """Return the statements that copy what was copied to another place, for whole tiles, by name."""
+    """Return the statements, extended to whole tiles, that pass copied elements on to another place."""
     found: dict[str, Placed] = {}
     known = _origins(copies, {})
     left = [s for s in placement.statements.values() if s.name not in copies and _is_copy(placement, s)]
@@ -121,7 +121,7 @@ def _origins(copies: Mapping[str, Placed], passing: Mapping[str, Placed]) -> dic
 def _whole_copy(
     placement: Placement, steps: Sequence[Placed], reader: Placed, *, beyond: bool
 ) -> dict[str, Placed]:
-    """Return the steps of a copy for whole tiles, none if that cannot be; *reader* is what waits for the first."""
+    """Return the steps of a copy extended to whole tiles, empty if impossible; *reader* waits for the first step."""
     if not all(_is_copy(placement, placed) for placed in steps):
         return {}
     loops, _ = common_loops(placement, reader, steps[0])
@@ -248,7 +248,7 @@ def _beginnings(placement: Placement, update: Placed) -> list[Placed]:
 
 
 def _outer(placement: Placement, placed: Placed, loops: Sequence[str]) -> list[str]:
-    """Return the inames of a statement that say which tile it is: those of blocks, and loops."""
+    """Return the inames of a statement that identify its tile: those of blocks, and loops."""
     kernel = placement.program.kernel
     return [x for x in placed.lowered.inames if x in loops or isinstance(kernel.tag(x), GroupAxis)]
 
@@ -271,7 +271,7 @@ def _between(domain: isl.Set, position: int) -> isl.Set:
 
 
 def _filling(placement: Placement, lowered: Lowered, outer: Sequence[str], reach: isl.Set) -> isl.Set:
-    """Return all elements of the tiles *reach*, which *outer* number: what else bounds a statement is left out."""
+    """Return the iterations of a statement for whole tiles *reach*, without its other bounds."""
     domain, inames = lowered.domain.intersect_params(placement.program.kernel.assumptions), lowered.inames
     rows: list[Row] = []
     for position, iname in enumerate(inames):
@@ -291,14 +291,14 @@ def _filling(placement: Placement, lowered: Lowered, outer: Sequence[str], reach
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """The statements that have phantoms: copies from global memory, what passes them on, and sums."""
+    """The extended statements: copies from global memory, copies of copies, and sums of products."""
 
     copies: Mapping[str, Placed]
     passing: Mapping[str, Placed]
     products: Mapping[str, Placed]
 
     def changes_nothing(self, given: Placement, found: Placement) -> bool:
-        """Return whether, in *found*, all reads of *given* see what they saw, and what is added to its results is 0."""
+        """Return whether all reads of *given* see the same values in *found*, and extra terms of results are 0."""
         if not all(_is_confined(given, found, placed) for placed in self.products.values()):
             return False
         if not all(self._is_awaited(found, arrival, starts) for arrival, starts in copy_pairs(found)):
@@ -323,7 +323,7 @@ class Whole:
         )
 
     def _sees(self, given: Placement, found: Placement, reader: Placed, access: Access, instances: isl.Set) -> bool:
-        """Return whether *instances*, all of the program, see what instances of the program wrote."""
+        """Return whether reads of *instances* see only values written by instances of the program."""
         writes, unwritten = definitions(found, reader, access, isl.Map.from_range(instances), lambda _: False)
         return unwritten.is_empty() and all(
             seen.is_empty() if _is_start(source) else seen.range().is_subset(given.statements[source.name].domain)
@@ -358,7 +358,7 @@ def _of_results(given: Placement, found: Placement, placed: Placed) -> isl.Set:
 
 
 def _is_confined(given: Placement, found: Placement, placed: Placed) -> bool:
-    """Return whether phantoms of other results than those of the program write no element that the program touches."""
+    """Return whether instances added for other results write no element that the program accesses."""
     array, space = placed.lowered.write.array, given.spaces[placed.lowered.write.array]
     others = placed.domain.subtract(_of_results(given, found, placed))
     written = storage_map(found, placed, placed.lowered.write, space).intersect_domain(others).range()

@@ -309,7 +309,7 @@ class PiecewisePolynomial:
 
     @property
     def is_zero(self) -> bool:
-        """Whether no piece is left: 0 for all parameters (sound, incomplete: conditions are not examined)."""
+        """True if no piece is left: 0 for all parameters (sound, incomplete: conditions are not examined)."""
         return not self.pieces
 
     def __str__(self) -> str:

@@ -67,7 +67,7 @@ class Claim(Enum):
 
     @property
     def is_about_values(self) -> bool:
-        """True if it is only about which values come out: it can go without a proof where the user says why."""
+        """True if the claim is about values alone, and can be waived by the user with a reason."""
         return self.value in WAIVABLE
 
 
@@ -171,7 +171,7 @@ _SHARED = frozenset({Claim.COVERAGE, Claim.OPERANDS, Claim.VALUES, Claim.REDUCTI
 
 
 def share_proofs(old: LoopKernel, new: LoopKernel) -> None:
-    """Let *new* have what is proven of values in *old*.
+    """Copy proofs about values from *old* to *new*.
 
     The two stand for one program on threads (:func:`place`): they differ in their traces, of which no claim speaks, or
     *new* has the loops over lanes that *old* is looked at with.
@@ -184,7 +184,7 @@ def share_proofs(old: LoopKernel, new: LoopKernel) -> None:
 
 
 def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[Diagnostic]:
-    """Yield why *obligations* of *kernel* do not hold; what ``pl.unchecked`` lets pass is not looked at."""
+    """Yield the findings of *obligations* that do not hold; waived ones are skipped."""
     for obligation in obligations:
         if not is_waived(kernel, obligation.claim, obligation.subject, is_strict=obligation.is_strict):
             yield from prove(kernel, obligation).found
@@ -219,7 +219,7 @@ class _Within:
 
 
 def within_budget(kernel: LoopKernel, says: str) -> AbstractContextManager[None]:
-    """Find out what code generation depends on; *says* is the question as a claim.
+    """Context of a question that code generation needs answered; *says* is the question as a claim.
 
     Raises
     ------
@@ -231,7 +231,7 @@ def within_budget(kernel: LoopKernel, says: str) -> AbstractContextManager[None]
 
 @contextmanager
 def public_call(operation: str, kernel: str | None, error: type[PolyloopError] = VerificationError) -> Iterator[None]:
-    """Let what is inside of the ``with`` be one call of the user's, which ends within ``pl.time_budget``.
+    """Context of one public call, which ends within ``pl.time_budget``.
 
     Raises
     ------
@@ -299,7 +299,7 @@ def _not_proven(says: str, error: NoAnswer, claim: Claim | None = None) -> Diagn
 
 
 def left_open(question: str, error: NoAnswer) -> Diagnostic:
-    """Return that ISL gave up on a *question* on which the speed of the text depends, not what it computes."""
+    """Return ``left-open``: ISL gave up on a *question* that affects the speed of the text, not its results."""
     notes, sites = _looked_at(error.last)
     return Diagnostic(
         "left-open",

@@ -48,7 +48,7 @@ def element(statement: Placed, access: Access, values: Mapping[str, int]) -> str
 
 
 def _subscripts(statement: Placed, access: Access, values: Mapping[str, int]) -> tuple[int | None, ...] | None:
-    """Return what is known of the subscripts, None where this is the access of a copy that *values* say nothing of."""
+    """Return the values of subscripts (None where unknown), None if *values* lack an iname of the access."""
     indices = statement.indices(access)
     if any(form is not None and not form.names() <= values.keys() for form in indices):
         return None
@@ -61,7 +61,7 @@ def witness(
     first: tuple[Placed, Mapping[str, int]],
     second: tuple[Placed, Mapping[str, int]] | None = None,
 ) -> Witness:
-    """Return instances as data; *touched* is an access to the element that it is about, and the instance."""
+    """Return a witness as data; *touched* is an access to the element in question, with its instance."""
     statement, access, values = touched
     subscripts = _subscripts(statement, access, values)
     known = (None,) * len(access.indices) if subscripts is None else subscripts

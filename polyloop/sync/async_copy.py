@@ -191,7 +191,7 @@ def _source(statement: Placed) -> isl.Map:
 
 
 def _pending(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> int:
-    """Return how many groups that were started after the one waited for may still be under way.
+    """Return the number of copy groups, started after the one waited for, that may still be in flight.
 
     Each iteration of the innermost loop that both share ends one group.
     """

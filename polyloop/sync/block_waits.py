@@ -32,7 +32,7 @@ def block_violations(placement: Placement) -> Iterator[Diagnostic]:
 
 
 def block_obligations(placement: Placement) -> Iterator[Obligation]:
-    """Yield, for each array whose races are let pass, that a launch ends wherever blocks have to wait."""
+    """Yield, for each array with waived races, the obligation that a launch ends between dependent blocks."""
     kernel = placement.program.kernel
     if not kernel.waivers or kernel.reference is None or not placement.axes.group:
         return
@@ -68,7 +68,7 @@ def _is_certain(statement: Placed, access: Access) -> bool:
 
 
 def _as_in_the_program(comparison: Comparison, conflict: Conflict) -> isl.Map:
-    """Return the pairs of *conflict* that the reference program orders so, by loops that are not over blocks now.
+    """Return the pairs of *conflict* that sequential loops of the reference program order.
 
     All pairs are returned of a statement that has none in that program.
     """

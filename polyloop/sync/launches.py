@@ -54,7 +54,7 @@ def _homes(placement: Placement) -> list[tuple[int, int]]:
 
 
 def _living(homes: Iterable[tuple[int, int]], position: int) -> int:
-    """Return how many variables are used on both sides of *position*."""
+    """Return the number of variables used on both sides of *position*."""
     return sum(low < position <= high for low, high in homes)
 
 
@@ -80,7 +80,7 @@ def launch_of(placement: Placement, statement: Placed, cuts: Iterable[int]) -> i
 
 
 def passages(placement: Placement, cuts: Sequence[int]) -> dict[str, list[tuple[int, int]]]:
-    """Return the private and shared variables whose values live from one launch to another: from which, to which."""
+    """Return private or shared variable -> pairs of launches (writer, reader) between which it carries values."""
     homes: dict[str, set[int]] = {}
     for placed in placement.statements.values():
         for access in placed.lowered.accesses:

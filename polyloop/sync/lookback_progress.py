@@ -34,7 +34,7 @@ def passing_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def passing_violations(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield why blocks cannot pass totals on where they would."""
+    """Yield diagnostics of scans over blocks whose blocks cannot pass totals on."""
     for placed in placement.statements.values():
         if is_over_blocks(placed):
             yield from _problems(placement, placed)

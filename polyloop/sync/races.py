@@ -50,7 +50,7 @@ def shared_arrays(placement: Placement) -> list[str]:
 
 
 def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[Need, ...]:
-    """Return the synchronization needs of *array*, also those that nothing fulfils, for warps of *warp_size* threads.
+    """Return the synchronization needs of *array*, unsatisfiable ones too, for warps of *warp_size* threads.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[
 
 
 def races(placement: Placement, array: str) -> Iterator[Need]:
-    """Yield the needs of *array* that no barrier fulfils: those of :func:`needs` that have no scope, in their order.
+    """Yield the needs of *array* that no barrier satisfies (data races), in the order of :func:`needs`.
 
     What else would have to be synchronized is not looked for.
 
@@ -89,7 +89,7 @@ def races(placement: Placement, array: str) -> Iterator[Need]:
 
 
 def race_obligations(placement: Placement) -> Iterator[Obligation]:
-    """Yield, for each array that several threads see, that they can be kept from using one element at once."""
+    """Yield, for each shared array, the obligation that barriers can order all conflicting accesses."""
     for array in shared_arrays(placement):
         yield _obligation(placement, array)
 
@@ -132,12 +132,12 @@ def _race(need: Need) -> Diagnostic:
 
 @memoised
 def _all_needs(placement: Placement, array: str) -> tuple[Need, ...]:
-    """Return the synchronization needs among all threads, also those that nothing fulfils."""
+    """Return the synchronization needs of *array* among all threads, unsatisfiable ones too."""
     return tuple(_needs(placement, array))
 
 
 def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iterator[Need]:
-    """Yield the synchronization needs among the threads of a block and among blocks, also those that nothing fulfils.
+    """Yield the synchronization needs within blocks and between blocks, unsatisfiable ones too.
 
     With *unordered*, only what cannot be.
     """
@@ -176,7 +176,7 @@ def _by_array(placement: Placement) -> dict[str, list[tuple[Placed, Access, bool
 
 
 def _may_be_unordered(placement: Placement, array: str, first: Placed, second: Placed) -> bool:
-    """Return whether two accesses can be in conflict where neither a barrier nor a launch stands in between.
+    """Return whether no barrier and no end of a launch can separate two accesses.
 
     Inside of a block, two statements have an order; between blocks, two launches have.
     """
@@ -269,7 +269,7 @@ def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed
 
 
 def _determined(form: Affine, first: Placed, second: Placed, axes: Axes) -> frozenset[str]:
-    """Return the axes in *form* if equal values of it, in two statements, imply equal values of all its variables."""
+    """Return the axes in *form* if its value determines all of its variables, in both statements alike."""
 
     def extent(dim: str) -> int | None:
         return axes.local.get(dim) or joint_extent(dim, first, second)

@@ -45,7 +45,7 @@ def _whole(pool: str) -> Access:
 
 
 def pool_obligations(placement: Placement) -> Iterator[Obligation]:
-    """Yield, for each storage that temporaries share, that only one of them holds values at a time."""
+    """Yield, for each shared storage, the obligation that only one of its temporaries is live at a time."""
     for pool, members in _pools(placement).items():
         listed = ", ".join(f"'{name}'" for name in members)
         says = f"of {listed}, which share '{pool}', one at a time holds values that are read later"

@@ -36,7 +36,7 @@ _OWN: Final = Affine.variable(_LANE)
 
 
 def lane_axis(placement: Placement, name: str) -> int | None:
-    """Return the axis of a temporary along which its elements are those of the lanes, None if there is none."""
+    """Return the axis of a temporary that the lanes index, None if there is none."""
     for placed in placement.statements.values():
         for write in placed.lowered.writes_to(name):
             indices = placed.indices(write)
@@ -58,7 +58,7 @@ def exchange_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def exchange_problems(placement: Placement, name: str) -> Iterator[Diagnostic]:
-    """Yield why the threads of a warp cannot exchange the elements of *name* by shuffles."""
+    """Yield a diagnostic if shuffles cannot implement the accesses to *name*."""
     found = _storage_problem(placement, name)
     if found is not None:
         yield found

@@ -24,7 +24,7 @@ NO_WARPS = 1
 
 
 def scope_in_block(placement: Placement, conflict: Conflict, warp_size: int) -> Scope | None:
-    """Return the fewest threads that have to wait for each other over *conflict*, whose sides share a block.
+    """Return the narrowest scope of a barrier that resolves *conflict* within a block.
 
     None stands for a race.
     """

@@ -137,7 +137,7 @@ CUDA_LANGUAGE: Final = Language(
 
 @cache
 def _language(arch: str, min_blocks: int, *, full_blocks: bool) -> Language:
-    """Return the language for devices of architecture *arch*, with what a block of theirs can have.
+    """Return the CUDA language for architecture *arch*, with the limits of its blocks.
 
     Kernels are to leave room for *min_blocks* blocks, if that is not 0, and to have a text for *full_blocks*.
     """

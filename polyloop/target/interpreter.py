@@ -44,7 +44,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Outputs(dict[str, Array]):
-    """The outputs of one call: a mapping by name, whose entries are also attributes."""
+    """The outputs of one call: a mapping by name, with entries as attributes too."""
 
     def __getattr__(self, name: str) -> Array:
         if name not in self:
@@ -115,7 +115,7 @@ class _Call:
         return ArgumentError("interpret", self.kernel.name, [Diagnostic(code, message, tuple(notes), (hint,))])
 
     def bind(self) -> None:
-        """Check the arguments, solve the sizes, allocate what is missing."""
+        """Check the arguments, infer sizes, and allocate missing arrays."""
         kernel = self.kernel
         array_args = [argument for argument in kernel.arguments if isinstance(argument, ArrayArg)]
         known = {argument.name for argument in kernel.arguments} | set(kernel.parameters)
@@ -162,7 +162,7 @@ class _Call:
             raise ArgumentError("interpret", self.kernel.name, [problem]) from None
 
     def scalar_arguments(self) -> None:
-        """Take what was passed by value."""
+        """Read the scalar arguments."""
         values = {name: value for name, value in self.kernel.values().items() if value.layout_of is None}
         for name in {**values, **dict.fromkeys(self.kernel.parameters)}:
             dtype = values[name].dtype if name in values else self.kernel.index_dtype
@@ -228,7 +228,7 @@ class _Call:
                 progress = True
 
     def check_sizes(self) -> None:
-        """Check that every size that matters is known, and what the kernel assumes of them."""
+        """Check that every size in use is known, and that sizes satisfy the kernel's assumptions."""
         values = {name for name, value in self.kernel.values().items() if value.layout_of is None}
         for name in sorted({*values, *self.kernel.parameters} - self.scalars.keys()):
             if self.needs(name):
@@ -326,7 +326,7 @@ class _Collected:
         return tuple(point[name] for name in self.inames)
 
     def reader(self, point: Mapping[str, int]) -> Callable[[Closure], Callable[[], Iterable[Any]]]:
-        """Return what takes the closure of a term and returns what yields the terms collected at *point*."""
+        """Return a function from the closure of a term to a closure for the terms collected at *point*."""
 
         def take(closure: Closure) -> Callable[[], Iterable[Any]]:
             self.closure = closure
@@ -359,7 +359,7 @@ class _Execution:
         self.walk(tree, statements, {name: statements[name].points for name in occupied})
 
     def walk(self, tree: Tree, statements: Mapping[str, _Statement], here: Mapping[str, Points]) -> None:
-        """Execute *tree* for the instances in *here*: what is left of each statement's points, if anything."""
+        """Execute *tree* for the instances in *here*: the remaining points of each statement."""
         for node in tree:
             if isinstance(node, Run):
                 if node.name in here and is_there(here[node.name]):
@@ -402,7 +402,7 @@ class _Execution:
     def terms(
         self, instruction: Instruction, reduction: Reduction, number: int, term: Term
     ) -> Callable[[Closure], Callable[[], Iterable[Any]]]:
-        """Return what turns the closure of a term of *reduction* into what yields the values of all terms."""
+        """Return a function from the closure of a term to a closure for the values of all terms."""
         count = len(reduction.inames)
         assert term.inames[-count:] == reduction.inames, f"terms over {term.inames} for {reduction}"
         if any(s.instruction.id == instruction.id and s.number == number for s in self.steps.values()):
@@ -412,7 +412,7 @@ class _Execution:
         return lambda closure: lambda: self.sweep(points, term.inames, count, closure)
 
     def sweep(self, points: Points, inames: Sequence[str], count: int, closure: Closure) -> Iterator[Any]:
-        """Yield the values of *closure* at *points*, whose last *count* inames are those of a reduction."""
+        """Yield the values of *closure* at *points*; the last *count* inames are those of a reduction."""
         outer, inner, here = inames[:-count], inames[-count:], self.point
 
         def over(points: Points, depth: int) -> Iterator[Any]:
@@ -452,7 +452,7 @@ class _Execution:
         return DataPoints(without_bound_variables(self.call.with_sizes(domain), bounds), self.present)
 
     def present(self, name: str) -> int | None:
-        """Return the value of a bound variable, None outside of the loops in which it is assigned."""
+        """Return the value of a bound variable, None outside of the loops that assign it."""
         if not self.homes[name] <= self.point.keys():
             return None
         return int(self.call.arrays[name][()])

@@ -19,7 +19,7 @@ Trie: TypeAlias = dict[int, Any]
 
 @dataclass(frozen=True)
 class DataPoints:
-    """Points of *domain*, some of whose parameters are variables of the program.
+    """Points of *domain*, with parameters that are variables of the program.
 
     Attributes
     ----------

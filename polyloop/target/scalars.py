@@ -104,7 +104,7 @@ def _number(value: int, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any 
 
 
 def built(dtype: DType, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a record
-    """Return the record of type *dtype* whose fields are *values*."""
+    """Return a record of type *dtype* with the fields *values*."""
     result: np.ndarray[Any, Any] = np.zeros((), dtype)
     for name, value in zip(field_names(dtype), values, strict=True):
         result[name] = converted(value, field_dtype(dtype, name))
@@ -132,7 +132,7 @@ def _convert(closure: Closure, have: DType, want: DType) -> Closure:
 
 
 def can_return(value: object, dtype: DType) -> bool:
-    """Return whether *value*, which a function of the user's returned, is a scalar that *dtype* can stand for."""
+    """Return whether the result *value* of a user's function is a scalar convertible to *dtype*."""
     if isinstance(value, str | bytes) or np.ndim(value) != 0:  # type: ignore[arg-type]
         return False
     order = "biufc"
@@ -274,7 +274,7 @@ class Compiler:
         return lambda: int(closure())
 
     def place(self, expr: Expression) -> Callable[[], tuple[int, ...]]:
-        """Return a closure for the element that a variable or subscript stands for, which is checked to exist."""
+        """Return a closure for the subscripts of a variable or element, checked against the shape."""
         if isinstance(expr, p.Variable):
             return tuple
         name = expr.aggregate.name

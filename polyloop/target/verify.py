@@ -22,7 +22,7 @@ __all__ = ["verify"]
 
 
 def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: int | None = None) -> Certificate:
-    """Prove now what code generation would prove, and return what was proven and what it rests on.
+    """Prove the obligations of code generation, and return them with their proofs and assumptions.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ _MOST_CALLS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A time [seconds], and where it lies with a confidence of 95 %."""
+    """A time [seconds] with its 95 % confidence interval."""
 
     low: float
     median: float
@@ -117,7 +117,7 @@ def race(
     most_samples: int = 60,
     finished: Callable[[int], object] = lambda _: None,
 ) -> list[Interval | None]:
-    """Return the time of each competitor; those that are slower than another for sure are timed no further.
+    """Return the time of each competitor; significantly slower ones are dropped on the way.
 
     Competitors are timed in turn, so that a machine that becomes slower is so for all. The race ends when one is left,
     when the intervals of all that are left are narrow, or at the deadline.

@@ -42,7 +42,7 @@ def _holds(condition: Condition, values: Choice) -> object:
 
 @dataclass(frozen=True)
 class Space:
-    """The choices to try: every combination of the values of each name that meets the conditions.
+    """Search space: all combinations of values that satisfy the conditions.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def _error(problem: Diagnostic) -> TuningError:
 
 
 def _value_problems(name: str, values: object) -> Iterator[Diagnostic]:
-    """Yield why *values* are not what *name* can be."""
+    """Yield ``bad-space`` or ``empty-space`` if *values* are no list of distinct names and numbers."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         message = f"the values of '{name}' are {spelt(values)}, which is no list"
         yield Diagnostic("bad-space", message, (), (f'"{name}": [{spelt(values)}] leaves no choice but this',))

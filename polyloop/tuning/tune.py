@@ -184,7 +184,7 @@ class _Candidate:
 def _built(
     build: Build, choices: Sequence[Choice], target: Target | None
 ) -> tuple[list[Trial], list[_Candidate]]:
-    """Build every choice; return those that are cut, with the reason, and the programs of the others."""
+    """Build every choice; return rejected trials with the reason, and the programs of the others."""
     cut: list[Trial] = []
     found: list[_Candidate] = []
     for choice in choices:
@@ -226,7 +226,7 @@ def _made(build: Build, choice: Choice) -> LoopKernel:
 
 
 def _registers(kernel: LoopKernel, target: Target) -> int:
-    """Return how many registers hold the private values of one thread at least, if none goes to local memory."""
+    """Return a lower bound on the registers of one thread: those of its private arrays, if none spills."""
     schedule = build_schedule(require_dtypes(kernel), target.limits)
     return max(
         (sum(
@@ -239,7 +239,7 @@ def _measured(
     candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None, seconds: float, precision: float,
     progress: bool,
 ) -> list[Trial]:  # fmt: skip
-    """Compile, cut what spills, and race the rest."""
+    """Compile the candidates, drop those that spill, and race the rest."""
     trials: list[Trial] = []
     kernels: list[tuple[_Candidate, CompiledKernel]] = []
     for candidate in candidates:
@@ -345,7 +345,7 @@ def _described(value: object) -> list[str]:
 
 
 def _device(arch: str | None) -> str:
-    """Return the names and versions of what runs the programs."""
+    """Return names and versions of compiler, driver and device."""
     if arch is None:
         return f"{find_compiler('c')}, {platform.processor()}, {platform.machine()}, {os.cpu_count()}"
     versions = f"{nvrtc_available()[1]}, {arch}"
@@ -372,7 +372,7 @@ def _remember(key: CacheKey, result: Tuned) -> None:
 
 @contextlib.contextmanager
 def _bar(count: int, what: str, wanted: bool) -> Iterator[Callable[[], object]]:
-    """Show a bar that goes one step further at each call of what is given."""
+    """Show a progress bar; the function yielded advances it by one."""
     if not wanted:
         yield lambda: None
         return

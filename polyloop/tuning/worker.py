@@ -71,7 +71,7 @@ def _compile(source: str, arch: str | None) -> None:
 
 
 def main() -> None:
-    """Compile what standard input says."""
+    """Compile the sources in the JSON on standard input."""
     given = json.load(sys.stdin)
     for source in given["sources"]:
         _compile(source, given["arch"])
