@@ -122,7 +122,7 @@ def _by_classes(
     values: Mapping[str, _Integers],
     width: int,
 ) -> Sectors | None:
-    """Return the sectors of all iterations, from one member of each class of equal ones; *values* are thread indices."""
+    """Return the sectors of all iterations, from one member of each class of them; *values* are thread indices."""
     threads = [name for name in dims if is_thread_axis(name)]
     period = SECTOR // gcd(SECTOR, entry.dtype.itemsize)
     found = pass_classes(domain, dims, threads, address, sizes, period)

@@ -149,7 +149,7 @@ def disagreement(
 
 
 def _blocks(program: GeneratedProgram, arguments: Mapping[str, Any]) -> int:
-    """Return how many blocks a program runs, at most in one launch."""
+    """Return the number of blocks of a program's largest launch."""
     copies = {name: _copied(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     try:
         binding = Binder(program, HostMemory()).bind(copies, poison=False)

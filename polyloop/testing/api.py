@@ -74,7 +74,7 @@ class Outcome:
 
 @dataclass
 class Report:
-    """The counts of calls, and those that ended as none may."""
+    """Counts of calls by outcome, the wrong outcomes, and the slowest call."""
 
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[Outcome] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Report:
 
 @cache
 def public_names() -> tuple[str, ...]:
-    """Return the names of what can be called: functions and classes of the package."""
+    """Return the names of the package's public functions and classes."""
     found = ((name, getattr(polyloop, name)) for name in polyloop.__all__ if name not in _NOT_OURS)
     return tuple(
         name
@@ -112,7 +112,7 @@ def public_names() -> tuple[str, ...]:
 
 
 def call(seed: int, mode: Mode, seconds: float = _SECONDS) -> Outcome:
-    """Make the call, or read the text, that *seed* stands for."""
+    """Make the call, or read the text, drawn from *seed*."""
     rng = Random(f"{mode.name} {seed}")
     known = kernels()
     kernel = rng.choice(list(known.values()))
@@ -159,7 +159,7 @@ def _ended(run: Callable[[], object], seconds: float) -> tuple[str, str]:
 
 
 def _where(error: Exception) -> str:
-    """Return an exception and the place in the package that it comes from."""
+    """Return an exception and its innermost frames in the package, as text."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "polyloop" in frame.filename]
     places = " < ".join(f"{frame.filename.rpartition('polyloop/')[2]}:{frame.lineno}" for frame in frames[:-4:-1])
     return f"{type(error).__name__}: {str(error)[:200]} ({places})"
@@ -296,7 +296,7 @@ def _is_a(value: object, kind: Any) -> bool:  # noqa: ANN401 - an annotation
 
 
 def _reading(rng: Random, kernel: LoopKernel) -> tuple[str, Callable[[], object]]:
-    """Return a changed text, and the function that reads it and applies what it says."""
+    """Return a mutated text, and a function that parses it and applies the result."""
     text = mutated(rng, rng.choice(recipes_as_json()))
 
     def run() -> object:

@@ -173,7 +173,7 @@ def _split_parameters(
 
 @dataclass(frozen=True)
 class _Setup:
-    """Two kernels, what they are called with, and where."""
+    """Two kernels, with the arguments and the target for both."""
 
     first: LoopKernel
     second: LoopKernel
@@ -204,7 +204,7 @@ def _check_by(setup: _Setup, check_result: CheckResult) -> None:
 
 @contextmanager
 def _placed(kernel: LoopKernel, target: Target, arrays: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], _Wait]]:
-    """Give *arrays* where the target computes, and what waits until it is done."""
+    """Yield *arrays* in the target's memory, and a function that waits for the target."""
     if target.name == "cuda":
         with on_device(kernel.name, arrays) as placed:
             yield placed

@@ -257,7 +257,7 @@ class _Machine:
     def points(
         self, placed: Placed
     ) -> tuple[list[tuple[int, ...]], dict[tuple[int, ...], frozenset[tuple[int, ...]]]]:
-        """Return the points of a statement, without repeated axes; and those for each value of its bound variables."""
+        """Return the points of a statement, without repeated axes, and the points for each value of its bounds."""
         domain = placed.exact
         for position in range(len(placed.dims) - 1, -1, -1):
             if placed.dims[position] in placed.repeated:
@@ -319,7 +319,7 @@ class _Machine:
         return self.run
 
     def moment(self, step: _Step) -> tuple[object, ...]:
-        """Return what the lanes that run together have in common, or the threads that combine what they have."""
+        """Return the key of a step: lanes in lockstep, or threads that combine their values, have the same one."""
         time, thread, code, _ = step
         if isinstance(code.placed.lowered.part, Combine):
             return (code.placed.name, time)
@@ -380,7 +380,7 @@ class _Machine:
         return partial(self.effect, now, code.target, lowered, (instance, result, tuple(seen)), index)
 
     def combined(self, code: _Code, part: Combine, time: tuple[int, ...], index: tuple[int, ...]) -> Callable[[], None]:
-        """Note what this thread has for those that it combines with; return what gives it all that they have."""
+        """Record this thread's value for a combination; return the effect that stores the combined value."""
         thread, event = self.thread, self.event
         others = tuple(n for axis, n in zip(self.axes, thread, strict=True) if axis not in part.across)
         bags = self.meetings.setdefault((code.placed.name, time, others, index), [])
@@ -472,7 +472,7 @@ class _Machine:
             self.problem("value", f"{_shown(instance)} computes another value than in the program", instance)
 
     def finish(self) -> None:
-        """Note what the arguments hold, and the races."""
+        """Record the final values of the arguments, and the races."""
         for cell, held in self.memory.items():
             if isinstance(self.kernel.arrays().get(cell[0]), ArrayArg):
                 value = held.value(self.symbols) if isinstance(held, Bag) else held
@@ -521,7 +521,7 @@ def _shown(instance: Instance) -> str:
 
 
 def _points(domain: isl.Set, most: int) -> list[tuple[int, ...]]:
-    """Return the points of a bounded set whose parameters are fixed, in ascending order."""
+    """Return the points of a bounded set with fixed parameters, in ascending order."""
     domain = domain.project_out(_PARAM, 0, domain.dim(_PARAM))
     count = domain.dim(_SET)
     if not domain.is_bounded():
@@ -549,7 +549,7 @@ def execute(
     most: int = 20_000,
     recording: bool = False,
 ) -> Run:
-    """Execute *kernel* instance by instance and return what happened.
+    """Execute *kernel* instance by instance, with symbolic values, and return the events.
 
     Parameters
     ----------
@@ -594,6 +594,6 @@ def reference_run(
 def judge(
     kernel: LoopKernel, sizes: Mapping[str, int], data: Data, *, most: int = 20_000
 ) -> Iterator[Violation]:
-    """Yield why *kernel* is not legal at *sizes*; nothing where it is."""
+    """Yield the violations of *kernel* at *sizes*, none if it is legal there."""
     before = reference_run(kernel, sizes, data, most=most)
     yield from execute(kernel, sizes, data, before.symbols, expected=before, most=most).violations

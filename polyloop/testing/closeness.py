@@ -57,7 +57,7 @@ def _wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element that differs, how many of them do, and whether they are numbers that are rounded."""
+    """Difference of two arrays: the first differing element, their number, and whether values are rounded numbers."""
 
     element: str
     expected: str

@@ -75,7 +75,7 @@ def _require_sense(first: object, second: object, mode: object, targets: Sequenc
 
 
 def _require_comparable(first: LoopKernel, second: LoopKernel) -> None:
-    """Refuse kernels whose outputs have other names, or whose arguments have other types or numbers of axes."""
+    """Refuse kernels with different outputs, argument types or ranks."""
     written, also = output_names(first), output_names(second)
     if not written and not also:
         hint = "let both write the same array"
@@ -106,7 +106,7 @@ _Call: TypeAlias = Callable[[Values, Mapping[str, int]], Iterable[tuple[str, Map
 
 @dataclass(frozen=True)
 class _Leg:
-    """One way to run one of the kernels; ``call`` yields what ran and its outputs."""
+    """One way to run one of the kernels; ``call`` yields the name of the run and its outputs."""
 
     call: _Call
 
@@ -147,7 +147,7 @@ class _Plan:
     fibres: bool
 
     def legs(self, first: LoopKernel, second: LoopKernel) -> list[_Leg]:
-        """Return the ways to run the kernels; the first one is what the others are compared with."""
+        """Return the ways to run the kernels; the first one is the reference of the others."""
         found = [_interpreted(first)] if self.interpret else []
         found += [_compiled(first, "knl_a", target) for target in self.targets]
         found += [_compiled(second, "knl_b", target) for target in self.targets]
@@ -174,7 +174,7 @@ class _Trial:
 
 
 def _run_size(trial: _Trial, values: Values, sizes: Mapping[str, int]) -> Iterator[Comparison]:
-    """Run every leg for one size and yield what agreed.
+    """Run every leg for one size and yield the comparisons.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def check_equivalence(
     atol: float = 0.0,
     seed: Annotated[int, AtLeast(0)] = 0,
 ) -> Equivalence:
-    """Run two kernels on the same random inputs and compare what they write.
+    """Run two kernels on the same random inputs and compare their outputs.
 
     ::
 

@@ -36,7 +36,7 @@ __all__ = ["TARGETS", "Fault", "check_expressions", "main"]
 
 @dataclass(frozen=True)
 class Fault:
-    """An expression that a target computes otherwise than NumPy, refuses, or cannot compile."""
+    """An expression with another value on a target than in NumPy, or refused, or not compiled."""
 
     target: str
     text: str
@@ -113,7 +113,7 @@ def _difference(each: Drawn, got: np.ndarray[Any, Any]) -> str | None:
 
 
 def check_expressions(drawn: Sequence[Drawn], targets: Sequence[str]) -> Iterator[Fault]:
-    """Yield the results of each target that differ from NumPy's; one that does not compile is found by bisection."""
+    """Yield the faults of each target; an expression that does not compile is found by bisection."""
     for target in targets:
         try:
             knl = _kernel(drawn)

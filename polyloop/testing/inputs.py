@@ -84,7 +84,7 @@ def _error(kernel: LoopKernel, code: str, message: str, notes: Sequence[str], hi
 
 
 def _numbers(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator, style: _Style, words: bool) -> Any:  # noqa: ANN401
-    """Return random numbers of *dtype*; with *words* those that stand for floating-point numbers."""
+    """Return random numbers of *dtype*; with *words*, the integers that represent floating-point numbers."""
     found: np.ndarray[Any, Any] = np.empty(shape, integer_dtype(dtype) if words else dtype)
     if is_record(dtype):
         for name in field_names(dtype):
@@ -124,7 +124,7 @@ def _rubbish(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator, wor
 
 
 def check_given(kernels: Sequence[LoopKernel], given: Mapping[str, Any]) -> None:
-    """Raise where inputs of the user's are no mapping, or have names that no kernel has.
+    """Check that the user's inputs are a mapping with names of arguments.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def random_values(
     *,
     words: bool,
 ) -> Values:
-    """Return a value for every argument of *kernels* but the sizes, those of the user's among them.
+    """Return a value for every argument of *kernels* except sizes; given values are taken over.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def arguments_of(kernel: LoopKernel, values: Values, sizes: Mapping[str, int]) -
 
 
 def array_strides(array: ArrayArg, shape: tuple[int, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return strides [elements] of the whole array: parts lie one after the other, components of vectors together."""
+    """Return strides [elements] of the whole array: separate parts one after the other, vector components adjacent."""
     strides = array.strides
     if strides is None or any(not names_in(stride) <= sizes.keys() for stride in strides):
         return tuple(evaluate(stride, {}) for stride in packed(shape, array.order))

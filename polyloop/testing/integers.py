@@ -47,7 +47,7 @@ _BODY: Final = """unsigned int {name}(unsigned int key, unsigned int value)
 
 
 def is_real(dtype: DType) -> bool:
-    """Return whether an integer stands for a value of *dtype*, or one for each component of a vector."""
+    """Return whether integers represent values of *dtype*, one for each vector component."""
     return (not is_record(dtype) or is_vector(dtype)) and is_inexact(component(dtype))
 
 
@@ -67,7 +67,7 @@ def integer_dtype(dtype: DType) -> DType:
 
 
 def integers_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the integers that stand for *values*, which are floating-point numbers or records of some.
+    """Return the integers that represent *values*: floating-point numbers, or records with some.
 
     Integers stand for themselves, anything else is an odd number; the negative of a number is the negative.
     """
@@ -98,7 +98,7 @@ def _scrambled(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def integer_of(number: complex) -> int:
-    """Return the integer that stands for *number*."""
+    """Return the integer that represents *number*."""
     return int(integers_of(np.asarray(number * 1.0))[()])
 
 
@@ -121,7 +121,7 @@ def _hashed(key: Any, value: Any) -> int:  # noqa: ANN401 - scalars of any type 
 
 
 def hash_function(name: str) -> ForeignName:
-    """Return the function that stands for all others, called *name*: the hash of a key and one more value."""
+    """Return the hash function *name*, of a key and a value, that represents all other functions."""
     body = _BODY.format(name=name)
     function = ForeignFunction(
         name,

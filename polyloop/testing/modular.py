@@ -30,7 +30,7 @@ from polyloop.testing.sources import steered_by
 __all__ = ["has_real_numbers", "with_integers"]
 
 def has_real_numbers(kernel: LoopKernel) -> bool:
-    """Return whether *kernel* computes with floating-point numbers: otherwise its counterpart is itself."""
+    """Return whether *kernel* computes with floating-point numbers; otherwise it is its own counterpart."""
     typed = require_dtypes(kernel)
     known = {**typed.values(), **typed.arrays()}
     return any(holds_real(value.dtype) for value in known.values())

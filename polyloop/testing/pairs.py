@@ -125,7 +125,7 @@ class Tally:
     """Code and chain of what was refused though legal at all sizes tried."""
 
     def note(self, features: Iterable[str], outcome: str) -> None:
-        """Count what came of a pair with these features."""
+        """Count the *outcome* of a pair with these features."""
         self.drawn.update((feature, outcome) for feature in features)
 
     def add(self, other: Tally) -> None:
@@ -229,7 +229,7 @@ def _depends_on_data(kernel: LoopKernel) -> bool:
 
 @dataclass
 class _Exploration:
-    """One pair while it is drawn."""
+    """State of drawing one pair."""
 
     source: AnySource
     rng: random.Random
@@ -241,7 +241,7 @@ class _Exploration:
     trying: Step | None = None
 
     def crash(self, error: Exception) -> None:
-        """Note that the library raised what is no refusal."""
+        """Record an exception of the library that is no refusal."""
         text = "".join(traceback.format_exception(error))
         self.fail("crash", text, [] if self.trying is None else [self.trying])
 
@@ -298,7 +298,7 @@ class _Exploration:
         self.trying = None
 
     def meaning(self, sizes: Iterable[int]) -> None:
-        """Note it if the kernel does not compute what its text means, as far as that is known without it."""
+        """Record a failure if the kernel's results differ from the meaning of its text."""
         for n in sizes:
             arguments = random_arguments(self.kernel, n, self.seed, whole=True, wrapping=_wraps(self.source))
             expected = self.source.expected(arguments)
@@ -315,7 +315,7 @@ class _Exploration:
                 return
 
     def same_meaning(self, before: LoopKernel) -> None:
-        """Note it if the program that the kernel stands for now is another one than *before*."""
+        """Record a failure if the kernel's program has other results than that of *before*."""
         for n in (5, 2):
             if not _allowed(before, n):
                 continue
@@ -329,7 +329,7 @@ class _Exploration:
                 return
 
     def refusal(self, kernel: LoopKernel, refused: PolyloopError, step: Step | None) -> None:
-        """Judge a refusal: whether what it names is real, and whether it was needed."""
+        """Check a refusal: its witness is real, and the step is illegal."""
         finding = refused.found[0]
         self.tally.refused[f"{'schedule' if step is None else step.name}: {finding.code}"] += 1
         if finding.code not in REASONED:
@@ -381,7 +381,7 @@ class _Exploration:
             self.tally.precise.append((code, Pair(self.source, (*self.steps, *more), (), self.seed)))
 
     def finish(self, kernel: LoopKernel, sizes: Sequence[int]) -> tuple[Pair, Programs] | None:
-        """Generate code, and have brute force judge what was accepted."""
+        """Generate code, and check an accepted kernel by brute force."""
         try:
             programs = _generated(kernel, is_large=bool(_LARGE & {*self.source.features}))
         except (VerificationError, CodegenError) as refused:
@@ -396,7 +396,7 @@ class _Exploration:
         return (pair, programs) if defined else None
 
     def judged(self, kernel: LoopKernel, sizes: Iterable[int]) -> tuple[int, ...]:
-        """Return those of *sizes* at which the program reads nothing undefined; note what is not legal."""
+        """Return the *sizes* at which the program reads no undefined value; record violations."""
         kernel, defined = _as_built(kernel), []
         for n in sizes:
             if not _allowed(kernel, n):
@@ -452,7 +452,7 @@ _LARGE: Final = frozenset({*FAR, "computed subscripts"})
 
 
 def _generated(kernel: LoopKernel, *, is_large: bool) -> Programs:
-    """Return the programs of *kernel*; those with 64-bit indices too, if its indices may be large."""
+    """Return the programs of *kernel*, with 64-bit indices too if its indices may be large."""
     c, cuda = generate_code(kernel, target=CTarget()), generate_code(kernel, target=CudaTarget())
     if not is_large:
         return Programs(kernel, c, cuda)
@@ -462,7 +462,7 @@ def _generated(kernel: LoopKernel, *, is_large: bool) -> Programs:
 
 
 def draw(seed: int, tally: Tally, pair: Pair | None = None) -> tuple[Pair, Programs] | None:
-    """Make the pair of *seed*, or *pair*; count what is refused, and return it with its programs if it is accepted."""
+    """Draw the pair of *seed*, or run *pair*; return it with its programs if it is accepted."""
     source = drawn_source(seed) if pair is None else pair.source
     exploration = _Exploration(source, random.Random(seed + 1_000_000_007), tally, seed)
     tally.counts["pairs"] += 1
@@ -474,7 +474,7 @@ def draw(seed: int, tally: Tally, pair: Pair | None = None) -> tuple[Pair, Progr
 
 
 def check_pair(pair: Pair) -> Tally:
-    """Try one pair: its steps, of which those that are refused are left out, and its sizes."""
+    """Run one pair: its steps, without refused ones, and its sizes."""
     tally = Tally()
     warnings.simplefilter("ignore", PolyloopWarning)
     found = draw(pair.seed, tally, pair)
@@ -497,7 +497,7 @@ def check_pairs(seeds: Iterable[int]) -> Tally:
 def _compiled(
     found: Sequence[tuple[Pair, Programs]], tally: Tally
 ) -> Iterator[tuple[Pair, Programs, tuple[ctypes.CDLL, ctypes.CDLL]]]:
-    """Yield every pair with the libraries that have its programs; all in one, unless a compiler refuses that."""
+    """Yield every pair with its compiled libraries; all pairs share them, unless a compiler refuses that."""
     try:
         programs = [some for _, own in found for some in own.all]
         libraries = compile_c([some.c for some in programs]), compile_fibres([some.cuda for some in programs])

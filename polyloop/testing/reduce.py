@@ -50,7 +50,7 @@ def _again(pair: Pair, kind: str) -> Failure | None:
 
 
 def _smaller(pair: Pair) -> Iterator[Pair]:
-    """Yield simpler pairs, those first that leave most away."""
+    """Yield simpler pairs, the simplest first."""
     for position in range(len(pair.steps)):
         yield replace(pair, steps=(*pair.steps[:position], *pair.steps[position + 1 :]))
     yield from _with_lines(pair, _fewer_lines(pair.source.lines))
@@ -66,7 +66,7 @@ def _smaller(pair: Pair) -> Iterator[Pair]:
 
 
 def _with_lines(pair: Pair, candidates: Iterable[tuple[str, ...]]) -> Iterator[Pair]:
-    """Yield *pair* with other statements; what its program means is not known any more, unless Python says it."""
+    """Yield *pair* with other statements, without a known meaning unless it is a Python function."""
     source = pair.source
     if isinstance(source, PythonSource):
         return

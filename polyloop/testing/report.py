@@ -110,7 +110,7 @@ class Equivalence:
 
 
 def _times(entries: Sequence[Comparison]) -> dict[str, float]:
-    """Return the time of all calls of each kind [ms], those compared with first."""
+    """Return the total time of each kind of call [ms], the reference first."""
     first = entries[0].ran
     found = {entries[0].against: sum(entry.against_milliseconds for entry in entries if entry.ran == first)}
     for entry in entries:

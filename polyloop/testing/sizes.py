@@ -1,4 +1,4 @@
-"""Choice of sizes for a comparison of two kernels: those that the user names, or the edges of their tiles."""
+"""Choice of sizes for a comparison of two kernels: given ones, or the edges of their tiles."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _fixed(kernels: Sequence[LoopKernel]) -> dict[str, int]:
 
 
 def _solved(kernels: Sequence[LoopKernel], inputs: Mapping[str, object]) -> dict[str, int]:
-    """Return the sizes that are among *inputs*, and those that follow from shapes of arrays."""
+    """Return the sizes in *inputs*, given or inferred from shapes of arrays."""
     names = size_names(kernels)
     given = {name: value for name, value in inputs.items() if name in names and isinstance(value, int | np.integer)}
     found = {name: index(value) for name, value in given.items()}
@@ -147,7 +147,7 @@ def _is_list(value: object) -> bool:
 
 
 def check_sizes(kernels: Sequence[LoopKernel], sizes: Mapping[str, int]) -> None:
-    """Raise where *sizes* lack a name, or are none that the kernels were made for.
+    """Check that *sizes* are complete and satisfy the assumptions of the kernels.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Data that control a kernel: the values that reach subscripts and loop bounds."""
+"""Control data of a kernel: values that reach subscripts and loop bounds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _uses(kernel: LoopKernel) -> Iterator[Use]:
 
 
 def _written_from(kernel: LoopKernel) -> dict[str, set[str]]:
-    """Return, for each variable that is written, the names that its values come from."""
+    """Return variable -> names that its assigned values are computed from."""
     found: dict[str, set[str]] = {}
     for instruction in kernel.instructions:
         names = {name for expr in _expressions(kernel, instruction) for name in variables(expr)}
@@ -60,7 +60,7 @@ def _written_from(kernel: LoopKernel) -> dict[str, set[str]]:
 
 
 def _reached(kernel: LoopKernel, names: Collection[str]) -> set[str]:
-    """Return *names* and everything that their values come from."""
+    """Return *names* and all names that their values are computed from, transitively."""
     sources = _written_from(kernel)
     found: set[str] = set()
     waiting = list(names)
@@ -73,7 +73,7 @@ def _reached(kernel: LoopKernel, names: Collection[str]) -> set[str]:
 
 
 def steered_by(kernel: LoopKernel, names: Collection[str]) -> dict[str, str]:
-    """Return those of *names* that decide a subscript or a bound, with what they decide, as text."""
+    """Return the *names* that affect a subscript or a bound, with its text."""
     found: dict[str, str] = {}
     for what, expr, _ in _uses(kernel):
         for name in sorted(_reached(kernel, variables(expr)) & set(names)):

@@ -128,7 +128,7 @@ class Bag:
         self.number = number if other.terms else self.number
 
     def merge(self, partial: Value, symbols: Symbols) -> bool:
-        """Combine the terms of *partial* into it, if that is what a reduction by the same operation has collected."""
+        """Combine the terms of *partial*, if it was collected by the same operation; return whether it was."""
         key = symbols.key(partial.symbol)
         if key[0] != "collected" or key[1] != self.operation or key[2] is not None:
             return False
@@ -145,7 +145,7 @@ class Bag:
         return True
 
     def value(self, symbols: Symbols) -> Value:
-        """Return the value that a read of it sees."""
+        """Return the value that a read sees."""
         terms: Hashable = tuple(self.terms)
         if self.operation in _IDEMPOTENT:
             terms = frozenset(self.terms)
@@ -201,7 +201,7 @@ def _folded(function: Callable[[int, int], int], parts: tuple[Any, ...]) -> int:
 
 
 def _applied(function: Callable[..., Any] | None, numbers: tuple[Any, ...]) -> Any:  # noqa: ANN401 - numbers
-    """Return the number, None where it is not known."""
+    """Return the result of *function* on known numbers, otherwise None."""
     if function is None or None in numbers:
         return None
     try:
@@ -300,7 +300,7 @@ class ValueCompiler:
         return Value(self.symbols.of(label, *(value.symbol for value in values)), number)
 
     def folded(self, node: Expression, neutral: int) -> Closure:
-        """Return a sum or product; the integers that come first in it are one, and none if they do nothing."""
+        """Return a closure for a sum or product with its leading integers folded."""
         symbols, label, function = self.symbols, _label(node), _NARY[type(node)]
         parts = [self.value(child) for child in node.children]
 

@@ -1,4 +1,4 @@
-"""Random typed expressions beside their values, by NumPy 2 and the rules of docs/adr/0004-types.md, written down anew.
+"""Random typed expressions with their values, by NumPy 2 and the rules of docs/adr/0004-types.md.
 
 An expression is drawn together with what it is worth for the elements of :data:`DATA`, and with bounds of the rounding
 errors on the way.  Elements at which an error decides (a comparison of equal numbers, ``floor`` just below an integer)
@@ -89,7 +89,7 @@ class Drawn:
 
     @property
     def is_integer(self) -> bool:
-        """True if it is an integer."""
+        """True if the type is an integer type."""
         return self.type in INTEGERS
 
 
@@ -107,12 +107,12 @@ def made(text: str, name: str, value: Array, *parts: Drawn, error: Array | float
 
 
 def epsilon(name: str) -> float:
-    """Return how far apart numbers of the type lie in which *name* is computed; open widths may become float32."""
+    """Return the machine epsilon of the type that *name* is computed in; open widths may become float32."""
     return 2.0**-52 if name in ("float64", "complex128") else 2.0**-23
 
 
 def rounded(text: str, name: str, apply: Callable[..., Any], *parts: Drawn, ulps: float = 2.0) -> Drawn:
-    """Return a floating-point operation: its error is its own, and what it makes of the errors of its operands."""
+    """Return a floating-point operation with bounds of its rounding error and of the propagated ones."""
     values = [part.value.astype(computed(name)) for part in parts]
     wide = [value.astype(np.complex128 if name in COMPLEX else np.float64) for value in values]
     with np.errstate(all="ignore"):

@@ -15,7 +15,7 @@ _CLAIMS: Final = {"race": ("races",), "out-of-bounds": ()}
 
 
 def is_waived(waivers: Sequence[Waiver], violations: Sequence[Violation]) -> bool:
-    """Return whether a kernel with *waivers* may do this: some of it was waived, and the rest may follow from that."""
+    """Return whether *waivers* cover a violation, so that the others may follow from it."""
     return any(_is_about(waiver, violation) for waiver in waivers for violation in violations) and not any(
         violation.kind == "out-of-bounds" for violation in violations
     )

@@ -29,7 +29,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class _Scene:
-    """Both programs, executed, and what the witness names in them."""
+    """Executions of both programs, for the check of a witness."""
 
     kernel: LoopKernel
     witness: Witness
@@ -38,7 +38,7 @@ class _Scene:
     groups: int
 
     def touching(self, run: Run) -> Iterator[Event]:
-        """Yield the accesses to the named element; to any, as far as its subscripts are not known."""
+        """Yield the accesses to the witness's element, or to any element where its subscripts are unknown."""
         array, element = self.witness.array, self.witness.element[::-1]
         for event in run.events:
             # From the last subscript on: where a temporary is kept once per lane, those of lanes come first.
@@ -53,7 +53,7 @@ class _Scene:
         return not is_known or (a.array, a.index) == (b.array, b.index)
 
     def of(self, instance: WitnessInstance, events: Iterable[Event]) -> list[Event]:
-        """Return those of *events* that an instance of the transformed program causes."""
+        """Return the *events* of an instance of the transformed program."""
         placed = place(self.kernel).statements.get(instance.statement)
         if placed is None:
             return []
@@ -127,7 +127,7 @@ def _together(a: Event, b: Event, groups: int) -> bool:
 
 
 def _is_before(a: Event, b: Event, groups: int) -> bool:
-    """Return whether one access comes before another in every order of the blocks and of the threads."""
+    """Return whether *a* precedes *b* in every order of blocks and threads."""
     return a.time < b.time and not _together(a, b, groups)
 
 
@@ -153,7 +153,7 @@ def _unwritten(scene: _Scene) -> bool:
 
 
 def _is_surely_written(scene: _Scene, read: Event) -> bool:
-    """Return whether what a read sees is written, and some write of its place comes before it in every order."""
+    """Return whether a read sees a written value, and a write to its element precedes it in every order."""
     if _is_initial(scene, read):
         return False
     here = _place(scene, read)
@@ -177,7 +177,7 @@ def _overwritten(scene: _Scene) -> bool:
 
 
 def _sees(scene: _Scene, write: Event, read: Event, events: Iterable[Event]) -> bool:
-    """Return whether *write* comes before *read* in one place, and no other write for sure in between."""
+    """Return whether *write* precedes *read* at one element, with no certain write in between."""
     here = _place(scene, read)
     if write.time >= read.time or _place(scene, write) != here:
         return False
@@ -223,7 +223,7 @@ def _differs(scene: _Scene, named: WitnessInstance) -> bool:
 
 
 def _is_part(scene: _Scene, instance: Instance | None, named: WitnessInstance) -> bool:
-    """Return whether an instance of the program is the one named, or the one whose reduction has the term named."""
+    """Return whether an instance of the program is the one named, or contains the term named."""
     reference = scene.kernel.reference
     assert reference is not None, "a reference program has no reference"
     if instance is None or instance[0] != named.instruction:

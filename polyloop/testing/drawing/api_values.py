@@ -103,7 +103,7 @@ _NEW: Final = ("fresh", "other", "k2", "row")
 
 
 def texts_for(name: str, kernel: pl.LoopKernel, rng: Random) -> Sequence[str]:
-    """Return texts for a parameter called *name*: what the kernel has, new names, and odd ones."""
+    """Return texts for a parameter called *name*: names in the kernel, new names, and odd texts."""
     inames = list(kernel.inames) or ["i"]
     arrays = [*kernel.arrays(), *kernel.substitutions, *kernel.parameters]
     ids = [instruction.id for instruction in kernel.instructions]
@@ -153,7 +153,7 @@ def _always(value: object) -> Callable[[], object]:
 
 @cache
 def odd_values() -> Sequence[Callable[[], object]]:
-    """Return functions that make values of all types: those that can be used up are made anew."""
+    """Return factories of values of all types; iterators are created at each call."""
     small = kernels()["_small"]
     fixed: tuple[object, ...] = (
         *_ODD_TEXTS, None, True, False, 0, 1, -1, 2, 16, 2**31, 2**63, 2**64, -(2**70), 10**30, 10**5000, 0.5,

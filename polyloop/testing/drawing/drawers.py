@@ -52,7 +52,7 @@ def _reorder(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _new_name(rng: random.Random, letter: str) -> str:
-    """Return a name that is new, or one that means something elsewhere."""
+    """Return a new name, or a name with a meaning elsewhere."""
     return rng.choice(HOSTILE) if rng.random() < 0.3 else f"{letter}{rng.randint(0, 99)}"
 
 
@@ -157,7 +157,7 @@ def _dependency(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _nosync(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    """Draw what is no lie: between instructions of which none has accesses that can only be supposed."""
+    """Draw a true ``nosync``: between instructions whose accesses are all known."""
     known = [i.id for i in kernel.instructions if not i.predicates and not {"idx", "cols", "rowptr"} & i.reads]
     first, second = rng.choice(known or ["none"]), rng.choice(known or ["none"])
     return {"scope": rng.choice(("local", "global", "any")), "source": first, "sink": second}
@@ -234,7 +234,7 @@ def _tensorize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _argument(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    """Draw an array whose contents may be anything: others are known by their names."""
+    """Draw an array with arbitrary contents, which no other drawer identifies by name."""
     names = [a.name for a in kernel.arguments if a.name not in ("n", "nnz", "idx", "cols", "rowptr")]
     return {"old_name": rng.choice(names or ["x"]), "new_name": _new_name(rng, "z")}
 
@@ -393,7 +393,7 @@ _LEFT_OUT: Final = 0.75
 
 
 def declared(name: str, rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    """Draw arguments from the declaration of a transform: names of what its fields name."""
+    """Draw arguments from the fields of a transform, by the kinds of names in them."""
     found: dict[str, Any] = {}
     for entry in fields_of(TRANSFORMS[name]).values():
         is_needed = entry.default is MISSING

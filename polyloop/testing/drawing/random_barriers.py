@@ -20,7 +20,7 @@ DIVIDED: Final = frozenset({"divided-loop", "crosses-barrier", "read-before-writ
 
 
 def barrier_sources(seed: int) -> tuple[Source, Source]:
-    """Return the text of a random program, and the same with a barrier in its loop, whose twin is the first."""
+    """Return a random program, and the same program with a barrier in its loop."""
     rng = random.Random(seed)
     lines = _program(rng)
     kind = np.dtype(np.float64)

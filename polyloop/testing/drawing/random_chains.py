@@ -1,4 +1,4 @@
-"""Random chains of transforms, as data: which transform, with which arguments."""
+"""Random chains of transforms, as data: names and arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Step:
     arguments: Mapping[str, Any]
 
     def __call__(self, kernel: LoopKernel) -> LoopKernel:
-        """Return the transformed kernel, or raise what the transform raises."""
+        """Return the transformed kernel; raise the transform's errors."""
         return FUNCTIONS[self.name](kernel, **self.arguments)
 
     def script(self, variable: str = "knl") -> str:
@@ -74,7 +74,7 @@ def _subscript_inames(kernel: LoopKernel, name: str) -> frozenset[str]:
 
 
 def random_recipe(rng: random.Random, kernel: LoopKernel) -> Iterator[Step]:
-    """Yield the beginning of a chain as people write it for a GPU: tiles, and what the threads read kept near them."""
+    """Yield the usual first steps of a chain for a GPU: tiles, tags and prefetches."""
     inner: list[str] = []
     outer = list(dict.fromkeys(iname for i in kernel.instructions for iname in i.inames))[:2]
     reduced = list(dict.fromkeys(x for i in kernel.instructions for term in i.terms for x in term.inames))

@@ -39,7 +39,7 @@ class UndefinedError(Exception):
 
 
 class _Memory:
-    """A temporary array as Python has it, whose elements have no values at first."""
+    """A temporary array with Python semantics, whose elements are undefined at first."""
 
     def __init__(self, size: int) -> None:
         self.values: list[int | None] = [None] * size
@@ -71,7 +71,7 @@ class PythonSource:
         return f"@pl.kernel({options})\n{self.text()}\n\n{variable} = {self.name}"
 
     def text(self) -> str:
-        """Return the function as it is decorated."""
+        """Return the text of the function, as passed to the decorator."""
         data = ", ".join(f'{name}: pl.Array[np.int64, "n + {MARGIN}"]' for name in _ARRAYS)
         declared = [f"    {name}: pl.Array[np.int64, 8]" for name in self.temporaries]
         return "\n".join([f"def {self.name}(n: pl.int32, {data}):", *declared, *self.lines]) + "\n"
@@ -116,7 +116,7 @@ class PythonSource:
 
 
 def _names() -> ModuleType:
-    """Return what a drawn function calls ``pl``."""
+    """Return a module that stands for ``pl`` in a drawn function."""
     found = ModuleType("pl")
     vars(found).update(Array=intrinsics.Array, int32=np.int32)
     return found
@@ -187,7 +187,7 @@ class _Writer:
         return f"({self.value(depth + 1)} {rng.choice('++-')} {self.value(depth + 1)})"
 
     def total(self) -> str:
-        """Return a reduction, whose range may be empty."""
+        """Return a reduction with a range that may be empty."""
         rng = self.rng
         over = rng.choice(_LOOPS).format(v=rng.choice(self.loops) if self.loops else "n")
         array = rng.choice((*_ARRAYS, *_ARRAYS, "t"))
@@ -262,7 +262,7 @@ class _Writer:
         self.short.discard(name)
 
     def late(self, name: str) -> None:
-        """Write a statement that reads what one below assigns, but for the first iterations of a loop."""
+        """Write a statement that, except in the first iterations, reads a value assigned later in the loop."""
         rng = self.rng
         array, place = f"{_LATE}{len(self.late_arrays)}", rng.randint(0, 7)
         self.late_arrays.append(array)

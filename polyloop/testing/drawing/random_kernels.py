@@ -94,7 +94,7 @@ class Source:
         )
 
     def make(self) -> LoopKernel:
-        """Create the kernel; what it may not have meant is no news."""
+        """Create the kernel, without warnings."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PolyloopWarning)
             options: dict[str, Any] = dict(self.options)
@@ -225,7 +225,7 @@ def _declared(
 
 
 def random_source(seed: int) -> Source:
-    """Return the text of a random kernel: of one domain, of written nests, or of rows whose length data decides."""
+    """Return the text of a random kernel: one domain, written nests, or rows of data-dependent length."""
     source = _plain_source(seed)
     rng = random.Random(seed + 2_000_000_033)
     return _with_rules(source, rng) if rng.random() < _RULED else source
@@ -278,7 +278,7 @@ def _terms(rng: random.Random, writer: _Writer) -> list[str]:
 
 
 def _one_domain(seed: int, rng: random.Random) -> Source:
-    """Return a kernel of one to three statements, whose loops are left to the rules."""
+    """Return a kernel of one to three statements, with loops inferred from the text."""
     dims = rng.choice((1, 2, 2))
     is_plain, is_fixed = rng.random() < 0.6, rng.random() < 0.25
     domain = rng.choice(ONE if dims == 1 else TWO)
@@ -356,7 +356,7 @@ def _written_nests(seed: int, rng: random.Random) -> Source:
 
 @dataclass
 class _Nest:
-    """Statements that are left to be written, and where; *bounded* are scalars that are functions of inputs alone."""
+    """State of writing a nest: statements left, and *bounded* scalars, which are functions of inputs alone."""
 
     rng: random.Random
     writer: _Writer
@@ -408,7 +408,7 @@ class _Nest:
         lines.append(f"{name}[{', '.join(place)}] = {writer.expression(around)}")
 
     def _addend(self, scalar: str, around: tuple[str, ...]) -> str:
-        """Return what is added to *scalar*: in many iterations, so it may not grow with it, as its double does."""
+        """Return an addend for *scalar* that does not grow with it: otherwise its values double in each iteration."""
         self.bounded.discard(scalar)
         found = self.writer.read(around)
         grows = found in self.writer.scalars and found not in self.bounded
@@ -416,7 +416,7 @@ class _Nest:
 
 
 def _rows(seed: int, rng: random.Random) -> Source:
-    """Return a kernel over rows whose first and last entries are read from memory."""
+    """Return a kernel over rows with first and last entries read from memory."""
     weight = rng.choice(("values[j]", "values[j] * x[cols[j]]", "x[cols[j]] - values[j]", "values[j] + y[i]"))
     inner = rng.choice(
         (
@@ -495,7 +495,7 @@ def random_arguments(
 
 
 def _adding_up(lengths: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, Any]:
-    """Return lengths of rows whose sum is *total*, those of *lengths* as far as that can be."""
+    """Return row lengths with the sum *total*, as close to *lengths* as possible."""
     ends = np.minimum(np.cumsum(lengths), total)
     if len(ends):
         ends[-1] = total

@@ -1,4 +1,4 @@
-"""Substitution rules put into a random kernel: wherever expressions stand, and under names that collide.
+"""Substitution rules, inserted into a random kernel for parts of expressions, under colliding names.
 
 The kernel must mean what it meant.  Parameters are called as inames, sizes, rules and each other, in any order.
 """
@@ -47,7 +47,7 @@ def with_rules(rng: random.Random, lines: Sequence[str], inames: Sequence[str]) 
 
 
 def _rule(rng: random.Random, rules: list[str], text: str, inames: Sequence[str]) -> str:
-    """Return a use of a new rule whose value is *text*; it takes some of the *inames* in it, under other names."""
+    """Return a use of a new rule with the value *text*, whose parameters replace some of its *inames*."""
     used = [iname for iname in inames if re.search(rf"\b{iname}\b", text) and rng.random() < 0.85]
     rng.shuffle(used)
     kept = {*re.findall(r"\w+", text)} - {*used}

@@ -42,7 +42,7 @@ def _tile(seed: int) -> int:
 
 
 def tile_recipe(seed: int) -> Iterator[Step]:
-    """Yield steps for the kernel of *seed*: tiles, a copy by vectors, and layouts of it."""
+    """Yield steps for the kernel of *seed*: tiles, a vector copy, and changes of its layout."""
     rng, tile = random.Random(seed + 2), _tile(seed)
     yield Step("split_iname", {"split_iname": "i", "inner_length": tile, "outer_tag": "g.1", "inner_tag": "l.1"})
     yield Step("split_iname", {"split_iname": "j", "inner_length": tile, "outer_tag": "g.0", "inner_iname": "t"})

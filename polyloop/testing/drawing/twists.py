@@ -78,7 +78,7 @@ def _with(source: Source, feature: str, **changes: Any) -> Source:  # noqa: ANN4
 
 
 def integers(rng: random.Random, source: Source) -> Source:
-    """Let all values be of one integer type, whose sums and products wrap."""
+    """Give all values one integer type, whose sums and products wrap."""
     kind, indices = np.dtype(rng.choice(_WRAPPING)), ("idx", "cols", "rowptr")
     data = tuple(
         replace(entry, dtype=kind)
@@ -102,7 +102,7 @@ def _conditions(source: Source, change: Callable[[tuple[str, ...], str], str]) -
 
 
 def unions(rng: random.Random, source: Source) -> Source:
-    """Let the instances lie in several pieces."""
+    """Restrict domains to unions of several pieces."""
 
     def change(inames: tuple[str, ...], condition: str) -> str:
         x, y = rng.choice(inames), rng.choice(inames)
@@ -116,7 +116,7 @@ def unions(rng: random.Random, source: Source) -> Source:
 
 
 def strided(rng: random.Random, source: Source) -> Source:
-    """Let the instances lie apart."""
+    """Restrict domains to strided sets."""
 
     def change(inames: tuple[str, ...], condition: str) -> str:
         x, y = rng.choice(inames), rng.choice(inames)

@@ -116,7 +116,7 @@ def _integer(rng: random.Random, depth: int) -> Drawn:
 
 
 def _exact(text: str, name: str, exact: Array, *parts: Drawn) -> Drawn:
-    """Return an integer operation whose exact values are *exact*: small and unsigned types wrap."""
+    """Return an integer operation with exact values *exact*, wrapped to its type where that is defined."""
     low, high = limits_of(name)
     if low < 0 and high >= 2**31 - 1 and any(not low <= int(x) <= high for x in exact):
         raise _Impossible

@@ -43,7 +43,7 @@ def holds_real(dtype: DType | None) -> bool:
 
 
 class Mapper:
-    """Rewrites expressions whose names have the types *types*; *function* is what hashes.
+    """Rewriter of expressions from floating-point numbers to integers modulo 2^32, with *function* as hash.
 
     *by_sign* is whether numbers are compared as signed integers; an operation of a reduction compares them as they
     are, so that the least and the greatest are those that it begins with.
@@ -55,7 +55,7 @@ class Mapper:
         self.by_sign = by_sign
 
     def kind(self, expr: Expression) -> DType | Weak:
-        """Return the type that *expr* has in the original."""
+        """Return the type of *expr* in the original kernel."""
         found = infer_type(expr, self.types.get)
         assert found is not None, f"untyped expression {show(expr)}"
         return found
@@ -66,11 +66,11 @@ class Mapper:
         return kind in (Weak.FLOAT, Weak.COMPLEX) if isinstance(kind, Weak) else is_real(kind)
 
     def stored(self, expr: Expression, dtype: DType) -> Expression:
-        """Return *expr*, for what becomes a value of the type *dtype* of the original."""
+        """Return *expr* as the value of a variable with the original type *dtype*."""
         return self.integer(expr) if is_real(dtype) else self.same(expr)
 
     def integer(self, expr: Expression) -> Expression:
-        """Return *expr* as a number modulo 2^32; small constants may stay what they are next to one."""
+        """Return *expr* as a number modulo 2^32; small constants may keep their type."""
         if isinstance(expr, int | np.integer | np.bool_) or type(expr) is bool:
             value = int(expr)
             return value if 0 <= value < MODULUS // 2 else np.uint32(value % MODULUS)
@@ -82,7 +82,7 @@ class Mapper:
         return found if is_word else TypeCast("uint32", found)
 
     def same(self, expr: Expression) -> Expression:
-        """Return *expr* with the type that it has, or with that of its fields; a real one as :meth:`integer`."""
+        """Return *expr* in its own type (records by their fields), real values as :meth:`integer` does."""
         if not isinstance(expr, p.ExpressionNode):
             return self._constant(expr)
         if self.is_real(expr):
@@ -206,7 +206,7 @@ class Mapper:
         return TypeCast(_INT, found)
 
     def _exact_call(self, expr: Expression) -> Expression:
-        """Return a call whose result is no floating-point number: of a test, or of integers."""
+        """Return a call with an exact result: a test, or a function of integers."""
         foreign = isinstance(expr.function, ForeignName)
         if not any(self.is_real(part) for part in expr.parameters) and not self._takes_real(expr):
             return self._parts(expr)
@@ -240,7 +240,7 @@ class Mapper:
     # }}}
 
     def _collected(self, expr: Expression) -> Expression:
-        """Return a reduction whose operation is written out."""
+        """Return a reduction with its operation in explicit form."""
         terms = expr.expr.children if type(expr.expr) is Terms else (expr.expr,)
         types = tuple(settle(self.kind(term)) for term in terms)
         state = types[0] if expr.operation.of_states else state_dtype(expr.operation, types)
@@ -309,7 +309,7 @@ _KEPT: Final = frozenset({p.Variable, p.If, Lookup, Record, p.LogicalAnd, p.Logi
 
 
 def _require_associative(operation: Operation, expr: Expression, mapper: Mapper) -> None:
-    """Refuse what need not be associative modulo 2^32, although it is for real numbers."""
+    """Refuse an operation that may not be associative modulo 2^32, although it is for real numbers."""
     seen: set[type] = set()
 
     def visit(node: Expression) -> None:
