@@ -32,6 +32,7 @@ from polyloop.errors import (
 from polyloop.frozen import replace as kernel_with
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.memo import forgotten
 from polyloop.program.lower import lower
 from polyloop.schedule.build import build_verified
 from polyloop.target.c import CTarget
@@ -53,7 +54,7 @@ from polyloop.transform.base import Transform
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.registry import TRANSFORMS
 
-__all__ = ["Failure", "Pair", "Tally", "check_pair", "check_pairs", "draw", "legality"]
+__all__ = ["Exploration", "Failure", "Pair", "Tally", "check_pair", "check_pairs", "draw", "legality"]
 
 SIZES: Final = (0, 1, *range(1, 11))
 """Sizes at which programs run; 1 more often."""
@@ -65,6 +66,8 @@ _LARGEST: Final = 40
 """Size of a witness that is looked at."""
 _WAIVED: Final = 0.05
 """Chains that begin with a waiver."""
+_FORGOTTEN: Final = 20
+"""One pair in so many is made once more without memory."""
 _ATTEMPTS: Final = 4
 """Sets of data, where data decides."""
 
@@ -102,7 +105,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure: ``kind`` is wrong-result, wrong-meaning, accepted-illegal, false-witness or crash."""
+    """A failure: ``kind`` is wrong-result, wrong-meaning, accepted-illegal, false-witness, remembered or crash."""
 
     kind: str
     pair: Pair
@@ -228,7 +231,7 @@ def _depends_on_data(kernel: LoopKernel) -> bool:
 
 
 @dataclass
-class _Exploration:
+class Exploration:
     """State of drawing one pair."""
 
     source: AnySource
@@ -236,7 +239,10 @@ class _Exploration:
     tally: Tally
     seed: int
     kernel: LoopKernel = field(init=False)
+    sizes: list[int] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    said: list[tuple[Step, str]] = field(default_factory=list)
+    """The steps tried, each with the code with which it was refused, if it was."""
     known: _Known = field(default_factory=dict)
     trying: Step | None = None
 
@@ -246,6 +252,7 @@ class _Exploration:
         self.fail("crash", text, [] if self.trying is None else [self.trying])
 
     def fail(self, kind: str, text: str, more: Sequence[Step] = ()) -> None:
+        """Note a failure, after all steps and *more*."""
         pair = Pair(self.source, (*self.steps, *more), (), self.seed)
         self.tally.failures.append(Failure(kind, pair, text))
 
@@ -256,20 +263,32 @@ class _Exploration:
         """
         self.tally.note(self.source.features, "drawn")
         try:
-            self.kernel = self.source.make()
+            self.begin()
         except KernelError as refused:
             self.tally.note(self.source.features, "refused")
             self.tally.counts["kernels refused"] += 1
             self.tally.refused[f"make_kernel: {refused.codes[0]}"] += 1
             return None
-        possible = [n for n in SIZES if _allowed(self.kernel, n)] or [1]
-        sizes = self.rng.sample(possible, min(2, len(possible))) if pair is None else pair.sizes
+        sizes = self.sizes if pair is None else pair.sizes
         self.meaning(sizes)
         for step in self.chain() if pair is None else pair.steps:
             self.apply(step)
+        if self.seed % _FORGOTTEN == 0:
+            self.remembered()
         return self.finish(self.kernel, sizes)
 
+    def begin(self) -> None:
+        """Make the kernel, and draw the sizes at which it runs."""
+        self.kernel = self.source.make()
+        possible = [n for n in SIZES if _allowed(self.kernel, n)] or [1]
+        self.sizes = self.rng.sample(possible, min(2, len(possible)))
+
+    def take(self, step: Step) -> None:
+        """Transform the kernel, which may be refused."""
+        self.kernel = step(self.kernel)
+
     def chain(self) -> Iterator[Step]:
+        """Draw steps, each for the kernel that the steps before have made."""
         rng, kernel = self.rng, self.kernel
         recipe = list(random_recipe(rng, kernel)) if rng.random() < 0.5 else []
         if TILES in self.source.features:
@@ -284,8 +303,10 @@ class _Exploration:
         """Transform the kernel, unless that is refused."""
         self.trying, before = step, self.kernel
         try:
-            self.kernel = step(before)
+            self.take(step)
+            self.said.append((step, ""))
         except (TransformError, VerificationError) as refused:
+            self.said.append((step, refused.codes[0]))
             self.tally.counts["steps refused"] += 1
             self.refusal(self.kernel, refused, step)
             self.trying = None
@@ -296,6 +317,34 @@ class _Exploration:
         if self.kernel.reference is not before.reference and not TRANSFORMS[step.name].changes_meaning:
             self.same_meaning(before)
         self.trying = None
+
+    def remembered(self) -> None:
+        """Look whether the same steps are refused, and the same programs made, where nothing is remembered."""
+        known = self.texts(self.kernel)
+        self.tally.counts["pairs made without memory"] += 1
+        with forgotten():
+            kernel = self.source.make()
+            for step, said in self.said:
+                try:
+                    kernel, found = step(kernel), ""
+                except (TransformError, VerificationError) as refused:
+                    found = refused.codes[0]
+                if found != said:
+                    self.fail("remembered", f"{step.script()}: {said or 'accepted'}, without memory {found}", [step])
+                    return
+            texts = self.texts(kernel)
+        if texts != known:
+            self.tally.counts["pairs with other texts without memory"] += 1
+        if len(texts) != len(known) or (len(texts) == 1 and texts != known):
+            self.fail("remembered", f"{known[0]}, without memory {texts[0]}")
+
+    def texts(self, kernel: LoopKernel) -> tuple[str, ...]:
+        """Return the texts of both programs, or the code with which they are refused."""
+        try:
+            programs = _generated(kernel, is_large=False)
+        except (VerificationError, CodegenError) as refused:
+            return (refused.codes[0],)
+        return programs.c.device_code, programs.cuda.device_code
 
     def meaning(self, sizes: Iterable[int]) -> None:
         """Record a failure if the kernel's results differ from the meaning of its text."""
@@ -351,6 +400,7 @@ class _Exploration:
     def witness(
         self, after: LoopKernel, code: str, witness: Witness, refused: PolyloopError, step: Step | None
     ) -> None:
+        """Judge the instances that a refusal names."""
         named, verdict = dict(witness.parameters), Verdict.UNDECIDED
         n = named.get("n", 5)
         for attempt in range(_ATTEMPTS):
@@ -464,7 +514,7 @@ def _generated(kernel: LoopKernel, *, is_large: bool) -> Programs:
 def draw(seed: int, tally: Tally, pair: Pair | None = None) -> tuple[Pair, Programs] | None:
     """Draw the pair of *seed*, or run *pair*; return it with its programs if it is accepted."""
     source = drawn_source(seed) if pair is None else pair.source
-    exploration = _Exploration(source, random.Random(seed + 1_000_000_007), tally, seed)
+    exploration = Exploration(source, random.Random(seed + 1_000_000_007), tally, seed)
     tally.counts["pairs"] += 1
     try:
         return exploration.run(pair)

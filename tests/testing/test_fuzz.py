@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from polyloop.testing.drawing.random_kernels import Source, random_source
 from polyloop.testing.fuzz import main, report
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pair, draw
 from polyloop.testing.reduce import reduced
+from polyloop.testing.side_by_side import main as side_by_side
 from polyloop.transform.declare import fields_of
 from polyloop.transform.registry import FUNCTIONS, TRANSFORMS
 
@@ -114,6 +117,43 @@ def test_a_pair_is_tried_again() -> None:
     tally = check_pair(Pair(random_source(8), (), (4,), 8))
     assert tally.counts["runs compared"] == 1
     assert not tally.failures
+
+
+def test_what_is_remembered_may_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = (Step("split_iname", {"split_iname": "i", "inner_length": 5}),)
+    pair = Pair(random_source(20), steps, (4,), 20)
+    tally = check_pair(pair)
+    assert tally.counts["pairs made without memory"] == 1
+    assert not tally.failures
+
+    @contextmanager
+    def refusing() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Step, "__call__", lambda self, kernel: pl.rename_iname(kernel, "no such iname", "k"))
+            yield
+
+    monkeypatch.setattr(pairs, "forgotten", refusing)
+    assert {failure.kind for failure in check_pair(pair).failures} == {"remembered"}
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_verdicts_of_two_checkouts(refuses: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The other checkout is this one, or one in which everything is refused."""
+    (tmp_path / "polyloop.py").write_text(_REFUSING)
+    other = tmp_path if refuses else Path(pl.__file__).parents[1]
+    assert side_by_side([str(other), "--pairs", "3", "--seed", "20"]) == refuses
+    shown = capsys.readouterr().out
+    assert "3 pairs" in shown
+    assert ("accepted here, dead-loop there: " in shown) is refuses
+
+
+_REFUSING = """
+class PolyloopError(Exception):
+    codes = ("dead-loop",)
+
+def __getattr__(name):
+    raise PolyloopError
+"""
 
 
 def test_the_witness_of_terms_computed_ahead_is_checked() -> None:
