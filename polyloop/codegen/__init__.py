@@ -3,8 +3,8 @@
 ``walk`` goes down the loop tree with a context, the rows of integers that the text emitted so far enforces. A
 statement is guarded by exactly those rows of its domain that the context does not imply: a row too few in the context
 costs a test, never a wrong result. The result is a small C tree (``tree``), whose passes fold, hoist and name, and
-which the printer turns into text. ``generate`` puts the functions of a program together; ``language`` is all that is
-known of a target.
+which the printer turns into text. ``generate`` is the list of the passes from a schedule to a program; ``unit`` is
+what they know of the whole program, ``scope`` what they know of a function, ``language`` all that is known of a target.
 
 Names that mean something else in the text are replaced in the schedule before (``names``, ``renaming``). An index
 that several inames make up gets the program's name for it, ``const int i = 16 * bx + tx``, where that pays: marks

@@ -64,7 +64,7 @@ def _carved(body: Block, storages: Iterable[Storage], scope: Scope) -> tuple[Blo
     pools: dict[str, int] = {}
     size = alignment = 0
     for storage in sorted(storages, key=lambda s: s.pool or ""):
-        own = max(_ALIGNMENT, scope.aligned.get(storage.name, 0), storage.dtype.alignment)
+        own = max(_ALIGNMENT, scope.findings.aligned.get(storage.name, 0), storage.dtype.alignment)
         alignment = max(alignment, own)
         start = pools.get(storage.pool or "", -(-size // own) * own)
         if storage.pool is not None:
@@ -85,8 +85,8 @@ def _union(pool: str, members: Sequence[Declare], pools: Mapping[str, str]) -> D
 def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
     threads = tuple(launch.local_size[number_of(axis)] for axis in scope.expanded.get(storage.name, ()))
     qualifier = scope.language.shared if storage.address_space is AddressSpace.LOCAL else ""
-    if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.aligned:
-        qualifier += f"{scope.language.aligned.format(bytes=scope.aligned[storage.name])} "
+    if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.findings.aligned:
+        qualifier += f"{scope.language.aligned.format(bytes=scope.findings.aligned[storage.name])} "
     dims = threads + storage.dims
     value = (c.Raw("{}") if dims else c.integer(0)) if storage.cleared else None
     return Declare(scope.ctype(storage.dtype), storage.name, dims, value, qualifier)

@@ -24,12 +24,14 @@ from typing import Final
 
 from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.language import Language
+from polyloop.expr.foreign import foreign_calls, words
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import RESERVED
 from polyloop.expr.records import VECTORS
 from polyloop.kernel.intrinsic import BUILT_IN
+from polyloop.schedule.plan import Schedule
 
-__all__ = ["Spelling", "listed_words", "local_words", "spelling"]
+__all__ = ["Names", "Spelling", "foreign_words", "listed_words", "local_words", "spelling"]
 
 _DATA: Final = Path(__file__).parent.parent / "data"
 _WORD: Final = re.compile(r"(?<![\w.{%])[A-Za-z_]\w*")
@@ -47,6 +49,22 @@ ldmatrix_x4_trans
 _VECTOR_WORDS: Final = ("make", "splat", "add", "sub", "mul", "div", "neg", "min", "max")
 _UPDATES: Final = ("sum", "product", "min", "max", "and", "or", "xor", "exchange")
 _LANES: Final = (2, 4, 8, 16)
+
+
+class Names:
+    """C identifiers that are taken."""
+
+    def __init__(self, taken: Iterable[str], words: frozenset[str] = frozenset()) -> None:
+        self.taken = set(taken)
+        self.words = words  # that mean something else
+
+    def fresh(self, wish: str) -> str:
+        """Return *wish*, or *wish* with the smallest number that makes it unused, and take it."""
+        name, number = wish, 0
+        while name in self.taken or name in self.words:
+            name, number = f"{wish}_{number}", number + 1
+        self.taken.add(name)
+        return name
 
 
 @cache
@@ -151,3 +169,10 @@ class Spelling:
 def spelling(language: Language, texts: Iterable[str], types: Iterable[str] = ()) -> Spelling:
     """Return how a program spells names that has C *texts* of the user's, and records that keep their names."""
     return Spelling(language, frozenset(word for text in texts for word in _MACRO.findall(text)), frozenset(types))
+
+
+def foreign_words(schedule: Schedule, target: str) -> frozenset[str]:
+    """Return the identifiers in the foreign functions of a program."""
+    parts = (part for s in schedule.statements.values() for part in (s.lhs, s.rhs, *s.predicates))
+    called = {function for part in parts for function in foreign_calls(part)}
+    return frozenset().union(*(words(entry, target) for function in called for entry in function.overloads))

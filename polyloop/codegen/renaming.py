@@ -12,7 +12,9 @@ import islpy as isl
 import pymbolic.primitives as p
 from pymbolic.primitives import ExpressionNode
 
-from polyloop.codegen.names import Spelling
+from polyloop.codegen.definitions import record_names
+from polyloop.codegen.language import Language
+from polyloop.codegen.names import Spelling, spelling
 from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.codegen.tree.registers import IndexedArray
@@ -171,8 +173,10 @@ class Spelt:
         )  # fmt: skip
 
 
-def spell(schedule: Schedule, how: Spelling) -> Spelt:
+def spell(schedule: Schedule, language: Language) -> Spelt:
     """Return *schedule* with the names that the text will have."""
+    types = {name for a in schedule.arguments if a.dtype is not None for name in record_names(a.dtype)}
+    how = spelling(language, (text for _, text in schedule.preambles), types)
     moved = how.moved(names_of(schedule))
     name = how.at_file_scope(schedule.name)
     renamed = tuple(moved.items()) + (((schedule.name, name),) if name != schedule.name else ())

@@ -1,4 +1,4 @@
-"""Code generation state of one function: names, types, and the helpers and headers that its text uses."""
+"""State of code generation: what a program defines and finds out, and names, types and storage of one function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from polyloop.codegen.expressions.magnitude import Magnitudes
 from polyloop.codegen.helpers import helper_source
 from polyloop.codegen.language import Language
 from polyloop.codegen.loops.rows import Divisibility
-from polyloop.codegen.names import Spelling
+from polyloop.codegen.names import Names, Spelling
 from polyloop.codegen.program import SplitArray
 from polyloop.codegen.structs import struct_source
 from polyloop.codegen.tree.c_expr import Apply, Cast, Code, Name, element, integer, integer_of, value_of
@@ -28,28 +28,68 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.plan import Storage
 from polyloop.verification.addresses import WideAccess
 
-__all__ = ["Chain", "Names", "Scope"]
+__all__ = ["Chain", "Definitions", "Findings", "Scope"]
 
 _INDEX_DTYPES: Final[Mapping[int, np.dtype[np.generic]]] = {32: np.dtype("int32"), 64: np.dtype("int64")}
 
 
-class Names:
-    """C identifiers that are taken."""
-
-    def __init__(self, taken: Iterable[str], words: frozenset[str] = frozenset()) -> None:
-        self.taken = set(taken)
-        self.words = words  # that mean something else
-
-    def fresh(self, wish: str) -> str:
-        """Return *wish*, or *wish* with the smallest number that makes it unused, and take it."""
-        name, number = wish, 0
-        while name in self.taken or name in self.words:
-            name, number = f"{wish}_{number}", number + 1
-        self.taken.add(name)
-        return name
-
 _LEAST_ONCE: Final = 4
 """Smallest number that is loaded by itself past the caches [bytes]."""
+
+
+@dataclass(eq=False)
+class Definitions:
+    """Definitions at file scope, which come in as the text of functions needs them.
+
+    Attributes
+    ----------
+    kernel
+        Name of the program.
+    spelling_of
+        What names of fields and of definitions become.
+    users
+        Names of variables in any function.
+    kept_records
+        Records that are called in the text as the user calls them.
+    records, structs
+        C names of the records, and their declarations.
+    helper_names, helpers
+        Names of helper functions by what they do, and name to source.
+    foreign_functions
+        Those that the text calls, by name and, where names are overloaded, types.
+    """
+
+    kernel: str
+    spelling_of: Spelling
+    users: frozenset[str] = frozenset()
+    kept_records: frozenset[str] = frozenset()
+    records: dict[np.dtype[np.generic], str] = field(default_factory=dict)
+    structs: dict[str, str] = field(default_factory=dict)
+    helper_names: dict[str, str] = field(default_factory=dict)
+    helpers: dict[str, str] = field(default_factory=dict)
+    foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Findings:
+    """Conditions and notes that come out of the text.
+
+    Attributes
+    ----------
+    magnitudes
+        What index arithmetic can amount to.
+    aligned
+        What arrays must be aligned to beyond their elements [bytes].
+    notes
+        Accesses that are not as fast as asked for, by instruction and text.
+    wide
+        What is moved at once.
+    """
+
+    magnitudes: Magnitudes
+    aligned: dict[str, int] = field(default_factory=dict)
+    notes: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
+    wide: list[WideAccess] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -58,80 +98,51 @@ class Scope:
 
     Attributes
     ----------
-    spelling_of
-        What names of fields and of definitions become.
+    definitions, findings
+        Those of the program, which all of its functions share.
     values
         C name, or constant value, of each iname, axis and parameter.
     dtypes
         Type of each name that expressions may contain.
+    value_dtypes
+        Type of inames, axes and parameters where they are values, as opposed to parts of an index.
+    bounds
+        Scalar temporaries that stand in conditions and bounds of loops.
     split
         Array arguments that are passed in parts.
     pools
         C name of the storage that a temporary shares with others.
-    value_dtypes
-        Type of inames, axes and parameters where they are values, as opposed to parts of an index.
     table_names
         What constant tables are called at file scope.
     expanded
         Private storage that the C target keeps once per thread, with the thread axes, outermost first.
-    bounds
-        Scalar temporaries that stand in conditions and bounds of loops.
-    used
-        Axes whose value the text needs.
-    records, structs, helper_names
-        C names of the records, their declarations, and the names of helper functions.  Shared by all functions.
-    kept_records
-        Records that are called in the text as the user calls them.
-    users
-        Names of variables in any function of the program.
-    helpers
-        Helper functions that the text calls, name to source; shared by all functions of a program.
-    magnitudes
-        What index arithmetic can amount to; shared likewise.
-    foreign_functions
-        Those that the text calls, by name and, where names are overloaded, types; shared likewise.
-    aligned
-        What arrays must be aligned to beyond their elements [bytes].
-    notes
-        Accesses that are not as fast as asked for, by instruction and text; shared likewise.
-    wide
-        What is moved at once; shared likewise.
-    fast
-        Whether the statement that is printed asks for speed rather than accuracy.
     indices
         Names for indices that occur more than once.
+    used
+        Axes whose value the text needs.
+    fast
+        Whether the statement that is printed asks for speed rather than accuracy.
     """
 
-    kernel: str
-    spelling_of: Spelling
+    definitions: Definitions
+    findings: Findings
     language: Language
     index_bits: int
     divisibility: Divisibility
     names: Names
     values: dict[str, str | int]
     dtypes: Mapping[str, np.dtype[np.generic] | None]
+    value_dtypes: Mapping[str, np.dtype[np.generic]]
     arrays: Mapping[str, ArrayArg]
     storage: Mapping[str, Storage]
-    helpers: dict[str, str]
-    magnitudes: Magnitudes
-    expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bounds: frozenset[str] = frozenset()
-    used: set[str] = field(default_factory=set)
-    records: dict[np.dtype[np.generic], str] = field(default_factory=dict)
-    helper_names: dict[str, str] = field(default_factory=dict)
-    kept_records: frozenset[str] = frozenset()
-    users: frozenset[str] = frozenset()
-    structs: dict[str, str] = field(default_factory=dict)
-    table_names: Mapping[str, str] = field(default_factory=dict)
-    foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = field(default_factory=dict)
-    fast: bool = False
     split: Mapping[str, SplitArray] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
-    aligned: dict[str, int] = field(default_factory=dict)
-    notes: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
-    value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
+    table_names: Mapping[str, str] = field(default_factory=dict)
+    expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     indices: Indices = field(default_factory=Indices)
-    wide: list[WideAccess] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    fast: bool = False
 
     def read_dtype(self, name: str) -> np.dtype[np.generic] | None:
         """Return the type of what is read from memory or passed by value, None for indices."""
@@ -161,7 +172,7 @@ class Scope:
 
     def error(self, diagnostic: Diagnostic) -> CodegenError:
         """Return the error to raise for *diagnostic*."""
-        return CodegenError("generate_code", self.kernel, [diagnostic])
+        return CodegenError("generate_code", self.definitions.kernel, [diagnostic])
 
     def ctype(self, dtype: np.dtype[np.generic]) -> str:
         """Return the C spelling of *dtype*."""
@@ -182,48 +193,48 @@ class Scope:
 
     def _record_type(self, dtype: np.dtype[np.generic]) -> str:
         """Return the C name of a record, which is declared the first time it is asked for."""
-        name = self.records.get(dtype)
+        name = self.definitions.records.get(dtype)
         if name is None and is_vector(dtype) and self.language.has_vectors:
-            name = self.records[dtype] = record_name(dtype)
+            name = self.definitions.records[dtype] = record_name(dtype)
         if name is None:
             wish = record_name(dtype)
-            is_kept = is_vector(dtype) or wish in self.kept_records
-            own = wish if is_vector(dtype) else self.spelling_of.of_record(wish)
-            name = self.records[dtype] = own if is_kept else self._own_name(wish)
-            source = struct_source(dtype, name, self.language, self.ctype, self.spelling_of.field)
+            is_kept = is_vector(dtype) or wish in self.definitions.kept_records
+            own = wish if is_vector(dtype) else self.definitions.spelling_of.of_record(wish)
+            name = self.definitions.records[dtype] = own if is_kept else self._own_name(wish)
+            source = struct_source(dtype, name, self.language, self.ctype, self.definitions.spelling_of.field)
             if isinstance(source, Diagnostic):
                 raise self.error(source)
             if is_kept:
                 source = (guarded if is_vector(dtype) else guarded_by_content)(name, source)
-            self.structs[name] = source
+            self.definitions.structs[name] = source
         return name
 
     def shared_helper(self, key: str, name: str, define: Callable[[], str]) -> str:
         """Return *name*, of a helper function that is the same in all programs; *key* tells overloads apart."""
-        if key not in self.helper_names:
-            self.helper_names[key] = name
+        if key not in self.definitions.helper_names:
+            self.definitions.helper_names[key] = name
             text = define()  # may need other functions, which come first
-            self.helpers[key] = guarded(key, text)
+            self.definitions.helpers[key] = guarded(key, text)
         return name
 
     def own_helper(self, key: str, wish: str, define: Callable[[str], str]) -> str:
         """Return the name of a helper function of this program: the kernel's name and *wish*."""
-        name = self.helper_names.get(key)
+        name = self.definitions.helper_names.get(key)
         if name is None:
-            name = self.helper_names[key] = self._own_name(wish)
+            name = self.definitions.helper_names[key] = self._own_name(wish)
             text = define(name)
-            self.helpers[key] = text
+            self.definitions.helpers[key] = text
         return name
 
     def _own_name(self, wish: str) -> str:
         """Return a name at file scope for what belongs to this program."""
-        name = self.names.fresh(self.spelling_of.at_file_scope(f"{self.kernel}_{wish}"))
-        return name if name not in self.users else self._own_name(wish)
+        name = self.names.fresh(self.definitions.spelling_of.at_file_scope(f"{self.definitions.kernel}_{wish}"))
+        return name if name not in self.definitions.users else self._own_name(wish)
 
     def define(self, name: str) -> None:
         """Put what *name* needs before the functions, if it is not built in."""
         definition = self.language.definitions.get(name)
-        into = self.structs if name in self.language.types.values() else self.helpers
+        into = self.definitions.structs if name in self.language.types.values() else self.definitions.helpers
         if definition is not None and name not in into:
             for other in definition.needs:
                 self.define(other)
@@ -265,7 +276,7 @@ class Scope:
             problem = Diagnostic("unsupported-function", message, (f"targets with an entry: {known}",), (hint,))
             raise self.error(problem)
         signature = function.arguments if self.language.has_overloads else ()
-        known_as = self.foreign_functions.setdefault((found, signature), function)
+        known_as = self.definitions.foreign_functions.setdefault((found, signature), function)
         if (known_as.arguments, known_as.result, known_as.text(target)) != (
             function.arguments, function.result, function.text(target)
         ):  # fmt: skip
@@ -274,7 +285,7 @@ class Scope:
             problem = Diagnostic("unsupported-function", message, (f"{known_as}", f"{function}"), (hint,))
             raise self.error(problem)
         if text := function.text(target):
-            self.helpers.setdefault(text, guarded_by_content(function.name, text))
+            self.definitions.helpers.setdefault(text, guarded_by_content(function.name, text))
         return found
 
     def operator(

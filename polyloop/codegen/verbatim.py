@@ -42,7 +42,7 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
             continue
         rendered = expressions.value(value, context)
         if rendered != c.Name(name):
-            if scope.spelling_of.local(name) != name:
+            if scope.definitions.spelling_of.local(name) != name:
                 raise _refused(scope, statement, name, "that means something else in C")
             values.append((_dtype(scope, value), name, rendered))
     touched = frozenset(whole & scope.storage.keys())

@@ -287,7 +287,7 @@ class Walker(LaneLoops):
         """Return the assignment of a statement; the copies of one in full and partial tiles are often the same."""
         values = self.scope.values
         key = (statement.name, *(values.get(dim) for dim in statement.dims))
-        known, magnitudes = self.assignments.get(key), self.scope.magnitudes
+        known, magnitudes = self.assignments.get(key), self.scope.findings.magnitudes
         if known is not None:
             magnitudes.again(known[1])
             return known[0]

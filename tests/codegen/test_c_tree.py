@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polyloop.codegen.expressions.combine import compound
-from polyloop.codegen.scope import Names
+from polyloop.codegen.names import Names
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import one_rest, unswitched
 from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Verbatim
@@ -167,7 +167,7 @@ def scope(**others: Any) -> Any:
     storage = {name: Storage(name, np.dtype("float32"), (), AddressSpace.PRIVATE, lane=0) for name in ("t", "u")}
     found: Any = SimpleNamespace(
         storage=storage, values={"l.0": "tx", "l.1": "ty", "l.2": "tz"}, language=CUDA_LANGUAGE, indices=Indices(),
-        names=Names(()), helper_names={}, **others,
+        names=Names(()), definitions=SimpleNamespace(helper_names={}), **others,
     )  # fmt: skip
     found.ctype = lambda dtype: "float"
     found.error = lambda problem: CodegenError("generate_code", "k", [problem])
@@ -232,7 +232,7 @@ def test_whole_warps_call_a_matrix_instruction(block: Block, is_right: bool) -> 
     digit, own = Digit(32, 4), scope()
     lane = Digit(1, 32)
     own.values |= {digit.axis: "warp", lane.axis: "w"}
-    own.storage, own.helper_names = {}, {f"{MATRIX}mma": "mma"}
+    own.storage, own.definitions.helper_names = {}, {f"{MATRIX}mma": "mma"}
     if is_right:
         refuse_divergent(block, own, [digit, lane])
     else:

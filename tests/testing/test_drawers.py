@@ -19,7 +19,7 @@ import polyloop as pl
 from polyloop.codegen.expressions.addresses import Addresses
 from polyloop.codegen.loops.rows import hull, pieces_of
 from polyloop.codegen.loops.vector_access import _plan_of
-from polyloop.codegen.scope import Names
+from polyloop.codegen.names import Names
 from polyloop.codegen.tree.c_expr import INDEX_PLUS, Code
 from polyloop.frontend.statements import _UPDATE
 from polyloop.kernel.swizzle import Swizzle

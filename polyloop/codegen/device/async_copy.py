@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from polyloop.codegen.language import Language
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_expr import ADDRESS, Apply, Code, Unary
 from polyloop.expr.nodes import array_name
+from polyloop.frozen import replace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tree import Barrier, Group, Loop, Node, Run, Tree, runs
 from polyloop.kernel.tree import Scope as BarrierScope
-from polyloop.schedule.plan import Statement
+from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = [
     "group_text",
     "start_text",
     "waited_for",
-    "with_groups",
+    "with_copies",
     "without_barriers",
     "without_runs",
-    "without_starts",
 ]
 
 
@@ -59,16 +60,24 @@ def waited_for(tree: Tree) -> Iterator[str]:
             yield from node.group.arrivals
 
 
-def without_starts(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
-    """Return *tree* for a language without asynchronous copies: they are made where they would have arrived."""
+def with_copies(schedule: Schedule, language: Language) -> Schedule:
+    """Return *schedule* with groups of asynchronous copies, or with copies where they would have arrived without any.
+
+    A group ends behind the starts, and waits take the place of arrivals.
+    """
+    if all(statement.step is None for statement in schedule.statements.values()):
+        return schedule
+    how = _without_starts if language.copies is None else _with_groups
+    launches = tuple(replace(launch, tree=how(launch.tree, schedule.statements)) for launch in schedule.launches)
+    return replace(schedule, launches=launches)
+
+
+def _without_starts(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
     return without_runs(tree, {name for name in runs(tree) if statements[name].step is CopyStep.START})
 
 
-def with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
-    """Return *tree* with the ends of groups of copies behind their starts, and waits in the place of arrivals.
-
-    A loop that starts copies without a wait in it is followed by a wait for all of them.
-    """
+def _with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
+    """Return *tree* with groups and waits; a loop of starts without a wait is followed by a wait for all of them."""
     out: list[Node] = []
     for node in _in_groups(tree, statements):
         out.append(node)

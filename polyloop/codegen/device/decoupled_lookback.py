@@ -20,9 +20,10 @@ from polyloop.codegen.device.block_scan import ThreadScan
 from polyloop.codegen.device.warp_reduce import indented
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.language import Language
-from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.context import Context, Known
+from polyloop.codegen.loops.grid import grid_axes
+from polyloop.codegen.names import Names, foreign_words, local_words
 from polyloop.codegen.program import DeviceLaunch
-from polyloop.codegen.scope import Names
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign, Call
 from polyloop.codegen.tree.c_expr import Code
@@ -36,11 +37,10 @@ from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = [
     "Chains",
-    "chains_of",
+    "chains_in",
     "clear_launch",
     "clear_text",
     "passing_call",
-    "passing_statements",
     "ticket_lines",
     "with_totals_stored",
 ]
@@ -87,7 +87,24 @@ class Chains:
     words: Expression
 
 
-def chains_of(launch: Launch, statements: Iterable[Statement], blocks: Expression, names: Names) -> Chains:
+def chains_in(schedule: Schedule, language: Language, known: Known, arguments: Iterable[str]) -> dict[str, Chains]:
+    """Return the arrays through which the blocks of each launch pass on totals, beside *arguments*; by launch."""
+    passing = {launch.name: list(_passing(launch, schedule.statements)) for launch in schedule.launches}
+    if not language.has_axes or not any(passing.values()):
+        return {}
+    temporaries = {t.name for launch in schedule.launches for t in launch.temporaries}
+    names = Names(temporaries.union(arguments), local_words(language))
+    names.taken.update(foreign_words(schedule, language.name), *(s.dims for s in schedule.statements.values()))
+    found: dict[str, Chains] = {}
+    for launch in schedule.launches:
+        if passing[launch.name]:
+            own = [schedule.statements[name] for name in runs(launch.tree)]
+            (axis,) = grid_axes(launch.group_axes, own, known.context, known.divisibility)
+            found[launch.name] = _chains(launch, passing[launch.name], axis.extent, names)
+    return found
+
+
+def _chains(launch: Launch, statements: Iterable[Statement], blocks: Expression, names: Names) -> Chains:
     """Return the arrays through which the blocks of *launch* pass on the totals of *statements*."""
     dtypes = {t.name: t.dtype for t in launch.temporaries}
     words = p.FloorDiv(p.Sum((blocks, _CLEARING - 1)), _CLEARING)
@@ -161,13 +178,15 @@ def ticket_lines(chains: Chains, sizes: Sequence[int]) -> Iterator[str]:
 # {{{ the functions that store the total of a block, and look back
 
 
-def with_totals_stored(schedule: Schedule) -> Schedule:
+def with_totals_stored(schedule: Schedule, language: Language) -> Schedule:
     """Return *schedule* with a statement that stores the total of a block as soon as the block has it."""
     statements = dict(schedule.statements)
+    if not language.has_axes or not any(s.collective and s.collective.chain for s in statements.values()):
+        return schedule
     launches = []
     for launch in schedule.launches:
         tree = list(launch.tree)
-        for name in [s.name for s in passing_statements(launch, statements)]:
+        for name in [s.name for s in _passing(launch, statements)]:
             statement = statements[name]
             assert statement.collective is not None, f"'{name}' is no collective"
             behind = tree.index(next(node for node in tree if isinstance(node, Run) and node.name == name))
@@ -379,7 +398,7 @@ class _LookBack(ThreadScan):
 # }}}
 
 
-def passing_statements(launch: Launch, statements: Mapping[str, Statement]) -> Iterator[Statement]:
+def _passing(launch: Launch, statements: Mapping[str, Statement]) -> Iterator[Statement]:
     """Yield the statements of a launch at which its blocks look back."""
     for name in runs(launch.tree):
         entry = statements[name].collective if name in statements else None

@@ -69,7 +69,7 @@ class _Printer:
         for loop, extent in self.tensor.loops:
             if loop not in self.scope.values:
                 self.scope.values[loop] = self.scope.names.fresh(loop)
-            self.scope.magnitudes.define(loop, ((Affine((), extent),),), 0)
+            self.scope.findings.magnitudes.define(loop, ((Affine((), extent),),), 0)
         self.a, self.b = Operand("a", self.tensor), Operand("b", self.tensor)
         dims = frozenset(self.tensor.original.dims)
         pieces = pieces_of(self.tensor.original, dims, self.scope.divisibility)
@@ -233,7 +233,7 @@ class _Printer:
         if self.intrinsic.conversion:
             values = [c.Apply(self.converter(), (c.Apply("__uint_as_float", (target,)),)) for target in targets]
             body += [Assign(*entry, self.id) for entry in zip(targets, repeat("="), values)]
-        self.scope.aligned[operand.array] = max(_ROW_BYTES, self.scope.aligned.get(operand.array, 0))
+        self.scope.findings.aligned[operand.array] = max(_ROW_BYTES, self.scope.findings.aligned.get(operand.array, 0))
         return self.nested(loops, body, steps)
 
     def at(self, loops: Sequence[tuple[str, int]], next_of: str = "") -> list[Code]:
@@ -291,7 +291,7 @@ class _Printer:
         lanes = Lanes("#lane", 0, count)
         if why_not_wide(forms, storage.distances, 0, lanes, count, self.scope.divisibility) is not None:
             return False
-        self.scope.wide.append(wide_access(self.scope, self.id, element, lanes, count))
+        self.scope.findings.wide.append(wide_access(self.scope, self.id, element, lanes, count))
         return True
 
     def elementwise(self, operand: Operand, target: Code, count: int) -> Iterator[Node]:
@@ -316,7 +316,7 @@ class _Printer:
 
     def pairs(self, operand: Operand, target: Code, count: int) -> Iterator[Node]:
         """Yield the registers of a fragment, two at a time."""
-        self.scope.aligned[operand.array] = max(_PAIR_BYTES, self.scope.aligned.get(operand.array, 0))
+        self.scope.findings.aligned[operand.array] = max(_PAIR_BYTES, self.scope.findings.aligned.get(operand.array, 0))
         for register in range(0, count, 2):
             element = self.moved(operand.element, self.subscripts(operand, register))
             address = self.expressions.element(element, self.context)

@@ -48,8 +48,8 @@ class Operand:
         self.loops = [(x, n) for x, n in tensor.loops if x in used]
 
 
-def with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[Tree, Schedule, list[Storage]]:
-    """Return *tree* and *schedule* with matrix instructions as single statements, and registers for operands.
+def with_matrices(schedule: Schedule, language: Language) -> Schedule:
+    """Return *schedule* with matrix instructions as single statements, and registers for operands, on devices.
 
     Raises
     ------
@@ -57,6 +57,16 @@ def with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[T
         ``bad-tensorize``, if a loop over registers does not stand directly around the statement;
         ``unsupported-intrinsic``.
     """
+    if not language.has_axes or all(statement.product is None for statement in schedule.statements.values()):
+        return schedule
+    launches = []
+    for launch in schedule.launches:
+        tree, schedule, registers = _with_matrices(launch.tree, schedule, language)
+        launches.append(replace(launch, tree=tree, temporaries=(*launch.temporaries, *registers)))
+    return replace(schedule, launches=tuple(launches))
+
+
+def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[Tree, Schedule, list[Storage]]:
     statements, names = dict(schedule.statements), dict(schedule.digit_names)
     storages: list[Storage] = []
     for name in tuple(runs(tree)):

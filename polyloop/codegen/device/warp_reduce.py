@@ -78,7 +78,7 @@ def _function(
     axes = "".join(letter_of(span.axis) for span in meeting.across)
     meaning = "; ".join(map(show, operation.combine))
     key = f"{operation}: {meaning}, over {axes} of {sizes}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
-    name = scope.helper_names.get(key)
+    name = scope.definitions.helper_names.get(key)
     if name is None:
         count = prod(span.extent for span in meeting.across)
         what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
@@ -216,7 +216,7 @@ class Exchange:
         """
         mask = f"0x{2 ** min(prod(self.sizes), 32) - 1:x}"
         parameter, given = by
-        parts = list(leaves(self.dtype, "", self.scope.spelling_of.field))
+        parts = list(leaves(self.dtype, "", self.scope.definitions.spelling_of.field))
         if parts == [""]:
             return c.Apply(shuffle, (c.Raw(mask), value, given))
         ctype = self.scope.ctype(self.dtype)

@@ -175,10 +175,10 @@ class Addresses(Wrapping):
         if any(c > 0 for _, c in ordered):
             ordered.sort(key=lambda term: term[1] < 0)
         if len(ordered) + bool(const) > 1 or opaque or (ordered and abs(ordered[0][1]) > 1):
-            self.scope.magnitudes.record(Sum(tuple(ordered), const, limit), self.scope.types_of_names)
+            self.scope.findings.magnitudes.record(Sum(tuple(ordered), const, limit), self.scope.types_of_names)
             if whole is not None and (const < 0 or any(c < 0 for _, c in ordered)):
                 item = Sum(tuple(ordered), const, whole(), is_added=True)
-                self.scope.magnitudes.record(item, self.scope.types_of_names)
+                self.scope.findings.magnitudes.record(item, self.scope.types_of_names)
         return join_terms(ordered, const, self._index_atom)
 
     def _with_named(self, expr: Expression) -> Expression:

@@ -91,7 +91,7 @@ def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.g
         assert dtype.fields is not None, f"the state of '{operation}' has fields"
         pairs = zip(operation.fields, operation.combine, strict=True)
         texts = [(field, printer.stored(expr, Context(), dtype.fields[field][0])) for field, expr in pairs]
-        spelt = scope.spelling_of.field
+        spelt = scope.definitions.spelling_of.field
         lines = [f"    {ctype} result;", *(f"    result.{spelt(field)} = {text};" for field, text in texts)]
         lines.append("    return result;")
     return "\n".join([f"{scope.language.helper} {ctype} {name}({ctype} a, {ctype} b)", "{", *lines, "}"])

@@ -104,7 +104,7 @@ class Expressions(Addresses):
         assert dtype is not None, f"'{name}' has no type"
         for field in path:
             dtype = field_dtype(dtype, field)
-            code = c.Member(code, self.scope.spelling_of.field(field))
+            code = c.Member(code, self.scope.definitions.spelling_of.field(field))
         return code, name, dtype
 
     def element(self, expr: p.Variable | p.Subscript, context: Context) -> Code:

@@ -133,7 +133,7 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Code:
 
     form = _without_multiples(_joined(form, context), scope)
     if len(form.terms) > 1 or form.const or (form.terms and abs(form.terms[0][1]) > 1):
-        scope.magnitudes.record(form)
+        scope.findings.magnitudes.record(form)
     form = scope.indices.take(form)
     plain, floor, factor = _take_modulo(form)
     ordered = sorted(plain.terms, key=form_order)
@@ -161,7 +161,7 @@ def is_index_arithmetic(
     for form in forms:
         whole = rewrite(form.substitute(constants), scope.divisibility)
         if len(whole.terms) > 1 or (whole.terms and (whole.const or abs(whole.terms[0][1]) > 1)):
-            scope.magnitudes.record(whole)
+            scope.findings.magnitudes.record(whole)
     return True
 
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.codegen.scope import Names, Scope
+from polyloop.codegen.names import Names
+from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.records import component, field_dtype, field_names, is_vector, record_name
@@ -36,7 +37,7 @@ def make_record(scope: Scope, dtype: _DType, values: Sequence[Code]) -> Code:
 
     def define(name: str) -> str:
         types = {field: scope.ctype(field_dtype(dtype, field)) for field in field_names(dtype)}
-        fields = {field: scope.spelling_of.field(field) for field in types}
+        fields = {field: scope.definitions.spelling_of.field(field) for field in types}
         inside = Names({name, *(word for kind in (ctype, *types.values()) for word in kind.split())})
         given = {field: inside.fresh(own) for field, own in fields.items()}
         parameters = ", ".join(f"{kind} {given[field]}" for field, kind in types.items())
@@ -128,7 +129,7 @@ def results_function(
     wish = f"{function}_{base.name}"
 
     def define(name: str) -> str:
-        fields = {field: f"result.{scope.spelling_of.field(field)}" for field in field_names(dtype)}
+        fields = {field: f"result.{scope.definitions.spelling_of.field(field)}" for field in field_names(dtype)}
         together = scope.language.results.get((function, base.name))
         if together is None:
             lines = [f"    {own} = {apply(field, [c.Name('x')])};" for field, own in fields.items()]

@@ -61,7 +61,7 @@ class Vectors(ABC):
 
     def lookup(self, expr: Lookup, want: DType | None) -> Code:
         """Return a field of a record."""
-        return c.Member(self._render(expr.aggregate, None), self.scope.spelling_of.field(expr.field))
+        return c.Member(self._render(expr.aggregate, None), self.scope.definitions.spelling_of.field(expr.field))
 
     def record(self, expr: Record, want: DType | None) -> Code:
         """Return a record made of its fields."""

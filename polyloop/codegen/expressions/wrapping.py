@@ -78,7 +78,7 @@ class Wrapping(Operands):
         self.exact, self.may_wrap = dtype, is_heavy and _may_wrap(expr, want)
         if not self.may_wrap:
             amounts = without_conditions(expr)
-            self.scope.magnitudes.record(Sum(((amounts, 1),), 0, is_wide=is_heavy), self.scope.types_of_names)
+            self.scope.findings.magnitudes.record(Sum(((amounts, 1),), 0, is_wide=is_heavy), self.scope.types_of_names)
         text = self._render(expr, dtype)
         self.exact, self.may_wrap = None, False
         return text

@@ -7,14 +7,18 @@ the caller guarantees.  Failing to prove something costs a redundant condition, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from math import gcd
 from typing import TypeAlias
 
-from polyloop.codegen.loops.rows import tightened
-from polyloop.poly.affine import Affine, Floor, Var
+import islpy as isl
 
-__all__ = ["Context"]
+from polyloop.codegen.loops.rows import hull, in_order, rows_of, tightened
+from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.residues import Divisibility, residues
+
+__all__ = ["Context", "Known", "known_of"]
 
 Terms: TypeAlias = tuple[tuple[Var, int], ...]
 _Named: TypeAlias = tuple[frozenset[Var], Terms, int]
@@ -239,3 +243,20 @@ def _difference(wanted: dict[Var, int], known: Terms, times: int = 1) -> dict[Va
 
 def _named(terms: Terms, const: int) -> _Named:
     return frozenset([var for var, _ in terms]), terms, const
+
+
+@dataclass(frozen=True)
+class Known:
+    """Assumptions about the parameters: as rows, and as remainders."""
+
+    context: Context
+    divisibility: Divisibility
+
+
+def known_of(assumptions: isl.Set) -> Known:
+    """Return what *assumptions* say of the parameters."""
+    divisibility = residues(assumptions)
+    basics = assumptions.compute_divs().get_basic_sets()
+    pieces = in_order(rows_of(basic, (), divisibility) for basic in basics)
+    context = Context().add(Affine(terms, const) for terms, const in hull(pieces).items())
+    return Known(context, divisibility)

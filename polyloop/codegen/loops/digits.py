@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from polyloop.codegen.expressions.linear import form_text
+from polyloop.codegen.language import Language
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
@@ -14,9 +15,9 @@ from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.mapping.mixed_radix import Digit, digit_form
 from polyloop.poly.affine import Affine, to_expression
-from polyloop.poly.axes import is_block_axis, loops_among
+from polyloop.poly.axes import is_block_axis, loops_among, thread_axis
 from polyloop.poly.sets import Row, add_rows, map_from_forms, universe
-from polyloop.schedule.plan import Statement
+from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["digit_lines", "digits_of", "without_digits"]
 
@@ -29,7 +30,22 @@ def digits_of(statements: Iterable[Statement]) -> dict[str, Digit]:
     return dict(sorted(found.items(), key=lambda entry: entry[1]))
 
 
-def without_digits(statement: Statement, sizes: Mapping[str, int]) -> Statement:
+def without_digits(schedule: Schedule, language: Language) -> Schedule:
+    """Return *schedule* over the thread axes themselves where these become loops."""
+    digits = {} if language.has_axes else digits_of(schedule.statements.values())
+    if not digits:
+        return schedule
+    block = max((launch.local_size for launch in schedule.launches), default=())
+    sizes = {thread_axis(n): size for n, size in enumerate(block)}
+    places = {axis: digit_form(digit, sizes) for axis, digit in digits.items()}
+    return replace(
+        schedule,
+        statements={name: _over_threads(s, sizes) for name, s in schedule.statements.items()},
+        indices=tuple((name, form.substitute(places)) for name, form in schedule.indices),
+    )
+
+
+def _over_threads(statement: Statement, sizes: Mapping[str, int]) -> Statement:
     """Return *statement* over the thread axes themselves."""
     if not statement.digits:
         return statement

@@ -149,7 +149,7 @@ class LaneLoops(Loops):
         """Note that a statement runs lane by lane."""
         assert isinstance(node.body[0], Run), "a reason is given for one statement"
         name = self.statements[node.body[0].name].instruction
-        self.scope.notes[name, ""] = Diagnostic(
+        self.scope.findings.notes[name, ""] = Diagnostic(
             "not-vectorized",
             f"'{name}' runs lane by lane, not on vectors",
             (reason,),
@@ -217,7 +217,7 @@ class LaneLoops(Loops):
         statement = self.statements[node.body[0].name]
         values = self.scope.values
         saved = values[plan.lanes.iname]
-        self.scope.wide += at_once(self.scope, statement, plan)
+        self.scope.findings.wide += at_once(self.scope, statement, plan)
         body = self._copied(statement, plan, context) or self._computed(statement, plan, context, str(saved))
         values[plan.lanes.iname] = saved
         if not statement.predicates:
@@ -264,7 +264,7 @@ class LaneLoops(Loops):
             assert isinstance(place, c.Member), "lanes are components"
             place = place.base
         else:
-            self.scope.aligned[name] = max(wide.alignment, self.scope.aligned.get(name, 1))
+            self.scope.findings.aligned[name] = max(wide.alignment, self.scope.findings.aligned.get(name, 1))
         return place
 
     def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> Code:

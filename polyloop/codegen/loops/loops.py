@@ -206,10 +206,10 @@ class Loops(ABC):
         step = 1 if bounds.stride is None else bounds.stride.step
         is_small = high is not None and high + step <= _INT_MAX
         upper = ((Affine((), high + 1),),) if high is not None and is_small else bounds.upper
-        self.scope.magnitudes.define(iname, (*upper, *bounds.lower), low)
+        self.scope.findings.magnitudes.define(iname, (*upper, *bounds.lower), low)
         for form in chain.from_iterable(upper):  # where the last increment leads
             if step > 1 or form.const or len(form.terms) > 1:
-                self.scope.magnitudes.record(form.add(Affine((), step - 1)))
+                self.scope.findings.magnitudes.record(form.add(Affine((), step - 1)))
 
     def _single(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
         """Return the body of a loop that runs once: its variable becomes a constant."""
@@ -217,7 +217,7 @@ class Loops(ABC):
         saved = self.scope.values.get(name)
         self.scope.values[name] = value
         rows = [Affine(((name, 1),), -value), Affine(((name, -1),), value)]
-        with self.scope.magnitudes.fixed(name, value):
+        with self.scope.findings.magnitudes.fixed(name, value):
             body = self.block(node.body, context.add(rows), inner)
         if saved is None:
             del self.scope.values[name]
@@ -246,7 +246,7 @@ class Loops(ABC):
         """Return the indices of which the last inames, *new* ones, got values."""
         opened = self.scope.indices.open(known, new, self.scope.values)
         for mark in opened:
-            self.scope.magnitudes.define_sum(mark.text, mark.form)
+            self.scope.findings.magnitudes.define_sum(mark.text, mark.form)
         return opened
 
     def _named(self, opened: Sequence[Mark], context: Context) -> Block:
@@ -285,7 +285,7 @@ class Loops(ABC):
             low += (bounds.stride.offset.const - low) % step
             rows.append(bounds.stride.row(name))
         for end in (low, high + 1):
-            self.scope.magnitudes.record(Affine((), end))
+            self.scope.findings.magnitudes.record(Affine((), end))
         count = (high - low) // step + 1
         pragma = self.scope.language.unroll.format(count=count)
         test = self._below(name, c.integer(high + 1))
@@ -423,7 +423,7 @@ class Loops(ABC):
         if len(limit) == 1 and len(limit[0]) == 1 and self._reads([form]) and len(form.terms) == 1 and not form.const:
             (quotient, factor), *_ = form.terms
             if isinstance(quotient, Floor) and factor == 1:  # without a division: j < floor(a/b) where b*j < a - b + 1
-                self.scope.magnitudes.record(Affine(((iname, quotient.den),), 0))
+                self.scope.findings.magnitudes.record(Affine(((iname, quotient.den),), 0))
                 rest = Affine(quotient.terms, quotient.const - quotient.den + 1)
                 multiple = c.binary(c.TIMES, c.integer(quotient.den), c.value_of(self.scope.values[iname]))
                 return c.binary(c.OPERATORS["<"], multiple, form_text(rest, self.scope, context))

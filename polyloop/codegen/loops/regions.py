@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.codegen.scope import Names
+from polyloop.codegen.names import Names
 from polyloop.expr.nodes import array_name
 from polyloop.expr.operations import has_terms, neutral_element
 from polyloop.expr.rewrite import variables

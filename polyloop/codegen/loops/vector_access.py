@@ -137,7 +137,7 @@ def _plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
         store = _checked(scope, statement, statement.lhs, lanes)
         is_copy = isinstance(statement.rhs, p.Subscript)  # to a tile that is stored transposed: as it was meant
         if (loads or is_copy) and array_name(statement.lhs) in scope.storage:
-            scope.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
+            scope.findings.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
     if store is not None:
         _forget_columns(scope, statement, lanes)
     for found in _between(scope, statement, lanes):
@@ -145,7 +145,7 @@ def _plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
     plan = _with_registers(scope, statement, Plan(lanes, tuple(loads.values()), store))
     for access, _ in element_reads(statement.rhs):  # all but the first or the last are in a vector
         if plan.has_part(access):
-            scope.notes.pop((statement.instruction, _text(scope, access)), None)
+            scope.findings.notes.pop((statement.instruction, _text(scope, access)), None)
     return plan
 
 
@@ -175,7 +175,7 @@ def _forget_columns(scope: Scope, statement: Statement, lanes: Lanes) -> None:
         if array_name(access) in scope.storage:
             found = _wide(scope, access, lanes)
             if isinstance(found, Reason) and found.is_spread:
-                scope.notes.pop((statement.instruction, _text(scope, access)), None)
+                scope.findings.notes.pop((statement.instruction, _text(scope, access)), None)
 
 
 def _elements(access: p.Subscript, lanes: Lanes) -> set[_Element]:
@@ -232,7 +232,7 @@ def _checked(
         return found
     hints = (found.hint,) if found.hint else ()
     text = _text(scope, access)
-    scope.notes[statement.instruction, text] = Diagnostic(
+    scope.findings.notes[statement.instruction, text] = Diagnostic(
         "not-vectorized",
         f"'{text}' in '{statement.instruction}' is accessed lane by lane, not as a vector",
         (found.text,),
@@ -335,10 +335,10 @@ def vector_type(scope: Scope, wide: Wide, lanes: Lanes) -> tuple[str, tuple[str,
         if own is not None:
             return scope.ctype(own), tuple(own.names or ())
     name = f"{dtype.name}x{count}"
-    if name not in scope.structs:
+    if name not in scope.definitions.structs:
         attribute = scope.language.aligned.format(bytes=min(MOST_BYTES, count * dtype.itemsize))
         text = f"struct {attribute} {name} {{ {scope.ctype(dtype)} e[{count}]; }};"
-        scope.structs[name] = guarded(name, text)
+        scope.definitions.structs[name] = guarded(name, text)
     return name, ()
 
 

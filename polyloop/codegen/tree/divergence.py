@@ -33,12 +33,16 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
         ``divergent-exchange``, ``bad-tensorize``.
     """
     digits = tuple(digits)
-    if digits and (functions := {name for key, name in scope.helper_names.items() if key.startswith(MATRIX)}):
+    if digits and (functions := set(_matrix_functions(scope))):
         lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % WARP]
         _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in THREAD_AXES)], functions)
     names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
     if names:
         _look_at(body, scope, names)
+
+
+def _matrix_functions(scope: Scope) -> Iterator[str]:
+    return (name for key, name in scope.definitions.helper_names.items() if key.startswith(MATRIX))
 
 
 def _varying(body: Block, scope: Scope, lanes: Iterable[str]) -> frozenset[str]:

@@ -6,7 +6,7 @@ The compiler may make constants of other subscripts, by unrolling loops of its o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pymbolic.primitives as p
@@ -16,10 +16,10 @@ from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import accesses, variables
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.tags import InameTag, Unroll, Vectorize
+from polyloop.kernel.tags import Unroll, Vectorize
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import affine_of
-from polyloop.schedule.plan import Launch, Statement
+from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = ["IndexedArray", "indexed_arrays", "queue_notes"]
 
@@ -52,11 +52,13 @@ class IndexedArray:
     turns: tuple[str, int] | None = None
 
 
-def indexed_arrays(
-    launch: Launch, statements: Mapping[str, Statement], loop_tags: Mapping[str, InameTag]
-) -> Iterator[IndexedArray]:
-    """Yield the private arrays of *launch* that have such a subscript."""
-    used = [statements[name] for name in runs(launch.tree) if name in statements]
+def indexed_arrays(schedule: Schedule) -> tuple[IndexedArray, ...]:
+    """Return the private arrays that have such a subscript."""
+    return tuple(array for launch in schedule.launches for array in _indexed_arrays(launch, schedule))
+
+
+def _indexed_arrays(launch: Launch, schedule: Schedule) -> Iterator[IndexedArray]:
+    used, loop_tags = [schedule.statements[name] for name in runs(launch.tree)], schedule.loop_tags
     for storage in launch.temporaries:
         if storage.address_space is not AddressSpace.PRIVATE or not storage.shape or storage.lane is not None:
             continue

@@ -1,0 +1,121 @@
+"""Arguments of the functions of a program, and how functions declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from polyloop.codegen.device.decoupled_lookback import Chains, chains_in
+from polyloop.codegen.language import Language
+from polyloop.codegen.loops.context import Known
+from polyloop.codegen.parts import is_split, parts_of
+from polyloop.codegen.program import SplitArray
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.dtypes import computed
+from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
+from polyloop.schedule.plan import Schedule, Statement
+
+__all__ = ["Inputs", "held_dtype", "inputs_of"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Arguments of the functions of a program.
+
+    Attributes
+    ----------
+    arguments
+        As functions take them: arrays in parts one by one, and the workspace at the end.
+    workspace
+        Arrays that are no arguments of the kernel.
+    split
+        Arrays that are passed in parts.
+    arrays
+        All arrays, as statements access them.
+    parameters
+        Those of the domains.
+    chains
+        Workspace through which the blocks of a launch pass on totals.
+    """
+
+    arguments: tuple[Argument, ...]
+    workspace: tuple[ArrayArg, ...]
+    split: Mapping[str, SplitArray]
+    arrays: Mapping[str, ArrayArg]
+    parameters: tuple[str, ...]
+    chains: Mapping[str, Chains] = field(default_factory=dict)
+
+    @property
+    def index_names(self) -> tuple[str, ...]:
+        """Integer arguments that indices are made of."""
+        layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
+        return (*self.parameters, *layouts)
+
+    @property
+    def whole(self) -> dict[str, str]:
+        """Array of which an argument is a part."""
+        return {part: split.name for split in self.split.values() for part in split.parts}
+
+    def used_by(self, launch: str, statements: Iterable[Statement]) -> tuple[Argument, ...]:
+        """Return the arguments of the function of a launch, of which these are the statements."""
+        used: set[str] = set()
+        for statement in statements:
+            for part in (statement.lhs, statement.rhs, *statement.predicates):
+                used |= variables(part)
+        for name in used & self.arrays.keys():
+            for part in (*(self.arrays[name].strides or ()), self.arrays[name].offset):
+                used |= variables(part)
+        used.update(array.name for array in self.passed(launch))
+        whole = self.whole
+        return tuple(a for a in self.arguments if whole.get(a.name, a.name) in used or a.name in self.parameters)
+
+    def passed(self, launch: str) -> tuple[ArrayArg, ...]:
+        """Return the arrays through which the blocks of a launch pass on totals."""
+        return self.chains[launch].arrays if launch in self.chains else ()
+
+
+def inputs_of(schedule: Schedule, language: Language, known: Known, index_bits: int) -> Inputs:
+    """Return the arguments of the functions of *schedule*.
+
+    Raises
+    ------
+    CodegenError
+        ``unsupported-dtype``, for vectors that do not exist.
+    """
+    given = [_completed(argument, np.dtype(f"int{index_bits}")) for argument in schedule.arguments]
+    split: dict[str, SplitArray] = {}
+    arguments: list[Argument] = []
+    for argument in given:
+        if not isinstance(argument, ArrayArg) or not is_split(argument):
+            arguments.append(argument)
+            continue
+        found = parts_of(argument)
+        if isinstance(found, Diagnostic):
+            raise CodegenError("generate_code", schedule.name, [found])
+        split[argument.name], parts = found
+        arguments += parts
+    arguments += schedule.workspace
+    chains = chains_in(schedule, language, known, {argument.name for argument in arguments})
+    passed = tuple(array for own in chains.values() for array in own.arrays)
+    workspace = (*schedule.workspace, *passed)
+    arrays = {a.name: a for a in (*given, *workspace) if isinstance(a, ArrayArg)}
+    return Inputs((*arguments, *passed), workspace, split, arrays, schedule.parameters, chains)
+
+
+def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:
+    """Return an argument with a type; parameters are int32 where nothing else was said."""
+    if isinstance(argument, ValueArg) and argument.layout_of is not None:
+        return replace(argument, dtype=index_dtype)
+    if isinstance(argument, ValueArg) and argument.dtype is None:
+        return replace(argument, dtype=np.dtype("int32"))
+    return argument
+
+
+def held_dtype(argument: Argument) -> np.dtype[np.generic] | None:
+    """Return the type that a function sees: a 16-bit floating-point number is passed by value as a float."""
+    dtype = argument.dtype
+    return computed(dtype) if isinstance(argument, ValueArg) and dtype is not None else dtype

@@ -1,0 +1,45 @@
+"""Text of a program: functions behind the definitions that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from polyloop.codegen.definitions import comment, preamble_text
+from polyloop.codegen.functions import Function
+from polyloop.codegen.tables import table_text, table_violations
+from polyloop.codegen.unit import Unit
+from polyloop.errors import CodegenError
+from polyloop.expr.rewrite import variables
+
+__all__ = ["file_text"]
+
+
+def file_text(functions: Iterable[Function], texts: Iterable[str], remarks: Iterable[str], unit: Unit) -> str:
+    """Return the whole source file: *remarks* for its readers, definitions, and the *texts* of *functions*."""
+    parts = [
+        comment(remarks),
+        unit.language.header,
+        *unit.definitions.structs.values(),
+        *(preamble_text(name, text.strip("\n")) for name, text in unit.schedule.preambles),
+        "\n".join(_tables(functions, unit)),
+        "\n".join(unit.definitions.helpers.values()),
+        *texts,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _tables(functions: Iterable[Function], unit: Unit) -> Iterator[str]:
+    """Yield the constant tables that are read, one definition each."""
+    if not unit.schedule.tables:
+        return
+    first, *others = functions
+    statements = unit.statements(*(function.launch for function in (first, *others)))
+    read = {name for s in statements for part in (s.rhs, s.lhs, *s.predicates) for name in variables(part)}
+    used = 0
+    for name, table in unit.schedule.tables.items():
+        if name in read:
+            if found := table_violations(name, table, unit.language):
+                raise CodegenError("generate_code", unit.schedule.name, found)
+            ctype = first.scope.ctype(table.dtype)
+            text, used = table_text(unit.table_names[name], table, ctype, unit.language, used)
+            yield text

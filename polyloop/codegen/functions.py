@@ -1,0 +1,160 @@
+"""Functions of a program: from the loop tree of a launch to a C tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from polyloop.codegen.arguments import held_dtype
+from polyloop.codegen.language import AXIS_NAMES
+from polyloop.codegen.loops.digits import digits_of
+from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
+from polyloop.codegen.loops.regions import sequential_tree
+from polyloop.codegen.memory import asks_for_shared, declare_temporaries
+from polyloop.codegen.names import Names
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree.c_ast import Block
+from polyloop.codegen.tree.divergence import refuse_divergent
+from polyloop.codegen.tree.indices import Indices
+from polyloop.codegen.tree.shuffles import shared_shuffles
+from polyloop.codegen.unit import Unit
+from polyloop.codegen.walk import Walker
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.tree import runs
+from polyloop.poly.affine import Affine
+from polyloop.poly.axes import AXES, is_axis, thread_axis
+from polyloop.schedule.plan import Launch, Storage
+
+__all__ = ["Function", "function_of", "hardware_of"]
+
+_ZERO: Final = ((Affine((), 0),),)
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """The C tree of a launch, with what its text needs besides.
+
+    Attributes
+    ----------
+    dynamic_shared
+        Shared memory that the launch asks for [bytes].
+    axes
+        Group axes, with their extents.
+    """
+
+    launch: Launch
+    scope: Scope
+    body: Block
+    dynamic_shared: int
+    axes: Sequence[GridAxis]
+
+
+def function_of(launch: Launch, unit: Unit) -> Function:
+    """Return the function of *launch*: for one thread of a device, or for all of them in turn."""
+    if not any(True for _ in runs(launch.tree)):
+        nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.group_axes]
+        return Function(launch, _scope(launch, unit), (), 0, nothing)
+    return _on_device(launch, unit) if unit.language.has_axes else _on_host(launch, unit)
+
+
+def hardware_of(launch: Launch, unit: Unit) -> dict[str, str]:
+    """Return the axis of the grid that each group axis of a launch is."""
+    return hardware_axes(launch.group_axes if unit.language.has_axes else ())
+
+
+def _on_host(launch: Launch, unit: Unit) -> Function:
+    """Return a function in which loops stand for blocks and threads."""
+    taken = unit.names({a.name for a in unit.inputs.arguments} | {t.name for t in launch.temporaries})
+    sequential = sequential_tree(launch, unit.schedule, taken)
+    launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
+    scope = _scope(launch, unit, sequential.expanded)
+    schedule = replace(unit.schedule, statements={**unit.schedule.statements, **sequential.statements})
+    body = Walker(scope, schedule, (), _extents(launch)).run(sequential.tree, unit.known.context)
+    return Function(launch, scope, *declare_temporaries(body, launch, scope), ())
+
+
+def _on_device(launch: Launch, unit: Unit) -> Function:
+    """Return a function for one thread, which the hardware starts for each."""
+    statements, magnitudes = unit.statements(launch), unit.findings.magnitudes
+    scope = _scope(launch, unit)
+    axes = grid_axes(launch.group_axes, statements, unit.known.context, unit.known.divisibility)
+    context = unit.known.context.add(row for axis in axes for row in axis.rows)
+    for axis in axes:
+        magnitudes.define(axis.name, (*axis.upper, *axis.lower), context.interval(axis.name)[0])
+    digits = digits_of(statements)
+    extents = _extents(launch) | {axis: digit.extent for axis, digit in digits.items()}
+    for name, size in extents.items():
+        context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
+        magnitudes.define(name, ((Affine((), size),),), 0)
+    body = Walker(scope, unit.schedule, (*launch.group_axes, *extents), extents).run(launch.tree, context)
+    for axis in axes:
+        if axis.name in scope.used and not axis.starts_at_zero:
+            magnitudes.record(Affine.variable(axis.name))
+    body = shared_shuffles(body, scope)
+    refuse_divergent(body, scope, digits.values())
+    return Function(launch, scope, *declare_temporaries(body, launch, scope), axes)
+
+
+def _extents(launch: Launch) -> dict[str, int]:
+    return {thread_axis(n): size for n, size in enumerate(launch.local_size)}
+
+
+# {{{ names, types and storage
+
+
+def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] | None = None) -> Scope:
+    """Return the names, types and storage of the function of *launch*."""
+    schedule, inputs = unit.schedule, unit.inputs
+    statements = unit.statements(launch)
+    storage = {t.name: t for t in launch.temporaries}
+    storage |= {n: Storage(n, t.dtype, t.shape, AddressSpace.GLOBAL) for n, t in schedule.tables.items()}
+    bounds = frozenset(name for statement in statements for name in statement.bounds)
+    for name in bounds:
+        unit.findings.magnitudes.define_read(name, storage[name].dtype)
+    dims = {dim for statement in statements for dim in statement.dims}
+    own = [dim for dim in dims if dim not in bounds and not is_axis(dim)]
+    taken = {*(a.name for a in inputs.arguments), *storage, *own, *unit.table_names.values(), *unit.reserved}
+    names = unit.names(taken.union(unit.definitions.records.values(), unit.definitions.helper_names.values()))
+    values: dict[str, str | int] = {p: p for p in inputs.index_names}
+    hardware = hardware_of(launch, unit)
+    values |= {axis: names.fresh(AXIS_NAMES[hardware.get(axis, axis)]) for axis in AXES}
+    values |= {axis: names.fresh(schedule.digit_names.get(axis, "t")) for axis in digits_of(statements)}
+    values |= {dim: dim for dim in own}
+    pools = dict(_pools(launch, unit, names))
+    dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: held_dtype(a) for a in inputs.arguments}
+    dtypes |= {name: array.dtype for name, array in inputs.arrays.items()}
+    dtypes |= {t.name: t.dtype for t in storage.values()}
+    dtypes |= dict.fromkeys(values, np.dtype(f"int{unit.index_bits}"))
+    value_dtypes = dict.fromkeys(values, schedule.index_dtype)
+    value_dtypes |= dict.fromkeys(schedule.long & values.keys(), np.dtype(np.int64))
+    value_dtypes |= {a.name: a.dtype for a in inputs.arguments if a.name in values and a.dtype is not None}
+    return Scope(
+        unit.definitions, unit.findings, unit.language, unit.index_bits, unit.known.divisibility, names, values,
+        dtypes, value_dtypes, inputs.arrays, storage,
+        bounds=bounds, split=inputs.split, pools=pools, table_names=unit.table_names,
+        expanded=expanded or {}, indices=Indices(_indices(dims, unit), inputs.index_names),
+    )  # fmt: skip
+
+
+def _pools(launch: Launch, unit: Unit, names: Names) -> Iterator[tuple[str, str]]:
+    """Yield the temporaries that share storage, with the C name of that."""
+    members: dict[str, list[str]] = {}
+    for temporary in launch.temporaries if not asks_for_shared(launch, unit.language) else ():
+        if temporary.pool is not None:
+            members.setdefault(temporary.pool, []).append(temporary.name)
+    for pool, many in members.items():
+        if len(many) > 1:
+            yield from dict.fromkeys(many, names.fresh(pool)).items()
+
+
+def _indices(dims: Iterable[str], unit: Unit) -> Iterator[tuple[str, Affine]]:
+    """Return the named indices of which the parts have values in a function over *dims*."""
+    known = {*dims, *unit.inputs.index_names}
+    return ((name, form) for name, form in unit.schedule.indices if form.names() <= known)
+
+
+# }}}

@@ -1,0 +1,107 @@
+"""Launches of a program: limits of a block, and the sizes that a caller starts functions with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from polyloop.codegen.device.decoupled_lookback import clear_launch, clear_text
+from polyloop.codegen.function_text import device_text, host_text
+from polyloop.codegen.functions import Function, hardware_of
+from polyloop.codegen.program import DeviceLaunch
+from polyloop.codegen.unit import Unit
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.nodes import Expression
+from polyloop.kernel.arrays import Argument
+from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.tree import Barrier, Loop, Tree
+from polyloop.kernel.tree import Scope as BarrierScope
+from polyloop.poly.axes import BLOCK_AXES
+from polyloop.schedule.plan import Launch, Schedule, shared_bytes
+
+__all__ = ["check_launches", "device_program", "host_program"]
+
+
+def device_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str], tuple[DeviceLaunch, ...]]:
+    """Return the functions of a program for a device, and how each is launched.
+
+    Where blocks pass on totals, the first function clears what they are passed through.
+    """
+    texts, launches = list[str](), list[DeviceLaunch]()
+    for function in functions:
+        arguments = unit.arguments_of(function.launch)
+        texts.append(device_text(function, arguments, unit))
+        launches.append(_device_launch(function, arguments, unit))
+    if chains := tuple(unit.inputs.chains.values()):
+        name = unit.names(launch.name for launch in launches).fresh(f"{unit.schedule.name}_clear")
+        texts.insert(0, clear_text(name, chains, unit.language))
+        launches.insert(0, clear_launch(name, chains))
+    return texts, tuple(launches)
+
+
+def host_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str], tuple[DeviceLaunch, ...]]:
+    """Return the one function of a program for a host."""
+    names = tuple(argument.name for argument in unit.inputs.arguments)
+    return [host_text(functions, unit)], (DeviceLaunch(unit.schedule.name, (1, 1, 1), (1, 1, 1), 0, names),)
+
+
+def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit) -> DeviceLaunch:
+    """Return the launch of a device function with *arguments*."""
+    launch, hardware, limits = function.launch, hardware_of(function.launch, unit), unit.language.limits
+    extents: dict[str, Expression] = {hardware[axis.name]: axis.extent for axis in function.axes}
+    x, y, z = (extents.get(axis, 1) for axis in BLOCK_AXES)
+    sizes = (*launch.local_size, 1, 1, 1)
+    block = (sizes[0], sizes[1], sizes[2])
+    shared = function.dynamic_shared or shared_bytes(launch.temporaries)
+    names = tuple(argument.name for argument in arguments)
+    most = None if limits is None else limits.max_grid_dims
+    return DeviceLaunch(launch.name, (x, y, z), block, shared, names, function.dynamic_shared, most)
+
+
+def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:
+    """Raise an error if a launch of *schedule* cannot be one.
+
+    Raises
+    ------
+    CodegenError
+        ``grid-barrier``, ``block-too-large``, ``shared-memory-exceeded``.
+    """
+    for launch in schedule.launches:
+        found = [*_grid_barriers(launch), *(() if limits is None else _excesses(launch, limits))]
+        if found:
+            raise CodegenError("generate_code", schedule.name, found)
+
+
+def _grid_barriers(launch: Launch) -> Iterator[Diagnostic]:
+    if _has_grid_barrier(launch.tree):
+        yield Diagnostic(
+            "grid-barrier",
+            f"launch '{launch.name}' has a barrier of the whole grid",
+            hints=("split the kernel in two launches at that place",),
+        )
+
+
+def _excesses(launch: Launch, limits: DeviceLimits) -> Iterator[Diagnostic]:
+    threads, shared = prod(launch.local_size), shared_bytes(launch.temporaries)
+    sizes = zip(launch.local_size, limits.max_block_dims, strict=False)
+    if threads > limits.max_threads_per_block or any(size > most for size, most in sizes):
+        yield Diagnostic(
+            "block-too-large",
+            f"a block of {' x '.join(map(str, launch.local_size))} threads is too large",
+            notes=(f"the limit is {limits.max_threads_per_block}, {limits.max_block_dims} along x, y, z",),
+            hints=("split the inames with local tags by smaller factors",),
+        )
+    if shared > limits.shared_bytes:
+        yield Diagnostic(
+            "shared-memory-exceeded",
+            f"{shared} bytes of shared memory are too much: a block can have {limits.shared_bytes}",
+            hints=("prefetch smaller tiles",),
+        )
+
+
+def _has_grid_barrier(tree: Tree) -> bool:
+    return any(
+        (isinstance(node, Barrier) and node.scope is BarrierScope.GRID)
+        or (isinstance(node, Loop) and _has_grid_barrier(node.body))
+        for node in tree
+    )

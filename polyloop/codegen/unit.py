@@ -1,0 +1,145 @@
+"""State of the generation of one program: what its functions share (a translation unit)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from polyloop.codegen.arguments import Inputs, inputs_of
+from polyloop.codegen.checks import natural_names
+from polyloop.codegen.definitions import words_of_c_text
+from polyloop.codegen.expressions.magnitude import Magnitudes
+from polyloop.codegen.language import Language
+from polyloop.codegen.loops.context import Known, known_of
+from polyloop.codegen.names import Names, Spelling, foreign_words, local_words
+from polyloop.codegen.renaming import names_of
+from polyloop.codegen.scope import Definitions, Findings
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import Argument
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
+from polyloop.schedule.plan import Launch, Schedule, Statement
+
+__all__ = ["Unit", "unit_of", "without_empty"]
+
+_INT_MAX: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """A program on its way to text.
+
+    Attributes
+    ----------
+    schedule
+        The program as the walker sees it.
+    spelling
+        What names of the kernel become.
+    index_bits
+        Width of index arithmetic.
+    known
+        Assumptions about the parameters.
+    inputs
+        Arguments of its functions.
+    natural
+        Integer arguments that are known not to be negative.
+    reserved
+        Identifiers in foreign functions, none of which a generated name may be.
+    table_names
+        What constant tables are called at file scope.
+    definitions, findings
+        What the text needs, and what comes out of it.
+    """
+
+    schedule: Schedule
+    spelling: Spelling
+    index_bits: int
+    known: Known
+    inputs: Inputs
+    natural: Sequence[str]
+    reserved: frozenset[str]
+    table_names: Mapping[str, str]
+    definitions: Definitions
+    findings: Findings
+
+    @property
+    def language(self) -> Language:
+        """The language of the text."""
+        return self.spelling.language
+
+    @property
+    def never_fits(self) -> bool:
+        """True if index arithmetic may exceed 32 bits for all sizes: by what is read, or by numbers alone."""
+        bounds = self.findings.magnitudes.bounds(32)
+        return self.index_bits == 32 and any(bound.get((), 0) > _INT_MAX for bound in bounds)
+
+    def names(self, taken: Iterable[str]) -> Names:
+        """Return names beside those that are *taken*, and beside the words of the language."""
+        return Names(taken, local_words(self.language))
+
+    def statements(self, *launches: Launch) -> list[Statement]:
+        """Return the statements of *launches*, in the order of the text."""
+        return [self.schedule.statements[name] for launch in launches for name in runs(launch.tree)]
+
+    def arguments_of(self, launch: Launch) -> tuple[Argument, ...]:
+        """Return the arguments of a device function: of several functions, each has those that it uses."""
+        is_only = len(self.schedule.launches) == 1
+        return self.inputs.arguments if is_only else self.inputs.used_by(launch.name, self.statements(launch))
+
+
+def unit_of(schedule: Schedule, how: Spelling, index_bits: int) -> Unit:
+    """Return *schedule* on its way to text, with nothing of that yet."""
+    language, bits = how.language, _index_width(schedule, index_bits)
+    known = known_of(schedule.assumptions)
+    inputs = inputs_of(schedule, language, known, bits)
+    reserved = foreign_words(schedule, language.name)
+    users = frozenset(names_of(schedule)).union(a.name for a in inputs.arguments)
+    names = Names(users | reserved, local_words(language))
+    natural = natural_names(inputs.index_names, known.context, known.divisibility)
+    return Unit(
+        schedule, how, bits, known, inputs, natural, reserved,
+        {name: names.fresh(how.at_file_scope(f"{schedule.name}_{name}")) for name in schedule.tables},
+        Definitions(schedule.name, how, users, how.types | reserved | words_of_c_text(schedule)),
+        Findings(Magnitudes(known.divisibility, natural)),
+    )  # fmt: skip
+
+
+def _index_width(schedule: Schedule, index_bits: int) -> int:
+    """Return the width of index arithmetic: 64 bits where a loop is bounded by a number of more than 32."""
+    bounds = {name for statement in schedule.statements.values() for name in statement.bounds}
+    dtypes = (t.dtype for launch in schedule.launches for t in launch.temporaries if t.name in bounds)
+    return index_bits if all(np.can_cast(dtype, np.int32) for dtype in dtypes) else 64
+
+
+def without_empty(schedule: Schedule) -> Schedule:
+    """Return *schedule* without statements that have no instances, and without loops around nothing else."""
+    statements = {
+        name: statement
+        for name, statement in schedule.statements.items()
+        if not statement.domain.intersect_params(schedule.assumptions).is_empty()
+    }
+    launches = []
+    for launch in schedule.launches:
+        tree = _pruned(launch.tree, statements)
+        used = [statements[name] for name in runs(tree)]
+        has_blocks = all(any(axis in s.dims for s in used) for axis in launch.group_axes)
+        launches.append(replace(launch, tree=tree if has_blocks else ()))
+    return replace(schedule, statements=statements, launches=tuple(launches))
+
+
+def _pruned(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
+    out: list[Node] = []
+    for node in tree:
+        match node:
+            case Run(name):
+                if name in statements:
+                    out.append(node)
+            case Loop(iname, body):
+                inner = _pruned(body, statements)
+                if any(True for _ in runs(inner)):
+                    out.append(Loop(iname, inner))
+            case Barrier():
+                out.append(node)
+    return tuple(out)
