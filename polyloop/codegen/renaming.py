@@ -26,13 +26,13 @@ from polyloop.kernel.arrays import ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.tree import Group, Run
 from polyloop.poly.affine import Affine
-from polyloop.schedule.plan import Launch, Product, Schedule, Statement
+from polyloop.schedule.plan import Atomic, Launch, Product, Schedule, Statement
 
 __all__ = ["Renaming", "Spelt", "names_of", "spell"]
 
 _KINDS: Final = (isl.dim_type.set, isl.dim_type.param)
 _KEPT: Final[Mapping[type, tuple[str, ...]]] = {
-    Statement: ("name", "instruction", "atomic"), Run: ("name",), Group: ("arrivals",),
+    Statement: ("name", "instruction"), Atomic: ("operation",), Run: ("name",), Group: ("arrivals",),
     ArrayArg: ("order", "dim_names"), Launch: ("name",),
     Schedule: ("name", "unchecked", "left_open", "preambles", "phantoms"), IndexedArray: ("launch", "instruction"),
 }  # fmt: skip

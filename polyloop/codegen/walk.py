@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, assert_never
 
 import numpy as np
 
@@ -39,13 +39,14 @@ from polyloop.codegen.verbatim import verbatim
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import is_half
 from polyloop.expr.nodes import CText, array_name, targets_of
-from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Unroll, Vectorize
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.mapping.collective_shape import Kind
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import is_block_axis, is_thread_axis
+from polyloop.schedule import plan
+from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["Walker"]
@@ -233,7 +234,7 @@ class Walker(LaneLoops):
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement under every condition that is not known to hold."""
         cases = self._unknown_rows(statement, context)
-        if statement.tensor is not None:
+        if isinstance(statement.action, plan.Tensor):
             block = matrix_block(self.expressions, statement, context)
             return (If(union_text(cases, self.scope, context), block),) if all(cases) else block
         if statement.collective is not None and all(cases):
@@ -255,9 +256,10 @@ class Walker(LaneLoops):
         if not all(cases):
             return (self._new_assign(statement, context),)
         condition = union_text(cases, self.scope, context)
-        if statement.step is CopyStep.START and (start := self._start(statement, context, condition)) is not None:
+        start = self._start(statement, context, condition) if isinstance(statement.action, plan.StartCopy) else None
+        if start is not None:
             return (start,)
-        copy = self._new_assign(replace(statement, step=None), context)
+        copy = self._stored(statement, context)
         assert isinstance(copy, Assign), "a copy is an assignment"
         _, _, dtype = self.expressions.target(statement.lhs, context)
         zero = c.Raw(f"{self.scope.ctype(dtype)}{{}}") if is_half(dtype) else literal(self.scope, 0, dtype)
@@ -299,27 +301,38 @@ class Walker(LaneLoops):
         return found
 
     def _new_assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
-        if statement.step is CopyStep.START and (start := self._start(statement, context)) is not None:
-            return start
-        if statement.atomic is not None:
-            return atomic_update(self.expressions, statement, context)
-        if statement.collective is not None:
-            sizes = [self.extents[axis] for axis in sorted(self.extents) if is_thread_axis(axis)]
-            if statement.collective.chain is not None:
-                return passing_call(self.expressions, statement, context, sizes)
-            call = collective_call if statement.collective.kind is Kind.COMBINE else prefix_call
-            return call(self.expressions, statement, context, sizes)
+        match statement.action:
+            case plan.StartCopy():
+                start = self._start(statement, context)
+                return self._stored(statement, context) if start is None else start
+            case plan.Assign() | plan.AwaitCopy():
+                return self._stored(statement, context)
+            case plan.Update(operation):
+                target, _, dtype = self.expressions.target(statement.lhs, context)
+                operator, value = updated(self.expressions, operation, (target, dtype), statement.rhs, context)
+                return Assign(target, operator, value, statement.instruction)
+            case plan.Atomic(operation):
+                return atomic_update(self.expressions, statement, operation, context)
+            case Collective() as collective:
+                sizes = [self.extents[axis] for axis in sorted(self.extents) if is_thread_axis(axis)]
+                if collective.chain is not None:
+                    return passing_call(self.expressions, statement, collective, context, sizes)
+                call = collective_call if collective.kind is Kind.COMBINE else prefix_call
+                return call(self.expressions, statement, collective, context, sizes)
+            case plan.Tensor():
+                raise AssertionError(f"'{statement.name}' is no single assignment")
+            case _:
+                assert_never(statement.action)
+
+    def _stored(self, statement: Statement, context: Context) -> Assign | Verbatim:
+        """Return the assignment of a value to the target of a statement."""
         if isinstance(statement.rhs, CText):
             return verbatim(self.expressions, statement, context)
         target, _, dtype = self.expressions.target(statement.lhs, context)
-        update = statement.update
-        if update is None:
-            value = self.expressions.stored(statement.rhs, context, dtype)
-            unsigned = self.scope.ctype(np.dtype(f"uint{8 * dtype.itemsize}")) if dtype.kind == "i" else ""
-            operator, value = compound(target, value, statement.lhs, statement.rhs, dtype, unsigned)
-        else:
-            operator, value = updated(self.expressions, update, (target, dtype), statement.rhs, context)
-        is_constant = update is None and isinstance(statement.rhs, int | float | np.generic)
+        value = self.expressions.stored(statement.rhs, context, dtype)
+        unsigned = self.scope.ctype(np.dtype(f"uint{8 * dtype.itemsize}")) if dtype.kind == "i" else ""
+        operator, value = compound(target, value, statement.lhs, statement.rhs, dtype, unsigned)
+        is_constant = isinstance(statement.rhs, int | float | np.generic)
         return Assign(target, operator, value, statement.instruction, "", is_constant)
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "Level",
     "block_axis",
     "digit_axis",
+    "digit_parts",
     "is_axis",
     "is_block_axis",
     "is_thread_axis",
@@ -89,6 +90,14 @@ def thread_axis(number: int) -> str:
 def digit_axis(stride: int | str, extent: int | str) -> str:
     """Return the name of the digit ``thread / stride % extent``."""
     return f"{Level.BLOCK.value}.{stride}.{extent}"
+
+
+def digit_parts(name: str) -> tuple[int, int] | None:
+    """Return stride and extent of the digit that a dimension is, None if it is none."""
+    if name[:2] != "l." or "." not in name[2:]:
+        return None
+    stride, _, extent = name[2:].partition(".")
+    return int(stride), int(extent)
 
 
 BLOCK_AXES: Final = tuple(map(block_axis, range(3)))

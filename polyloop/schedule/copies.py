@@ -15,7 +15,7 @@ from polyloop.expr.rewrite import substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Loop, Node, Run, Tree, runs
-from polyloop.schedule.plan import Launch, Statement
+from polyloop.schedule.plan import Assign, Launch, Statement
 
 __all__ = ["without_copies"]
 
@@ -75,9 +75,8 @@ def _first_copy(launch: Launch, statements: Mapping[str, Statement], passed: Col
 
 
 def _copy(statement: Statement) -> _Copy | None:
-    plain = statement.update is None and statement.atomic is None and statement.collective is None
     names = isinstance(statement.lhs, p.Variable) and isinstance(statement.rhs, p.Variable)
-    if not plain or not names or statement.predicates or statement.bounds:
+    if not isinstance(statement.action, Assign) or not names or statement.predicates or statement.bounds:
         return None
     return _Copy(statement.name, statement.lhs.name, statement.rhs.name)
 

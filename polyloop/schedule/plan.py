@@ -4,27 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from math import prod
-from typing import Final
+from typing import Final, TypeAlias
 
 import islpy as isl
 import numpy as np
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
-from polyloop.frozen import quick
+from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
-from polyloop.kernel.instruction import CopyStep
-from polyloop.kernel.intrinsic import MatrixIntrinsic
+from polyloop.kernel.intrinsic import WARP, MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import digit_parts, is_axis
 from polyloop.schedule.collective import Collective
 
-__all__ = ["Front", "Launch", "Product", "Schedule", "Statement", "Storage", "Tensor", "shared_bytes"]
+__all__ = [
+    "Action",
+    "Assign",
+    "Atomic",
+    "AwaitCopy",
+    "Front",
+    "Launch",
+    "Product",
+    "Schedule",
+    "Share",
+    "StartCopy",
+    "Statement",
+    "Storage",
+    "Tensor",
+    "Update",
+    "shared_bytes",
+]
 
 _NONE: Final = frozenset[str]()
 POOL_ALIGNMENT: Final = 16
@@ -50,10 +67,37 @@ class Product:
     ahead: bool = False
     """True if operands are loaded while the products of the step before are added up."""
 
+    def lane_digits(self) -> Iterator[Digit]:
+        """Yield every digit of the lane that addresses of operands may contain."""
+        for operand in "ab":
+            for part in self.intrinsic.layout(operand):
+                if part.in_lane:
+                    yield Digit(part.place, part.extent)
+            for number in range(WARP.bit_length() - 1):
+                for length in range(1, WARP.bit_length() - number):
+                    yield Digit(2**number, 2**length)
 
+
+class Share(Enum):
+    """The share that a statement has in what a matrix instruction does with the loops around it."""
+
+    ALL = "all"
+    FIRST = "first"
+    """Before the loops, if operands are loaded ahead: operands of nothing."""
+    STEP = "step"
+    """Each iteration: the loads for it, and the products of the one before it."""
+    LOADS = "loads"
+    """The loads of a step alone."""
+    PRODUCTS = "products"
+    """The products of a step alone."""
+    LAST = "last"
+    """Behind the loops: the products of the last iteration."""
+
+
+@quick
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """Statement with a matrix instruction, and the unrolled loops that are printed with it.
+    """Matrix instruction of whole warps, with the unrolled loops that are printed with it; code generation makes it.
 
     Attributes
     ----------
@@ -63,9 +107,6 @@ class Tensor:
         The unrolled loops around it that are printed with it, outermost first, with their extents.
     boxes
         Extents of all dimensions that are not conditions any more.
-    role
-        What the statement does of it: everything, or, with operands loaded ahead, the beginning, each step or its loads
-        or its products, or the end.
     fragments
         Names of the registers of a and b that are kept from one step to the next.
     step
@@ -76,9 +117,64 @@ class Tensor:
     product: Product
     loops: tuple[tuple[str, int], ...]
     boxes: Mapping[str, int]
-    role: str = "all"
+    share: Share = Share.ALL
     fragments: Mapping[str, str] = field(default_factory=dict)
     step: str = ""
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Assign:
+    """``lhs = rhs``.  If only the instances ``copied`` have something to copy, the others store zeros."""
+
+    copied: isl.Set | None = None
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class StartCopy:
+    """The start of an asynchronous copy of ``rhs`` to ``lhs``.
+
+    ``copied`` is as in an assignment; ``is_awaited`` says whether there is an arrival for all instances.
+    """
+
+    copied: isl.Set | None = None
+    is_awaited: bool = True
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class AwaitCopy:
+    """The arrival of an asynchronous copy; it says the whole assignment, too, for targets without such copies.
+
+    ``pending`` is how many groups of copies that were started later may be under way after it.
+    """
+
+    pending: int = 0
+    copied: isl.Set | None = None
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Update:
+    """``rhs`` is combined into ``lhs`` by the operation, from the right; by a matrix instruction where there is one."""
+
+    operation: Operation
+    product: Product | None = None
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Atomic:
+    """``rhs`` is combined into ``lhs`` in one indivisible step, by an operation of :mod:`polyloop.kernel.updates`."""
+
+    operation: str
+
+
+Assignment: TypeAlias = Assign | StartCopy | AwaitCopy
+"""All that gives ``lhs`` the value of ``rhs``."""
+Action: TypeAlias = Assign | StartCopy | AwaitCopy | Update | Atomic | Collective | Tensor
+_ASSIGN: Final = Assign()
 
 
 @quick
@@ -101,26 +197,16 @@ class Statement:
     lhs, rhs
         In terms of ``dims`` (as pymbolic ``Variable("l.0")``), parameters and arrays.
         ``lhs`` is a ``Variable`` or a ``Subscript``.
-    update
-        None for ``lhs = rhs``; otherwise the operation with which ``rhs`` is combined into ``lhs``, from the right.
+    action
+        What an instance does with the two.  In a collective operation all threads execute it, and combine what they
+        have in ``lhs``: there is no ``rhs`` to read.
     predicates
         Data-dependent conditions; all must hold for the instance to have an effect.
-    atomic
-        Operation with which ``rhs`` is combined into ``lhs`` in one indivisible step (:mod:`polyloop.kernel.updates`).
     bounds
         The last of ``dims``: scalar temporaries that the domain depends on, of which the program knows the values
         from their assignment on.
     fast
         Whether its functions may be approximations.
-    digits
-        Those of ``dims`` that are digits of the thread number: ``"l.8.4"`` is ``thread / 8 % 4``.
-    step
-        Which half of an asynchronous copy it is; both halves say the whole assignment.
-    pending
-        Of an arrival: how many groups of copies that were started later may be under way after it.
-    collective
-        What all threads of a block do with their values of ``lhs``, if that is what the statement stands for; it reads
-        no ``rhs``, and all threads execute it.
     """
 
     name: str
@@ -129,23 +215,42 @@ class Statement:
     domain: isl.Set
     lhs: Expression
     rhs: Expression
-    update: Operation | None = None
+    action: Action = _ASSIGN
     predicates: tuple[Expression, ...] = ()
-    atomic: str | None = None
     bounds: tuple[str, ...] = ()
     fast: bool = False
-    digits: Mapping[str, Digit] = field(default_factory=dict)
-    step: CopyStep | None = None
-    pending: int = 0
-    collective: Collective | None = None
-    product: Product | None = None
-    """The matrix instruction that carries it out, where the language has it."""
-    tensor: Tensor | None = None
-    """The original statement, once code generation has made it a statement of whole warps."""
-    copied: isl.Set | None = None
-    """Of a copy: the instances that copy, if the others store zeros."""
-    is_awaited: bool = True
-    """Of the start of an asynchronous copy: whether there is an arrival for all of them."""
+
+    @once
+    def digits(self) -> dict[str, Digit]:
+        """Digits of the thread number among ``dims``, and of a matrix instruction those that operands may use.
+
+        ``"l.8.4"`` is ``thread / 8 % 4``.
+        """
+        parts = {dim: digit_parts(dim) for dim in self.dims if is_axis(dim)}
+        found = {dim: Digit(*part) for dim, part in parts.items() if part is not None}
+        if isinstance(self.action, Tensor):
+            found.update((digit.axis, digit) for digit in self.action.product.lane_digits())
+        return found
+
+    @property
+    def is_assignment(self) -> bool:
+        """True if ``lhs`` gets a value whatever it had before."""
+        return isinstance(self.action, Assignment)
+
+    @property
+    def copied(self) -> isl.Set | None:
+        """The instances that copy, if the others store zeros."""
+        return self.action.copied if isinstance(self.action, Assignment) else None
+
+    @property
+    def product(self) -> Product | None:
+        """The matrix instruction that carries out an update, where the language has it."""
+        return self.action.product if isinstance(self.action, Update) else None
+
+    @property
+    def collective(self) -> Collective | None:
+        """The collective operation of all threads of a block that it stands for, if it does."""
+        return self.action if isinstance(self.action, Collective) else None
 
 
 @quick

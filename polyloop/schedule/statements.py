@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -11,15 +12,16 @@ from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
+from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.array_contraction import without_axes
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.optimize.over_execution import Edges
 from polyloop.poly.affine import Affine, to_expression
+from polyloop.program import ir
 from polyloop.program.infer_types import accumulator_dtypes
-from polyloop.program.ir import Combine, Init, Update
 from polyloop.schedule.collective import Collective
-from polyloop.schedule.plan import Product, Statement
+from polyloop.schedule.plan import Action, Assign, Atomic, AwaitCopy, Product, StartCopy, Statement, Update
 from polyloop.sync.async_copy import arrivals
 from polyloop.verification.matrix_instructions import is_swapped
 
@@ -37,20 +39,29 @@ def statements_of(
     pending = {entry.arrival.name: entry.pending for entry in arrivals(edges.placement)}
     statements: dict[str, Statement] = {}
     for name, placed in edges.placement.statements.items():
-        if isinstance(placed.lowered.part, Combine) and name not in collectives:
+        if isinstance(placed.lowered.part, ir.Combine) and name not in collectives:
             continue  # one thread has nothing to combine
-        statement = _statement(kernel, placed, axes, collectives.get(name))
+        action = collectives.get(name) or _action(placed, pending.get(name, 0))
+        statement = _statement(kernel, placed, axes, action)
         if statement is not None:
-            statements[name] = replace(statement, pending=pending[name]) if name in pending else statement
+            statements[name] = statement
     for name in edges.filled & statements.keys():
-        copied = _statement(kernel, exact.statements[name], axes, None)
-        assert copied is not None, f"over-executed instances of '{name}', which never runs"
-        statements[name] = replace(statements[name], copied=copied.domain, is_awaited=name not in edges.unawaited)
+        statement = statements[name]
+        given = _statement(kernel, exact.statements[name], axes, statement.action)
+        assert given is not None, f"over-executed instances of '{name}', which never runs"
+        match statement.action:
+            case StartCopy():
+                filling: Action = StartCopy(given.domain, name not in edges.unawaited)
+            case Assign() | AwaitCopy() as copy:
+                filling = replace(copy, copied=given.domain)
+            case _:
+                raise AssertionError(f"'{name}' is no copy")
+        statements[name] = replace(statement, action=filling)
     return statements
 
 
 def _statement(
-    kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]], collective: Collective | None
+    kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]], action: Action
 ) -> Statement | None:
     """Return the scheduled form of a placed statement, None if it has no instances."""
     lowered = placed.lowered
@@ -71,7 +82,7 @@ def _statement(
         domain = domain.set_dim_name(isl.dim_type.set, len(dims), name)
         dims.append(name)
     part = lowered.part
-    if isinstance(part, Init) and lowered.rhs is None:
+    if isinstance(part, ir.Init) and lowered.rhs is None:
         rhs = neutral_element(part.reduction.operation, accumulator_dtypes(kernel)[lowered.write.array])
     else:
         rhs = without_axes(substitute(lowered.rhs, names), axes)
@@ -84,23 +95,42 @@ def _statement(
         domain=domain,
         lhs=without_axes(substitute(lowered.lhs, names), axes),
         rhs=rhs,
-        update=part.reduction.operation if isinstance(part, Update) else None,
+        action=_with_product(action, placed, rhs),
         predicates=tuple(without_axes(substitute(predicate, names), axes) for predicate in lowered.predicates),
-        atomic=lowered.atomic,
         bounds=lowered.bounds,
-        digits={} if placed.digits is None else dict(placed.digits.extents),
         fast=kernel.fast if lowered.instruction.fast is None else lowered.instruction.fast,
-        step=lowered.instruction.step,
-        collective=collective,
-        product=_product(placed, rhs),
     )
 
 
-def _product(placed: Placed, term: Expression) -> Product | None:
-    """Return the matrix instruction that carries out the terms of a reduction, None if there is none."""
+def _action(placed: Placed, pending: int) -> Action:
+    """Return what a statement does that is no collective operation; *pending* is about an arrival."""
+    lowered = placed.lowered
+    match lowered.part:
+        case ir.Update(reduction):
+            return Update(reduction.operation)
+        case ir.Assign(atomic=str() as operation):
+            return Atomic(operation)
+        case ir.Assign() | ir.Init():
+            match lowered.instruction.step:
+                case CopyStep.START:
+                    return StartCopy()
+                case CopyStep.ARRIVAL:
+                    return AwaitCopy(pending)
+                case None:
+                    return Assign()
+                case _:
+                    assert_never(lowered.instruction.step)
+        case ir.Combine():
+            raise AssertionError(f"'{lowered.name}' is a collective operation")
+        case _:
+            assert_never(lowered.part)
+
+
+def _with_product(action: Action, placed: Placed, term: Expression) -> Action:
+    """Return *action* with the matrix instruction that carries out the terms of a reduction, if there is one."""
     matrix, lowered = placed.lowered.instruction.matrix, placed.lowered
-    if matrix is None or not isinstance(lowered.part, Update):
-        return None
+    if matrix is None or not isinstance(action, Update):
+        return action
     assert isinstance(term, p.Product), "it was proven that the terms are products"
     assert placed.digits is not None, "it was proven that lanes are digits of the thread number"
     left, right = term.children
@@ -110,7 +140,7 @@ def _product(placed: Placed, term: Expression) -> Product | None:
     for axis in "ijk":
         pairs = [(name, c) for iname, c in matrix.of(axis) for name in forms.get(iname, Affine.variable(iname)).names()]
         axes[axis] = tuple(sorted(pairs, key=lambda pair: pair[1]))
-    return Product(matrix.intrinsic, a, b, axes, matrix.ahead)
+    return replace(action, product=Product(matrix.intrinsic, a, b, axes, matrix.ahead))
 
 
 def _without(domain: isl.Set, positions: tuple[int, ...]) -> isl.Set:

@@ -16,7 +16,7 @@ import pymbolic.primitives as p
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.tree import Loop, Node, Run, Tree, runs
-from polyloop.schedule.plan import Launch, Statement
+from polyloop.schedule.plan import Assign, Launch, Statement, Update
 
 __all__ = ["with_terms_at_once"]
 
@@ -54,8 +54,8 @@ def _joined(launch: Launch, statements: dict[str, Statement], dtypes: _DTypes) -
         same_type = private[total] == private.get(target, dtypes.get(target))
         if users != {term.begin, term.update, term.assign} or target in read or not same_type:
             continue
-        assert update.update is not None, f"'{term.update}' is no update"
-        whole = replace(assign, rhs=_NODES[update.update.name]((begin.rhs, update.rhs)))
+        assert isinstance(update.action, Update), f"'{term.update}' is no update"
+        whole = replace(assign, rhs=_NODES[update.action.operation.name]((begin.rhs, update.rhs)))
         statements[term.assign] = whole
         tree = _without(launch.tree, {term.begin, term.update})
         launch = replace(launch, tree=tree, temporaries=tuple(t for t in launch.temporaries if t.name != total))
@@ -84,10 +84,11 @@ def _only(node: Node, statements: Mapping[str, Statement]) -> tuple[tuple[str, .
 def _is_term(begin: Statement, update: Statement, assign: Statement) -> bool:
     """Return whether three statements begin a reduction with a value, add its only term, and use the result."""
     three = (begin, update, assign)
-    operation = update.update
-    plain = all(s.atomic is None and s.collective is None and s.product is None and s.step is None for s in three)
-    if not plain or operation is None or begin.update is not None or assign.update is not None:
+    if not isinstance(begin.action, Assign) or not isinstance(assign.action, Assign):
         return False
+    if not isinstance(update.action, Update) or update.action.product is not None:
+        return False
+    operation = update.action.operation
     if operation.name not in _NODES or operation.fields or operation.combine:
         return False
     alike = begin.lhs == update.lhs == assign.rhs and isinstance(begin.rhs, p.Variable | p.Subscript)

@@ -16,7 +16,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree, runs
-from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
+from polyloop.schedule.plan import Assign, Launch, Schedule, Statement, Storage, Update
 
 __all__ = ["F32", "array", "local", "private", "schedule", "statement", "value"]
 
@@ -43,7 +43,7 @@ def statement(
         domain,
         expression(lhs),
         expression(rhs),
-        None if update is None else OPERATIONS[update],
+        Assign() if update is None else Update(OPERATIONS[update]),
         tuple(expression(text) for text in predicates),
     )
 

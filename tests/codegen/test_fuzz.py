@@ -21,7 +21,7 @@ from polyloop.codegen.generate import generate
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.tree import Loop, Run, Tree
-from polyloop.schedule.plan import Schedule, Statement
+from polyloop.schedule.plan import Schedule, Statement, Update
 from polyloop.target.c import C_LANGUAGE
 from tests.codegen.building import array, schedule, value
 from tests.codegen.running import COMPILER, needs_compiler
@@ -114,7 +114,7 @@ def random_case(number: int, rng: random.Random) -> Case | None:
             text = code(index, "4*io + ii", "j")
         elif kind == "axes":
             dims, text = ("g.0", "l.0"), axes(code(index, "bx", "tx"))
-        statements.append(Statement(name, name.lower(), dims, domain, parse("rec[0]"), text, OPERATIONS["sum"]))
+        statements.append(Statement(name, name.lower(), dims, domain, parse("rec[0]"), text, Update(OPERATIONS["sum"])))
     if kind == "tiled":
         tiles = ["io"]
         tree = _tiled(tree)

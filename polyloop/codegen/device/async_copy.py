@@ -14,10 +14,9 @@ from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_expr import ADDRESS, Apply, Code, Unary
 from polyloop.expr.nodes import array_name
 from polyloop.frozen import replace
-from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tree import Barrier, Group, Loop, Node, Run, Tree, runs
 from polyloop.kernel.tree import Scope as BarrierScope
-from polyloop.schedule.plan import Schedule, Statement
+from polyloop.schedule.plan import AwaitCopy, Schedule, StartCopy, Statement
 
 __all__ = [
     "group_text",
@@ -65,7 +64,7 @@ def with_copies(schedule: Schedule, language: Language) -> Schedule:
 
     A group ends behind the starts, and waits take the place of arrivals.
     """
-    if all(statement.step is None for statement in schedule.statements.values()):
+    if not any(isinstance(s.action, StartCopy | AwaitCopy) for s in schedule.statements.values()):
         return schedule
     how = _without_starts if language.copies is None else _with_groups
     launches = tuple(replace(launch, tree=how(launch.tree, schedule.statements)) for launch in schedule.launches)
@@ -73,7 +72,7 @@ def with_copies(schedule: Schedule, language: Language) -> Schedule:
 
 
 def _without_starts(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
-    return without_runs(tree, {name for name in runs(tree) if statements[name].step is CopyStep.START})
+    return without_runs(tree, {name for name in runs(tree) if isinstance(statements[name].action, StartCopy)})
 
 
 def _with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
@@ -81,46 +80,52 @@ def _with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
     out: list[Node] = []
     for node in _in_groups(tree, statements):
         out.append(node)
-        late = [name for name in runs((node,)) if not statements[name].is_awaited]
-        if late and isinstance(node, Loop):
+        actions = (statements[name].action for name in runs((node,)))
+        if isinstance(node, Loop) and any(isinstance(a, StartCopy) and not a.is_awaited for a in actions):
             arrivals = frozenset(waited_for((node,)))
             out.append(Barrier(BarrierScope.THREAD, group=Group(0, arrivals)))
     return tuple(out)
 
 
 def _in_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
-    if all(statements[name].step is None for name in runs(tree)):
+    if not any(isinstance(statements[name].action, StartCopy | AwaitCopy) for name in runs(tree)):
         return tree
     steps = [_steps(node, statements) for node in tree]
     out: list[Node] = []
     for number, node in enumerate(tree):
         others = [entry for k, entry in enumerate(steps) if k != number]
-        started = {array for other in others for array in other[CopyStep.START]}
-        arrived = {array for other in others for array in other[CopyStep.ARRIVAL]}
-        arriving = {name for array, name in steps[number][CopyStep.ARRIVAL].items() if array in started}
+        started = {array for starts, _ in others for array in starts}
+        arrived = {array for _, arrivals in others for array in arrivals}
+        starts, arrivals = steps[number]
+        arriving = {name for array, name in arrivals.items() if array in started}
         if arriving:
             out.append(_wait(statements, arriving))
         out += [
             Loop(part.iname, _in_groups(part.body, statements)) if isinstance(part, Loop) else part
             for part in without_runs((node,), arriving)
         ]
-        if arrived.intersection(steps[number][CopyStep.START]):
+        if arrived.intersection(starts):
             out.append(Barrier(BarrierScope.THREAD, group=Group()))
     return _joined(out)
 
 
-def _steps(node: Node, statements: Mapping[str, Statement]) -> Mapping[CopyStep, Mapping[str, str]]:
-    """Return the arrays whose copies start or arrive in a node, with the statements."""
-    found: dict[CopyStep, dict[str, str]] = {step: {} for step in CopyStep}
+def _steps(node: Node, statements: Mapping[str, Statement]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the arrays whose copies start, and those whose copies arrive, in a node, with the statements."""
+    starts, arrivals = dict[str, str](), dict[str, str]()
     for name in runs((node,)):
-        step = statements[name].step
-        if step is not None:
-            found[step][array_name(statements[name].lhs)] = name
-    return found
+        match statements[name].action:
+            case StartCopy():
+                starts[array_name(statements[name].lhs)] = name
+            case AwaitCopy():
+                arrivals[array_name(statements[name].lhs)] = name
+            case _:
+                pass
+    return starts, arrivals
 
 
 def _wait(statements: Mapping[str, Statement], arriving: Collection[str]) -> Barrier:
-    pending = min(statements[name].pending for name in arriving)
+    actions = (statements[name].action for name in arriving)
+    pending = min(action.pending for action in actions if isinstance(action, AwaitCopy))
     return Barrier(BarrierScope.THREAD, group=Group(pending, frozenset(arriving)))
 
 

@@ -37,16 +37,16 @@ _WORDS: Final = {
 _OPERATORS: Final = {"sum": "+", "product": "*", "and": "&", "or": "|", "xor": "^"}
 
 
-def atomic_update(expressions: Expressions, statement: Statement, context: Context) -> Assign | Call:
-    """Return the update of *statement*; one that no other thread can see is an ordinary assignment.
+def atomic_update(
+    expressions: Expressions, statement: Statement, operation: str, context: Context
+) -> Assign | Call:
+    """Return the update of *statement* by an *operation*; one that no other thread can see is an ordinary assignment.
 
     Raises
     ------
     CodegenError
         ``unsupported-atomic``.
     """
-    operation = statement.atomic
-    assert operation is not None, f"'{statement.name}' is not atomic"
     scope = expressions.scope
     target, name, dtype = expressions.target(statement.lhs, context)
     if is_record(dtype):

@@ -24,6 +24,7 @@ from polyloop.expr.nodes import Operation
 from polyloop.expr.operations import neutral_element
 from polyloop.mapping.collective_shape import Kind, Meeting, meeting_of
 from polyloop.poly.axes import letter_of
+from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Statement
 
 __all__ = ["ThreadScan", "prefix_call"]
@@ -35,10 +36,10 @@ _X: Final = c.Name("x")
 _Y: Final = c.Name("y")
 
 
-def prefix_call(expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]) -> Assign:
+def prefix_call(
+    expressions: Expressions, statement: Statement, collective: Collective, context: Context, sizes: Sequence[int]
+) -> Assign:
     """Return the assignment that gives every thread what the threads before it, or up to it, have."""
-    collective = statement.collective
-    assert collective is not None, f"'{statement.name}' is no collective"
     scope = expressions.scope
     limits = scope.language.limits
     assert limits is not None, f"target '{scope.language.name}' has no threads"

@@ -33,6 +33,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.tree import Node, Run, runs
 from polyloop.mapping.collective_shape import Kind, Meeting
+from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = [
@@ -112,10 +113,10 @@ def _chains(launch: Launch, statements: Iterable[Statement], blocks: Expression,
     counter = names.fresh("next_block")
     arrays, cleared, ticket = [_array(counter, "uint32", 1)], [counter], ""
     for statement in statements:
-        assert statement.collective is not None, f"'{statement.name}' is no collective"
-        chain = statement.collective.chain
+        assert isinstance(statement.action, Collective), f"'{statement.name}' is no collective"
+        chain = statement.action.chain
         assert chain is not None, f"'{statement.name}' passes nothing on"
-        ticket = statement.collective.ticket or ""
+        ticket = statement.action.ticket or ""
         dtype = dtypes[array_name(statement.lhs)]
         if dtype.name in _BITS:
             arrays.append(_array(chain, "uint64", count))
@@ -188,13 +189,13 @@ def with_totals_stored(schedule: Schedule, language: Language) -> Schedule:
         tree = list(launch.tree)
         for name in [s.name for s in _passing(launch, statements)]:
             statement = statements[name]
-            assert statement.collective is not None, f"'{name}' is no collective"
+            assert isinstance(statement.action, Collective), f"'{name}' is no collective"
             behind = tree.index(next(node for node in tree if isinstance(node, Run) and node.name == name))
             while behind > 0 and array_name(statement.lhs) not in _written(tree[behind - 1], statements):
                 behind -= 1
             stored = f"{name}_stored"
             statements[stored] = replace(
-                statement, name=stored, collective=replace(statement.collective, is_stored=True)
+                statement, name=stored, action=replace(statement.action, is_stored=True)
             )
             tree.insert(behind, Run(stored))
         launches.append(replace(launch, tree=tuple(tree)))
@@ -207,11 +208,9 @@ def _written(node: Node, statements: Mapping[str, Statement]) -> set[str]:
 
 
 def passing_call(
-    expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]
+    expressions: Expressions, statement: Statement, collective: Collective, context: Context, sizes: Sequence[int]
 ) -> Assign | Call:
     """Return what gives every block what the blocks before it, or up to it, have, or tells those after it its own."""
-    collective = statement.collective
-    assert collective is not None, f"'{statement.name}' is no collective"
     assert collective.chain is not None, f"'{statement.name}' passes nothing on"
     assert collective.scratch is not None, f"'{statement.name}' has nothing to tell all threads through"
     target, _, dtype = expressions.target(statement.lhs, context)

@@ -38,7 +38,7 @@ from polyloop.mapping.mixed_radix import Digit
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import map_from_forms
-from polyloop.schedule.plan import Statement, Tensor
+from polyloop.schedule.plan import Share, Statement, Tensor
 
 __all__ = ["matrix_block"]
 
@@ -56,11 +56,11 @@ def matrix_block(expressions: Expressions, statement: Statement, context: Contex
 
 class _Printer:
     def __init__(self, expressions: Expressions, statement: Statement, context: Context) -> None:
-        assert statement.tensor is not None, f"'{statement.name}' is no matrix instruction"
+        assert isinstance(statement.action, Tensor), f"'{statement.name}' is no matrix instruction"
         self.expressions = expressions
         self.scope: Scope = expressions.scope
         self.statement = statement
-        self.tensor: Tensor = statement.tensor
+        self.tensor: Tensor = statement.action
         self.intrinsic: MatrixIntrinsic = self.tensor.product.intrinsic
         self.id = statement.instruction
         rows = [row for dim, n in self.tensor.boxes.items() for row in _box(dim, n)]
@@ -79,10 +79,11 @@ class _Printer:
 
     def block(self) -> Iterator[Node]:
         """Yield the code of the statement; where elements may be missing, full tiles apart from others."""
-        if self.tensor.role in {"first", "last"}:
-            yield from self.first() if self.tensor.role == "first" else self.last()
+        share = self.tensor.share
+        if share is Share.FIRST or share is Share.LAST:
+            yield from self.first() if share is Share.FIRST else self.last()
             return
-        if self.is_full or self.tensor.role == "products":
+        if self.is_full or share is Share.PRODUCTS:
             yield from self.tile()
             return
         partial = tuple(self.tile())
@@ -133,19 +134,19 @@ class _Printer:
     def tile(self) -> Iterator[Node]:
         """Yield the loops that both operands depend on, around everything else."""
         body: list[Node] = []
-        role = self.tensor.role
+        share = self.tensor.share
         now: tuple[Code, ...] = ()
         before: tuple[Code, ...] = ()
-        if role != "all":
+        if share is not Share.ALL:
             var, two = self.scope.value(self.tensor.step), c.integer(2)
             now = (c.binary(c.MODULO, var, two),)
             before = (c.binary(c.MODULO, c.binary(c.PLUS, var, c.integer(1)), two),)
-        for operand in (self.a, self.b) if role != "products" else ():
+        for operand in (self.a, self.b) if share is not Share.PRODUCTS else ():
             loops, name = self.own_loops(operand), self.fragment(operand.name)
-            if role == "all":
+            if share is Share.ALL:
                 body.append(Declare(self.register, name.text, (*(n for _, n in loops), self.count(operand))))
             body += self.loads(operand, c.element(name, *now), loops, self.count(operand))
-        if role != "loads":
+        if share is not Share.LOADS:
             body += self.products(before)
         yield from self.nested(self.both, body)
 
@@ -492,4 +493,4 @@ def _reach(tensor: Tensor, name: str) -> Statement:
     domain = map_from_forms(original.domain, original.dims, images).range()
     for number, dim in enumerate(names):
         domain = domain.set_dim_name(_SET, number, dim)
-    return replace(original, dims=names, domain=domain.coalesce(), product=None)
+    return replace(original, dims=names, domain=domain.coalesce())

@@ -21,15 +21,14 @@ from polyloop.expr.nodes import array_name
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.instruction import CopyStep
-from polyloop.kernel.intrinsic import WARP
+from polyloop.kernel.intrinsic import WARP, MatrixIntrinsic
 from polyloop.kernel.tags import InameTag, Unroll, Vectorize
 from polyloop.kernel.tree import Loop, Run, Tree, runs
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import constant_bounds, insert_dims
-from polyloop.schedule.plan import Product, Schedule, Statement, Storage, Tensor
+from polyloop.schedule.plan import Product, Schedule, Share, StartCopy, Statement, Storage, Tensor
 
 __all__ = ["Operand", "with_matrices"]
 
@@ -71,22 +70,23 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
     storages: list[Storage] = []
     for name in tuple(runs(tree)):
         statement = statements[name]
-        if statement.product is None:
+        product = statement.product
+        if product is None:
             continue
-        if statement.product.intrinsic.capability > language.capability:
-            raise CodegenError("generate_code", schedule.name, [_too_old(statement, language)])
+        if product.intrinsic.capability > language.capability:
+            raise CodegenError("generate_code", schedule.name, [_too_old(statement, product.intrinsic, language)])
         nest = _nest(tree, name)
-        registers = [dim for axis in "ijk" for dim, _ in statement.product.axes[axis] if not is_axis(dim)]
+        registers = [dim for axis in "ijk" for dim, _ in product.axes[axis] if not is_axis(dim)]
         inside = _inside(tree, name, {**schedule.loop_tags, **dict.fromkeys(registers, Unroll())})
         loops = {loop: _extent(statement, loop) for loop in inside}
         left = next((x for x in (*registers, *loops) if loops.get(x) is None), None)
         if left is not None:
             raise CodegenError("generate_code", schedule.name, [_not_inside(statement, left, nest)])
-        statements.update(_whole(statement, {x: n for x, n in loops.items() if n is not None}, statements))
+        statements.update(_whole(statement, product, {x: n for x, n in loops.items() if n is not None}, statements))
         tree = _collapsed(tree, name, inside)
-        if statement.product.ahead:
+        if product.ahead:
             tree = _ahead(tree, name, statements, schedule, storages)
-        names = {digit.axis: _lane_name(digit) for digit in _digits(statement.product)} | names
+        names = {digit.axis: _lane_name(digit) for digit in product.lane_digits()} | names
     return tree, replace(schedule, statements=statements, digit_names=names), storages
 
 
@@ -123,9 +123,7 @@ def _extent(statement: Statement, loop: str) -> int | None:
     return high + 1 if low is not None and low >= 0 and high is not None else None
 
 
-def _too_old(statement: Statement, language: Language) -> Diagnostic:
-    assert statement.product is not None, f"'{statement.name}' is no matrix instruction"
-    intrinsic = statement.product.intrinsic
+def _too_old(statement: Statement, intrinsic: MatrixIntrinsic, language: Language) -> Diagnostic:
     return Diagnostic(
         "unsupported-intrinsic",
         f"'{statement.instruction}' asks for {intrinsic.name}, which the device does not have",
@@ -156,21 +154,16 @@ def _collapsed(tree: Tree, name: str, inside: Sequence[str]) -> Tree:
 
 
 def _whole(
-    statement: Statement, loops: Mapping[str, int], statements: Mapping[str, Statement]
+    statement: Statement, product: Product, loops: Mapping[str, int], statements: Mapping[str, Statement]
 ) -> Iterator[tuple[str, Statement]]:
     """Yield the statement for whole warps and tiles, and the beginning of its sums, by name."""
-    product = statement.product
-    assert product is not None, f"'{statement.name}' is no matrix instruction"
     registers = {dim for pairs in product.axes.values() for dim, _ in pairs}
     boxes = {**loops, **{dim: digit.extent for dim, digit in statement.digits.items() if dim in registers}}
     tiles = tuple((x, n) for x, n in loops.items() if x not in registers)
     domain, dims = _without(statement, boxes)
-    digits = {dim: digit for dim, digit in statement.digits.items() if dim in dims}
-    own = {digit.axis: digit for digit in _digits(product)}
-    tensor = Tensor(statement, product, tiles, boxes)
-    yield statement.name, replace(statement, dims=dims, domain=domain, digits=digits | own, tensor=tensor)
+    yield statement.name, replace(statement, dims=dims, domain=domain, action=Tensor(statement, product, tiles, boxes))
     for name, other in statements.items():
-        if other.update is None and array_name(other.lhs) == array_name(statement.lhs):
+        if other.is_assignment and array_name(other.lhs) == array_name(statement.lhs):
             domain, dims = _without(other, boxes)
             kept = [x for x in other.dims if x in boxes]
             domain = insert_dims(domain, len(dims), kept)
@@ -188,12 +181,11 @@ def _ahead(
     to *storages*.
     """
     statement = statements[name]
-    tensor = statement.tensor
-    assert tensor is not None, f"'{name}' is no matrix instruction"
+    tensor = _tensor(statement)
     operands = [Operand(x, tensor) for x in "ab"]
     steps = [(x, n) for x, n in tensor.loops if all((x, n) in operand.loops for operand in operands)]
     array = array_name(statement.lhs)
-    (start,) = (x for x, s in statements.items() if s.update is None and array_name(s.lhs) == array and x in runs(tree))
+    (start,) = (x for x, s in statements.items() if s.is_assignment and array_name(s.lhs) == array and x in runs(tree))
     common = [x for x, y in zip(_nest(tree, name), _nest(tree, start), strict=False) if x == y]
     around = [] if steps else [x for x in _step_around(tree, statement, operands, schedule) if x[0] not in common]
     steps = steps or around
@@ -201,8 +193,7 @@ def _ahead(
         raise CodegenError("generate_code", schedule.name, [_no_steps(statement, steps)])
     if around:
         statement = _in_each(statement, *around[0])
-    assert statement.tensor is not None, f"'{name}' is no matrix instruction"
-    tensor = replace(statement.tensor, step=steps[0][0])
+    tensor = replace(_tensor(statement), step=steps[0][0])
     taken = {argument.name for argument in schedule.arguments} | set(schedule.tables) | {array}
     taken |= {t.name for launch in schedule.launches for t in launch.temporaries}
     taken |= {dim for other in statements.values() for dim in other.dims}
@@ -221,10 +212,10 @@ def _ahead(
     if (several := next((dim for dim in once if not _runs_once(statement, dim)), None)) is not None:
         raise CodegenError("generate_code", schedule.name, [_several_sums(statement, several)])
     domain, dims = _without(statement, [dim for dim in inner if dim not in once])
-    for role in ("first", "last"):
-        own = replace(tensor, role=role, fragments=fragments)
-        statements[f"{name} {role}"] = replace(statement, name=f"{name} {role}", dims=dims, domain=domain, tensor=own)
-    statements[name] = replace(statement, tensor=replace(tensor, role="step", fragments=fragments))
+    for share in (Share.FIRST, Share.LAST):
+        own, part = replace(tensor, share=share, fragments=fragments), f"{name} {share.value}"
+        statements[part] = replace(statement, name=part, dims=dims, domain=domain, action=own)
+    statements[name] = replace(statement, action=replace(tensor, share=Share.STEP, fragments=fragments))
     return _around(_loads_apart(tree, name, statements), name, common, once)
 
 
@@ -238,11 +229,10 @@ def _loads_apart(tree: Tree, name: str, statements: dict[str, Statement]) -> Tre
         if isinstance(node, Loop) and name in runs((node,)):
             out.append(Loop(node.iname, _loads_apart(node.body, name, statements)))
         elif node == Run(name) and number and all(_starts(other, statements) for other in tree[:number]):
-            tensor = statements[name].tensor
-            assert tensor is not None, f"'{name}' is no matrix instruction"
-            parts = {f"{name} loads": "loads", name: "products"}
-            for part, role in parts.items():
-                statements[part] = replace(statements[name], name=part, tensor=replace(tensor, role=role))
+            tensor = _tensor(statements[name])
+            parts = {f"{name} loads": Share.LOADS, name: Share.PRODUCTS}
+            for part, share in parts.items():
+                statements[part] = replace(statements[name], name=part, action=replace(tensor, share=share))
             out = [Run(f"{name} loads"), *out, node]
         else:
             out.append(node)
@@ -253,7 +243,7 @@ def _starts(node: TreeNode, statements: Mapping[str, Statement]) -> bool:
     """Return whether a node does nothing but start copies."""
     match node:
         case Run(name):
-            return statements[name].step is CopyStep.START
+            return isinstance(statements[name].action, StartCopy)
         case Loop(_, body):
             return all(_starts(other, statements) for other in body)
         case _:
@@ -272,12 +262,16 @@ def _step_around(
 
 def _in_each(statement: Statement, loop: str, extent: int) -> Statement:
     """Return a statement for every iteration of a loop: elements that no term has are loaded as zeros."""
-    assert statement.tensor is not None, f"'{statement.name}' is no matrix instruction"
+    tensor = _tensor(statement)
     position = statement.dims.index(loop)
     domain = insert_dims(statement.domain.project_out(_SET, position, 1), position, [loop])
     domain = domain.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, extent - 1)
-    tensor = replace(statement.tensor, boxes={**statement.tensor.boxes, loop: extent})
-    return replace(statement, domain=domain, tensor=tensor)
+    return replace(statement, domain=domain, action=replace(tensor, boxes={**tensor.boxes, loop: extent}))
+
+
+def _tensor(statement: Statement) -> Tensor:
+    assert isinstance(statement.action, Tensor), f"'{statement.name}' is no matrix instruction"
+    return statement.action
 
 
 def _fresh(wish: str, taken: Collection[str]) -> str:
@@ -335,14 +329,3 @@ def _without(statement: Statement, gone: Iterable[str]) -> tuple[isl.Set, tuple[
             domain = domain.project_out(_SET, dims.index(name), 1)
             dims.remove(name)
     return domain, tuple(dims)
-
-
-def _digits(product: Product) -> Iterator[Digit]:
-    """Yield every digit of the lane that addresses of operands may contain."""
-    for operand in "ab":
-        for part in product.intrinsic.layout(operand):
-            if part.in_lane:
-                yield Digit(part.place, part.extent)
-        for number in range(WARP.bit_length() - 1):
-            for length in range(1, WARP.bit_length() - number):
-                yield Digit(2**number, 2**length)

@@ -26,6 +26,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
 from polyloop.mapping.collective_shape import LOGICAL, Kind, Meeting, Span, meeting_of
 from polyloop.poly.axes import THREAD_AXES, letter_of, thread_axis
+from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Statement
 
 __all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "part_of", "partial", "thread", "times"]
@@ -44,11 +45,9 @@ _SERIAL: Final = 32
 
 
 def collective_call(
-    expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]
+    expressions: Expressions, statement: Statement, collective: Collective, context: Context, sizes: Sequence[int]
 ) -> Assign:
     """Return the assignment that makes of every thread's value what the threads of a block have together."""
-    collective = statement.collective
-    assert collective is not None, f"'{statement.name}' is no collective"
     scope = expressions.scope
     limits = scope.language.limits
     assert limits is not None, f"target '{scope.language.name}' has no threads"

@@ -65,7 +65,6 @@ def _over_threads(statement: Statement, sizes: Mapping[str, int]) -> Statement:
         lhs=substitute(statement.lhs, names),
         rhs=substitute(statement.rhs, names),
         predicates=tuple(substitute(part, names) for part in statement.predicates),
-        digits={},
     )
 
 

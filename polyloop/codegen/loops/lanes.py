@@ -26,13 +26,12 @@ from polyloop.expr.nodes import CText, array_name, targets_of
 from polyloop.expr.rewrite import accesses, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Vectorize
 from polyloop.kernel.tree import Loop, Run, Tree
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.contiguity import MOST_BYTES, Lanes, element_reads
 from polyloop.poly.affine import Affine, Floor
-from polyloop.schedule.plan import Schedule, Statement
+from polyloop.schedule.plan import Atomic, Schedule, StartCopy, Statement
 
 __all__ = ["LaneLoops", "merged"]
 
@@ -108,7 +107,7 @@ class LaneLoops(Loops):
             return True
         copies, store = self.scope.language.copies, plan.store
         assert store is not None, "a copy stores what it loads"
-        if statement.step is CopyStep.START:
+        if isinstance(statement.action, StartCopy):
             is_known = copies is not None and store.dtype.itemsize * plan.lanes.count in copies.starts
         else:
             is_known = store.dtype.itemsize * plan.lanes.count <= MOST_BYTES
@@ -140,7 +139,7 @@ class LaneLoops(Loops):
         if key not in self.plans:
             plans = plans_of(self.scope, statement, lanes)
             is_wide = any(plan.loads or plan.store for plan in plans)
-            if statement.step is CopyStep.START:  # there are no registers in which to take a vector apart
+            if isinstance(statement.action, StartCopy):  # there are no registers in which to take a vector apart
                 is_wide = all(plan.loads and plan.store for plan in plans)
             self.plans[key] = plans if is_wide else ()
         return self.plans[key]
@@ -231,7 +230,7 @@ class LaneLoops(Loops):
         if store is None or not self._is_copied(statement, plan):
             return ()
         self.scope.values[plan.lanes.iname] = plan.lanes.low
-        if statement.step is CopyStep.START and (start := self._started(statement, plan, context)) is not None:
+        if isinstance(statement.action, StartCopy) and (start := self._started(statement, plan, context)) is not None:
             return (start,)
         value = self._element(plan.loads[0], plan.lanes, context, "const ")
         if (condition := self._copied_where(statement, plan, context)) is not None:
@@ -387,7 +386,7 @@ def _apart(statement: Statement, lanes: Lanes) -> str:
     """Return why the lanes of a statement must run one by one, nothing if they need not."""
     if any(lanes.iname in variables(predicate) for predicate in statement.predicates):
         return "a condition on data may differ from lane to lane"
-    if statement.atomic:
+    if isinstance(statement.action, Atomic):
         return "an atomic update is one of a single element"
     if isinstance(statement.rhs, CText):
         return "it is C text"

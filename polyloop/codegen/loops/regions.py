@@ -23,7 +23,7 @@ from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, ru
 from polyloop.mapping.collective_shape import Kind
 from polyloop.memo import memoised
 from polyloop.poly.axes import thread_axis
-from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
+from polyloop.schedule.plan import Assign, Launch, Schedule, Statement, Storage, Update
 
 __all__ = ["SequentialTree", "sequential_tree"]
 
@@ -114,13 +114,13 @@ def _together(statement: Statement, dtype: np.dtype[np.generic], local: Sequence
     if kind is not Kind.COMBINE:
         return _one_by_one(statement, dtype, local, total)
     variable = p.Variable(total)
-    plain = replace(statement, collective=None)
+    plain = replace(statement, action=Assign())
     neutral = neutral_element(operation, dtype)
     some = has_terms(operation, dtype, statement.lhs)
     parts = {
         f"{statement.name}_begin": replace(plain, lhs=variable, rhs=neutral),
         f"{statement.name}_collect": replace(
-            plain, lhs=variable, rhs=statement.lhs, update=operation, predicates=() if some is None else (some,)
+            plain, lhs=variable, rhs=statement.lhs, action=Update(operation), predicates=() if some is None else (some,)
         ),
         f"{statement.name}_share": replace(plain, rhs=variable),
     }
@@ -137,10 +137,10 @@ def _one_by_one(statement: Statement, dtype: np.dtype[np.generic], local: Sequen
     assert statement.collective is not None, f"'{statement.name}' is no collective"
     operation, across = statement.collective.operation, statement.collective.across
     variable, own = p.Variable(total), p.Variable(f"{total}_own")
-    plain = replace(statement, collective=None)
+    plain = replace(statement, action=Assign())
     begin = replace(plain, name=f"{statement.name}_begin", lhs=variable, rhs=neutral_element(operation, dtype))
     keep = replace(plain, name=f"{statement.name}_keep", lhs=own, rhs=statement.lhs)
-    add = replace(plain, name=f"{statement.name}_add", lhs=variable, rhs=own, update=operation)
+    add = replace(plain, name=f"{statement.name}_add", lhs=variable, rhs=own, action=Update(operation))
     give = replace(plain, name=f"{statement.name}_give", rhs=variable)
     if statement.collective.chain is not None:
         return _block_by_block((begin, keep, give, add), statement, dtype, local)
@@ -268,7 +268,7 @@ def _begins(statement: Statement, temporary: str) -> bool:
     return (
         isinstance(statement.lhs, p.Variable)
         and statement.lhs.name == temporary
-        and statement.update is None
+        and statement.is_assignment
         and not statement.predicates
         and temporary not in variables(statement.rhs)
     )

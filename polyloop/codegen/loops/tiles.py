@@ -17,7 +17,7 @@ from polyloop.codegen.loops.rows import Divisibility, Piece, negated, pieces_of,
 from polyloop.frozen import replace
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier
 from polyloop.poly.affine import Affine, Floor, Var
-from polyloop.schedule.plan import Statement
+from polyloop.schedule.plan import Share, Statement, Tensor
 
 __all__ = ["Place", "Tile", "full_tile", "places"]
 
@@ -52,9 +52,10 @@ def places(
         match node:
             case Run(name):
                 statement = statements[name]
-                tensor = statement.tensor
-                is_part = tensor is None or tensor.role in {"first", "last"}
-                yield Place(statement if tensor is None or is_part else tensor.original, loops)
+                action = statement.action
+                if isinstance(action, Tensor) and action.share not in {Share.FIRST, Share.LAST}:
+                    statement = action.original
+                yield Place(statement, loops)
             case Loop(iname, body):
                 yield from places(body, statements, (*loops, (iname, has_barrier(body))))
             case Barrier():

@@ -133,7 +133,7 @@ def _plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
             if found is not None:
                 loads[found.key] = found
     store = None
-    if statement.update is None and isinstance(statement.lhs, p.Subscript):
+    if statement.is_assignment and isinstance(statement.lhs, p.Subscript):
         store = _checked(scope, statement, statement.lhs, lanes)
         is_copy = isinstance(statement.rhs, p.Subscript)  # to a tile that is stored transposed: as it was meant
         if (loads or is_copy) and array_name(statement.lhs) in scope.storage:
@@ -155,7 +155,7 @@ def _between(scope: Scope, statement: Statement, lanes: Lanes) -> Iterator[Wide]
     So ``a[j-1] + a[j+1]`` loads the vector at ``a[j]``, and an element on each side of it.
     """
     sure = [access for access, is_sure in element_reads(statement.rhs) if is_sure]
-    own = {} if statement.update is not None else {array_name(statement.lhs): None}
+    own = {array_name(statement.lhs): None} if statement.is_assignment else {}
     beside = [a for a in sure if array_name(a) not in own and lanes.iname in variables(a)]
     if len(beside) < 2:
         return
@@ -198,7 +198,7 @@ def _moved(access: p.Subscript, lanes: Lanes) -> Iterator[p.Subscript]:
 def _with_registers(scope: Scope, statement: Statement, plan: Plan) -> Plan:
     """Return *plan*, in which a copy between memory and registers moves vectors in the latter too."""
     load, store = statement.rhs, statement.lhs
-    if not isinstance(load, p.Subscript) or not isinstance(store, p.Subscript) or statement.update is not None:
+    if not isinstance(load, p.Subscript) or not isinstance(store, p.Subscript) or not statement.is_assignment:
         return plan
     if plan.store is not None and not plan.loads and (found := _in_registers(scope, load, plan.lanes)) is not None:
         return replace(plan, loads=(found,))

@@ -11,7 +11,7 @@ from polyloop.codegen.loops.rows import pieces_of, tightened
 from polyloop.codegen.scope import Scope
 from polyloop.mapping.contiguity import Lanes
 from polyloop.poly.affine import Affine, Floor
-from polyloop.schedule.plan import Statement
+from polyloop.schedule.plan import Assign, Statement
 
 __all__ = ["copied_rows", "copied_rows_of_lanes"]
 
@@ -22,7 +22,7 @@ Cases = list[list[Affine]]
 def copied_rows(scope: Scope, statement: Statement, context: Context) -> Cases:
     """Return the conditions under which *statement* copies, as far as *context* does not imply them."""
     assert statement.copied is not None, f"'{statement.name}' copies wherever it runs"
-    copying = replace(statement, domain=statement.copied, copied=None)
+    copying = replace(statement, domain=statement.copied, action=Assign())
     pieces = pieces_of(copying, frozenset(statement.dims), scope.divisibility)
     found = [
         [row for terms, const in piece.items() if not context.implies(row := Affine(terms, const))]
