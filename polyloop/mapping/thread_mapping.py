@@ -465,15 +465,23 @@ def within_grid(axes: Axes, statements: Mapping[str, Placed]) -> dict[str, Place
 def _on_blocks(domain: isl.Set, position: int, blocks: isl.Set) -> isl.Set:
     """Return *domain* up to the last of *blocks* along one dimension."""
     after = domain.dim(_SET) - position - 1
-    return domain.intersect(_up_to(blocks).insert_dims(_SET, 1, after).insert_dims(_SET, 0, position))
+    there = _up_to(blocks, _sizes(domain))
+    return domain.intersect(there.insert_dims(_SET, 1, after).insert_dims(_SET, 0, position))
 
 
 @memoised
-def _up_to(blocks: isl.Set) -> isl.Set:
-    """Return the first block, and those up to the last of *blocks*."""
+def _sizes(domain: isl.Set) -> isl.Set:
+    """Return the sizes at which there are instances."""
+    return domain.params().coalesce()
+
+
+@memoised
+def _up_to(blocks: isl.Set, sizes: isl.Set) -> isl.Set:
+    """Return the first block, and those up to the last of *blocks*, at some *sizes*: mostly one convex set."""
     space = blocks.get_space()
     first = isl.Set.universe(space).fix_val(_SET, 0, 0)
-    return blocks.apply(isl.Map.lex_ge(space)).lower_bound_val(_SET, 0, 0).union(first).coalesce()
+    others = blocks.apply(isl.Map.lex_ge(space)).lower_bound_val(_SET, 0, 0)
+    return others.intersect_params(sizes).union(first.intersect_params(sizes)).coalesce()
 
 
 def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[tuple[str, ...], bool]:

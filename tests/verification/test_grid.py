@@ -73,3 +73,17 @@ def test_the_longest_loop_on_an_axis_decides_how_many_blocks_there_are() -> None
     for n, m in [(0, 0), (3, 0), (5, 2), (1, 4)]:
         wanted = isl.Set(f"[n, m] -> {{ [b] : n = {n} and m = {m} and 0 <= b < {max(1, n, m)} }}")
         assert blocks.intersect_params(wanted.params()).is_equal(wanted)
+
+
+def test_the_blocks_that_there_are_make_no_pieces() -> None:
+    """Along two axes there were four of them, and ISL took a hundred times as long for the dataflow between them."""
+    knl = pl.make_kernel(
+        ["{[i, j]: 0 <= i, j < 8}", "[n] -> {[k]: 0 <= k < n}", "[n] -> {[m]: 0 <= m < n}"],
+        "<> t = c[0]\nx[i] = t\ny[j] = t\nz[0] = sum(k, c[k] + t)\nw[m] = c[m]",
+        [pl.GlobalArg("x, y", np.float64, shape=8), pl.GlobalArg("c, z, w", np.float64, shape="n + 1"), ...],
+        assumptions="0 <= n <= 5",
+    )
+    knl = pl.tag_inames(knl, {"i": "g.0", "j": "g.1"})
+    repeated = [s for s in place(knl).statements.values() if s.repeated]
+    assert len(repeated) > 1
+    assert all(s.domain.n_basic_set() == 1 for s in repeated)
