@@ -69,7 +69,8 @@ class AssignmentToSubst(Transform):
     ------
     TransformError
         ``unknown-variable``, ``bad-instructions`` (several assignments, a condition, a reduction in the value),
-        ``not-used``, ``uses-apart``, ``already-staged``, ``not-proven``; ``illegal-order``, with two instances, where
+        ``unknown-iname``, ``unknown-instruction``, ``name-taken``, ``not-used``, ``uses-apart``, ``already-staged``,
+        ``not-proven``; ``illegal-order``, with two instances, where
         the variable or what it is computed from has another value at the use.
 
     Notes

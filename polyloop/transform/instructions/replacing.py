@@ -140,7 +140,7 @@ class MapInstructions(Transform):
     Raises
     ------
     TransformError
-        ``unknown-instruction``, ``syntax`` and the other codes of the parser, ``undeclared-name``;
+        ``unknown-instruction``, ``syntax`` and the other codes of the parser, ``undeclared-name``, ``staged-by-c``;
         ``bad-instructions`` where other parts than the assignment change, reductions come or go, or an earlier
         transform rewrote the instruction; what :func:`polyloop.make_kernel` raises for the program that results.
 

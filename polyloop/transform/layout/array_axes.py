@@ -168,7 +168,7 @@ class AddPadding(Transform):
     Raises
     ------
     TransformError
-        ``unknown-array``, ``wrong-rank``, ``bad-value``, ``bad-layout``.
+        ``unknown-array``, ``unknown-axis``, ``wrong-rank``, ``bad-value``, ``bad-layout``.
 
     Notes
     -----
@@ -315,7 +315,8 @@ class SplitArrayAxis(Transform):
     Raises
     ------
     TransformError
-        ``unknown-array``, ``wrong-rank``, ``bad-factor``, ``bad-order``, ``bad-layout``, ``staged-by-c``.
+        ``unknown-array``, ``unknown-axis``, ``wrong-rank``, ``bad-factor``, ``bad-order``, ``bad-layout``,
+        ``already-staged``, ``staged-by-c``.
 
     Notes
     -----

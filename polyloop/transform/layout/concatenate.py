@@ -51,8 +51,8 @@ class ConcatenateArrays(Transform):
     Raises
     ------
     TransformError
-        ``unknown-array``, ``bad-value``, ``wrong-rank``, ``bad-layout``, ``name-taken``, ``bad-identifier``,
-        ``reserved-name``, ``staged-by-c``.
+        ``unknown-array``, ``unknown-axis``, ``bad-value``, ``wrong-rank``, ``bad-layout``, ``name-taken``,
+        ``bad-identifier``, ``reserved-name``, ``staged-by-c``.
 
     Notes
     -----

@@ -47,7 +47,8 @@ class DuplicateInames(Transform):
     ------
     TransformError
         ``unknown-iname``, ``bad-inames``, ``unknown-instruction``, ``no-match``, ``name-taken``, ``bad-identifier``,
-        ``bad-tag``; ``illegal-order``, with two instances, where the instructions need to share the loop.
+        ``bad-tag``; with tags also what :func:`tag_inames` raises; ``illegal-order``, with two instances, where the
+        instructions need to share the loop.
 
     Notes
     -----

@@ -69,7 +69,7 @@ class ReduceAtomically(Transform):
     ------
     TransformError
         ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``several-reductions``,
-        ``no-atomic-reduction``, ``no-match``, ``name-taken``.
+        ``no-atomic-reduction``, ``no-match``, ``unknown-instruction``, ``name-taken``.
 
     Notes
     -----

@@ -92,8 +92,8 @@ class SplitScan(Splitting):
     ------
     TransformError
         ``not-a-scan``, ``several-scans``, ``ordered-reduction``, ``scan-not-split``, ``scan-changing-term``,
-        ``footprint-not-constant``, ``bad-factor``, ``name-taken``, ``unknown-iname``, ``no-match``, ``not-proven``;
-        ``illegal-parallel`` for a tag.
+        ``footprint-not-constant``, ``bad-factor``, ``name-taken``, ``unknown-iname``, ``no-match``, ``not-proven``,
+        ``unknown-instruction``; with tags also what :func:`tag_inames` raises.
 
     Notes
     -----

@@ -70,7 +70,8 @@ class StageReduction(Staging):
     TransformError
         ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``several-reductions``, ``sweep-unused``,
         ``footprint-not-constant``, ``wrong-rank``, ``name-taken``, ``illegal-order``, ``copy-incomplete``,
-        ``term-twice``, ``not-proven``.
+        ``term-twice``, ``not-proven``; for tag, address space, *within* and temporary
+        what :func:`precompute` raises.
 
     Notes
     -----

@@ -88,7 +88,8 @@ class BufferArray(Transform):
     TransformError
         ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``uses-apart``,
         ``footprint-not-constant``, ``buffer-expression``, ``buffer-not-update``, ``buffer-atomic``,
-        ``already-staged``, ``name-taken``, ``iname-tagged``; with two instances ``copy-incomplete``,
+        ``already-staged``, ``staged-by-c``, ``name-taken``, ``iname-tagged``, ``priority-conflict``, ``bad-tag``,
+        ``bad-address-space``; with two instances ``copy-incomplete``,
         ``copy-wrong-element``, ``buffer-stale`` (an access elsewhere needs what is in the buffer),
         ``buffer-not-stored``, ``illegal-order``, ``race``.
 

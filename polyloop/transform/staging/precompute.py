@@ -86,7 +86,9 @@ class Precompute(Staging):
     TransformError
         ``unknown-substitution-rule``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``,
         ``outer-missing``, ``footprint-not-constant``, ``name-taken``, ``inames-too-short``, ``storage-in-use``,
-        ``bad-layout``, ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
+        ``bad-layout``, ``bad-value``, ``bad-tag``, ``bad-address-space``, ``wrong-rank``, ``unknown-instruction``,
+        ``staged-atomic`` and ``staged-by-c`` (uses that cannot be redirected), ``already-staged``; with two instances
+        ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
 
     Notes
     -----
