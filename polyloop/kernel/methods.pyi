@@ -78,7 +78,7 @@ class Methods:
         vec: int | None = None,
         compute_at: str | None = None,
     ) -> LoopKernel:
-        """Copy the part of an array that some loops read into a temporary, ahead of the reads."""
+        """Copy the elements of an array that some loops read into a temporary, ahead of the reads."""
     def affine_map_inames(
         kernel,
         old_inames: str | Sequence[str],
@@ -334,7 +334,7 @@ class Methods:
         temporary_address_space: AddressSpace | str = "auto",
         compute_insn_id: str | None = None,
     ) -> LoopKernel:
-        """Keep the partial results of a reduction in a temporary: one for each value of *inames*."""
+        """Store the partial results of a reduction in a temporary, one for each value of *inames*."""
     def swizzle(
         kernel, ary_name: str, bits: int | None = None, base: int | None = None, shift: int | None = None
     ) -> LoopKernel:

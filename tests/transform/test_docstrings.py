@@ -36,3 +36,11 @@ def test_the_example_of_a_transform_prints_what_it_shows(name: str) -> None:
         warnings.simplefilter("ignore", pl.PolyloopWarning)
         doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=reported.append)
     assert reported == [], "".join(reported)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_docstring_of_a_transform_explains_each_parameter(name: str) -> None:
+    function = FUNCTIONS[name]
+    text = inspect.getdoc(function) or ""
+    parameters = [parameter for parameter in inspect.signature(function).parameters if parameter != "kernel"]
+    assert [parameter for parameter in parameters if not re.search(rf"\b{parameter}\b", text)] == []

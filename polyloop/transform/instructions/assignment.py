@@ -51,19 +51,19 @@ class AssignmentToSubst(Transform):
     instructions:
         [i]  b[i] = t_subst(i) + 1    {id=insn_1}
 
-    The rule can then be computed ahead in another place (:func:`precompute`), or not at all.
+    The rule can then be computed elsewhere (:func:`precompute`), or at each use.
 
     Parameters
     ----------
     lhs_name
-        The variable.  It has one assignment, whose subscripts are inames; they become the arguments of the rule.
+        The variable. It has one assignment, and the inames in its subscripts become the arguments of the rule.
     extra_arguments
-        Other inames of the assignment that become arguments too.
+        Further inames of the assignment that become arguments.
     within
-        Match expression for the instructions that use the rule; by default all.  The assignment and the temporary stay
-        if something else still needs them.
+        Match expression for the instructions that use the rule; by default all. The assignment and the temporary are
+        kept if other instructions need them.
     force_retain_argument
-        There for Loopy's sake: an argument always stays, as its callers expect its values.
+        Accepted for compatibility with Loopy: an output argument is always kept.
 
     Raises
     ------
@@ -75,10 +75,9 @@ class AssignmentToSubst(Transform):
 
     Notes
     -----
-    That each use sees exactly the value of the assignment is proven with the reference program's dataflow; the
-    program with the rule then takes its place.  A conversion to the type of the variable stays in the rule.  Source:
-    Loopy's transform of the same name; forward substitution, Allen and Kennedy, TOPLAS 1987,
-    https://doi.org/10.1145/29873.29875.
+    The reference program's dataflow proves that each use sees exactly the value of the assignment. The program with the
+    rule becomes the reference program. The rule keeps the conversion to the variable's type.  Source: Loopy's transform
+    of the same name; forward substitution, Allen and Kennedy, TOPLAS 1987, https://doi.org/10.1145/29873.29875.
     """
 
     lhs_name: TemporaryName

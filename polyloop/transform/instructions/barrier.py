@@ -49,16 +49,16 @@ class AddBarrier(Transform):
     Parameters
     ----------
     insn_before, insn_after
-        Match expressions, such as an id, or ``"writes:t"``.  The barrier stands behind all of the former, just before
+        Match expressions, such as an id, or ``"writes:t"``.  The barrier comes after all of the former and right before
         the first of the latter, inside the loops that all of them share.
     id_based_on
-        Its id, or what that begins with; by default ``"barrier"``.
+        Id of the barrier, or its prefix; by default ``"barrier"``.
     tags
-        Kept in the trace.
+        Tags, which are recorded in the trace only.
     synchronization_kind
         ``"global"`` ends the launch where blocks run; ``"local"`` is a barrier of the block.
     mem_kind
-        The same word, or nothing: a barrier orders accesses to shared and to global memory alike.
+        The value of *synchronization_kind*, or None: a barrier orders accesses to shared and to global memory alike.
 
     Raises
     ------
@@ -68,8 +68,9 @@ class AddBarrier(Transform):
 
     Notes
     -----
-    Barriers that the program needs are derived, and this adds to them.  The reference program gets the barrier too,
-    and no value changes.  ``idle-barrier`` warns, when code is generated, where no threads have to meet.
+    Required barriers are derived; this one is in addition to them. The reference program gets the barrier too, and no
+    value changes. Code generation warns with ``idle-barrier`` if no threads depend on each other across it. Source:
+    Loopy's transform of the same name.
     """
 
     changes_meaning: ClassVar[bool] = True

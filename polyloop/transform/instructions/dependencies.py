@@ -39,9 +39,9 @@ class AddDependency(Transform):
     Parameters
     ----------
     insn_match
-        Match expression of the instructions that wait, such as an id, or ``"reads:a"``.
+        Match expression of the dependent instructions, such as an id, or ``"reads:a"``.
     depends_on
-        Match expression of those that they wait for.
+        Match expression of their predecessors.
 
     Raises
     ------
@@ -50,8 +50,8 @@ class AddDependency(Transform):
 
     Notes
     -----
-    The meaning stays: what depends on each other by its variables keeps its order, which a new dependency cannot
-    contradict.
+    No value changes: instructions that share variables keep their order, and a dependency against it is refused.
+    Source: Loopy's transform of the same name.
     """
 
     insn_match: InsnMatch
@@ -151,15 +151,15 @@ class AddNosync(Transform):
     Parameters
     ----------
     scope
-        Of the threads: ``"local"`` (one block), ``"global"`` (different blocks) or ``"any"``.
+        Scope of the threads: ``"local"`` (of one block), ``"global"`` (of different blocks) or ``"any"``.
     source, sink
         Match expressions, such as an id, or ``"writes:a"``.
     bidirectional
-        Say it of both sides; it has the same effect.
+        Record ``nosync`` at both instructions; the effect is the same.
     force
-        Say it also of instructions that are in no conflict.
+        Include pairs of instructions without a conflict.
     empty_ok
-        Accept that there is no conflict at all.
+        Accept if there is no conflict at all.
 
     Raises
     ------
@@ -169,7 +169,8 @@ class AddNosync(Transform):
 
     Notes
     -----
-    The statement is not checked.  It is recorded in the trace, and removes exactly the named conflict.
+    The assertion is not checked. It is recorded in the trace, and removes exactly the named conflict. Source: Loopy's
+    transform of the same name.
     """
 
     changes_meaning: ClassVar[bool] = True

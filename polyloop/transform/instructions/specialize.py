@@ -57,7 +57,7 @@ class Assume(Transform):
 
     Notes
     -----
-    Changes the meaning on purpose: the kernel stands for the program on fewer sizes.
+    Changes the meaning on purpose: the kernel is defined for fewer sizes. Source: Loopy's function of the same name.
     """
 
     changes_meaning: ClassVar[bool] = True
@@ -104,6 +104,11 @@ class FixParameters(Transform):
     >>> print(body(knl.fix_parameters(n=1000)))
     for (int i = 0; i < 1000; ++i)
         b[i] = 2.0f * a[i];
+
+    Parameters
+    ----------
+    values
+        Parameter -> its value, as keywords: ``n=1000``.
 
     Raises
     ------
@@ -222,10 +227,19 @@ class AddDtypes(Transform):
     >>> print(knl.add_dtypes({"x": np.float32}).argument("x").dtype)
     float32
 
+    Parameters
+    ----------
+    dtypes
+        Variable, or several separated by commas, -> element type.
+
     Raises
     ------
     TransformError
         ``unknown-variable``, ``unknown-dtype``, ``type-conflict``.
+
+    Notes
+    -----
+    Source: Loopy's function of the same name.
     """
 
     changes_meaning: ClassVar[bool] = True
@@ -281,6 +295,11 @@ class SetTemporaryAddressSpace(Transform):
     t[tx] = 2.0f * a[tx];  // insn
     b[tx] = t[tx];  // insn_1
 
+    Parameters
+    ----------
+    temp_var_names, address_space
+        The temporaries, and their new address space.
+
     Raises
     ------
     TransformError
@@ -288,7 +307,7 @@ class SetTemporaryAddressSpace(Transform):
 
     Notes
     -----
-    That every reader still finds the value is proven when the schedule is made.
+    The schedule proves that each read still sees its value. Source: Loopy's transform of the same name.
     """
 
     temp_var_names: TemporaryNames

@@ -89,6 +89,11 @@ class RenameArgument(Transform):
     >>> print(*knl.rename_argument("a", "x").instructions)
     b[i] = 2*x[i]
 
+    Parameters
+    ----------
+    old_name, new_name
+        The argument, and its new name.
+
     Raises
     ------
     TransformError

@@ -82,10 +82,10 @@ class MapDomain(_Mapping):
     Parameters
     ----------
     transform_map
-        From the inames to replace to the new ones, one to one on their domain.  A name that stands on both sides stays
-        the iname that it is.  An entry on the right may be an expression: in ``"{[i, j] -> [i, j + i]}"`` the new
-        iname takes the name of the first old one in it that does not stay, here ``j``.  Parameters of the kernel need
-        no declaration.  The new inames are nested in the order in which the map lists them, in the places of the old.
+        Map from the inames to replace to the new ones, in ISL's syntax, one to one on their domain.  A name on both
+        sides is kept.  An entry on the right may be an expression: in ``"{[i, j] -> [i, j + i]}"`` the new iname is
+        called by the first iname in it that is not kept, here ``j``.  Parameters of the kernel need no declaration.
+        The new inames are nested in the order in which the map lists them, in the places of the old.
 
     Raises
     ------
@@ -97,10 +97,9 @@ class MapDomain(_Mapping):
 
     Notes
     -----
-    Everything that is known of an iname that does not stay is forgotten: ``slabs``, and which loops are tiles.  The
-    terms of a reduction come in the new order, which is refused for an ``ordered`` one.  Source: Wolf and Lam, "A loop
-    transformation theory and an algorithm to maximize parallelism", IEEE TPDS 2(4), 1991,
-    https://doi.org/10.1109/71.97902; the name is Loopy's.
+    A replaced iname loses its ``slabs``, and the mark of a tile loop.  The terms of a reduction are combined in the new
+    order; an ``ordered`` reduction refuses that.  Source: Wolf and Lam, "A loop transformation theory and an algorithm
+    to maximize parallelism", IEEE TPDS 2(4), 1991, https://doi.org/10.1109/71.97902; the name is Loopy's.
     """
 
     transform_map: Annotated[str, Takes(str | isl.BasicMap | isl.Map, str)]
@@ -129,8 +128,10 @@ class AffineMapInames(_Mapping):
 
     Parameters
     ----------
+    old_inames, new_inames
+        The inames to replace, and those in their place.
     equations
-        ``"t = i + j"``, or pairs of sides ``("t", "i + j")``.
+        Equations such as ``"t = i + j"``, or pairs of sides ``("t", "i + j")``.
 
     Raises
     ------
@@ -172,7 +173,7 @@ class Shift(_Mapping):
 
     Notes
     -----
-    Always legal.  It prepares loops for :func:`fuse_loops`, where one runs ahead of the other.
+    Always legal. Used before :func:`fuse_loops`, so that one loop runs ahead of the other.
     """
 
     iname: Iname

@@ -31,6 +31,8 @@ class RenameIname(Transform):
 
     Parameters
     ----------
+    old_iname, new_iname
+        The iname, and its new name.
     existing_ok, within
         As for :func:`rename_inames`, which does the work where one of them is given.
 
@@ -88,6 +90,8 @@ class RenameInames(Transform):
 
     Parameters
     ----------
+    old_inames
+        The inames to rename.
     existing_ok
         Whether *new_iname* may be an iname already.
     within

@@ -109,7 +109,12 @@ class Interchange(Transform):
             b[i * 9 + j] = 2.0f * a[i * 9 + j];
     }
 
-    An order that was stated before for the two is turned round as well, which :func:`prioritize_loops` would refuse.
+    An earlier priority between the two is reversed too, which :func:`prioritize_loops` would refuse.
+
+    Parameters
+    ----------
+    first, second
+        The two loops, in either order.
 
     Raises
     ------

@@ -61,9 +61,9 @@ class Vectorize(Transform):
     Parameters
     ----------
     iname
-        The loop.  With as many iterations as lanes it is tagged ``vec``, otherwise it is split.
+        The loop. It is tagged ``vec`` if it has as many iterations as lanes, otherwise it is split.
     length
-        Number of lanes: 2, 4, 8 or 16; by default as many as 16 bytes hold of the widest elements that it subscripts.
+        Number of lanes: 2, 4, 8 or 16; by default 16 bytes over the size of the widest element that the loop accesses.
     outer_iname, inner_iname
         Names of the new inames; by default the old name with ``_outer`` and ``_inner``.
     outer_tag
@@ -74,14 +74,15 @@ class Vectorize(Transform):
     Raises
     ------
     TransformError
-        What :func:`split_iname` and :func:`tag_inames` raise; ``bad-lanes``; ``not-vectorized`` if no access would be
-        one to a vector, with the reason for each: its lanes are not neighbours, or the first one may not be aligned.
+        The errors of :func:`split_iname` and :func:`tag_inames`; ``bad-lanes``; ``not-vectorized`` if no access would
+        be a vector access, with a reason for each: its elements are not adjacent, or it may be misaligned.
 
     Notes
     -----
-    Iterations that fill no vector run lane by lane: in a loop of their own behind the others, or in the other branch of
-    a condition where the vectors are spread over threads.  That arrays begin at a multiple of a vector is checked at
-    launch.  The trace tells which accesses are wide.
+    Remaining iterations, fewer than a vector, run lane by lane: in a loop after the others, or in a branch of their own
+    if the vectors are distributed over threads. Alignment of the arrays is checked at launch. The trace lists the
+    vector accesses. Source: Allen and Kennedy, "Automatic translation of Fortran programs to vector form", TOPLAS 9(4),
+    1987, https://doi.org/10.1145/29873.29875; CUDA C++ Programming Guide, "Built-in Vector Types".
     """
 
     iname: Iname

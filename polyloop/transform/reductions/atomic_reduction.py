@@ -58,8 +58,8 @@ class ReduceAtomically(Transform):
     Parameters
     ----------
     inames
-        Inames of the reduction that become loops of the instruction: they can then be tagged, ``"g.0"`` for instance.
-        The reduction over the others, if there are any, stays and gives the partial results.
+        Inames of the reduction that become loops of the instruction, which can be tagged ``"g.0"`` then. The reduction
+        over the remaining inames computes the partial results.
     within
         Match expression for the instruction; by default the only one with such a reduction.
     init_insn_id
@@ -73,10 +73,10 @@ class ReduceAtomically(Transform):
 
     Notes
     -----
-    The program is another one then, which ``print(knl.reference)`` shows: that its instruction collects the same terms
-    in the same order among the others is proven, and from there on it is judged by itself.  Floating-point
-    numbers are added in the order in which the threads come, so two runs may differ in the last bits.  Which
-    types have an atomic update is a matter of the target (``unsupported-atomic``).
+    The reference program changes too (``print(knl.reference)``); the new one is proven to combine the same terms.
+    Threads combine floating-point numbers in any order, so two runs may differ in the last bits. A target without an
+    atomic update of the type refuses it when code is generated (``unsupported-atomic``). Source: CUDA C++ Programming
+    Guide, "Atomic Functions".
     """
 
     changes_meaning: ClassVar[bool] = True

@@ -120,9 +120,10 @@ class HoistReductionFactors(Transform):
 
     Notes
     -----
-    This is the distributive law: exact for integers, whose sums wrap around, and not beyond rounding for floating-point
-    numbers; a sum that is infinite or overflows may differ.  Sums that are ``ordered`` stay, and other operations do;
-    so does a sum whose type would change.  The program is another one then, which ``print(knl.reference)`` shows.
+    By the distributive law: exact for integers, whose sums wrap, and up to rounding for floating-point numbers. A sum
+    that is infinite or overflows may differ. ``ordered`` sums, other operations, and sums whose type would change are
+    left alone. The reference program changes too: see ``print(knl.reference)``. Source: Loopy's
+    ``hoist_invariant_multiplicative_terms_in_sum_reduction``.
     """
 
     changes_meaning: ClassVar[bool] = True

@@ -33,7 +33,7 @@ _RULE: Final = "partial results"
 
 @dataclass(frozen=True)
 class StageReduction(Staging):
-    """Keep the partial results of a reduction in a temporary: one for each value of *inames*.
+    """Store the partial results of a reduction in a temporary, one for each value of *inames*.
 
     >>> knl = pl.make_kernel("{[b, k]: 0 <= b < 8 and 0 <= k < 64}", "s = sum([b, k], a[b, k])")
     >>> print(knl.add_dtypes({"a": np.float32}).stage_reduction("b"))
@@ -43,19 +43,19 @@ class StageReduction(Staging):
         [b_part]  part[b_part] = sum(k, a[b_part, k])    {id=compute_part}
         s = sum(b, part[b])    {id=insn}
 
-    With ``default_tag="g.0"`` and ``temporary_address_space="global"`` each block has a partial result, and a second
-    launch combines them.
+    With ``default_tag="g.0"`` and ``temporary_address_space="global"`` each block computes one partial result, and a
+    second launch combines them.
 
     Parameters
     ----------
     inames
-        Inames of the reduction over which the second stage runs.  The reduction is split first, as by
-        :func:`split_reduction_outward`, unless it is.
+        Inames of the second stage. The reduction is first split by :func:`split_reduction_outward`, unless it is split
+        already.
     within
         Match expression for the instruction; by default the only one with such a reduction.
     sweep_inames
-        Inames of the instruction for whose values partial results are kept at once, besides: the first axes of the
-        temporary.
+        Inames of the instruction over which partial results are stored at once: further axes of the temporary, in
+        front.
     new_inames
         Names of the inames of the new instruction, for the swept ones and then for *inames*; by default
         ``{iname}_part``.
@@ -75,7 +75,8 @@ class StageReduction(Staging):
 
     Notes
     -----
-    That each term counts exactly once, through the temporary, is proven.
+    Each term is proven to count exactly once, through the temporary. Source: M. Harris, "Optimizing Parallel Reduction
+    in CUDA", NVIDIA 2007.
     """
 
     inames: Inames

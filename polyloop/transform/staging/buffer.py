@@ -64,24 +64,25 @@ class BufferArray(Transform):
     var_name
         The array; it is written.
     buffer_inames
-        The loops inside of which the buffer is used: the elements for all their values are in it at once, and it
-        is filled before and stored behind them.  The other loops around the accesses are around the buffer.
+        The loops that use the buffer. It holds the elements for all their values, is loaded before them and stored
+        after them. Other loops around the accesses are outside of the buffer.
     init_expression
-        Value with which the buffer begins, instead of the elements' values.
+        Initial value of the buffer, in place of the elements' values.
     store_expression
-        What is stored, in terms of ``base`` (the element) and ``buffer``.  With ``init_expression="0"`` and
-        ``store_expression="base + buffer"`` the buffer collects what is added; every access must then be such an
-        addition.  The sum is formed in another order than in the program, on your word.  Products (1) and bitwise
-        or and exclusive or (0) likewise.  ``False``: nothing is stored.
+        The value to store, in terms of ``base`` (the element) and ``buffer``. With ``init_expression="0"`` and
+        ``store_expression="base + buffer"`` the buffer accumulates addends; every access must then be such an addition.
+        The sum is formed in another order than in the program, which the caller accepts. Products (initial value 1),
+        bitwise or and exclusive or (0) work in the same way. ``False``: nothing is stored.
     within
         Match expression for the instructions that use the buffer; by default all that access the array.
     default_tag
         Tag of the inames of the moves; ``"l.auto"`` spreads them over the threads of the block.
     temporary_address_space, temporary_name
-        Where the buffer lives (``"auto"``: registers, or shared memory if other threads need its elements), its name
-        (``{var_name}_buf``).
+        Address space of the buffer (``"auto"``: registers, or shared memory if other threads need its elements), and
+        its name (``{var_name}_buf``).
     fetch_bounding_box
-        Whether to load the whole box around the elements, instead of those alone that are read before they are written.
+        True: load the whole box around the elements; False: load only the elements that are read before they are
+        written.
 
     Raises
     ------

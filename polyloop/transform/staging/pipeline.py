@@ -64,22 +64,22 @@ class Pipeline(Transform):
     Parameters
     ----------
     iname
-        The loop, which runs in order: the outer one of a split of a reduction, say.
+        The loop, which is sequential: for example the outer loop of a split reduction.
     stages
-        How many iterations have a place in the buffers: one is used, the others are on their way.
+        Number of iterations held in the buffers: one in use, the others in flight.
     producers
-        Which temporaries are filled ahead, by their names or those of the instructions that fill them.  By default all
-        that :func:`add_prefetch` or :func:`precompute` fill from global memory, once in each iteration.
+        Temporaries to fill ahead, by name or by the id of the filling instruction. By default all that
+        :func:`add_prefetch` or :func:`precompute` fill from global memory, once in each iteration.
     via
-        How values get there.  ``"shared"``: as before, but earlier.  ``"registers"``: they are read at the beginning of
-        an iteration, held in registers while it computes, and stored at the beginning of the next one, so that nothing
-        waits for global memory.  ``"cp.async"``: by the asynchronous copies of sm_80 and later, of which as many
-        iterations as there are stages can be under way; other targets copy where they would have arrived.
+        Path of the values. ``"shared"``: as before, but earlier. ``"registers"``: loaded at the beginning of an
+        iteration, held in registers while it computes, and stored at the beginning of the next one, which hides the
+        latency of global memory. ``"cp.async"``: asynchronous copies of sm_80 and later, with up to *stages* iterations
+        in flight; other targets copy at the point of arrival.
 
     window
-        An axis of the buffers along which they slide with the loop, as the planes around a point of a stencil do: each
-        iteration then fetches only what none before it had, and the buffers have a place for each of the stages more
-        along that axis.  With ``stages=1`` nothing is fetched ahead.
+        An axis of the buffers along which their content slides with the loop, as planes of a stencil do: each iteration
+        fetches only new elements, and that axis is longer by the stages fetched ahead. With ``stages=1`` nothing is
+        fetched ahead.
 
     Raises
     ------
@@ -91,9 +91,9 @@ class Pipeline(Transform):
 
     Notes
     -----
-    The iterations of the loop begin earlier by one less than *stages*, with nothing but producers; those are apart from
-    the loop in the generated code.  Barriers and waits are derived from the result: with two stages there is one
-    barrier in each iteration.  Source: Lam, "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
+    The loop begins ``stages - 1`` iterations earlier, with producers alone: the prologue in generated code. Barriers
+    and waits are derived from the result: with two stages there is one barrier in each iteration.  Source: Lam,
+    "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
     """
 
     iname: Iname

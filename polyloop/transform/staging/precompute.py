@@ -52,34 +52,33 @@ class Precompute(Staging):
     subst_use
         Name of the rule.
     sweep_inames
-        The values for all values of these inames are kept at once; together they span the temporary.
+        Inames over which the values are stored at once; together they span the temporary.
     precompute_inames
-        Names for the new inames, one for each argument of the rule; by default ``{rule}_dim_0``, ...  They may be
-        inames that exist and have the values that are needed: then these loops compute, as they are tagged.
+        Names for the new inames, one for each argument of the rule; by default ``{rule}_dim_0``, ...  Existing inames
+        with the required values are allowed: then these loops, with their tags, compute the values.
     precompute_outer_inames
-        Loops around the new instruction.  By default every iname around the uses that is not swept; threads
-        of the block only where the values depend on them.
+        Loops around the new instruction. By default all inames around the uses that are not swept; thread inames only
+        if the values depend on them.
     default_tag
         Tag of the new inames; ``"l.auto"`` spreads them over the threads of the block.
     temporary_name, temporary_address_space, compute_insn_id
-        Name of the temporary, where it lives (``"auto"``: the narrowest that its readers allow), id of the instruction.
-        The name of an older temporary in shared memory stands for its storage: the values go there, which is proven to
-        be free.
-        In ``"global"`` memory the temporary may have extents that depend on parameters; then ``"l.auto"`` leaves the
-        new inames sequential: split and tag them.
+        Name of the temporary; its address space (``"auto"``: the narrowest that its readers allow); id of the
+        instruction. The name of an existing temporary in shared memory reuses its storage, which is proven to be free.
+        In ``"global"`` memory the extents may depend on parameters; then ``"l.auto"`` leaves the new inames sequential:
+        split and tag them.
     within
         Instructions whose uses are redirected, as a match expression; by default all.
     storage_axes
-        The arguments of the rule, by name or number, from the slowest to the fastest in memory; or swept inames, of
-        which each becomes an axis of the temporary.
+        Axes of the temporary: arguments of the rule, by name or number, from the slowest to the fastest in memory, or
+        swept inames.
     fetch_bounding_box
-        Whether to compute the smallest box around the values used (True), or those alone (False).  By default the box,
-        where all that it reads exists.
+        True: compute the smallest box around the values used; False: compute only the values used. By default the box,
+        if all of its operands exist.
     dim_tags, pad
-        How the axes of the temporary are stored, and how many elements are appended to each row.
+        Layout of the temporary, and padding of each row [elements].
     compute_at
-        The innermost loop around the computation, or ``"root"`` for none: the sweep and the outer inames follow from
-        it.  Halide's ``compute_at``.
+        The innermost loop around the computation, or ``"root"`` for none; it determines the sweep and the outer inames.
+        Named as in Halide.
 
     Raises
     ------
@@ -92,8 +91,8 @@ class Precompute(Staging):
 
     Notes
     -----
-    Each value is proven to be the one that the original use would have had.  Source: Loopy's transform of the same
-    name; Kloeckner, ARRAY 2014, https://doi.org/10.1145/2627373.2627387.
+    Each use is proven to see the value that it had before.  Source: Loopy's transform of the same name; Kloeckner,
+    ARRAY 2014, https://doi.org/10.1145/2627373.2627387.
     """
 
     subst_use: RuleName

@@ -40,7 +40,7 @@ _Subscripts: TypeAlias = Annotated[tuple[str, ...], Takes(str | Sequence[str | S
 
 @dataclass(frozen=True)
 class AddPrefetch(Staging):
-    """Copy the part of an array that some loops read into a temporary, ahead of the reads.
+    """Copy the elements of an array that some loops read into a temporary, ahead of the reads.
 
     ::
 
@@ -67,37 +67,37 @@ class AddPrefetch(Staging):
     var_name
         The array; every read of it inside the swept loops is redirected.
     sweep_inames
-        The elements for all values of these inames are kept at once.
+        Inames over which the elements are stored at once.
     dim_arg_names
         Names for the new inames, one for each axis of the temporary; by default ``{var_name}_dim_0``, ...
     default_tag
         Tag of the new inames; ``"l.auto"`` spreads the copy over the threads of the block.
     rule_name
-        Loopy names a substitution rule so that it makes on the way.  None is made here; the name has to be free.
+        Accepted for compatibility with Loopy, which names an intermediate substitution rule; the name has to be free.
     temporary_name, temporary_address_space, prefetch_insn_id
-        Name of the temporary (``{var_name}_fetch``), where it lives (``"auto"``: shared memory where another
-        thread reads what one fetched, private otherwise), id of the copying instruction.
+        Name of the temporary (``{var_name}_fetch``); its address space (``"auto"``: shared if a thread reads elements
+        that another one fetched, otherwise private); id of the copy instruction.
     footprint_subscripts
-        Subscripts such as ``"i_inner, k_inner"``: what they cover is fetched, and reads that stay inside are
-        redirected.  By default the reads make the footprint.
+        Subscripts such as ``"i_inner, k_inner"`` that define the elements to fetch; reads of these elements are
+        redirected. By default the reads define the footprint.
     fetch_bounding_box
-        Whether to fetch the smallest box around the elements read (True), or those alone (False).  By default the box,
-        where all of it exists.
+        True: fetch the smallest box around the elements read; False: fetch only the elements read. By default the box,
+        if all of it exists.
     fetch_outer_inames
-        Loops around the copy.  By default every iname around the reads that is not swept; threads of the block only
-        where the elements depend on them.  The choice is written in the trace.
+        Loops around the copy. By default all inames around the reads that are not swept; thread inames only if the
+        elements depend on them. The trace records the choice.
     within
         Instructions whose reads are redirected, as a match expression; by default all.
     storage_axes
-        Swept inames, of which each becomes an axis of the temporary: ``t[i_hi, i_lo]`` holds
-        ``a[64*i_hi + 4*ty + i_lo]``.  By default it has the axes of the array.
+        Swept inames that become the axes of the temporary: ``t[i_hi, i_lo]`` holds ``a[64*i_hi + 4*ty + i_lo]``.  By
+        default it has the axes of the array.
     dim_tags, pad
-        How the axes of the temporary are stored: ``"N0,N1"`` transposes a tile; and how many elements are appended to
-        each of its rows, so that columns lie in different banks.
+        Layout of the temporary (``"N0,N1"`` transposes a tile), and padding of each row [elements], which avoids bank
+        conflicts of columns.
     vec
-        Move so many neighbours in memory at once: as vectors, where that is proven to be possible.
+        Number of adjacent elements to copy at once, as vectors if that is proven possible.
     compute_at
-        The innermost loop around the copy, or ``"root"`` for none: the sweep and the outer inames follow from it.
+        The innermost loop around the copy, or ``"root"`` for none; it determines the sweep and the outer inames.
 
     Raises
     ------

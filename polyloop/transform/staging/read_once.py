@@ -36,8 +36,9 @@ class ReadOnce(Transform):
 
     Notes
     -----
-    Only speed changes, and that either way: sums of rows became 2 % faster on an H200, softmax 1 to 6 % slower.  Types
-    of fewer than 32 bits are loaded as before, and so is everything where a target has no such loads.
+    Only the speed changes, up or down: sums of rows became 2 % faster on an H200, softmax 1 to 6 % slower. Types of
+    fewer than 32 bits, and targets without such loads, use plain loads. Source: ``__ldcs``, CUDA C++ Programming Guide,
+    "Load Functions Using Cache Hints".
     """
 
     ary_names: ArrayNames
