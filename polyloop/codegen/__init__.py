@@ -5,6 +5,7 @@ statement is guarded by exactly those rows of its domain that the context does n
 costs a test, never a wrong result. The result is a small C tree (``tree``), whose passes fold, hoist and name, and
 which the printer turns into text. ``generate`` is the list of the passes from a schedule to a program; ``unit`` is
 what they know of the whole program, ``scope`` what they know of a function, ``language`` all that is known of a target.
+What threads do together, such as shuffles or copies, are entries that a language fills in (``device.entries``).
 
 Names that mean something else in the text are replaced in the schedule before (``names``, ``renaming``). An index
 that several inames make up gets the program's name for it, ``const int i = 16 * bx + tx``, where that pays: marks

@@ -9,6 +9,7 @@ from math import prod
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
+from polyloop.codegen.device.entries import LookBack, Threads
 from polyloop.codegen.expressions.linear import form_text
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.digits import digit_lines, digits_of
@@ -63,6 +64,8 @@ def _signature(
     exchanged = frozenset(name for launch in launches for name in launch.exchanged) & written
     arrays = frozenset(whole_of.get(a.name, a.name) for a in arguments if isinstance(a, ArrayArg))
     merged = may_merge_loads(statements, arrays)
+    threads = scope.language.find(Threads)
+    space = "" if threads is None else threads.global_space
     texts, lines = [], []
     for argument in arguments:
         dtype = held_dtype(argument)
@@ -76,7 +79,7 @@ def _signature(
             meet = whole in exchanged or whole in passed
             shared = scope.language.has_axes and (meet or (const and merged))
             restrict = "" if shared else f"{scope.language.restrict} "
-            texts.append(f"{const}{ctype} *{restrict}{argument.name}")
+            texts.append(f"{space}{const}{ctype} *{restrict}{argument.name}")
         elif argument.name in unit.schedule.parameters and argument.dtype != scope.index_dtype:
             given = scope.names.fresh(f"{argument.name}_arg")
             texts.append(f"{ctype} {given}")
@@ -105,12 +108,12 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
     digit_text = digit_lines(digits_of(unit.statements(launch)), sizes, scope)
     lines: list[str] = []
     if chains is not None:
-        lines += ticket_lines(chains, launch.local_size)
+        lines += ticket_lines(chains, launch.local_size, scope.language.need(Threads), scope.language.need(LookBack))
     for kind in Level:
         parts = []
         for axis in AXES:
             if level_of(axis) is kind and axis in scope.used:
-                own = scope.language.axes[hardware.get(axis, axis)]
+                own = scope.language.need(Threads).axes[hardware.get(axis, axis)]
                 text = chains.ticket if chains is not None and kind is Level.GRID else own
                 if axis in shifts:
                     text = f"({scope.index_type}){text} + {_first_text(shifts[axis], scope, unit)}"

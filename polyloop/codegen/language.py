@@ -1,14 +1,19 @@
-"""Language tables of C-like targets: no control flow."""
+"""Language tables of C-like targets, with what their devices can do besides."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeVar
 
+from polyloop.codegen.device.entries import Entry, Threads, lacking
+from polyloop.errors import CodegenError
 from polyloop.kernel.limits import DeviceLimits
 
-__all__ = ["AXIS_NAMES", "Copies", "Definition", "Language"]
+__all__ = ["AXIS_NAMES", "Definition", "Language"]
+
+_E = TypeVar("_E", bound=Entry)
 
 AXIS_NAMES: Final[Mapping[str, str]] = {
     "g.0": "bx", "g.1": "by", "g.2": "bz", "l.0": "tx", "l.1": "ty", "l.2": "tz",
@@ -22,27 +27,6 @@ class Definition:
 
     text: str
     needs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Copies:
-    """Names of the functions for asynchronous copies, which ``definitions`` have.
-
-    Attributes
-    ----------
-    starts
-        ``f(to, from)`` for each number of bytes.
-    fills
-        ``f(to, from, condition)`` for the same numbers: where the condition does not hold, *from* is no address of
-        anything, and zeros are stored.
-    commit, wait
-        ``f()`` ends a group of copies, ``f<pending>()`` waits for all groups but the last ones.
-    """
-
-    starts: Mapping[int, str]
-    fills: Mapping[int, str]
-    commit: str
-    wait: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +49,6 @@ class Language:
         Format of the launch bounds with a field ``{threads}``, or an empty string.
     helper
         What stands before the result type of a helper function.
-    axes
-        Expression for each hardware axis; empty where axes are to become loops.
-    shared
-        Storage class of memory shared by a block.
-    dynamic_shared
-        Declaration of memory shared by a block of which the launch says the size: a format with the fields ``{name}``
-        and ``{bytes}``, of which its address is a multiple.
-    block_barrier, warp_barrier
-        Statements.
     unroll, unroll_hint, unroll_by
         Pragmas; the first and the last have a field ``{count}``.
     infinity, not_a_number
@@ -92,14 +67,6 @@ class Language:
         empty.  Without any, the language computes with complex numbers itself.
     extremes
         ``min`` and ``max`` of integers, by the same key; what is missing becomes a helper function.
-    atomics
-        Call of each native atomic update, by ``(operation, NumPy name of the type)``; its fields are the element and
-        the value. What is missing becomes a loop around ``atomicCAS``.
-    shuffle
-        Function by which the lanes of a mask read a variable of a lane: mask, variable, lane; empty if there is none.
-    warp_reductions
-        Call of each operation that a whole warp carries out at once, by ``(operation, NumPy name of the type)``; its
-        fields are the mask of the lanes and the value.  What is missing is done by shuffles.
     results
         Statement that computes a function with several results at once, by the same key: a format of the argument and
         of where each result goes.  Without one, each result is computed by the function of its name.
@@ -111,6 +78,8 @@ class Language:
         as elsewhere.
     limits
         None where nothing is limited.
+    device
+        What threads do together (:mod:`polyloop.codegen.device.entries`); without :class:`Threads`, axes are loops.
     """
 
     name: str
@@ -121,10 +90,6 @@ class Language:
     restrict: str
     launch_bounds: str
     helper: str
-    axes: Mapping[str, str]
-    shared: str
-    block_barrier: str
-    warp_barrier: str
     unroll: str
     unroll_hint: str
     unroll_by: str
@@ -132,9 +97,6 @@ class Language:
     not_a_number: Mapping[str, str]
     functions: Mapping[tuple[str, str], str]
     extremes: Mapping[tuple[str, str], str]
-    atomics: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    warp_reductions: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    shuffle: str = ""
     constant: str = "static const "
     large_constant: str = "static const "
     constant_bytes: int = 0
@@ -150,18 +112,38 @@ class Language:
     aligned: str = ""
     """Alignment specifier of a variable or a structure, with a field ``{bytes}``; empty if there is none."""
     static_assert: str = "_Static_assert"
-    dynamic_shared: str = ""
-    copies: Copies | None = None
-    """Asynchronous copies to shared memory, if there are any."""
-    capability: int = 0
-    """Compute capability, which says what matrix instructions there are."""
+    device: tuple[Entry, ...] = ()
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
     full_blocks: bool = True
     """True if full blocks have a text of their own, without tests."""
     load_once: str = ""
     """Function that loads through a pointer what caches need not keep: numbers of 4 and 8 bytes, vectors of these."""
 
+    @cached_property
+    def _entries(self) -> dict[type[Entry], Entry]:
+        """Entries by the class that says what they are for."""
+        return {type(entry): entry for entry in self.device}
+
     @property
     def has_axes(self) -> bool:
         """True if blocks and threads exist, as opposed to being loops."""
-        return bool(self.axes)
+        return Threads in self._entries
+
+    def find(self, kind: type[_E]) -> _E | None:
+        """Return the device functions of a *kind*, None where there are none."""
+        found = self._entries.get(kind)
+        assert found is None or isinstance(found, kind), f"an entry {kind.__name__} is one"
+        return found
+
+    def need(self, kind: type[_E]) -> _E:
+        """Return the device functions of a *kind*.
+
+        Raises
+        ------
+        CodegenError
+            ``unsupported-device-function``, where there are none.
+        """
+        found = self.find(kind)
+        if found is None:
+            raise CodegenError("generate_code", None, [lacking(self.name, kind)])
+        return found

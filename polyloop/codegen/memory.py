@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.language import Language
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
@@ -24,8 +25,8 @@ _ALIGNMENT: Final = 16
 
 def asks_for_shared(launch: Launch, language: Language) -> bool:
     """Return whether *launch* has more shared memory than can be declared."""
-    limits = language.limits
-    if limits is None or not language.dynamic_shared:
+    limits, threads = language.limits, language.find(Threads)
+    if limits is None or threads is None or not threads.dynamic_shared:
         return False
     return shared_bytes(launch.temporaries) > limits.static_shared_bytes
 
@@ -71,7 +72,7 @@ def _carved(body: Block, storages: Iterable[Storage], scope: Scope) -> tuple[Blo
             pools[storage.pool] = start
         parts.append(Carve(scope.ctype(storage.dtype), storage.name, storage.dims, memory, start))
         size = max(size, start + storage.nbytes)
-    text = scope.language.dynamic_shared.format(name=memory, bytes=alignment)
+    text = scope.language.need(Threads).dynamic_shared.format(name=memory, bytes=alignment)
     return (Sync(text), *parts, *body), size
 
 
@@ -84,7 +85,8 @@ def _union(pool: str, members: Sequence[Declare], pools: Mapping[str, str]) -> D
 
 def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
     threads = tuple(launch.local_size[number_of(axis)] for axis in scope.expanded.get(storage.name, ()))
-    qualifier = scope.language.shared if storage.address_space is AddressSpace.LOCAL else ""
+    device = scope.language.find(Threads)
+    qualifier = "" if device is None or storage.address_space is not AddressSpace.LOCAL else device.shared
     if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.findings.aligned:
         qualifier += f"{scope.language.aligned.format(bytes=scope.findings.aligned[storage.name])} "
     dims = threads + storage.dims

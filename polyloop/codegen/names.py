@@ -78,15 +78,13 @@ def _said_by_tables(language: Language) -> Iterator[str]:
     """Yield the texts in the tables of *language* that may stand in a function."""
     yield from language.types.values()
     yield from language.index_types.values()
-    for table in (language.functions, language.fast_functions, language.extremes, language.atomics,
-                  language.warp_reductions, language.results):  # fmt: skip
+    for table in (language.functions, language.fast_functions, language.extremes, language.results):
         yield from table.values()
-    for values in (language.infinity, language.not_a_number, language.axes):
+    for values in (language.infinity, language.not_a_number):
         yield from values.values()
-    yield from (language.block_barrier, language.warp_barrier, language.shuffle, language.load_once,
-                language.constant_bits, language.shared, language.dynamic_shared, language.restrict)  # fmt: skip
-    if (copies := language.copies) is not None:
-        yield from (*copies.starts.values(), *copies.fills.values(), copies.commit, copies.wait)
+    yield from (language.load_once, language.constant_bits, language.restrict)
+    for entry in language.device:
+        yield from entry.texts()
 
 
 def _helpers(language: Language) -> Iterator[str]:

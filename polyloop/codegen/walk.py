@@ -18,6 +18,7 @@ from polyloop.codegen.device.async_copy import group_text, start_text
 from polyloop.codegen.device.atomics import atomic_update
 from polyloop.codegen.device.block_scan import prefix_call
 from polyloop.codegen.device.decoupled_lookback import passing_call
+from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.device.matrix import matrix_block
 from polyloop.codegen.device.warp_reduce import collective_call
 from polyloop.codegen.expressions.combine import compound, updated
@@ -227,9 +228,8 @@ class Walker(LaneLoops):
             case Barrier(group=Group() as group):
                 return (Sync(group_text(self.scope, group)),)
             case Barrier(scope):
-                language = self.scope.language
-                text = language.warp_barrier if scope is BarrierScope.WARP else language.block_barrier
-                return (Sync(text),)
+                threads = self.scope.language.need(Threads)
+                return (Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier),)
 
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement under every condition that is not known to hold."""

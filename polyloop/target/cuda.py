@@ -12,7 +12,8 @@ from polyloop.edge.words import spelt
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
-from polyloop.target.cudacopies import COPIES, copy_definitions
+from polyloop.target.cudacopies import copy_definitions
+from polyloop.target.cudadevice import cuda_device
 from polyloop.target.cudatypes import complex_operators, cuda_definitions
 from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_definitions
 
@@ -24,39 +25,8 @@ _SHARED_KIB: Final = {
     "sm_90": 227, "sm_100": 227, "sm_103": 227, "sm_110": 227, "sm_120": 99, "sm_121": 99,
 }  # fmt: skip
 """CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory per block [KiB]."""
-_WITHOUT_COPIES: Final = frozenset(f"sm_{number}" for number in (50, 52, 53, 60, 61, 62, 70, 72, 75))
 _EXTREME_TYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
-_ULL: Final = "unsigned long long"
-_ATOMIC_NAMES: Final = {
-    "sum": "Add", "min": "Min", "max": "Max", "and": "And", "or": "Or", "xor": "Xor", "exchange": "Exch",
-}  # fmt: skip
-_ATOMIC_TYPES: Final = {
-    **dict.fromkeys(("and", "or", "xor"), ("int32", "uint32", "uint64")),
-    **dict.fromkeys(("min", "max"), ("int32", "uint32", "int64", "uint64")),
-    "sum": ("int32", "uint32", "uint64", "float32", "float64"),
-    "exchange": ("int32", "uint32", "uint64", "float32"),
-}
-_ATOMICS: Final = {
-    (operation, dtype): f"atomic{_ATOMIC_NAMES[operation]}(&{{0}}, {{1}})"
-    for operation, dtypes in _ATOMIC_TYPES.items()
-    for dtype in dtypes
-} | {
-    (operation, "int64"): f"atomic{_ATOMIC_NAMES[operation]}(({_ULL} *)&{{0}}, ({_ULL})({{1}}))"
-    for operation in ("sum", "and", "or", "xor", "exchange")
-}
-"""CUDA C++ Programming Guide, "Atomic Functions": what exists on all devices from sm_70 on."""
-_WARP_REDUCTIONS: Final = {
-    ("any", "bool"): "__any_sync({0}, {1})",
-    ("all", "bool"): "__all_sync({0}, {1})",
-}
-_INTEGER_REDUCTIONS: Final = {
-    (operation, dtype): f"__reduce_{word}_sync({{0}}, {{1}})"
-    for operation, word in (("sum", "add"), ("min", "min"), ("max", "max"))
-    for dtype in ("int32", "uint32")
-}
-"""CUDA C++ Programming Guide, "Warp Reduce Functions": from sm_80 on."""
-_AMPERE: Final = 80
 _HELPER: Final = "static __device__ __forceinline__"
 _TYPES: Final = {
     "bool": "bool",
@@ -85,19 +55,6 @@ CUDA_LANGUAGE: Final = Language(
     restrict="__restrict__",
     launch_bounds="__launch_bounds__({threads})",
     helper=_HELPER,
-    axes={
-        "g.0": "blockIdx.x",
-        "g.1": "blockIdx.y",
-        "g.2": "blockIdx.z",
-        "l.0": "threadIdx.x",
-        "l.1": "threadIdx.y",
-        "l.2": "threadIdx.z",
-    },
-    shared="__shared__ ",
-    dynamic_shared="extern __shared__ __align__({bytes}) char {name}[];",
-    block_barrier="__syncthreads();",
-    warp_barrier="__syncwarp();",
-    shuffle="__shfl_sync",
     load_once="__ldcs",
     unroll="#pragma unroll",
     unroll_hint="#pragma unroll",
@@ -108,8 +65,6 @@ CUDA_LANGUAGE: Final = Language(
     functions=CUDA_FUNCTIONS,
     fast_functions=CUDA_FAST_FUNCTIONS,
     extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
-    atomics=_ATOMICS,
-    warp_reductions=_WARP_REDUCTIONS | _INTEGER_REDUCTIONS,
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": 64 KB of constant memory.
     constant="__constant__ ",
     large_constant="__device__ const ",
@@ -127,7 +82,7 @@ CUDA_LANGUAGE: Final = Language(
     aligned="__align__({bytes})",
     has_overloads=True,
     static_assert="static_assert",
-    copies=COPIES,
+    device=cuda_device(""),
     results={
         ("sincos", "float32"): "sincosf({0}, &{1}, &{2})",
         ("sincos", "float64"): "sincos({0}, &{1}, &{2})",
@@ -143,12 +98,8 @@ def _language(arch: str, min_blocks: int, *, full_blocks: bool) -> Language:
     """
     limits = replace(_LIMITS, shared_bytes=_SHARED_KIB.get(arch, 48) * 1024)
     bounds = f"__launch_bounds__({{threads}}, {min_blocks})" if min_blocks else CUDA_LANGUAGE.launch_bounds
-    copies = None if arch in _WITHOUT_COPIES else COPIES
-    digits = "".join(c for c in arch if c.isdigit())
-    capability = int(digits or 0)
-    language = replace(CUDA_LANGUAGE, limits=limits, copies=copies, launch_bounds=bounds, capability=capability)
-    language = replace(language, full_blocks=full_blocks)
-    return replace(language, warp_reductions=_WARP_REDUCTIONS) if digits and capability < _AMPERE else language
+    device = cuda_device(arch)
+    return replace(CUDA_LANGUAGE, limits=limits, launch_bounds=bounds, full_blocks=full_blocks, device=device)
 
 
 def CudaTarget(  # noqa: N802 - reads as the class

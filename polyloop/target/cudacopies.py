@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from polyloop.codegen.language import Copies, Definition
+from polyloop.codegen.device.entries import Copies
+from polyloop.codegen.language import Definition
 
 __all__ = ["COPIES", "copy_definitions"]
 
@@ -15,6 +16,7 @@ COPIES: Final = Copies(
     {size: f"cp_async_{size}_zfill" for size in _SIZES},
     "cp_async_commit",
     "cp_async_wait",
+    "{0}<{pending}>();",
 )
 """PTX ISA, "Data Movement and Conversion Instructions: cp.async": 4, 8 or 16 bytes, aligned to their number, on sm_80
 and later.  Fewer bytes of the source may be copied, down to none; the others become zeros."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from polyloop.codegen.device.entries import Copies
 from polyloop.codegen.language import Language
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_expr import ADDRESS, Apply, Code, Unary
@@ -66,7 +67,7 @@ def with_copies(schedule: Schedule, language: Language) -> Schedule:
     """
     if not any(isinstance(s.action, StartCopy | AwaitCopy) for s in schedule.statements.values()):
         return schedule
-    how = _without_starts if language.copies is None else _with_groups
+    how = _without_starts if language.find(Copies) is None else _with_groups
     launches = tuple(replace(launch, tree=how(launch.tree, schedule.statements)) for launch in schedule.launches)
     return replace(schedule, launches=launches)
 
@@ -152,11 +153,10 @@ def _group(nodes: list[Node], at: int) -> Group | None:
 
 def group_text(scope: Scope, group: Group) -> str:
     """Return the statement that ends a group of copies, or waits for groups."""
-    copies = scope.language.copies
-    assert copies is not None, "the language has no asynchronous copies"
+    copies = scope.language.need(Copies)
     name = copies.wait if group.arrivals else copies.commit
     scope.define(name)
-    return f"{name}<{group.pending}>();" if group.arrivals else f"{name}();"
+    return copies.waiting.format(name, pending=group.pending) if group.arrivals else f"{name}();"
 
 
 def start_text(scope: Scope, target: Code, source: Code, size: int, condition: Code | None = None) -> Code | None:
@@ -164,7 +164,7 @@ def start_text(scope: Scope, target: Code, source: Code, size: int, condition: C
 
     With *condition*, it copies where that holds, and stores zeros elsewhere.
     """
-    copies = scope.language.copies
+    copies = scope.language.find(Copies)
     if copies is None or size not in copies.starts:
         return None
     name = (copies.starts if condition is None else copies.fills)[size]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from polyloop.codegen.device.entries import Atomics, Word
 from polyloop.codegen.expressions.conversions import narrowed
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
@@ -21,19 +22,6 @@ from polyloop.schedule.plan import Statement
 __all__ = ["atomic_update"]
 
 _PLAIN: Final = {"sum": "+=", "product": "*=", "and": "&=", "or": "|=", "xor": "^=", EXCHANGE: "="}
-_WORDS: Final = {
-    "float32": ("unsigned int", "__float_as_uint({0})", "__uint_as_float({0})"),
-    "float64": (
-        "unsigned long long",
-        "(unsigned long long)__double_as_longlong({0})",
-        "__longlong_as_double((long long){0})",
-    ),
-    "int32": ("unsigned int", "(unsigned int)({0})", "(int){0}"),
-    "uint32": ("unsigned int", "{0}", "{0}"),
-    "int64": ("unsigned long long", "(unsigned long long)({0})", "(long long){0}"),
-    "uint64": ("unsigned long long", "{0}", "{0}"),
-}
-"""The word that is compared and swapped for each type, and the ways to it and back."""
 _OPERATORS: Final = {"sum": "+", "product": "*", "and": "&", "or": "|", "xor": "^"}
 
 
@@ -66,17 +54,21 @@ def atomic_update(
 
 def _call(expressions: Expressions, operation: str, target: Code, value: Code, dtype: DType) -> Code:
     scope = expressions.scope
-    native = scope.language.atomics.get((operation, dtype.name))
+    atomics = scope.language.need(Atomics)
+    native = atomics.native.get((operation, dtype.name))
     if native is not None:
         return c.Template(native, (target, value))
-    if dtype.name not in _WORDS and not is_half(dtype):
+    word = atomics.words.get("half" if is_half(dtype) else dtype.name)
+    if word is None:
         raise scope.error(_unsupported(scope, operation, dtype))
     name = f"atomic_{operation}_{dtype.name}"
 
     def define() -> str:
         old = expressions.loaded(c.Name("old"), dtype)
+        if is_integer(dtype) and is_signed(dtype) and operation in _OPERATORS:  # arithmetic on words wraps
+            old = c.Cast(word.type, old)
         combined = _combined(expressions, operation, dtype, old, c.Name("value"))
-        return _compare_and_swap(scope, name, dtype, combined)
+        return _compare_and_swap(scope, name, dtype, combined, word)
 
     return c.Apply(scope.shared_helper(name, name, define), (c.Unary(c.ADDRESS, target), value))
 
@@ -96,27 +88,23 @@ def _combined(expressions: Expressions, operation: str, dtype: DType, old: Code,
         return value
     if operation in ("min", "max"):
         return expressions.extreme(operation, computed(dtype), old, value)
-    if is_integer(dtype) and is_signed(dtype):  # arithmetic on words wraps
-        old = c.Cast(_WORDS[dtype.name][0], old)
     return c.binary(c.OPERATORS[_OPERATORS[operation]], old, value)
 
 
-def _compare_and_swap(scope: Scope, name: str, dtype: DType, combined: Code) -> str:
+def _compare_and_swap(scope: Scope, name: str, dtype: DType, combined: Code, word: Word) -> str:
     ctype = scope.ctype(dtype)
     if is_half(dtype):
-        word, to_word, from_word = "unsigned short", "{0}.bits", "{{{0}}}"
         combined = narrowed(scope, dtype, combined, computed(dtype))
-    else:
-        word, to_word, from_word = _WORDS[dtype.name]
+    swap = scope.language.need(Atomics).swap.format("word", "expected", word.to.format(combined))
     return "\n".join(
         [
             f"{scope.language.helper} void {name}({ctype} *at, {scope.ctype(computed(dtype))} value)",
             "{",
-            f"    {word} *word = ({word} *)at, seen = *word, expected;",
+            f"    {word.type} *word = ({word.type} *)at, seen = *word, expected;",
             "    do {",
             "        expected = seen;",
-            f"        {ctype} old = {from_word.format('expected')};",
-            f"        seen = atomicCAS(word, expected, {to_word.format(combined)});",
+            f"        {ctype} old = {word.back.format('expected')};",
+            f"        seen = {swap};",
             "    } while (seen != expected);",
             "}",
         ]

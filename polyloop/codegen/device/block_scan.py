@@ -14,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.codegen.device.warp_reduce import Exchange, indented, mixed, part_of, partial, thread, times
+from polyloop.codegen.device.entries import Threads
+from polyloop.codegen.device.warp_reduce import Exchange, indented, mixed, partial, times
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.tree import c_expr as c
@@ -76,7 +77,8 @@ def _function(
         body = ThreadScan(expressions, operation, dtype, meeting, sizes)
         parameters = f"{ctype} x, {ctype} *partial" if meeting.parts > 1 else f"{ctype} x"
         which = "before this one" if exclusive else "up to this one"
-        who = f"of the block {which}" if meeting.is_whole_block else f"{which} along threadIdx.{letter}"
+        along = scope.language.need(Threads).axes[span.axis]
+        who = f"of the block {which}" if meeting.is_whole_block else f"{which} along {along}"
         comment = f"// The {operation} of x over the threads {who}; the whole block calls it."
         head = f"{scope.language.helper} {ctype} {name}({parameters})"
         lines = (f"    {line}" for line in body.scan_lines(exclusive=exclusive))
@@ -92,12 +94,12 @@ class ThreadScan(Exchange):
         """Yield the statements."""
         meeting, ctype = self.meeting, self.scope.ctype(self.dtype)
         (span,) = meeting.across
-        index = thread(span.axis)
+        index = self.thread(span.axis)
         place = index if meeting.parts == 1 else c.binary(c.MODULO, index, c.integer(span.direct))
         if span.direct > 1:
             yield from self.within_warps(place)
         if meeting.parts > 1:
-            yield from self.parts_before(place, part_of(span))
+            yield from self.parts_before(place, self.part_of(span))
         if not exclusive:
             yield f"return {self.expression(_BEFORE, _X)};" if meeting.parts > 1 else "return x;"
         elif span.direct == 1:
@@ -123,7 +125,7 @@ class ThreadScan(Exchange):
         """Yield the statements that set ``before`` to the combined value of the preceding warps."""
         meeting = self.meeting
         (span,) = meeting.across
-        group = mixed([(thread(other.axis), other.extent) for other in meeting.along])
+        group = mixed([(self.thread(other.axis), other.extent) for other in meeting.along])
         base = times(group, meeting.parts)
         store = f"{partial(base, part)} = x;"
         if span.direct > 1:
@@ -131,7 +133,7 @@ class ThreadScan(Exchange):
             yield f"    {store}"
         else:
             yield store
-        yield "__syncthreads();"
+        yield self.threads.block_barrier
         yield f"{self.scope.ctype(self.dtype)} before = {self.neutral()};"
         yield f"for (int n = 0; n < {part}; ++n)"
         yield from indented(self.combined(_BEFORE, partial(base, c.Name("n"))))
@@ -143,4 +145,4 @@ class ThreadScan(Exchange):
     def above(self, value: Code, distance: Code) -> Code:
         """Return the value of the thread of the warp that is *distance* before this one."""
         comment = "// The value of the thread of the warp that is so many before this one."
-        return self.shuffled("__shfl_up_sync", value, ("distance", distance), "above", "above", comment)
+        return self.shuffled(self.shuffles.below, value, ("distance", distance), "above", "above", comment)

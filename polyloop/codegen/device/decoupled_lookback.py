@@ -8,7 +8,7 @@ decoupled look-back, Merrill and Garland, "Single-pass Parallel Prefix Scan with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -17,6 +17,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.block_scan import ThreadScan
+from polyloop.codegen.device.entries import LookBack, Threads
 from polyloop.codegen.device.warp_reduce import indented
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.language import Language
@@ -31,8 +32,10 @@ from polyloop.expr.nodes import Expression, Operation, array_name, targets_of
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import order_tags
+from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.tree import Node, Run, runs
 from polyloop.mapping.collective_shape import Kind, Meeting
+from polyloop.poly.axes import BLOCK_AXES, THREAD_AXES, thread_axis
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Launch, Schedule, Statement
 
@@ -47,22 +50,14 @@ __all__ = [
 ]
 
 _DType = np.dtype[np.generic]
-_BITS: Final[Mapping[str, tuple[str, str]]] = {
-    "float32": ("__float_as_uint({0})", "__uint_as_float((unsigned int){0})"),
-    "int32": ("(unsigned int){0}", "(int){0}"),
-    "uint32": ("{0}", "(unsigned int){0}"),
-}
-"""Conversions of a value of 4 bytes to the lower half of a word, and back."""
 _X: Final = c.Name("x")
 _Y: Final = c.Name("y")
 _EARLIER: Final = c.Name("earlier")
 _CLEARING: Final = 256
 """Threads of a block that clears words, of which there are a multiple of as many."""
-_WARP: Final = 32
+_WARP: Final = WARP_SIZE
 _PAUSE: Final = 2000
 """Delay of a block before its look-back [ns]: polling takes bandwidth, and later there are fewer blocks to poll."""
-_SLEEPS: Final = 70
-"""The least compute capability of which threads can pause."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +96,18 @@ def chains_in(schedule: Schedule, language: Language, known: Known, arguments: I
         if passing[launch.name]:
             own = [schedule.statements[name] for name in runs(launch.tree)]
             (axis,) = grid_axes(launch.group_axes, own, known.context, known.divisibility)
-            found[launch.name] = _chains(launch, passing[launch.name], axis.extent, names)
+            packed = language.need(LookBack).words.keys()
+            found[launch.name] = _chains(launch, passing[launch.name], axis.extent, names, packed)
     return found
 
 
-def _chains(launch: Launch, statements: Iterable[Statement], blocks: Expression, names: Names) -> Chains:
-    """Return the arrays through which the blocks of *launch* pass on the totals of *statements*."""
+def _chains(
+    launch: Launch, statements: Iterable[Statement], blocks: Expression, names: Names, packed: Collection[str]
+) -> Chains:
+    """Return the arrays through which the blocks of *launch* pass on the totals of *statements*.
+
+    A total of a *packed* type and its state are one word.
+    """
     dtypes = {t.name: t.dtype for t in launch.temporaries}
     words = p.FloorDiv(p.Sum((blocks, _CLEARING - 1)), _CLEARING)
     count = p.Product((_CLEARING, words))
@@ -118,7 +119,7 @@ def _chains(launch: Launch, statements: Iterable[Statement], blocks: Expression,
         assert chain is not None, f"'{statement.name}' passes nothing on"
         ticket = statement.action.ticket or ""
         dtype = dtypes[array_name(statement.lhs)]
-        if dtype.name in _BITS:
+        if dtype.name in packed:
             arrays.append(_array(chain, "uint64", count))
             cleared.append(chain)
         else:
@@ -138,19 +139,20 @@ def clear_text(name: str, chains: Sequence[Chains], language: Language) -> str:
     """Return the function that sets to 0 what must be 0 before a run."""
     arrays = {array.name: array for chain in chains for array in chain.arrays if array.name in chain.cleared}
     counters = {chain.counter for chain in chains}
+    bounds, threads = language.launch_bounds.format(threads=_CLEARING), language.need(Threads)
+    block, thread = threads.axes[BLOCK_AXES[0]], threads.axes[THREAD_AXES[0]]
     parameters, lines = [], []
     for array in arrays.values():
         assert array.dtype is not None, f"'{array.name}' has no type"
-        parameters.append(f"{language.types[array.dtype.name]} *{language.restrict} {array.name}")
+        parameters.append(f"{threads.global_space}{language.types[array.dtype.name]} *{language.restrict} {array.name}")
         index = "0" if array.name in counters else "i"
         lines += [*(["if (i == 0)"] if index == "0" else []), f"{'    ' * (index == '0')}{array.name}[{index}] = 0;"]
-    bounds = language.launch_bounds.format(threads=_CLEARING)
     return "\n".join(
         [
             "// Clears what blocks pass on to each other, and the number of the next block: before each run.",
             f"{language.function} {bounds} {name}({', '.join(parameters)})",
             "{",
-            f"    const unsigned int i = {_CLEARING} * blockIdx.x + threadIdx.x;",
+            f"    const unsigned int i = {_CLEARING} * {block} + {thread};",
             *(f"    {line}" for line in lines),
             "}",
         ]
@@ -165,14 +167,14 @@ def clear_launch(name: str, chains: Sequence[Chains]) -> DeviceLaunch:
     return DeviceLaunch(name, (words, 1, 1), (_CLEARING, 1, 1), 0, names)
 
 
-def ticket_lines(chains: Chains, sizes: Sequence[int]) -> Iterator[str]:
+def ticket_lines(chains: Chains, sizes: Sequence[int], threads: Threads, functions: LookBack) -> Iterator[str]:
     """Yield the definition of the number of a block: blocks count themselves as they begin."""
     ticket = chains.ticket
-    yield f"    __shared__ unsigned int {ticket};  // this block's number: those before it have begun"
-    first = " && ".join(f"threadIdx.{axis} == 0" for axis, size in zip("xyz", sizes, strict=False) if size > 1)
-    take = f"{ticket} = atomicAdd({chains.counter}, 1);"
+    yield f"    {threads.shared}unsigned int {ticket};  // this block's number: those before it have begun"
+    first = " && ".join(f"{threads.axes[thread_axis(n)]} == 0" for n, size in enumerate(sizes) if size > 1)
+    take = f"{ticket} = {functions.take.format(chains.counter)};"
     yield from [f"    if ({first})", f"        {take}"] if first else [f"    {take}"]
-    yield "    __syncthreads();"
+    yield f"    {threads.block_barrier}"
 
 
 # }}}
@@ -214,7 +216,8 @@ def passing_call(
     assert collective.chain is not None, f"'{statement.name}' passes nothing on"
     assert collective.scratch is not None, f"'{statement.name}' has nothing to tell all threads through"
     target, _, dtype = expressions.target(statement.lhs, context)
-    chain = [collective.chain] if dtype.name in _BITS else [collective.chain, f"{collective.chain}_known"]
+    packed = expressions.scope.language.need(LookBack).words
+    chain = [collective.chain] if dtype.name in packed else [collective.chain, f"{collective.chain}_known"]
     arguments = (target, *map(c.Name, [collective.ticket or "", *chain]))
     if collective.is_stored:
         function = _storing(expressions, collective.operation, dtype, tuple(sizes))
@@ -280,7 +283,12 @@ class _LookBack(ThreadScan):
     @property
     def is_packed(self) -> bool:
         """True if a value and its state are one word, which is written and read at once."""
-        return self.dtype.name in _BITS
+        return self.dtype.name in self.functions.words
+
+    @property
+    def functions(self) -> LookBack:
+        """Device functions by which blocks wait."""
+        return self.scope.language.need(LookBack)
 
     def chain(self) -> str:
         """Return the parameters with what blocks pass on."""
@@ -290,8 +298,7 @@ class _LookBack(ThreadScan):
 
     def stored_own(self) -> Iterator[str]:
         """Yield the statements of the function that stores the value of a block."""
-        sizes = zip("xyz", self.sizes, strict=False)
-        first = [f"threadIdx.{axis} == 0" for axis, size in sizes if size > 1]
+        first = [f"{self.thread(thread_axis(n))} == 0" for n, size in enumerate(self.sizes) if size > 1]
         own = list(self.stored("x", 1))
         yield f"if ({' && '.join([*first, 'block > 0'])}){' {' * (len(own) > 1)}"
         yield from indented(own)
@@ -301,14 +308,13 @@ class _LookBack(ThreadScan):
         """Yield the statements of the function that looks back."""
         ctype, threads = self.scope.ctype(self.dtype), prod(self.sizes)
         is_warp = threads >= _WARP
-        thread = "threadIdx.x"
+        thread = str(self.thread(THREAD_AXES[0]))
         if any(size > 1 for size in self.sizes[1:]):
             thread = "thread"
             yield f"const int thread = {self.number()};"
         body = []
-        if self.scope.language.capability >= _SLEEPS:
-            pause = f"    __nanosleep({_PAUSE});  // meanwhile blocks before this one look back themselves"
-            body += ["if (block > 0)", pause]
+        if pause := self.functions.pause.format(_PAUSE):
+            body += ["if (block > 0)", f"    {pause}  // meanwhile blocks before this one look back themselves"]
         body.append(f"{ctype} earlier = {self.neutral()};")
         body += self.warp(thread) if is_warp else self.one_by_one()
         result = [f"const {ctype} all = {self.expression(_EARLIER, _X)};", *self.stored("all", 2)]
@@ -320,16 +326,16 @@ class _LookBack(ThreadScan):
             yield f"if ({thread} == 0) {{"
             yield from indented([*body, *result])
         yield "}"
-        yield "__syncthreads();"
+        yield self.threads.block_barrier
         yield "return *before;"
 
     def stored(self, value: str, what: int) -> Iterator[str]:
         """Yield the statements by which a block tells others *value*: its own (1), or that of all up to it (2)."""
         if self.is_packed:
-            yield f"totals[block] = {what}ull << 32 | {_BITS[self.dtype.name][0].format(value)};"
+            yield f"totals[block] = {what}ull << 32 | {self.functions.words[self.dtype.name].to.format(value)};"
             return
         yield f"totals[2u * block{' + 1' if what > 1 else ''}] = {value};"
-        yield "__threadfence();"
+        yield self.functions.fence
         yield f"known[block] = {what};"
 
     def warp(self, thread: str) -> Iterator[str]:
@@ -341,22 +347,24 @@ class _LookBack(ThreadScan):
         beyond = "2ull << 32" if self.is_packed else "2"
         source = "totals" if self.is_packed else "known"
         yield f"    {word} word;"
-        yield "    unsigned int whole, unknown;"
+        yield f"    {self.functions.mask} whole, unknown;"
         yield "    do {"
         yield f"        word = other < 0 ? {beyond} : {source}[other];"
-        yield f"        whole = __ballot_sync(0xffffffff, {what} == 2);"
-        yield f"        unknown = __ballot_sync(0xffffffff, {what} == 0);"
+        everyone, ballot = f"0x{2**_WARP - 1:x}", self.functions.ballot
+        yield f"        whole = {ballot.format(everyone, f'{what} == 2')};"
+        yield f"        unknown = {ballot.format(everyone, f'{what} == 0')};"
         yield "    } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all"
-        yield "    const int end = whole != 0 ? __ffs(whole) - 1 : 31;"
+        first = self.functions.first.format("whole")
+        yield f"    const int end = whole != 0 ? {first} : {_WARP - 1};"
         if self.is_packed:
-            yield f"    {ctype} y = {_BITS[self.dtype.name][1].format('word')};"
+            yield f"    {ctype} y = {self.functions.words[self.dtype.name].back.format('word')};"
         else:
-            yield "    __threadfence();"
+            yield f"    {self.functions.fence}"
             yield f"    {ctype} y = {self.neutral()};"
             yield f"    if (other >= 0 && {thread} <= end)"
             yield "        y = totals[2u * other + (word - 1)];"
-        yield "    " + self.scope.language.unroll.format(count=5)
-        yield "    for (int step = 1; step < 32; step *= 2) {"
+        yield "    " + self.scope.language.unroll.format(count=_WARP.bit_length() - 1)
+        yield f"    for (int step = 1; step < {_WARP}; step *= 2) {{"
         yield f"        const {ctype} z = {self.below(_Y, c.Name('step'))};"
         yield f"        if ({thread} + step <= end)"
         yield f"            y = {self.expression(c.Name('z'), _Y)};"
@@ -375,13 +383,13 @@ class _LookBack(ThreadScan):
             yield "    do"
             yield "        word = totals[other];"
             yield "    while (word >> 32 == 0);"
-            yield f"    const {ctype} y = {_BITS[self.dtype.name][1].format('word')};"
+            yield f"    const {ctype} y = {self.functions.words[self.dtype.name].back.format('word')};"
         else:
             yield "    unsigned int word;"
             yield "    do"
             yield "        word = known[other];"
             yield "    while (word == 0);"
-            yield "    __threadfence();"
+            yield f"    {self.functions.fence}"
             yield f"    const {ctype} y = totals[2u * other + (word - 1)];"
         yield f"    earlier = {self.expression(_Y, _EARLIER)};"
         yield f"    if ({'word >> 32' if self.is_packed else 'word'} == 2)"
@@ -391,7 +399,7 @@ class _LookBack(ThreadScan):
     def below(self, value: Code, distance: Code) -> Code:
         """Return the value of the thread of the warp that is *distance* after this one."""
         comment = "// The value of the thread of the warp that is so many after this one."
-        return self.shuffled("__shfl_down_sync", value, ("distance", distance), "below", "below", comment)
+        return self.shuffled(self.shuffles.above, value, ("distance", distance), "below", "below", comment)
 
 
 # }}}

@@ -16,6 +16,7 @@ from typing import Final
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.codegen.device.entries import Matrices
 from polyloop.codegen.device.tensors import Operand
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text
@@ -58,6 +59,7 @@ class _Printer:
     def __init__(self, expressions: Expressions, statement: Statement, context: Context) -> None:
         assert isinstance(statement.action, Tensor), f"'{statement.name}' is no matrix instruction"
         self.expressions = expressions
+        self.functions = expressions.scope.language.need(Matrices)
         self.scope: Scope = expressions.scope
         self.statement = statement
         self.tensor: Tensor = statement.action
@@ -232,7 +234,7 @@ class _Printer:
         function = self.ldmatrix(len(targets), transposed=transposed)
         body: list[Node] = [Call(c.Apply(function, (*targets, c.Unary(c.ADDRESS, address))), self.id)]
         if self.intrinsic.conversion:
-            values = [c.Apply(self.converter(), (c.Apply("__uint_as_float", (target,)),)) for target in targets]
+            values = [c.Apply(self.converter(), (c.Apply(self.functions.as_float, (target,)),)) for target in targets]
             body += [Assign(*entry, self.id) for entry in zip(targets, repeat("="), values)]
         self.scope.findings.aligned[operand.array] = max(_ROW_BYTES, self.scope.findings.aligned.get(operand.array, 0))
         return self.nested(loops, body, steps)
@@ -403,73 +405,29 @@ class _Printer:
 
     def helper(self) -> str:
         """Return the name of the function around the instruction."""
-        counts = {x: self.intrinsic.registers(x) // self.intrinsic.per_register for x in "ab"}
-        results = [f"d{n}" for n in range(self.intrinsic.registers("d"))]
-        number = len(results)
-        groups = ["{" + ", ".join(f"%{n}" for n in range(len(results))) + "}"]
-        for count in counts.values():
-            groups.append("{" + ", ".join(f"%{number + n}" for n in range(count)) + "}")
-            number += count
-        text = f"{self.intrinsic.instruction} {', '.join([*groups, groups[0]])};"
-        double = self.intrinsic.is_double
-        given = ", ".join(f'"{"d" if double else "r"}"({x}[{n}])' for x, count in counts.items() for n in range(count))
-        taken = ", ".join(f'"+{"d" if double else "f"}"({name})' for name in results)
-        parameters = [f"{'double' if double else 'float'} &{name}" for name in results]
-        parameters += [f"const {self.register} (&{x})[{n}]" for x, n in counts.items()]
-        margin = " " * len("asm volatile")
-        lines = [f'asm volatile("{text}"', f"{margin} : {taken}", f"{margin} : {given});"]
-        return self.define(self.intrinsic.name, [f"void ({', '.join(parameters)})", *lines])
+        return self.define(self.intrinsic.name, self.functions.multiply(self.intrinsic))
 
     def ldmatrix(self, count: int, *, transposed: bool) -> str:
         """Return the name of the function that loads some matrices of 8 rows of 16 bytes."""
-        names = [f"r{n}" for n in range(count)]
-        operands = ", ".join(f"%{n}" for n in range(count))
-        trans = ".trans" if transposed else ""
-        instruction = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{operands}}}, [%{count}];"
-        taken = ", ".join(f'"=r"({name})' for name in names)
-        parameters = [*(f"unsigned int &{name}" for name in names), "const void *row"]
-        return self.define(
-            f"ldmatrix_x{count}{'_trans' if transposed else ''}",
-            [
-                f"void ({', '.join(parameters)})",
-                "const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);",
-                f'asm volatile("{instruction}"',
-                f'             : {taken} : "r"(shared) : "memory");',
-            ],
-        )
+        wish = f"ldmatrix_x{count}{'_trans' if transposed else ''}"
+        return self.define(wish, self.functions.load(count, transposed))
 
     def packer(self) -> str:
         """Return the name of the function that puts two elements into a register."""
-        return self.define(
-            "pack", ["unsigned int (unsigned short low, unsigned short high)", "return low | (unsigned int)high << 16;"]
-        )
+        return self.define("pack", self.functions.pack)
 
     def pair_loader(self) -> str:
         """Return the name of the function that loads two neighbours as operands."""
         convert = self.converter()
-        return self.define(
-            f"{convert}_pair" if self.intrinsic.conversion else "load_pair",
-            [
-                "void (unsigned int &r0, unsigned int &r1, const float *pair)",
-                "const float2 x = *(const float2 *)pair;",
-                f"r0 = {convert}(x.x);",
-                f"r1 = {convert}(x.y);",
-            ],
-        )
+        wish = f"{convert}_pair" if self.intrinsic.conversion else "load_pair"
+        return self.define(wish, self.functions.pair(convert))
 
     def converter(self) -> str:
         """Return the name of the function that makes an operand of a float."""
         conversion = self.intrinsic.conversion
         if not conversion:
-            return "__float_as_uint"
-        kind = conversion.split(".")[-2]
-        body = [f'asm("{conversion} %0, %1;" : "=r"(r) : "f"(x));']
-        if self.intrinsic.newer:
-            capability, newer = self.intrinsic.newer
-            other = body[0].replace(conversion, newer)
-            body = [f"#if __CUDA_ARCH__ >= {10 * capability}", other, "#else", *body, "#endif"]
-        body = ["unsigned int r;", *body, "return r;"]
-        return self.define(f"to_{kind}", ["unsigned int (float x)", *body])
+            return self.functions.as_register
+        return self.define(f"to_{conversion.split('.')[-2]}", self.functions.convert(self.intrinsic))
 
     # }}}
 

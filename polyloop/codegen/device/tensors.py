@@ -15,6 +15,7 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen.device.entries import Matrices
 from polyloop.codegen.language import Language
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import array_name
@@ -73,8 +74,8 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         product = statement.product
         if product is None:
             continue
-        if product.intrinsic.capability > language.capability:
-            raise CodegenError("generate_code", schedule.name, [_too_old(statement, product.intrinsic, language)])
+        if lacks := language.need(Matrices).lacks(product.intrinsic):
+            raise CodegenError("generate_code", schedule.name, [_too_old(statement, product.intrinsic, *lacks)])
         nest = _nest(tree, name)
         registers = [dim for axis in "ijk" for dim, _ in product.axes[axis] if not is_axis(dim)]
         inside = _inside(tree, name, {**schedule.loop_tags, **dict.fromkeys(registers, Unroll())})
@@ -123,12 +124,12 @@ def _extent(statement: Statement, loop: str) -> int | None:
     return high + 1 if low is not None and low >= 0 and high is not None else None
 
 
-def _too_old(statement: Statement, intrinsic: MatrixIntrinsic, language: Language) -> Diagnostic:
+def _too_old(statement: Statement, intrinsic: MatrixIntrinsic, note: str, hint: str) -> Diagnostic:
     return Diagnostic(
         "unsupported-intrinsic",
         f"'{statement.instruction}' asks for {intrinsic.name}, which the device does not have",
-        (f"it has compute capability {language.capability}, and {intrinsic.capability} is asked for",),
-        (f'generate code for a newer one: CudaTarget("sm_{intrinsic.capability}"), or leave out tensorize',),
+        (note,),
+        (hint,),
     )
 
 

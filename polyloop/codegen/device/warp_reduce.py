@@ -7,12 +7,14 @@ group.  Every function is called by all threads of the block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from math import prod
 from typing import Final
 
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen.device.entries import Reductions, Shuffles, Threads
 from polyloop.codegen.expressions.combine import function_scope, updated
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
@@ -29,7 +31,7 @@ from polyloop.poly.axes import THREAD_AXES, letter_of, thread_axis
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Statement
 
-__all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "part_of", "partial", "thread", "times"]
+__all__ = ["Exchange", "collective_call", "indented", "leaves", "listed", "mixed", "partial", "times"]
 
 _DType = np.dtype[np.generic]
 _FEW: Final = 8
@@ -88,7 +90,8 @@ def _function(
             wish = f"warp_{what}"
         ctype = scope.ctype(dtype)
         parameters = f"{ctype} x, {ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
-        who = "of the block" if meeting.is_whole_block else f"that differ in threadIdx.{' and .'.join(axes)} only"
+        numbers = listed([scope.language.need(Threads).axes[span.axis] for span in meeting.across])
+        who = "of the block" if meeting.is_whole_block else f"that differ in {numbers} only"
         meant = _WORDS.get(operation.name, f"The {operation} of x")
         comment = f"// {meant} over the {count} threads {who}, on each of them; {callers}."
 
@@ -108,6 +111,7 @@ class Exchange:
         self, expressions: Expressions, operation: Operation, dtype: _DType, meeting: Meeting, sizes: tuple[int, ...]
     ) -> None:
         self.scope = expressions.scope
+        self.threads = self.scope.language.need(Threads)
         self.inside = function_scope(self.scope, {"x": dtype, "y": dtype})
         self.printer = type(expressions)(self.inside)
         self.operation = operation
@@ -121,12 +125,13 @@ class Exchange:
         """Yield the statements."""
         language, meeting = self.scope.language, self.meeting
         name = self.operation.name
-        if name in LOGICAL and meeting.is_whole_block and meeting.parts > 1:
-            yield f"x = __syncthreads_{'or' if name == 'any' else 'and'}(x);"
+        native = language.find(Reductions) or Reductions({})
+        if name in LOGICAL and name in native.block and meeting.is_whole_block and meeting.parts > 1:
+            yield f"x = {native.block[name].format('x')};"
             return
-        at_once = language.warp_reductions.get((name, self.dtype.name))
+        at_once = native.warp.get((name, self.dtype.name))
         if at_once is not None and len(meeting.bits) == meeting.warp_size.bit_length() - 1:
-            yield f"x = {at_once.format('0xffffffff', 'x')};"
+            yield f"x = {at_once.format(f'0x{2**meeting.warp_size - 1:x}', 'x')};"
         else:
             yield from self.exchange(meeting.bits)
         if meeting.parts > 1:
@@ -170,6 +175,20 @@ class Exchange:
             yield f"const {self.scope.ctype(self.dtype)} y = {right};"
         yield f"{left} {operator} {value};"
 
+    @property
+    def shuffles(self) -> Shuffles:
+        """Functions by which lanes exchange values."""
+        return self.scope.language.need(Shuffles)
+
+    def thread(self, axis: str) -> Code:
+        """Return the number of a thread along an axis."""
+        return _code(self.threads.axes[axis])
+
+    def part_of(self, span: Span, operator: c.Operator = c.OVER) -> Code:
+        """Return the part of a group that a thread is in, or, by the remainder, its place in that."""
+        number = self.thread(span.axis)
+        return number if span.direct == 1 else c.binary(operator, number, c.integer(span.direct))
+
     # {{{ within a warp
 
     def exchange(self, bits: Sequence[int]) -> Iterator[str]:
@@ -199,7 +218,7 @@ class Exchange:
     def exchanged(self, value: Code, step: Code) -> Code:
         """Return the value of the thread whose number differs in *step*."""
         comment = "// The value of the thread of the warp whose number differs in the bit step."
-        return self.shuffled("__shfl_xor_sync", value, ("step", step), "exchange", "exchanged", comment)
+        return self.shuffled(self.shuffles.differing, value, ("step", step), "exchange", "exchanged", comment)
 
     def shuffled(
         self, shuffle: str, value: Code, by: tuple[str, Code], what: str, wish: str, comment: str
@@ -213,7 +232,7 @@ class Exchange:
         what, wish
             By what the function is known, and what it is called if that is free.
         """
-        mask = f"0x{2 ** min(prod(self.sizes), 32) - 1:x}"
+        mask = f"0x{2 ** min(prod(self.sizes), self.meeting.warp_size) - 1:x}"
         parameter, given = by
         parts = list(leaves(self.dtype, "", self.scope.definitions.spelling_of.field))
         if parts == [""]:
@@ -232,7 +251,7 @@ class Exchange:
         """Return the number of the thread in its block, as far as it says which lane of a warp it is."""
         spans = {span.axis for span in self.meeting.across if span.direct > 1}
         sizes = self.sizes[:1] if spans == {THREAD_AXES[0]} else self.sizes
-        axes = [(thread(thread_axis(number)), size) for number, size in enumerate(sizes)]
+        axes = [(self.thread(thread_axis(number)), size) for number, size in enumerate(sizes)]
         return _total(*(term for term, (_, size) in zip(_weighted(axes), axes, strict=True) if size > 1)) or axes[0][0]
 
     # }}}
@@ -242,13 +261,13 @@ class Exchange:
         """Yield the combination of the parts of a group, of each of which one thread stores its value."""
         meeting = self.meeting
         parts, groups = meeting.parts, meeting.groups
-        across = [(span, part_of(span)) for span in meeting.across if span.parts > 1]
+        across = [(span, self.part_of(span)) for span in meeting.across if span.parts > 1]
         part = mixed([(place, span.parts) for span, place in across])
-        group = mixed([(thread(span.axis), span.extent) for span in meeting.along])
-        leaders = [thread(span.axis) for span in meeting.across if span.direct == span.extent]
+        group = mixed([(self.thread(span.axis), span.extent) for span in meeting.along])
+        leaders = [self.thread(span.axis) for span in meeting.across if span.direct == span.extent]
         conditions = [f"{text} == 0" for text in leaders]
         conditions += [
-            f"{part_of(span, c.MODULO)} == 0"
+            f"{self.part_of(span, c.MODULO)} == 0"
             for span in meeting.across
             if 1 < span.direct < span.extent
         ]
@@ -257,14 +276,14 @@ class Exchange:
         own = partial(base, part if is_rowwise else times(part, groups))
         store = f"{own} = x;"
         yield from [f"if ({' && '.join(conditions)})", f"    {store}"] if conditions else [store]
-        yield "__syncthreads();"
+        yield self.threads.block_barrier
         first = partial(base)
         low = meeting.across[0]
         if parts > _SERIAL and not self.operation.ordered:
             yield from self.tree(own, part, stride, conditions)
             yield f"x = {first};"
         elif parts > _FEW and parts & (parts - 1) == 0 and low.axis == THREAD_AXES[0] and low.direct >= parts:
-            yield f"x = {partial(base, c.binary(c.MODULO, thread('l.0'), c.integer(parts)))};"
+            yield f"x = {partial(base, c.binary(c.MODULO, self.thread('l.0'), c.integer(parts)))};"
             yield from self.exchange([2**n for n in range(parts.bit_length() - 1)])
         else:
             element = partial(base, c.integer(stride) if parts == 2 else times(c.Name("n"), stride))
@@ -289,20 +308,27 @@ class Exchange:
         statements = list(self.combined(c.Unary(c.TARGET, c.Name("mine")), element))
         yield from (f"        {line}" for line in statements)
         yield "    }"
-        yield "    __syncthreads();"
+        yield f"    {self.threads.block_barrier}"
         yield "}"
 
     # }}}
 
 
-def thread(axis: str) -> Code:
-    """Return the number of a thread along an axis."""
-    return c.Member(c.Name("threadIdx"), letter_of(axis))
+def listed(numbers: Sequence[str]) -> str:
+    """Return the numbers of a thread along axes in words, with what they have in common said once."""
+    first, *others = numbers
+    common = first.rpartition(".")[0]
+    return " and ".join([first, *(other.removeprefix(common) for other in others)])
 
 
-def part_of(span: Span, operator: c.Operator = c.OVER) -> Code:
-    """Return the part of a group that a thread is in, or, by the remainder, its place in that."""
-    return thread(span.axis) if span.direct == 1 else c.binary(operator, thread(span.axis), c.integer(span.direct))
+@cache
+def _code(number: str) -> Code:
+    """Return the number of a thread: a member of a variable, or a call."""
+    function, bracket, argument = number.partition("(")
+    if bracket:
+        return c.Apply(function, (c.Raw(argument.removesuffix(")")),))
+    variable, _, member = number.rpartition(".")
+    return c.Member(c.Name(variable), member) if variable else c.Name(member)
 
 
 def partial(*terms: Code) -> Code:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
-from typing import Final
 
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen.device.entries import Shuffles
 from polyloop.codegen.expressions.linear import form_order, join_terms
 from polyloop.codegen.expressions.magnitude import Sum
 from polyloop.codegen.expressions.spans import span, spanned
@@ -22,15 +22,13 @@ from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
+from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.axes import THREAD_AXES, thread_axis
 from polyloop.schedule.plan import Storage
 
 __all__ = ["Addresses"]
-
-_WARP: Final = 32
-"""Threads that exchange values by shuffles."""
 
 
 class Addresses(Wrapping):
@@ -82,15 +80,15 @@ class Addresses(Wrapping):
             own = self._index(p.Variable(THREAD_AXES[0]))
         if read == own:
             return variable
-        width = (c.integer(block[0]),) if block[0] < _WARP else ()
-        return c.Apply(self.scope.language.shuffle, (self._mask(block), variable, read, *width))
+        width = (c.integer(block[0]),) if block[0] < WARP_SIZE else ()
+        return c.Apply(self.scope.language.need(Shuffles).read, (self._mask(block), variable, read, *width))
 
     def _mask(self, block: Sequence[int]) -> Code:
         """Return the mask of the lanes that have the same place as a thread along all axes but the first."""
         lanes, *others = block
         bits = (1 << lanes) - 1
         mask = c.Literal(f"0x{bits:x}u", bits)
-        if lanes == _WARP or prod(others) == 1:
+        if lanes == WARP_SIZE or prod(others) == 1:
             return mask
         number: list[Expression] = []
         stride = 1
@@ -99,7 +97,7 @@ class Addresses(Wrapping):
             number.append(p.Product((stride, coordinate)) if stride > 1 else coordinate)
             stride *= extent
         part = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
-        place = part if stride * lanes <= _WARP else c.binary(c.MODULO, part, c.integer(_WARP // lanes))
+        place = part if stride * lanes <= WARP_SIZE else c.binary(c.MODULO, part, c.integer(WARP_SIZE // lanes))
         return c.binary(c.INDEX_SHIFT["<<"], mask, c.product(c.integer(lanes), place))
 
     def _swizzled(self, storage: Storage, swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[Code]:

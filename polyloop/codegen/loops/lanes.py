@@ -8,6 +8,7 @@ from itertools import chain, count
 from typing import TypeAlias
 
 from polyloop.codegen.device.async_copy import start_text
+from polyloop.codegen.device.entries import Copies
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text, union_text
 from polyloop.codegen.loops.bounds import Bounds, minimal
@@ -105,7 +106,7 @@ class LaneLoops(Loops):
             return False
         if not self._is_copied(statement, plan):
             return True
-        copies, store = self.scope.language.copies, plan.store
+        copies, store = self.scope.language.find(Copies), plan.store
         assert store is not None, "a copy stores what it loads"
         if isinstance(statement.action, StartCopy):
             is_known = copies is not None and store.dtype.itemsize * plan.lanes.count in copies.starts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from polyloop.codegen.device.entries import Shuffles
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_ast import Block, Call, Declare, For, If, Node, blocks_of, expressions_of, walk
 from polyloop.codegen.tree.c_expr import Apply, Code, calls, choices, root
@@ -91,13 +92,13 @@ def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
         (shown, [code for child in walk(parts) for code in expressions_of(child)])
         for shown, parts in _parts_of_lanes(body, scope, lanes)
     ]
-    data = lanes.union(scope.storage)
+    data, shuffle = lanes.union(scope.storage), scope.language.need(Shuffles).read
     for code in (code for node in walk(body) for code in expressions_of(node)):
         for condition, skipped in choices(code):
             if not data.isdisjoint(scope.indices.plain(condition).names):
                 decided.append((_shown([condition], scope), [skipped]))
     for shown, codes in decided:
-        exchanged = (root(call.arguments[1]) for code in codes for call in calls(code, scope.language.shuffle))
+        exchanged = (root(call.arguments[1]) for code in codes for call in calls(code, shuffle))
         if found := sorted(name for name in exchanged if name is not None and name in names):
             raise scope.error(
                 Diagnostic(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from polyloop.codegen.device.entries import Shuffles
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_ast import Assign, Block, For, Group, If, Node, walk
 from polyloop.codegen.tree.c_expr import Apply, Code, Literal, Name, calls, renewed, root
@@ -26,7 +27,7 @@ class _Shuffles:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
-        self.call = scope.language.shuffle
+        self.call = scope.language.need(Shuffles).read
 
     def block(self, nodes: Block) -> Block:
         """Return *nodes* with shuffles that recur in them made ahead of the first."""

@@ -1,0 +1,236 @@
+"""Device functions: the entries that the language of a device fills in.
+
+Each entry is what text needs for one thing that threads do together.  A language has an entry or lacks it
+(:attr:`~polyloop.codegen.language.Language.device`); text that needs one asks by :meth:`Language.need
+<polyloop.codegen.language.Language.need>`, which refuses where it is missing.  :class:`Reductions` and :class:`Copies`
+are the two that no text needs: shuffles do the one, and ordinary copies the other.
+
+A language whose device has no warps, or warps without shuffles, says so in its limits: then nothing asks for
+:class:`Shuffles`, and values go through shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from polyloop.errors import Diagnostic
+from polyloop.kernel.intrinsic import MatrixIntrinsic
+
+__all__ = ["Atomics", "Copies", "Entry", "LookBack", "Matrices", "Reductions", "Shuffles", "Threads", "Word", "lacking"]
+
+
+class Entry:
+    """An entry, with what it is in words, and what to do without it."""
+
+    what: ClassVar[str]
+    hint: ClassVar[str]
+
+    def texts(self) -> Iterator[str]:
+        """Yield all texts in the entry."""
+        for value in vars(self).values():
+            for part in value.values() if isinstance(value, Mapping) else (value,):
+                if isinstance(part, Entry):
+                    yield from part.texts()
+                elif isinstance(part, str):
+                    yield part
+
+
+def lacking(target: str, kind: type[Entry]) -> Diagnostic:
+    """Return the refusal of text for a target without an entry."""
+    return Diagnostic(
+        "unsupported-device-function",
+        f"target '{target}' has no {kind.what}",
+        (f"the language of the target has no entry '{kind.__name__}'",),
+        (kind.hint,),
+    )
+
+
+@dataclass(frozen=True)
+class Word(Entry):
+    """The integer type that holds the bits of a type, and formats of the conversions to it and back."""
+
+    type: str
+    to: str
+    back: str
+
+
+@dataclass(frozen=True)
+class Threads(Entry):
+    """Blocks of threads, with memory that a block shares.
+
+    Attributes
+    ----------
+    axes
+        Expression for each hardware axis.
+    block_barrier, warp_barrier
+        Statements by which the threads of a block, or those of a warp, wait for each other.
+    shared
+        Storage class of memory shared by a block.
+    dynamic_shared
+        Declaration of such memory of which the launch says the size: a format with the fields ``{name}`` and
+        ``{bytes}``, of which its address is a multiple.
+    global_space
+        What stands before the type of an array argument.
+    """
+
+    what = "blocks and threads"
+    hint = "generate code for a device, or leave out the tags of axes"
+    axes: Mapping[str, str]
+    block_barrier: str
+    warp_barrier: str
+    shared: str
+    dynamic_shared: str = ""
+    global_space: str = ""
+
+
+@dataclass(frozen=True)
+class Shuffles(Entry):
+    """Functions by which the lanes of a warp read variables of one another.
+
+    Each takes a mask of the lanes that call it, a variable, and a number: of the lane that is read, of the bits in
+    which its number differs, or of lanes that it lies below or above.
+    """
+
+    what = "shuffles, by which the lanes of a warp exchange values"
+    hint = "leave the values in shared memory, or say in the limits of the device that it has no shuffles"
+    read: str
+    differing: str
+    below: str
+    above: str
+
+
+@dataclass(frozen=True)
+class Reductions(Entry):
+    """Calls of what a whole warp, or a whole block, reduces in one instruction.
+
+    Attributes
+    ----------
+    warp
+        By ``(operation, NumPy name of the type)``; fields are the mask of the lanes and the value.
+    block
+        By operation on truth values; the field is the value.
+    """
+
+    what = "reductions in one instruction"
+    hint = "shuffles do the same"
+    warp: Mapping[tuple[str, str], str]
+    block: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Atomics(Entry):
+    """Atomic updates of memory.
+
+    Attributes
+    ----------
+    native
+        Call of each native update, by ``(operation, NumPy name of the type)``; fields are the element and the value.
+    swap
+        Call that compares a word with an expected one and swaps it for a new one, by which all other updates are made:
+        the fields are the address of the word, the expected word and the new one.
+    words
+        The word that is compared and swapped for each type; of types of 16 bits by the name ``half``.
+    """
+
+    what = "atomic updates"
+    hint = "compute each element by one thread, by a reduction"
+    native: Mapping[tuple[str, str], str]
+    swap: str
+    words: Mapping[str, Word]
+
+
+@dataclass(frozen=True)
+class LookBack(Entry):
+    """Functions by which blocks wait for the totals of those that began before them.
+
+    Attributes
+    ----------
+    take
+        Call that adds 1 to a counter and returns the number before; the field is its address.
+    fence
+        Statement before which stores to global memory come before those after it.
+    ballot
+        Call that gives the lanes of a warp the mask of those for which a condition holds; fields are the mask of the
+        lanes that call it, and the condition.
+    first
+        The number of the lowest bit that is set; the field is a mask.
+    mask
+        Type of a mask.
+    pause
+        Statement that lets a block wait; the field is a time [ns].  Empty where there is none.
+    words
+        Conversions of a value of 4 bytes to the lower half of a word of 8 bytes, and back, by NumPy name of the type.
+    """
+
+    what = "scans over blocks in one pass, for which blocks have to wait for blocks that began before them"
+    hint = "make the scan of several launches: pl.split_scan"
+    take: str
+    fence: str
+    ballot: str
+    first: str
+    mask: str
+    pause: str
+    words: Mapping[str, Word]
+
+
+@dataclass(frozen=True)
+class Copies(Entry):
+    """Asynchronous copies to shared memory, by functions that the definitions of the language have.
+
+    Attributes
+    ----------
+    starts
+        ``f(to, from)`` for each number of bytes.
+    fills
+        ``f(to, from, condition)`` for the same numbers: where the condition does not hold, *from* is no address of
+        anything, and zeros are stored.
+    commit
+        ``f()`` ends a group of copies.
+    wait
+        A function that waits for all groups but the last ones; ``waiting`` is the format of its call, of which the
+        fields are the function and how many groups may be ``pending``.
+    """
+
+    what = "asynchronous copies"
+    hint = "ordinary copies do the same"
+    starts: Mapping[int, str]
+    fills: Mapping[int, str]
+    commit: str
+    wait: str
+    waiting: str
+
+
+@dataclass(frozen=True)
+class Matrices(Entry):
+    """Matrix instructions, as functions: each is a head (result type and parameters) and the lines of its body.
+
+    Attributes
+    ----------
+    lacks
+        Gives why the device does not have an instruction, and a hint; None if it has it.
+    multiply
+        Gives the function that adds a product of fragments to a third one.
+    load
+        Gives the function that loads a number of matrices of 8 rows of 16 bytes, transposed or not.
+    convert
+        Gives the function that makes an operand of a float.
+    pack
+        The function that puts two elements of 16 bits into a register.
+    pair
+        Gives the function that loads two neighbours as operands, from the name of a function that makes one.
+    as_register, as_float
+        Functions from a float to a register with its bits, and back.
+    """
+
+    what = "matrix instructions"
+    hint = "leave out tensorize"
+    lacks: Callable[[MatrixIntrinsic], tuple[str, str] | None]
+    multiply: Callable[[MatrixIntrinsic], Sequence[str]]
+    load: Callable[[int, bool], Sequence[str]]
+    convert: Callable[[MatrixIntrinsic], Sequence[str]]
+    pack: Sequence[str]
+    pair: Callable[[str], Sequence[str]]
+    as_register: str
+    as_float: str

@@ -1,0 +1,96 @@
+"""Device functions of CUDA C: what threads do together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from polyloop.codegen.device.entries import Atomics, Entry, LookBack, Reductions, Shuffles, Threads, Word
+from polyloop.target.cudacopies import COPIES
+from polyloop.target.cudamatrices import cuda_matrices
+
+__all__ = ["cuda_device"]
+
+_THREADS: Final = Threads(
+    axes={
+        "g.0": "blockIdx.x",
+        "g.1": "blockIdx.y",
+        "g.2": "blockIdx.z",
+        "l.0": "threadIdx.x",
+        "l.1": "threadIdx.y",
+        "l.2": "threadIdx.z",
+    },
+    block_barrier="__syncthreads();",
+    warp_barrier="__syncwarp();",
+    shared="__shared__ ",
+    dynamic_shared="extern __shared__ __align__({bytes}) char {name}[];",
+)
+_SHUFFLES: Final = Shuffles("__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync")
+
+_TRUTHS: Final = {("any", "bool"): "__any_sync({0}, {1})", ("all", "bool"): "__all_sync({0}, {1})"}
+_INTEGERS: Final = {
+    (operation, dtype): f"__reduce_{word}_sync({{0}}, {{1}})"
+    for operation, word in (("sum", "add"), ("min", "min"), ("max", "max"))
+    for dtype in ("int32", "uint32")
+}
+"""CUDA C++ Programming Guide, "Warp Reduce Functions": from sm_80 on."""
+_BLOCK: Final = {"any": "__syncthreads_or({0})", "all": "__syncthreads_and({0})"}
+
+_WORD32: Final = "unsigned int"
+_WORD64: Final = "unsigned long long"
+_ATOMIC_NAMES: Final = {
+    "sum": "Add", "min": "Min", "max": "Max", "and": "And", "or": "Or", "xor": "Xor", "exchange": "Exch",
+}  # fmt: skip
+_ATOMIC_TYPES: Final = {
+    **dict.fromkeys(("and", "or", "xor"), ("int32", "uint32", "uint64")),
+    **dict.fromkeys(("min", "max"), ("int32", "uint32", "int64", "uint64")),
+    "sum": ("int32", "uint32", "uint64", "float32", "float64"),
+    "exchange": ("int32", "uint32", "uint64", "float32"),
+}
+_ATOMICS: Final = Atomics(
+    native={
+        (operation, dtype): f"atomic{_ATOMIC_NAMES[operation]}(&{{0}}, {{1}})"
+        for operation, dtypes in _ATOMIC_TYPES.items()
+        for dtype in dtypes
+    } | {
+        (operation, "int64"): f"atomic{_ATOMIC_NAMES[operation]}(({_WORD64} *)&{{0}}, ({_WORD64})({{1}}))"
+        for operation in ("sum", "and", "or", "xor", "exchange")
+    },
+    swap="atomicCAS({0}, {1}, {2})",
+    words={
+        "half": Word("unsigned short", "{0}.bits", "{{{0}}}"),
+        "float32": Word(_WORD32, "__float_as_uint({0})", "__uint_as_float({0})"),
+        "float64": Word(_WORD64, f"({_WORD64})__double_as_longlong({{0}})", "__longlong_as_double((long long){0})"),
+        "int32": Word(_WORD32, f"({_WORD32})({{0}})", "(int){0}"),
+        "uint32": Word(_WORD32, "{0}", "{0}"),
+        "int64": Word(_WORD64, f"({_WORD64})({{0}})", "(long long){0}"),
+        "uint64": Word(_WORD64, "{0}", "{0}"),
+    },
+)  # fmt: skip
+"""CUDA C++ Programming Guide, "Atomic Functions": what exists on all devices from sm_70 on."""
+
+_TOTALS: Final = {
+    "float32": Word(_WORD64, "__float_as_uint({0})", f"__uint_as_float(({_WORD32}){{0}})"),
+    "int32": Word(_WORD64, f"({_WORD32}){{0}}", "(int){0}"),
+    "uint32": Word(_WORD64, "{0}", f"({_WORD32}){{0}}"),
+}
+_VOLTA: Final = 70
+_AMPERE: Final = 80
+_WITHOUT_COPIES: Final = frozenset({"50", "52", "53", "60", "61", "62", "70", "72", "75"})
+
+
+def cuda_device(arch: str) -> tuple[Entry, ...]:
+    """Return the device functions of an architecture, such as ``"sm_80"``."""
+    digits = "".join(c for c in arch if c.isdigit())
+    capability = int(digits or 0)
+    look_back = LookBack(
+        take="atomicAdd({0}, 1)",
+        fence="__threadfence();",
+        ballot="__ballot_sync({0}, {1})",
+        first="__ffs({0}) - 1",
+        mask=_WORD32,
+        pause="__nanosleep({0});" if capability >= _VOLTA else "",
+        words=_TOTALS,
+    )
+    reductions = Reductions(_TRUTHS if digits and capability < _AMPERE else _TRUTHS | _INTEGERS, _BLOCK)
+    copies = () if digits in _WITHOUT_COPIES else (COPIES,)
+    return (_THREADS, _SHUFFLES, reductions, _ATOMICS, look_back, *copies, cuda_matrices(capability))
