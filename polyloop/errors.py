@@ -169,7 +169,7 @@ class Diagnostic:
     witness
         The instances that the notes name, where they name some.
     subject
-        The name that something is unknown by, where that is what is wrong.
+        The unknown name, for codes ``unknown-..``.
     """
 
     code: str
@@ -251,7 +251,7 @@ class TransformError(PolyloopError):
     """A transform was refused; the kernel it was called on is unchanged.
 
     ``transform`` is the refused value, where there was one, and ``before`` the kernel that it was applied to (of
-    functions that apply several, one in between): what it would have made can be looked at.
+    functions that apply several, one in between), so that its result can be examined.
     """
 
     transform: object = None

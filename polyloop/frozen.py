@@ -1,8 +1,8 @@
 """Frozen dataclasses that are made and changed quickly.
 
 The ``__init__`` of a frozen dataclass sets one field after the other through ``object.__setattr__``, and
-``dataclasses.replace`` asks each field first what it is.  Kernels are made of many such values, which every step
-makes anew: here all fields are put into the dictionary of the object at once.
+``dataclasses.replace`` examines each field first.  Kernels consist of many such values, and every step creates new
+ones: here all fields are put into the dictionary of the object at once.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class once(Generic[_Owner, _T]):  # noqa: N801 - a decorator
         self._find, self._name, self.__doc__ = find, find.__name__, find.__doc__
 
     def __get__(self, owner: _Owner, _: type | None = None) -> _T:
-        if owner is None:  # a dataclass asks what a field of this name begins with: with nothing
+        if owner is None:  # a dataclass asks for the default of a field of this name: there is none
             raise AttributeError(self._name)
         found = owner.__dict__[self._name] = self._find(owner)
         return found
@@ -92,7 +92,7 @@ _COPYING: Final[dict[str, Callable[..., object]]] = {
 
 
 if TYPE_CHECKING:
-    from dataclasses import replace as replace  # noqa: PLC0414 - the checker knows what that returns
+    from dataclasses import replace as replace  # noqa: PLC0414 - the checker knows its return type
 else:
 
     def replace(value: _T, /, **changes: object) -> _T:

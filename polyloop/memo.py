@@ -1,4 +1,4 @@
-"""The one way to remember: what was found of an object that never changes is kept by the object.
+"""Memoisation, the one way of it: a result about an immutable object is stored in the object.
 
 Kernels and their parts, expressions, sets and relations of ISL are made once and never changed.  So what a function
 finds of one of them holds for good, and goes when the object goes: no table beside it keeps anything alive, or knows an

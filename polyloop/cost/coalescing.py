@@ -234,7 +234,7 @@ def _bytes(address: Address, values: Mapping[str, _Integers], sizes: Mapping[str
     return np.asarray(total)
 
 
-# {{{ what the compiler does
+# {{{ model of the compiler
 
 
 def vector_lane(kernel: LoopKernel, placed: Placed) -> str | None:

@@ -98,18 +98,17 @@ def make_kernel(
         inferred from the text.
     instructions
         Assignments, one a line: ``lhs = rhs {id=.., dep=.., inames=.., if=.., tags=..}``, ``a, b = x, y`` (both right
-        sides first), ``<> t = ..`` for a temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``,
-        ``if .. elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``,
-        ``... lbarrier``, ``... gbarrier``.  ``cse(e)`` or ``cse(e, name)`` in a right side is computed once for each
-        instance, into a temporary, and used wherever the same ``cse(e)`` stands in the statement.
-        A list may have :class:`polyloop.Assignment` and the other objects too; :class:`polyloop.CInstruction` stands
-        for C text.
+        sides first), ``<> t = ..`` for a temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``, ``if ..
+        elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``, ``... lbarrier``, ``...
+        gbarrier``.  ``cse(e)`` or ``cse(e, name)`` in a right side is computed once for each instance, into a
+        temporary, which replaces every equal ``cse(e)`` in the statement. A list may have :class:`polyloop.Assignment`
+        and the other objects too; :class:`polyloop.CInstruction` is C text.
     kernel_data
-        Arguments and temporaries in order; ``...`` (or None) infers those that are not listed.
+        Arguments and temporaries in order; ``...`` (or None) infers the others.
     name
         C identifier of the generated function.
     assumptions
-        What every caller guarantees of the parameters: ``"n >= 1 and n mod 16 = 0"``.  Checked at launch.
+        Conditions on the parameters that every caller guarantees: ``"n >= 1 and n mod 16 = 0"``.  Checked at launch.
     fixed_parameters
         Parameters to replace by numbers.
     loop_priority
@@ -121,17 +120,17 @@ def make_kernel(
     seq_dependencies
         Each instruction depends on the one before it in the text, as if by ``dep=``.
     target
-        What :func:`generate_code` and :func:`compile` generate for unless they are told otherwise.
+        Default target of :func:`generate_code` and :func:`compile`.
     lang_version
         Accepted so that Loopy scripts run; has no effect.
     silenced_warnings
-        Warnings not to give: codes such as ``"dead-instruction"``, or ``"dead-instruction(copy)"`` for what one
-        warning is about; ``*`` and ``?`` stand for anything.
+        Warnings not to give: codes such as ``"dead-instruction"``, or ``"dead-instruction(copy)"`` for one warning's
+        subject; ``*`` and ``?`` stand for anything.
     preambles
-        Names and texts of C code that stands once in front of the generated functions, in the order of the names: what
-        the text of a :class:`polyloop.CInstruction` needs.
+        Names and texts of C code in front of the generated functions, once each, in the order of the names: definitions
+        for the text of a :class:`polyloop.CInstruction`.
     functions
-        What statements may call (:func:`polyloop.make_function`), and expressions (:class:`polyloop.ForeignFunction`),
+        Functions for statements (:func:`polyloop.make_function`), and expressions (:class:`polyloop.ForeignFunction`),
         alone or in lists.
     reductions
         Operations for reductions in this kernel, besides the built-in ones; each under its name.
@@ -155,7 +154,7 @@ def make_kernel(
 
     Notes
     -----
-    What the text means is fixed by the reference program, which ``print(knl.reference)`` shows.
+    The reference program defines the meaning of the text: see ``print(knl.reference)``.
     """
     del lang_version
     return create_kernel(

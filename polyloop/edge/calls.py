@@ -178,7 +178,7 @@ def guard(kind: type) -> None:
     known: list[_Declaration] = []
 
     @wraps(plain)
-    def make(made: object, /, *args: Any, **kwargs: Any) -> object:  # noqa: ANN401 - what a user passes
+    def make(made: object, /, *args: Any, **kwargs: Any) -> object:  # noqa: ANN401 - the user's argument
         if _is_ours(sys._getframe(1)):  # noqa: SLF001 - as inspect does
             return plain(made, *args, **kwargs)
         if not known:

@@ -37,7 +37,7 @@ class AtLeast:
 
     low: int
 
-    def holds(self, value: Any) -> bool:  # noqa: ANN401 - what the annotation beside it lets through
+    def holds(self, value: Any) -> bool:  # noqa: ANN401 - any value that the annotation accepts
         """Return whether *value* is in range."""
         return bool(value >= self.low)
 

@@ -132,7 +132,7 @@ _HINTS: Final[Mapping[str, str]] = {
 class _ChoiceType(EnumMeta):
     """Metaclass of enumerations whose calls look up a member by value, and refuse a value without a member."""
 
-    def __call__(cls, value: Any, *more: Any, **others: Any) -> Any:  # noqa: ANN401 - what a user passes
+    def __call__(cls, value: Any, *more: Any, **others: Any) -> Any:  # noqa: ANN401 - the user's argument
         if cls.__members__ and (more or others or not isinstance(value, str | cls)):
             raise _no_member(cls, value)
         return super().__call__(value, *more, **others)

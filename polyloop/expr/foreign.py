@@ -65,8 +65,8 @@ class ForeignFunction:
     result
         Type of the result; None for the common type of the arguments.
     c_name
-        What the generated code calls, by default *name*; a mapping such as ``{"cuda": "__expf"}`` says it for each
-        target, and the others cannot run the kernel.
+        Name in generated code, by default *name*; a mapping such as ``{"cuda": "__expf"}`` says it for each target, and
+        the others cannot run the kernel.
     preamble
         Text that defines it, put in front of the functions of the program, once; a mapping gives one for each target,
         and the targets without an entry cannot run the kernel.
@@ -222,7 +222,7 @@ def _shown(given: PerTarget) -> str:
 
 
 
-# {{{ what a call means
+# {{{ resolution of calls
 
 
 def choose(function: ForeignName, types: Sequence[ScalarType | None]) -> ForeignFunction | None:
@@ -296,7 +296,7 @@ def _holds(entry: ForeignFunction, types: Sequence[ScalarType | None]) -> bool:
 
 
 # }}}
-# {{{ what a kernel calls
+# {{{ calls of a kernel
 
 
 def foreign_calls(expr: Expression) -> Iterator[ForeignName]:

@@ -1,7 +1,7 @@
 """Text to expression, through Python's own parser, which is ten times faster than pymbolic's.
 
-The grammar is Python's expressions, less what has no meaning here, plus ``if(c, a, b)``, reductions such as
-``sum(k, a[k])``, ``max((i, j), x[i, j])`` or ``reduce(ordered(sum), k, a[k])``, and ``cast(float32, e)``.
+The grammar is that of Python's expressions, without forms that have no meaning here, plus ``if(c, a, b)``, reductions
+such as ``sum(k, a[k])``, ``max((i, j), x[i, j])`` or ``reduce(ordered(sum), k, a[k])``, and ``cast(float32, e)``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Types of expressions: NumPy's promotion, in which constants adapt and integers take the floating-point type.
 
-* Constants adapt to what they meet: ``0.1*x`` has the type of ``x`` where that is a floating-point type, ``i + 1`` the
+* Constants adapt to the other operand: ``0.1*x`` has the type of ``x`` where that is a floating-point type, ``i + 1``
+the
   type of ``i``, ``1j*x`` the complex type over that of ``x``.
 * An integer of any width that meets a floating-point type takes that type: int32 and float32 make float32, as in C,
   where NumPy has float64.  One that meets a floating-point *constant* is a floating-point value whose width is still

@@ -1,8 +1,8 @@
 """Records: element types with named fields, and the short vectors among them.
 
-A record is a structured ``np.dtype``.  Its name, which generated code uses, lies in the metadata of the dtype
-(:func:`record`), so that no registry is needed; a record without one is named after its fields.  A record of fields
-``x, y``, ``x, y, z`` or ``x, y, z, w`` of one arithmetic type without gaps is a vector, named as in CUDA: ``float4``.
+A record is a structured ``np.dtype``.  Its name in generated code is in the metadata of the dtype (:func:`record`), so
+that no registry is needed; a record without one is named after its fields.  A record of fields ``x, y``, ``x, y, z`` or
+``x, y, z, w`` of one arithmetic type without gaps is a vector, named as in CUDA: ``float4``.
 """
 
 from __future__ import annotations
@@ -140,8 +140,7 @@ def record(name: str, fields: Sequence[tuple[str, object]] | np.dtype[Any], *, a
     fields
         Names and types, as for ``np.dtype``; or a structured dtype, which is given the name.
     align
-        Put each field where CUDA puts it, so that a ``float4`` lies at a multiple of 16 bytes; False leaves no gaps.
-        Has no effect on a dtype.
+        Align each field as CUDA does, a ``float4`` to 16 bytes; False leaves no gaps. Has no effect on a dtype.
 
     Raises
     ------

@@ -66,23 +66,22 @@ def make_function(
     Parameters
     ----------
     domains, instructions, kernel_data
-        As for :func:`polyloop.make_kernel`.  Types that are left open are those of what is passed.
+        As for :func:`polyloop.make_kernel`.  Open types are those of the call's arguments.
     name
         By which statements call it.
     functions
-        What its own statements may call.
+        Functions that its statements may call.
 
     Returns
     -------
     Function
         To be passed in ``functions=[..]``; a list of functions, such as a library, counts as its entries.
 
-        In a call, ``y, z = f(x, alpha)``, the arrays that the function writes stand on the left and the arguments that
-        it reads in the parentheses, each in the order of ``kernel_data``; one that is read and written stands on both
-        sides.  An array is passed as ``[i]: y[2*i, k]`` (the inames in front sweep, and are bound there), as a slice
-        ``y[1:n, k]`` or ``y[:, k]``, or by its name; an array without axes as one element, or as a temporary that the
-        call declares: ``<> t = f(x)``.  Integer parameters follow from the shapes of what is passed, or are passed in
-        the parentheses.
+        In a call, ``y, z = f(x, alpha)``, the arrays that the function writes are on the left and the arguments that it
+        reads in the parentheses, each in the order of ``kernel_data``; one that is read and written is on both sides.
+        An array is passed as ``[i]: y[2*i, k]`` (the inames in front sweep, and are bound there), as a slice ``y[1:n,
+        k]`` or ``y[:, k]``, or by its name; an array without axes as one element, or as a temporary that the call
+        declares: ``<> t = f(x)``.  Integer parameters are inferred from shapes, or passed in the parentheses.
 
     Raises
     ------

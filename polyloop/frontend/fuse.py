@@ -73,11 +73,11 @@ def fuse_kernels(
         In the order in which they run.  None may be transformed yet, except by ``assume``, ``fix_parameters`` and
         ``add_dtypes``.
     suffixes
-        One for each kernel: what is appended to its names where another kernel has them too; by default ``"_1"``
-        for the second kernel, and so on.
+        One for each kernel: a suffix for names that another kernel has too; by default ``"_1"`` for the second kernel,
+        and so on.
     data_flow
-        ``(array, i, j, other)``: kernel *j* reads under the name *other* what kernel *i* writes as *array*.
-        ``(array, i, j)`` says so of one name, which needs not be said: arguments of one name are one argument.
+        ``(array, i, j, other)``: the array *array* that kernel *i* writes is called *other* in kernel *j*, which reads
+        it. ``(array, i, j)`` is redundant: arguments of one name are one argument.
     name
         Of the result; by default the names of the kernels, joined by ``_and_``.
 

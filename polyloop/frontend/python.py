@@ -1,7 +1,7 @@
 """``@pl.kernel``: a Python function as a kernel.
 
 The source of the function is read, never run.  What a loop, an assignment or a reduction means in Python is what it
-means in the kernel; what a kernel cannot say is refused, at its place in the user's file.
+means in the kernel; other code is refused, with its position in the user's file.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def kernel(
     name
         C identifier of the generated function; by default the function's name.
     kernel_data
-        What types of parameters cannot say, as for :func:`polyloop.make_kernel`: entries for arguments, which replace
-        their types, and for temporaries.
+        Declarations beyond the types of parameters, as for :func:`polyloop.make_kernel`: entries for arguments, which
+        replace their types, and for temporaries.
     assumptions, fixed_parameters, loop_priority, silenced_warnings
         As for :func:`polyloop.make_kernel`.
 

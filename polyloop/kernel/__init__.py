@@ -1,7 +1,7 @@
 """Kernels as data: ``LoopKernel``, its instructions, domains, arrays and tags.
 
-``text`` parses what users write, ``build`` makes a kernel of it, and nothing here analyses a program. Kernels and
-their parts are frozen; a transform makes new ones that share what did not change.
+``text`` parses what users write, ``build`` makes a kernel of it, and nothing here analyses a program. Kernels and their
+parts are frozen; a transform makes new ones that share unchanged parts.
 
 The reference program of a kernel is settled while it is built: rules get parameters that no other name can have
 (``build.binders``), nested reductions get different inames, several assignments at once and ``dup=`` are written out

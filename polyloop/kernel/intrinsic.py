@@ -51,7 +51,7 @@ class MatrixIntrinsic:
     Attributes
     ----------
     name
-        By which :func:`polyloop.tensorize` knows it, and what the function around it is called.
+        Name for :func:`polyloop.tensorize`, and of the generated function around the instruction.
     shape
         Extents ``(m, n, p)``, powers of two.
     a, b, d
@@ -64,7 +64,7 @@ class MatrixIntrinsic:
         The PTX instruction.  Its operands are the registers of d, a, b and d, of which those of a and b have 32 bits,
         or 64 for float64.
     conversion
-        A PTX instruction that turns an element, a float, into what the instruction takes; empty for none.
+        PTX instruction that converts an element from float to the operand type; empty for none.
     newer
         A compute capability, and the conversion that devices have from it on; empty for none.
     capability

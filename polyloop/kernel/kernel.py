@@ -120,7 +120,7 @@ class LoopKernel(Methods):
     assumptions
         Parameter set guaranteed by the caller; checked at launch.
     conditions
-        What the parameters must fulfil besides, so that no access leaves its array; checked at launch.
+        Further conditions on the parameters, under which no access leaves its array; checked at launch.
     domains
         The iteration domains that new instructions take their bounds from.
     instructions
@@ -139,7 +139,7 @@ class LoopKernel(Methods):
     slabs
         iname -> (front, back) iterations to peel.
     target
-        What to generate code for where nothing else is said; of no meaning to analyses and transforms.
+        Default target of code generation; of no meaning to analyses and transforms.
     gone
         iname -> the step that consumed it, for messages.
     foreign
@@ -149,7 +149,7 @@ class LoopKernel(Methods):
     index_dtype
         Type of inames, and of integer parameters that were given no type: int32 or int64.
     preambles
-        Name and text of what stands in front of the generated functions, in the order of the names.
+        Names and texts of C code in front of the generated functions, in the order of the names.
     silenced_warnings
         Patterns of warnings that are not issued.
     fast

@@ -27,7 +27,7 @@ class DeviceLimits:
     max_grid_dims
         Extent of a grid along x, y, z [blocks].
     shared_bytes
-        Shared memory of one block, with what a launch has to ask for [bytes].
+        Shared memory of one block, static and dynamic [bytes].
     static_shared_bytes
         Shared memory that can be declared; a kernel with more takes it as one array of which the launch says the size
         [bytes].

@@ -30,7 +30,7 @@ class Assignment:
     depends_on_is_final
         Whether nothing is added to ``depends_on``: ``dep=*a:b``.
     within_inames
-        Loops around it, besides those that it needs (``inames=+i:j``); all of them, if ``within_inames_is_final``.
+        Further loops around it (``inames=+i:j``); all of them, if ``within_inames_is_final``.
     predicates
         Conditions, all of which must hold: text, or pymbolic expressions.
     no_sync_with
@@ -38,7 +38,7 @@ class Assignment:
     temp_var_type
         A type, or ``auto``, declares the assignee as a temporary: ``<float32> t = ..`` or ``<> t = ..``.
     atomic
-        Whether it is an atomic update.
+        True for an atomic update.
     """
 
     assignee: str | Expression
@@ -96,7 +96,7 @@ class NoOpInstruction:
 class BarrierInstruction:
     """A barrier of all threads, or with *synchronization_kind* ``"local"`` of the threads of a block.
 
-    It stands between the instructions before and after it in the list; to put it into a loop, write ``"for i"`` and
+    It orders the instructions before it and those after it in the list; to put it into a loop, write ``"for i"`` and
     ``"end"`` around these.
     """
 

@@ -47,9 +47,9 @@ class ReductionOperation:
     name
         How kernels and generated code call it.
     combine
-        How two states ``a`` and ``b`` are combined, where the terms of ``a`` come first: an expression of ``a`` and
-        ``b``, with the functions that expressions have. With fields: one expression for each field, of ``a.value``,
-        ``b.value`` and so on, or one that is ``a`` or ``b`` as a whole: ``"if(b.value > a.value, b, a)"``.
+        Combination of two states ``a`` and ``b``, with the terms of ``a`` first: an expression of ``a`` and ``b``, with
+        the functions that expressions have. With fields: one expression for each field, of ``a.value``, ``b.value`` and
+        so on, or one that is ``a`` or ``b`` as a whole: ``"if(b.value > a.value, b, a)"``.
     neutral
         The result over no terms, which combines with any state to that state: a number, or ``"least"`` or
         ``"greatest"`` value of the type. With fields: one for each.

@@ -171,7 +171,7 @@ def _pays(placement: Placement, placed: Placed) -> bool:
     return any(isinstance(kernel.tag(x), Sequential | UnrollHint) for x in loops)
 
 
-# {{{ what a statement does
+# {{{ properties of statements
 
 
 def _is_plain(placement: Placement, placed: Placed) -> bool:

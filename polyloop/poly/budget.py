@@ -55,7 +55,7 @@ DEFAULT_SECONDS: Final = 30.0
 """Time that one call of the user's may take [seconds of the processor]."""
 
 _STEPS_PER_SECOND: Final = 300_000  # measured: 0.3 to 2 million, by what the steps are
-_FEW_STEPS: Final = 100_000  # what is let run when hardly any time is left
+_FEW_STEPS: Final = 100_000  # lower limit, for when hardly any time is left
 
 _budget: ContextVar[int] = ContextVar("budget", default=DEFAULT_OPERATIONS)
 _seconds: ContextVar[float] = ContextVar("seconds", default=DEFAULT_SECONDS)
@@ -87,7 +87,7 @@ class Tally:
 _tally: ContextVar[Tally] = ContextVar("tally")
 
 
-class NoAnswer(Exception):  # noqa: N818  # a signal to who asked, not an error of the user
+class NoAnswer(Exception):  # noqa: N818  # a signal to the caller, not a user's error
     """ISL gave up on a question: ``reason`` tells why, ``last`` the operands of the last relation."""
 
     def __init__(self, reason: str, last: tuple[object, ...]) -> None:

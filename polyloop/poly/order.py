@@ -1,7 +1,7 @@
 """Canonical order of constraints, independent of the order that ISL keeps them in.
 
-ISL rearranges the constraints of a set, and the pieces of a union, in place, as a side effect of what it is asked.
-An order of our own makes generated text independent of everything that the process did before.
+ISL rearranges the constraints of a set, and the pieces of a union, in place, as a side effect of questions. An order of
+our own makes generated text independent of everything that the process did before.
 """
 
 from __future__ import annotations

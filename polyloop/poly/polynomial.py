@@ -1,6 +1,6 @@
 """Polynomials and piecewise polynomials in integer parameters, as plain Python values.
 
-They are what counts are: of points, operations, bytes.  A variable of a polynomial is a parameter or a quotient of
+Counts of points, operations and bytes are such polynomials.  A variable of a polynomial is a parameter or a quotient of
 parameters rounded down (:class:`polyloop.poly.affine.Floor`), which makes it a quasi-polynomial.  Coefficients are
 rational; the values that a count takes are integers.
 """

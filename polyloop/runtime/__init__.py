@@ -9,5 +9,6 @@ A call like the one before (the same addresses, types, shapes and numbers) is ne
 (``CompiledKernel.bind``) compares nothing and can be captured in a CUDA graph.
 
 ``fibres`` runs CUDA C on the CPU, one fibre a thread. ``explain`` puts sizes and the published figures of a device to
-what ``cost`` counts: sectors, bank conflicts, occupancy; ``explanation`` is the result, ``advice`` what to try.
+what ``cost`` counts: sectors, bank conflicts, occupancy; ``explanation`` is the result, ``advice`` the list of possible
+improvements.
 """

@@ -47,8 +47,8 @@ def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> Compiled
     VerificationError, CodegenError
         As :func:`generate_code`.
     CompilerError
-        ``no-c-compiler``, ``no-nvrtc`` and what the compilers report; ``register-array``, if an array that is meant
-        to be in registers is not.
+        ``no-c-compiler``, ``no-nvrtc`` and errors that the compilers report; ``register-array``, if an array that is
+        meant to be in registers is not.
 
     Warns
     -----

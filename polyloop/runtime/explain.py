@@ -71,7 +71,7 @@ def explain(
     ArgumentError
         ``bad-sizes``, ``assumption-violated``, ``unknown-device``.
     VerificationError, CodegenError
-        What :func:`polyloop.generate_code` finds.
+        The errors of :func:`polyloop.generate_code`.
     CompilerError
         With *compile*: ``no-nvrtc``, ``nvrtc-failed``.
 

@@ -307,7 +307,7 @@ def current_handle(views: Iterable[ArrayView]) -> CurrentStream | None:
         chosen = importlib.import_module("cupy").cuda.get_current_stream
         return CurrentStream(chosen, "().ptr", lambda: int(chosen().ptr))
     torch, device = importlib.import_module("torch"), view.device
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # what Triton calls
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # as Triton does
     if raw is not None:
         return CurrentStream(raw, f"({device})", functools.partial(raw, device))
     asked = functools.partial(torch.cuda.current_stream, device)

@@ -136,7 +136,7 @@ def _in_order(launches: Sequence[Launch], done: Callable[[int], bool]) -> Launch
     return run
 
 
-# {{{ what the checks depend on
+# {{{ properties that the checks depend on
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Assumption:
     error
         The error that a call raises where it does not hold; empty for the user's word, which nothing checks.
     check
-        The condition on the sizes that the call evaluates, if it is one.
+        Condition on sizes that each call evaluates, None for other assumptions.
     """
 
     what: str
@@ -50,12 +50,12 @@ class Certificate:
     Attributes
     ----------
     proofs
-        What had to be proven, by which argument, how many relations between instances were looked at, and what that
-        took when it was done, which may have been when a transform was applied.
+        Obligations, each with the argument of its proof, the number of relations examined, and the time of the proof
+        [s], which may have been done by a transform.
     waits
         Which threads use one element, and what keeps them apart.
     assumptions
-        What all of this rests on.
+        Assumptions of the proofs.
     unchecked
         The reasons given to ``pl.unchecked``; none for most kernels.
     rewrites

@@ -112,11 +112,11 @@ def CudaTarget(  # noqa: N802 - reads as the class
     arch
         Architecture to compile for, such as ``"sm_80"``.
     min_blocks
-        How many blocks of a kernel a multiprocessor is to hold at least: the compiler uses no more registers than that
-        leaves to each thread, and spills what it cannot hold.  0 leaves the choice to the compiler.
+        How many blocks of a kernel a multiprocessor is to hold at least: the compiler limits registers accordingly, and
+        spills other values.  0 leaves the choice to the compiler.
     full_blocks
-        Whether blocks that lie inside of the arrays have a text of their own, without the tests of those at the ends.
-        In one text for both (False) a test stands before each part of an unrolled loop: the compiler has no more loads
+        True: blocks that are inside of the arrays have code of their own, without the boundary tests of other blocks.
+        False: one code for all blocks, with a test before each part of an unrolled loop: the compiler has no more loads
         on their way than it passed tests, and takes fewer registers.
 
     Raises

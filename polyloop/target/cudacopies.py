@@ -56,5 +56,5 @@ def _fill(size: int) -> str:
 
 
 def _instruction(size: int) -> str:
-    level = "cg" if size == max(_SIZES) else "ca"  # what goes past the first cache has 16 bytes
+    level = "cg" if size == max(_SIZES) else "ca"  # copies that bypass the first-level cache have 16 bytes
     return f"cp.async.{level}.shared.global [%0], [%1], {size}"

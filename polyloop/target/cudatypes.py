@@ -1,7 +1,7 @@
 """Types that NVRTC lacks without headers: float16, bfloat16 and complex numbers, as small structures.
 
-A program has only what it uses.  ``cuda_fp16.h`` and ``cuda_bf16.h`` would have to be found on the machine and read in
-every compilation, and what is needed of them are four conversions: arithmetic is that of float.
+A program includes only the definitions that it uses.  ``cuda_fp16.h`` and ``cuda_bf16.h`` would have to be found on the
+machine and read in every compilation, but only four conversions are needed: arithmetic is in float.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The reference interpreter: the reference program, executed literally, one instance at a time.
 
 Slow and meant to be obviously right: it is the oracle that every other target is compared with.  It walks
-``knl.reference.tree`` as it is printed, evaluates with NumPy scalars, and knows nothing of transforms.
+``knl.reference.tree`` in order, evaluates with NumPy scalars, and ignores transforms.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Outputs(dict[str, Array]):
 def interpret(kernel: LoopKernel, /, **arguments: object) -> Outputs:
     """Run the reference program of *kernel* and return its outputs.
 
-    What transforms made of the kernel does not matter: this is what it means.  Every instance is executed by itself,
-    in Python; use it on small sizes.
+    The result defines the meaning of the kernel; transforms do not change it. Every instance is executed by itself, in
+    Python; use it on small sizes.
 
     Parameters
     ----------

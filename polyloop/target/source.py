@@ -50,7 +50,7 @@ def generate_code(
     Raises
     ------
     VerificationError
-        The schedule would not compute what the kernel says, or the device cannot hold it.
+        The schedule would not compute the kernel's program, or needs more than the device has.
     CodegenError
         The target cannot express the kernel.
     """

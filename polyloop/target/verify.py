@@ -29,18 +29,18 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
     target
         For which target; by default the kernel's, and that is CUDA unless it was created with another one.
     max_operations
-        How many operations ISL may take for one obligation, instead of what :func:`operation_budget` says.
+        Number of operations that ISL may take for one obligation, in place of that of :func:`operation_budget`.
 
     Returns
     -------
     Certificate
-        Print it, or take ``proofs``, ``waits`` and ``assumptions`` as data.  What was proven before, when a transform
-        was applied or code was generated, is not proven again; its figures are those of the first time.
+        Print it, or take ``proofs``, ``waits`` and ``assumptions`` as data.  Obligations proven before, by a transform
+        or code generation, are not proven again; their figures are those of the first proof.
 
     Raises
     ------
     VerificationError
-        What does not hold, with two instances; ``not-proven`` where ISL gave up.
+        An obligation that does not hold, with two instances; ``not-proven`` where ISL gave up.
     CodegenError
         The target cannot express the kernel.
     """

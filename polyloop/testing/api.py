@@ -239,7 +239,7 @@ def _fitting(rng: Random, hint: Any, name: str, kernel: LoopKernel) -> Any:  # n
     """Draw a value that an annotation lets through; *name*, of the parameter, makes it likely to mean something."""
     origin, arguments = get_origin(hint), get_args(hint)
 
-    def one(inner: Any) -> Any:  # noqa: ANN401 - likewise
+    def one(inner: Any) -> Any:  # noqa: ANN401 - any argument
         return _fitting(rng, inner, name, kernel)
 
     if origin is Annotated:

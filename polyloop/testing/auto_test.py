@@ -80,8 +80,8 @@ def auto_test_vs_ref(
     do_check
         Compare, with floating-point numbers and with integers (:func:`check_equivalence`).
     check_result
-        ``check_result(result, reference)`` returns whether an output is right, and what to say if not; it takes the
-        place of the tolerance, and of the integers.
+        ``check_result(result, reference)`` returns whether an output is right, and a message if not; it takes the place
+        of the tolerance, and of the integers.
     max_test_kernel_count
         Accepted so that Loopy scripts run: there is one kernel.
     quiet
@@ -96,8 +96,8 @@ def auto_test_vs_ref(
     Returns
     -------
     dict
-        ``elapsed_wall`` and ``ref_elapsed_wall`` [s]: the mean of many calls with arrays that lie where the kernel
-        runs; ``elapsed_event`` and ``ref_elapsed_event`` are the same.  ``timing_rounds``; ``report``, where both were
+        ``elapsed_wall`` and ``ref_elapsed_wall`` [s]: the mean of many calls with arrays in the device's memory;
+        ``elapsed_event`` and ``ref_elapsed_event`` are the same.  ``timing_rounds``; ``report``, where both were
         compared.
 
     Raises
@@ -137,7 +137,7 @@ def auto_test_vs_ref(
     return result
 
 
-# {{{ what is asked for
+# {{{ arguments of the test
 
 
 def _error(kernel: LoopKernel, code: str, message: str, hint: str) -> ArgumentError:

@@ -1,10 +1,10 @@
 """Brute force: kernels executed instance by instance, to judge legality without any of the analyses that prove it.
 
 For given sizes every instance of every statement is enumerated and executed in the order of the loop tree, all threads
-at once, and each value is kept as what it was computed from (``symbols.py``).  A kernel is legal at these sizes when
-each of its instances computes what the reference program's instance computes, every argument ends with the same
-writes, no access leaves its array, and no two threads touch one cell at one time, of which one writes.  Accesses that
-a barrier, or the end of a launch, could order are no race.
+at once, with symbolic values (``symbols.py``).  A kernel is legal at these sizes when each of its instances computes
+what the reference program's instance computes, every argument ends with the same writes, no access leaves its array,
+and no two threads access one cell at one time if one of them writes.  Accesses that a barrier, or the end of a launch,
+could order are no race.
 
 Only the statements, their loop tree, and which threads run them and see which variable are taken from the library.
 """

@@ -41,7 +41,7 @@ _MODES: Final[Mapping[str, tuple[Mode, ...]]] = {
 }
 
 
-# {{{ what can be compared
+# {{{ comparable kernels
 
 
 def _error(kernel: LoopKernel, code: str, message: str, notes: Sequence[str], hint: str) -> ArgumentError:
@@ -279,7 +279,7 @@ def check_equivalence(
         mappings.  By default 0, 1 and around the tiles of the splits, as far as the kernels allow them.
     inputs
         Arrays and numbers to pass instead of random ones: a mapping, or a function of the sizes and a random generator
-        that returns one.  Needed for what decides a loop bound or a subscript.
+        that returns one.  Required for arrays and scalars that affect a loop bound or a subscript.
     mode
         ``"floats"``: as they are; ``"integers"``: with integers modulo 2^32 for floating-point numbers, so that sums in
         another order agree bit for bit and a lost update cannot hide in a tolerance; ``"both"``.
@@ -291,14 +291,14 @@ def check_equivalence(
         Run the CUDA text of *knl_b* on the CPU too, one fibre a thread, in several orders of the threads.
     rtol, atol
         How far floating-point outputs may differ: *rtol* times the larger of the element and the median of its array,
-        plus *atol*.  By default what suits the least exact type of the kernels.
+        plus *atol*.  By default a tolerance for the least exact type of the kernels.
     seed
         Of the random inputs.
 
     Returns
     -------
     Equivalence
-        What was tried, errors and times; ``print`` shows it.  Where a kernel has no counterpart with integers,
+        The runs, with errors and times; ``print`` shows it.  Where a kernel has no counterpart with integers,
         ``skipped`` says why.
 
     Raises

@@ -1,7 +1,7 @@
 """The fuzzer: ``python -m polyloop.testing.fuzz --pairs 1000 --seed 0``.
 
-Random kernels through random transforms (``pairs.py``); what fails is shrunk and written as a script.  The exit status
-is 1 if something failed.
+Random kernels through random transforms (``pairs.py``); failing cases are reduced and written as scripts.  The exit
+status is 1 if something failed.
 """
 
 from __future__ import annotations

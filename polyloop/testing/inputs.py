@@ -120,7 +120,7 @@ def _rubbish(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator, wor
 
 
 # }}}
-# {{{ what is passed
+# {{{ arguments
 
 
 def check_given(kernels: Sequence[LoopKernel], given: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Verdicts of two checkouts side by side: ``python -m polyloop.testing.side_by_side ../other --pairs 1000 --seed 0``.
 
 The fuzzer of this one draws kernels and steps, refused ones among them; the other one, a worktree of another commit, is
-asked for its verdict on each: the make of the kernel, each step, and both programs.  What differs is printed, by seed.
+asked for its verdict on each: the make of the kernel, each step, and both programs.  Differences are printed by seed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             there = json.loads(other.stdout.readline())
             counts.update(pairs=1, verdicts=len(here), refused=sum(verdict != "accepted" for verdict in here))
             for text, a, b in zip(texts, here, there, strict=True):
-                if a != b:  # what comes behind it differs, too
+                if a != b:  # later differences follow from it
                     counts["differences"] += 1
                     print(f"seed {seed}: {a} here, {b} there: {text.splitlines()[-1]}", flush=True)
                     break

@@ -1,8 +1,8 @@
 """Symbolic values beside concrete ones: the expression that each value was computed from.
 
-Two programs that read the same writes compute the same symbols.  Numbers decide what data decides: conditions,
-subscripts, bounds of loops.  They are Python numbers, not those of the kernel's types: what matters is that both
-programs take the same decisions.
+Two programs that read the same writes compute the same symbols.  Numbers determine control that depends on data:
+conditions, subscripts, bounds of loops.  They are Python numbers, not those of the kernel's types: what matters is that
+both programs take the same decisions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random typed expressions with their values, by NumPy 2 and the rules of docs/adr/0004-types.md.
 
-An expression is drawn together with what it is worth for the elements of :data:`DATA`, and with bounds of the rounding
-errors on the way.  Elements at which an error decides (a comparison of equal numbers, ``floor`` just below an integer)
-are left out.  Nothing here asks polyloop what a type is.
+An expression is drawn together with its values for the elements of :data:`DATA`, and with bounds of the rounding errors
+on the way.  Elements at which an error decides (a comparison of equal numbers, ``floor`` just below an integer) are
+left out.  Nothing here uses polyloop's types.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transforms: from a kernel to a kernel, each of them one class whose fields are the arguments of its function.
 
 ``violations`` of a transform says why it cannot be applied, ``rewrite`` changes the kernel and checks nothing, and
-``consequences`` looks at the result. Applying one adds a step to the kernel's ``trace``; a trace without its kernel
-is a ``Recipe``. ``history`` tells, of a name that is gone, the step that removed it and what became of it.
+``consequences`` looks at the result. Applying one adds a step to the kernel's ``trace``; a trace without its kernel is
+a ``Recipe``. ``history`` finds the step that removed a name, and the names in its place.
 
 A transform keeps, for every instruction, the map from its instances to those of the reference program. A change of a
 loop nest is one kind of value (``loops.remap``): old inames as affine forms of new ones, one to one on every

@@ -165,7 +165,7 @@ def _changed_expressions(before: LoopKernel, after: LoopKernel) -> Iterator[Diag
         return
     try:
         comparison = comparison_of(after)
-        comparison.new  # noqa: B018 - what is not placed yet is looked at when code is generated
+        comparison.new  # noqa: B018 - placed when code is generated
     except VerificationError:
         return
     yield from findings(after, expression_obligations(comparison))

@@ -1,8 +1,8 @@
 """Declaration of transforms: the public function is made from the class, its parameters from the fields.
 
-A field is annotated with the type that it has.  ``Annotated`` adds what a caller may pass instead (:class:`Takes`),
-and what its texts name in a kernel (:class:`Names`).  The function, the method, the steps of a trace, what a recipe
-renames and the fuzzer's drawer follow from these.
+A field is annotated with the type that it has.  ``Annotated`` adds the types that a caller may pass instead
+(:class:`Takes`), and the kind of names in its texts (:class:`Names`).  The function, the method, the steps of a trace,
+the renaming of recipes and the fuzzer's drawer follow from these.
 """
 
 from __future__ import annotations

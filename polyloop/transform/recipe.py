@@ -52,7 +52,7 @@ class Recipe:
     steps
         The transforms in their order.
     places
-        Parameter -> where its value stands: ``"1.inner_length"`` is an argument of the first step.
+        Parameter -> position of its value: ``"1.inner_length"`` is an argument of the first step.
     """
 
     steps: tuple[Applied, ...] = ()

@@ -89,7 +89,7 @@ def replay(trace: Trace, kernel: LoopKernel) -> LoopKernel:
     Raises
     ------
     TransformError
-        What the first step that does not fit raises.
+        The error of the first step that does not fit.
     """
     for step in trace:
         if not isinstance(step, Applied):

@@ -67,10 +67,10 @@ def tune(
 ) -> Tuned:
     """Find the choice with which a kernel runs fastest.
 
-    Every choice is built; those that the checker refuses, and those that need more threads, shared memory or registers
-    than the target has, are cut before anything is compiled. The rest is compiled in parallel, and what spills
-    registers is cut too unless all do. The others race: timed in turn, they drop out as soon as another one is faster
-    for sure.
+    Every choice is built; choices that are illegal, or need more threads, shared memory or registers than the target
+    has, are rejected before compilation. The others are compiled in parallel; those that spill registers are rejected
+    too, unless all do. The remaining choices race: they are timed in turn, and drop out as soon as another one is
+    significantly faster.
 
     ::
 
@@ -93,7 +93,7 @@ def tune(
     args
         What the kernel is called with; several, to be taken in turn, where the data of one would stay in a cache.
     conditions
-        Functions of some of the names, by the names of their parameters, that are true of what may be chosen.
+        Predicates on some of the names, by the names of their parameters, that a choice has to satisfy.
     target
         By default that of the kernels; if they have none, CUDA where there is a GPU, otherwise C.
     seed, most
@@ -323,7 +323,7 @@ def _nothing(trials: Sequence[Trial]) -> Diagnostic:
     )
 
 
-# {{{ what is known from before
+# {{{ results of earlier runs
 
 
 def _key(

@@ -93,7 +93,7 @@ def _uncut(entry: Parsed, iname: str, numbers: frozenset[int]) -> Parsed:
 
 
 # }}}
-# {{{ what crosses
+# {{{ temporaries live across barriers
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Separation of domains with several inames, so that a loop around an empty loop runs.
 
-``{[i, k]: 0 <= i < n and 0 <= k < i}`` has no point with ``i = 0``, and a sum over ``k`` is 0 there.  What is meant are
-two domains, of ``i`` and, inside of it, of ``k``.
+``{[i, k]: 0 <= i < n and 0 <= k < i}`` has no point with ``i = 0``, and a sum over ``k`` is 0 there.  The text means
+two domains: of ``i`` and, inside of it, of ``k``.
 """
 
 from __future__ import annotations

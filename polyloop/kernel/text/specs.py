@@ -67,8 +67,8 @@ class GlobalArg:
     order
         ``"C"`` (last axis contiguous) or ``"F"``; by default the kernel's ``default_order``.
     offset
-        Where the first element lies in the memory that the generated function is passed [elements]; ``auto`` makes
-        it an argument ``a_offset``, for views of larger arrays.  By default the kernel's ``default_offset``.
+        Offset of the first element from the pointer that the generated function is passed [elements]; ``auto`` makes it
+        an argument ``a_offset``, for views of larger arrays.  By default the kernel's ``default_offset``.
     dim_tags
         How each axis is stored, instead of *strides* and *order*: ``"N1,N0"`` (packed, N0 the fastest; with padding
         ``"N1,N0(pad=16)"``), ``"stride:16"``, ``"stride:auto"``, ``"C"``, ``"F"``; as text or as a list.
@@ -78,7 +78,7 @@ class GlobalArg:
     alignment
         The address of the first element is a multiple of this [bytes], a power of two; checked at each call.
     is_input, is_output
-        What the array is meant to be; checked against what the instructions do.  None: found out.
+        Intended use of the array; checked against the instructions.  None: found out.
     for_atomic
         Accepted so that Loopy scripts run; has no effect: any array can be updated atomically.
     """
@@ -100,8 +100,8 @@ class GlobalArg:
 class ConstantArg(GlobalArg):
     """One or several array arguments that the kernel only reads.
 
-    The parameters are those of :class:`GlobalArg`.  Writing such an array is refused.  On CUDA it is a pointer to
-    ``const`` memory that nothing else aliases, which is what loads through the read-only cache ask for.
+    The parameters are those of :class:`GlobalArg`.  Writing such an array is refused.  On CUDA it is a ``const
+    __restrict__`` pointer, as loads through the read-only cache require.
     """
 
 
@@ -138,10 +138,10 @@ class TemporaryVariable:
     padding
         Extra elements at the end of each row: other addresses, same meaning.
     initializer
-        The values that it has when the kernel starts: a NumPy array, or a number.  It says shape and type.  Where no
-        instruction writes the temporary, the values stand in the program text as a constant table.
+        The values that it has when the kernel starts: a NumPy array, or a number.  It says shape and type.  If no
+        instruction writes the temporary, the values become a constant table in the program text.
     read_only
-        Whether an instruction that writes it is refused; needs an initializer.
+        True: instructions that write it are refused; needs an initializer.
     base_storage
         Name of storage that temporaries with ``address_space="local"`` share, one after the other: a value in one of
         them is lost as soon as another is written, and a kernel that needs it later is refused.

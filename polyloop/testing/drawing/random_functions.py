@@ -1,7 +1,7 @@
 """Random Python functions, from a seed: loops, conditions, scalars, temporary arrays, reductions.
 
-Each is run twice: as a kernel, and by Python itself, statement after statement.  What Python says is right.  A variable
-that Python finds without a value raises :class:`UndefinedError`.
+Each is run twice: as a kernel, and by Python itself, statement after statement.  Python's result is the expected one.
+A variable that Python finds without a value raises :class:`UndefinedError`.
 """
 
 from __future__ import annotations

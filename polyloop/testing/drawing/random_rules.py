@@ -1,6 +1,6 @@
 """Substitution rules, inserted into a random kernel for parts of expressions, under colliding names.
 
-The kernel must mean what it meant.  Parameters are called as inames, sizes, rules and each other, in any order.
+The kernel must keep its meaning.  Parameters are called as inames, sizes, rules and each other, in any order.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class ReplaceInstructionIds(Transform):
 
 # }}}
 
-# {{{ what instructions do
+# {{{ instructions
 
 Answer: TypeAlias = Instruction | Assignment | str
 

@@ -261,7 +261,7 @@ def find_padding_multiple(
     variable, axis
         An argument or a temporary, and its axis.
     align_bytes
-        What each group is padded to a multiple of [bytes].
+        Unit of the padding: the size of each group becomes a multiple of it [bytes].
     allowed_waste
         The greatest share of padding that is accepted.
 

@@ -252,7 +252,7 @@ def get_kennedy_unweighted_fusion_candidates(
     candidate_inames
         The loops to look at.
     prefix
-        What the new inames begin with.
+        Prefix of the new inames.
 
     Raises
     ------

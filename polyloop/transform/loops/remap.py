@@ -420,7 +420,7 @@ def _pieces(change: Remap, homes: Sequence[Domain], keep: bool) -> Iterator[Doma
         for home in within:
             others = [name for name in home.inames if name not in change.old and name not in done]
             if names and not (part - seen).isdisjoint(parameters_of(home.set)):
-                own += others  # their bounds use what is new here
+                own += others  # their bounds use the new inames
             elif others:
                 yield change.piece(Domain(tuple(others), _only(home, others)))
             done.update(others)
