@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from polyloop.poly.affine import Affine, Floor, affine_of
 from polyloop.poly.axes import number_of
 from polyloop.poly.polynomial import Polynomial
 from polyloop.program.infer_types import dtype_table
-from polyloop.program.lower import Access
+from polyloop.program.ir import Access, Kept, Other
 
 __all__ = [
     "Address",
@@ -74,7 +74,9 @@ def traffic(placement: Placement) -> Iterator[Traffic]:
             continue
         for access in lowered.accesses:
             space = placement.spaces[access.array]
-            if space is AddressSpace.PRIVATE or access.array in tables or access.keeps or access.is_bound:
+            if isinstance(access.kind, Kept) or access.kind is Other.BOUND:
+                continue
+            if space is AddressSpace.PRIVATE or access.array in tables:
                 continue
             direction = "load"
             if lowered.is_write(access):
@@ -195,9 +197,7 @@ def footprints(placement: Placement) -> dict[tuple[str, str], Footprint]:
         lowered = entry.placed.lowered
         relation = storage_map(placement, entry.placed, entry.access, entry.space)
         elements = relation.range().coalesce()
-        known_names = {*lowered.inames, *placement.program.kernel.parameters}
-        affine = all(_is_affine(condition, known_names) for condition, _ in entry.access.guards)
-        is_exact = affine and entry.access.is_affine() and not lowered.is_conditional
+        is_exact = lowered.is_certain(entry.access)
         for direction in ("read", "write") if entry.direction == "atomic" else (_DIRECTIONS[entry.direction],):
             key = (entry.access.array, direction)
             known = found.get(key)
@@ -210,15 +210,3 @@ def footprints(placement: Placement) -> dict[tuple[str, str], Footprint]:
 
 
 _DIRECTIONS: Final = {"load": "read", "store": "write"}
-
-
-def _is_affine(condition: Expression, names: Collection[str]) -> bool:
-    match condition:
-        case p.Comparison():
-            forms = (affine_of(condition.left), affine_of(condition.right))
-            return all(form is not None and form.names() <= set(names) for form in forms)
-        case p.LogicalAnd() | p.LogicalOr():
-            return all(_is_affine(child, names) for child in condition.children)
-        case p.LogicalNot():
-            return _is_affine(condition.child, names)
-    return False

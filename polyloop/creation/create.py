@@ -42,7 +42,7 @@ from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.budget import ASIDE, NoAnswer, aside, budget
 from polyloop.poly.sets import Row, add_rows
 from polyloop.program.infer_types import bound_violations, infer_dtypes, record_violations, type_violations
-from polyloop.program.ir import Access
+from polyloop.program.ir import Access, Kept, Other
 from polyloop.program.lower import lower
 from polyloop.program.reference import reference_of
 from polyloop.proof.access_spans import site_of_access
@@ -427,7 +427,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
             reads = initial_reads(placement, name, kernel.temporaries[name].dtype)
             found = list(reads if is_exact(placement, name) else _never_written(placement, name))
         for statement, access, initial in found:
-            if statement.lowered.bounds and not access.is_bound:
+            if statement.lowered.bounds and access.kind is not Other.BOUND:
                 continue
             at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
             note = f"instance {instance(statement, at)} reads {element(statement, access, at)}"
@@ -445,7 +445,7 @@ def _never_written(placement: Placement, name: str) -> Iterator[tuple[Placed, Ac
     """Yield the reads of *name* with the instances that no data-dependent write can reach."""
     flow = known_may_flow(placement, name)
     for (statement, access), sources in zip(flow.reads, flow.sources, strict=True):
-        if statement.lowered.is_conditional or access.guards or access.keeps or access.fields:
+        if statement.lowered.is_conditional or access.is_guarded or isinstance(access.kind, Kept) or access.fields:
             continue
         left = statement.domain_of(access)
         for _, link in sources:

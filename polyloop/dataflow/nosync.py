@@ -29,8 +29,7 @@ def _reference_id(instruction: Instruction) -> str | None:
 
 def is_known(first: Placed, a: Access, second: Placed, b: Access) -> bool:
     """Return whether it is a fact which instances of two accesses meet."""
-    may = first.lowered.is_conditional or second.lowered.is_conditional
-    return a.is_affine() and b.is_affine() and not may
+    return first.lowered.is_certain(a) and second.lowered.is_certain(b)
 
 
 def idle_denials(placement: Placement) -> Iterator[tuple[Instruction, str, str]]:

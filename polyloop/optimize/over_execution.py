@@ -43,7 +43,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import NoAnswer, aside, looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 from polyloop.program.infer_types import accumulator_dtypes
-from polyloop.program.ir import Access, Assign, Init, Lowered, Update
+from polyloop.program.ir import Access, Assign, Init, Lowered, Other, Update
 from polyloop.proof.obligation import Claim, Obligation, left_open
 from polyloop.sync.async_copy import copy_pairs
 from polyloop.sync.races import needs, shared_arrays
@@ -177,7 +177,7 @@ def _pays(placement: Placement, placed: Placed) -> bool:
 def _is_plain(placement: Placement, placed: Placed) -> bool:
     """Return whether nothing but floating-point arithmetic within a block happens, whatever the values."""
     lowered = placed.lowered
-    if not isinstance(lowered.part, Assign | Init | Update) or len(lowered.writes) != 1 or lowered.is_conditional:
+    if not isinstance(lowered.part, Assign | Init | Update) or len(lowered.writes) != 1:
         return False
     if lowered.instruction.matrix is not None:  # optimize/zero_fill.py
         return False
@@ -186,7 +186,8 @@ def _is_plain(placement: Placement, placed: Placed) -> bool:
     operation = None if lowered.reduction is None else lowered.reduction.operation
     if operation is not None and (operation.name not in _COMBINED or operation.combine):
         return False
-    if not all(_is_within_block(placement, access) for access in lowered.accesses):
+    accesses = lowered.accesses
+    if not all(lowered.is_unconditional(access) and _is_within_block(placement, access) for access in accesses):
         return False
     return lowered.rhs is None or _is_arithmetic(placement, lowered.rhs)
 
@@ -201,7 +202,7 @@ def _is_within_block(placement: Placement, access: Access) -> bool:
         if temporary is None or placement.spaces[access.array] is AddressSpace.GLOBAL or not _has_own_memory(temporary):
             return False
         dtype = temporary.dtype
-    is_simple = access.is_affine() and access.domain is None and not access.fields and not access.is_start
+    is_simple = not access.fields and access.kind is not Other.START
     return is_simple and dtype is not None and dtype.kind == "f"
 
 

@@ -146,11 +146,11 @@ def _whole_copy(
 def _is_copy(placement: Placement, placed: Placed) -> bool:
     """Return whether a statement copies numbers to a temporary, and no condition on data decides whether it does."""
     lowered = placed.lowered
-    if not isinstance(lowered.part, Assign) or lowered.is_conditional:
+    if not isinstance(lowered.part, Assign):
         return False
     if len(lowered.writes) != 1 or len(lowered.reads) != 1 or not isinstance(lowered.rhs, p.Subscript):
         return False
-    if not all(a.is_affine() and a.domain is None and not a.fields and not a.is_bound for a in lowered.accesses):
+    if not all(lowered.is_unconditional(a) and not a.fields for a in lowered.accesses):
         return False
     kernel, source = placement.program.kernel, lowered.reads[0].array
     temporary = kernel.temporaries.get(lowered.write.array)
@@ -194,14 +194,14 @@ def whole_products(
 def _is_sum(update: Placed) -> bool:
     """Return whether a statement adds up products, nothing of which can differ from 0 where all elements read are 0."""
     lowered, part = update.lowered, update.lowered.part
-    if not isinstance(part, Update) or part.fixed or lowered.is_conditional:
+    if not isinstance(part, Update) or part.fixed:
         return False
     reduction, operation = part.reduction, part.reduction.operation
     if operation.name != "sum" or operation.combine or operation.of_states:
         return False
     if reduction.along or reduction.partial_of is not None:
         return False
-    if not all(a.is_affine() and a.domain is None and not a.fields and not a.is_start for a in lowered.accesses):
+    if not all(lowered.is_unconditional(a) and not a.fields for a in lowered.accesses):
         return False
     return _is_zero(lowered.rhs)
 

@@ -17,14 +17,16 @@ domain of its init. A reduction in stages is two reductions: the inner one has t
 loops of its instruction (``scan_patterns``): a running total along a sequential loop, a combine along a thread axis,
 and along a block axis a decoupled look-back, at which every block passes its total on.
 
-Conditions. A read under ``if``, ``and`` or ``or`` has a domain of its own, as far as the condition is affine
-(``guards``). A reduction is computed ahead of the expression around it: only conditions inside of it count.
+Conditions. A read under ``if``, ``and`` or ``or`` has a domain of its own, as far as the condition is affine, and
+``guards`` are the conditions that data decides. Whether data decides anything about an access, or an instance may go
+without it, is asked of the statement: ``is_certain``, ``is_unconditional``. A reduction is computed ahead of the
+expression around it: only conditions inside of it count.
 
 Bound variables. A domain that depends on a scalar temporary gives a statement two domains: ``exact`` has the variable
 as a parameter, and code is generated from it; ``domain`` holds every instance that some value allows, and conflicts
 are found by it. Such a statement reads the variable, and may or may not run.
 
-Records and C text. An assignment of a field reads and writes its whole element (``Access.keeps``); only the proof of
+Records and C text. An assignment of a field reads and writes its whole element (``Kept``); only the proof of
 initialisation tells fields apart. C text of the user's is one statement with several writes, each of which may or may
 not happen.
 

@@ -17,8 +17,9 @@ from polyloop.expr.rewrite import children
 from polyloop.kernel.arrays import ValueArg
 from polyloop.kernel.domains import condition_set
 from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.poly.affine import affine_of
 
-__all__ = ["Guard", "exact_parameters", "guarded_children", "guarded_domain", "guards_a_reduction"]
+__all__ = ["Guard", "decided_by_data", "exact_parameters", "guarded_children", "guarded_domain", "guards_a_reduction"]
 
 Guard: TypeAlias = tuple[Expression, bool]
 """A condition, and the value that it has where something is evaluated."""
@@ -48,6 +49,25 @@ def guards_a_reduction(expr: Expression) -> bool:
 
 def _has_reduction(expr: Expression) -> bool:
     return isinstance(expr, Reduction) or any(_has_reduction(child) for child in children(expr))
+
+
+def decided_by_data(guards: Sequence[Guard], dims: Sequence[str], parameters: Collection[str]) -> tuple[Guard, ...]:
+    """Return those of *guards* that are not affine in *dims* and *parameters*, of which no domain can tell."""
+    known = {*dims, *parameters}
+    return tuple((condition, value) for condition, value in guards if not _is_affine(condition, known))
+
+
+def _is_affine(condition: Expression, names: set[str]) -> bool:
+    match condition:
+        case p.Comparison():
+            forms = (affine_of(condition.left), affine_of(condition.right))
+            return all(form is not None and form.names() <= names for form in forms)
+        case p.LogicalAnd() | p.LogicalOr():
+            return all(_is_affine(child, names) for child in condition.children)
+        case p.LogicalNot():
+            return _is_affine(condition.child, names)
+        case _:
+            return False
 
 
 def guarded_domain(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, TypeAlias
 
 import islpy as isl
@@ -19,17 +20,54 @@ from polyloop.program.guards import Guard
 
 __all__ = [
     "Access",
+    "AccessKind",
     "Accumulation",
     "Accumulator",
     "Assign",
     "Combine",
     "Init",
+    "Kept",
     "Lowered",
+    "Operand",
+    "Other",
     "Part",
     "Program",
     "Update",
     "leaf_count",
 ]
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """A read of the text, by its number among all reads of its instruction."""
+
+    leaf: int
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """No read of the text, but of what an assignment of a field keeps of its element; it has a number, too.
+
+    To the analysis, such an assignment reads and writes the whole element.
+    """
+
+    leaf: int
+
+
+class Other(Enum):
+    """An access that is no read of the instruction's own text."""
+
+    OWN = "own"
+    """A write, or the read of an accumulator by a statement of its reduction."""
+    BOUND = "bound"
+    """The read of a bound variable: a scalar that the statement's domain depends on."""
+    START = "start"
+    """The read of the state that a reduction begins with."""
+
+
+AccessKind: TypeAlias = Operand | Kept | Other
 
 
 @quick
@@ -42,22 +80,13 @@ class Access:
     indices
         Subscripts as affine forms of the statement's inames and the parameters; None where a
         subscript is not affine: any element along that axis.
-    leaf
-        Number of the read among all reads of its instruction; None for writes, accumulators and bounds.
     fields
         The field that is touched, as names from the outside in; empty for whole elements.
-    keeps
-        Whether this is no read of the text, but what an assignment of a field keeps of its element: to the analysis,
-        such an assignment reads and writes the whole element.
-    is_bound
-        Whether it is the read of a bound variable: a scalar that the statement's domain depends on.
-    is_start
-        Whether it is the read of the state that a reduction begins with.
     guards
-        Conditions under which the statement makes the access, if it runs.
+        Conditions that data decides, under which the statement makes the access, if it runs.
     domain
-        Instances of the statement, over its inames, outside of which the guards rule the access out; None if there
-        are none.
+        Instances of the statement, over its inames, outside of which affine conditions rule the access out; None if
+        there are none.
     computed
         Subscripts that are not affine, but computed from inames and parameters alone; None for all others.  Empty if
         there are none.
@@ -65,14 +94,21 @@ class Access:
 
     array: str
     indices: tuple[Affine | None, ...]
-    leaf: int | None = None
-    is_bound: bool = False
-    is_start: bool = False
+    kind: AccessKind = Other.OWN
     fields: tuple[str, ...] = ()
-    keeps: bool = False
     guards: tuple[Guard, ...] = ()
     domain: isl.Set | None = None
     computed: tuple[Expression | None, ...] = ()
+
+    @property
+    def leaf(self) -> int | None:
+        """The number of a read among those of its instruction."""
+        return None if isinstance(self.kind, Other) else self.kind.leaf
+
+    @property
+    def is_guarded(self) -> bool:
+        """True if a condition inside of the statement may rule the access out in some instance."""
+        return bool(self.guards) or self.domain is not None
 
     def covers(self, field: tuple[str, ...]) -> bool:
         """Return whether the scalar field *field* of the element is touched."""
@@ -190,7 +226,7 @@ class Lowered:
     @once
     def bounds(self) -> tuple[str, ...]:
         """The bound variables, whose values decide which instances run."""
-        return tuple(access.array for access in self.reads if access.is_bound)
+        return tuple(access.array for access in self.reads if access.kind is Other.BOUND)
 
     @property
     def write(self) -> Access:
@@ -218,6 +254,14 @@ class Lowered:
     def is_conditional(self) -> bool:
         """Return whether data decides if an instance has an effect; C text may always have none."""
         return bool(self.predicates or self.bounds or self.instruction.is_c)
+
+    def is_certain(self, access: Access) -> bool:
+        """Return whether the element that each instance touches by *access* is a fact: data decides nothing of it."""
+        return access.is_affine() and not access.guards and not self.is_conditional
+
+    def is_unconditional(self, access: Access) -> bool:
+        """Return whether each instance makes *access*, and the element is a fact."""
+        return not access.is_guarded and self.is_certain(access)
 
     @property
     def predicates(self) -> tuple[Expression, ...]:

@@ -9,7 +9,7 @@ from polyloop.kernel.instruction import Move
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import increasing, map_from_forms
-from polyloop.program.ir import Access, Lowered, Update
+from polyloop.program.ir import Access, Lowered, Other, Update
 
 __all__ = ["may_share"]
 
@@ -44,7 +44,7 @@ def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence
     """Return whether *reader* reads nothing too early if it shares *loops* with the writer, which comes first."""
     waits = isinstance(reader.part, Update) and loops[-1] not in (*reader.instruction.inames, *reader.joined)
     for access in reader.reads:
-        if access.array != write.array or (access.leaf is None and not (access.is_bound or access.is_start)):
+        if access.array != write.array or access.kind is Other.OWN:
             continue
         same = access.indices == write.indices and set(writer.inames) <= set(reader.inames)
         if same and (not waits or Affine.variable(loops[-1]) in access.indices):

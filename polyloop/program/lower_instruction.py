@@ -40,15 +40,19 @@ from polyloop.poly.axes import is_block_axis
 from polyloop.poly.intervals import is_computed
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 from polyloop.program.expand_lanes import lanes_last
-from polyloop.program.guards import Guard, exact_parameters, guarded_children, guarded_domain
+from polyloop.program.guards import Guard, decided_by_data, exact_parameters, guarded_children, guarded_domain
 from polyloop.program.ir import (
     Access,
+    AccessKind,
     Accumulation,
     Accumulator,
     Assign,
     Combine,
     Init,
+    Kept,
     Lowered,
+    Operand,
+    Other,
     Part,
     Update,
 )
@@ -118,7 +122,7 @@ class Lowering:
             self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
         )
         kept = [write for write in writes if write.fields or instruction.is_c]
-        reads += [replace(write, leaf=self.next_leaf(), keeps=True) for write in kept]
+        reads += [replace(write, kind=Kept(self.next_leaf())) for write in kept]
         part = Assign(predicates, atomic)
         own = self.lowered(instruction.id, part, instruction.inames, instruction.domain, lhs, rhs, writes, reads)
         return [*self.before, own, *self.behind]
@@ -150,9 +154,10 @@ class Lowering:
             if not access.guards:
                 return access
             narrowed = guarded_domain(every, inames, access.guards, self.exact_parameters)
-            return access if narrowed is every else replace(access, domain=narrowed)
+            guards = decided_by_data(access.guards, inames, self.exact_parameters)
+            return replace(access, guards=guards, domain=None if narrowed is every else narrowed)
 
-        reads = (*map(placed, reads), *(Access(bound, (), is_bound=True) for bound in bounds))
+        reads = (*map(placed, reads), *(Access(bound, (), Other.BOUND) for bound in bounds))
         return Lowered(
             name, self.instruction, part, inames, every, exact, lhs, rhs, tuple(map(placed, writes)), reads
         )
@@ -171,7 +176,7 @@ class Lowering:
             return expr
         if kind is p.Variable:
             if expr.name in self.arrays:
-                reads.append(Access(expr.name, (), self.next_leaf(), guards=self.guards))
+                reads.append(Access(expr.name, (), self.next_operand(), guards=self.guards))
             return expr
         if kind is p.Subscript:
             return self.element(expr, inames, domain, reads)
@@ -195,12 +200,12 @@ class Lowering:
         """Return what :meth:`rewrite` makes of a subscript: the reads in it come before itself."""
         visible = self.visible(inames)
         if (forms := self.plain_forms(expr, visible)) is not None:
-            reads.append(Access(array_name(expr), forms, self.next_leaf(), guards=self.guards))
+            reads.append(Access(array_name(expr), forms, self.next_operand(), guards=self.guards))
             return expr
         old = expr.index_tuple
         new = tuple([self.rewrite(e, inames, domain, reads) for e in old])
         result = expr if all(map(is_, old, new)) else rebuild(expr, new)
-        reads.append(access_of(result, visible, self.next_leaf(), self.guards))
+        reads.append(access_of(result, visible, self.next_operand(), self.guards))
         return result
 
     def plain_forms(self, expr: p.Subscript, visible: frozenset[str]) -> tuple[Affine, ...] | None:
@@ -238,8 +243,12 @@ class Lowering:
         array = self.arrays.get(value.name) if isinstance(value, p.Variable) else None
         if array is None or not array.shape:
             return self.rewrite(value, inames, domain, reads)
-        reads.append(Access(value.name, (None,) * len(array.shape), self.next_leaf(), guards=self.guards))
+        reads.append(Access(value.name, (None,) * len(array.shape), self.next_operand(), guards=self.guards))
         return value
+
+    def next_operand(self) -> Operand:
+        """Return the next read of the text."""
+        return Operand(self.next_leaf())
 
     def next_leaf(self) -> int:
         """Return the number of the next read of the text."""
@@ -276,7 +285,7 @@ class Lowering:
         outer = tuple(x for x in nest if x in inames)
         base = self.instruction.id
         around = self.around(inames)
-        bounds = [Access(name, (), is_bound=True) for name in bound_variables(domain, self.kernel.parameters)]
+        bounds = [Access(name, (), Other.BOUND) for name in bound_variables(domain, self.kernel.parameters)]
         inside = [*reads, *bounds, *(access for statement in nested for access in statement.reads)]
         joined = self.joined(expr.inames, inside)
         across = self.across(expr.inames)
@@ -305,7 +314,7 @@ class Lowering:
         """Return the reads of the state that a reduction begins with, which are no reads of the text."""
         if expr.start is None:
             return ()
-        return (replace(access_of(expr.start, self.visible(inames)), is_start=True),)
+        return (replace(access_of(expr.start, self.visible(inames)), kind=Other.START),)
 
     def scan(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
         """Return the accumulator that a scan keeps along loops: each iteration adds its own terms."""
@@ -542,13 +551,13 @@ def _substituted(
 
 
 def access_of(
-    expr: Expression, visible: frozenset[str], leaf: int | None = None, guards: tuple[Guard, ...] = ()
+    expr: Expression, visible: frozenset[str], kind: AccessKind = Other.OWN, guards: tuple[Guard, ...] = ()
 ) -> Access:
     """Return the access that *expr* (a variable, a subscript, or a field of one) makes."""
     fields = field_path(expr)
     expr = element_of(expr)
     if isinstance(expr, p.Variable):
-        return Access(expr.name, (), leaf, fields=fields, guards=guards)
+        return Access(expr.name, (), kind, fields=fields, guards=guards)
     assert isinstance(expr, p.Subscript)
     forms: list[Affine | None] = []
     computed: list[Expression | None] = []
@@ -558,6 +567,6 @@ def access_of(
         own = forms[-1] is None and variables(index) <= visible and is_computed(index)
         computed.append(index if own else None)
     found = tuple(computed) if any(part is not None for part in computed) else ()
-    return Access(array_name(expr), tuple(forms), leaf, fields=fields, guards=guards, computed=found)
+    return Access(array_name(expr), tuple(forms), kind, fields=fields, guards=guards, computed=found)
 
 

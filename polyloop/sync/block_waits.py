@@ -13,6 +13,7 @@ from functools import partial
 import islpy as isl
 
 from polyloop.dataflow.conflicts import Conflict, conflict_pairs, conflicts, crossing, never_meet
+from polyloop.dataflow.nosync import is_known
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy
@@ -51,7 +52,7 @@ def _waits(placement: Placement, array: str) -> Iterator[Diagnostic]:
             same_launch = places[first.name][0] == places[second.name][0]
             if not same_launch or not (first_writes or second_writes) or never_meet(a, b):
                 continue
-            if first.lowered.commutes_with(second.lowered) or not (_is_certain(first, a) and _is_certain(second, b)):
+            if first.lowered.commutes_with(second.lowered) or not is_known(first, a, second, b):
                 continue
             for conflict in conflicts(placement, first, second, conflict_pairs(placement, first, a, second, b)):
                 if conflict.simultaneous:
@@ -61,10 +62,6 @@ def _waits(placement: Placement, array: str) -> Iterator[Diagnostic]:
                 if across is not None:
                     yield _wait(conflict, array, a, b, across)
                     return
-
-
-def _is_certain(statement: Placed, access: Access) -> bool:
-    return access.is_affine() and not statement.lowered.is_conditional
 
 
 def _as_in_the_program(comparison: Comparison, conflict: Conflict) -> isl.Map:

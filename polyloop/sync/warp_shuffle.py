@@ -21,7 +21,7 @@ from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import THREAD_AXES
-from polyloop.program.ir import Access, Assign, Lowered, Update
+from polyloop.program.ir import Access, Assign, Lowered, Operand, Other, Update
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.sync.races import needs
 
@@ -134,7 +134,7 @@ def _access_problem(
     if indices[position] is None or _without(indices, position) != _without(own, position):
         hint = "only the subscript of the lane may be another one, and it has to be affine"
         return _bad(name, f"{what} at a subscript that is not known to be in its warp", hint=hint, placed=placed)
-    if lowered.is_conditional or access.guards or access.domain is not None:
+    if lowered.is_conditional or access.is_guarded:
         hint = "take the value outside of the condition, into a private temporary"
         return _bad(name, f"{what} under a condition, under which lanes may be missing", hint=hint, placed=placed)
     if not _by_all_lanes(placed, lanes):
@@ -152,7 +152,8 @@ def _is_odd(lowered: Lowered, access: Access) -> bool:
     instruction = lowered.instruction
     if instruction.is_c or lowered.atomic is not None or instruction.step is not None:
         return True
-    return not isinstance(lowered.part, Assign | Update) or bool(access.fields) or access.keeps or access.is_bound
+    is_plain = isinstance(access.kind, Operand) or access.kind is Other.OWN
+    return not isinstance(lowered.part, Assign | Update) or bool(access.fields) or not is_plain
 
 
 def _by_all_lanes(placed: Placed, lanes: int) -> bool:

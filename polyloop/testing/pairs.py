@@ -225,7 +225,7 @@ def legality(
 def _depends_on_data(kernel: LoopKernel) -> bool:
     """Return whether data decides which elements are touched."""
     return any(
-        s.is_conditional or not all(access.is_affine() and not access.guards for access in s.accesses)
+        not all(map(s.is_unconditional, s.accesses))
         for s in lower(kernel).statements.values()
     )
 

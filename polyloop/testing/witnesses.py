@@ -102,7 +102,7 @@ def _is_conditional(scene: _Scene) -> bool:
     # A condition of the program may stand in a copy: then nothing shows it where the instance now is.
     programs = (place(scene.kernel), place(scene.kernel.reference.kernel))
     return any(
-        s.lowered.is_conditional or not all(a.is_affine() and not a.guards for a in s.lowered.accesses)
+        not all(map(s.lowered.is_unconditional, s.lowered.accesses))
         for program in programs
         for s in program.statements.values()
         if named & {s.name, s.lowered.instruction.id}

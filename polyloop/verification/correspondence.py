@@ -19,7 +19,7 @@ from polyloop.kernel.instruction import Carry, Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
-from polyloop.program.ir import Access, Assign, Combine, Init, Lowered, Update, leaf_count
+from polyloop.program.ir import Access, Assign, Combine, Init, Kept, Lowered, Other, Update, leaf_count
 from polyloop.verification.unbuffered import unbuffered
 
 __all__ = [
@@ -181,7 +181,7 @@ def initial_reads(
 
     Each field of a record is looked at by itself: what an assignment of one field keeps is not read.
     """
-    reads = [(s, a) for s, a in readers_of(placement, array) if not a.keeps]
+    reads = [(s, a) for s, a in readers_of(placement, array) if not isinstance(a.kind, Kept)]
     writes = writes_of(placement, array)
     has_fields = any(write.fields for _, write in writes)
     fields: Iterable[tuple[str, ...]] = [()]
@@ -208,9 +208,9 @@ def original_read(comparison: Comparison, reader: Placed, access: Access) -> tup
     instruction = reader.lowered.instruction
     origin = instruction.origin
     assert isinstance(origin, Copy | Partial), "only a copy has a reference read"
-    if access.is_bound:
+    if access.kind is Other.BOUND:
         same = comparison.counterpart(reader)
-        found = next((a for a in same.lowered.reads if a.is_bound and a.array == access.array), None)
+        found = next((a for a in same.lowered.reads if a.kind is Other.BOUND and a.array == access.array), None)
         assert found is not None, f"'{access.array}' bounds {reader.name}, but not {same.name}"
         return same, found
     number = 0

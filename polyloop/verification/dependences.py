@@ -160,9 +160,7 @@ def _ordered(
     relation = parts[0]
     for part in parts[1:]:
         relation = relation.union(part)
-    is_sure = all(access.is_affine() for access in (a, b)) and not (
-        source.lowered.is_conditional or sink.lowered.is_conditional
-    )
+    is_sure = source.lowered.is_certain(a) and sink.lowered.is_certain(b)
     yield _dependence(placement, kind, a, source, sink, relation, is_sure)
 
 

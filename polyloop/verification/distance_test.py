@@ -40,7 +40,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, sto
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, universe
-from polyloop.program.ir import Access, Assign, Init, Update
+from polyloop.program.ir import Access, Assign, Init, Other, Update
 
 __all__ = ["keeps_order"]
 
@@ -320,7 +320,7 @@ def _same_accesses(one: _Copied, variable: str) -> bool:
         return False
     for access, other in zip(mine, others, strict=True):
         wanted = tuple(None if form is None else form.substitute(one.forms) for form in other.indices)
-        if one.new.indices(access) != wanted or access.is_bound != other.is_bound:
+        if one.new.indices(access) != wanted or (access.kind is Other.BOUND) != (other.kind is Other.BOUND):
             return False
         if one.new.lowered.is_write(access) != one.reference.lowered.is_write(other):
             return False

@@ -162,7 +162,7 @@ def _shape_problem(placement: Placement, updates: Sequence[Placed]) -> _Problem 
         return f"its terms are combined by '{operation}'", "matrix instructions add up sums, in an order of their own"
     if part.reduction.along or part.reduction.partial_of is not None or lowered.instruction.atomic:
         return "its terms are collected for several results", "only plain sums are added up by matrix instructions"
-    if lowered.is_conditional or any(a.guards or a.domain is not None for a in lowered.reads):
+    if lowered.is_conditional or any(read.is_guarded for read in lowered.reads):
         return "a condition on data decides which terms there are", "let all terms be added, as zeros where need be"
     threads = [size for size in placement.axes.extents.values() if size is not None]
     if not placement.axes.is_elementary:

@@ -24,7 +24,7 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
-from polyloop.program.ir import Access, Combine
+from polyloop.program.ir import Access, Combine, Other
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import element, instance, pair, point_set, witness
 from polyloop.verification.correspondence import Comparison, comparison_of, copies, original_read, reference_flow
@@ -119,7 +119,7 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
 
 def _is_compared(reader: Placed, access: Access) -> bool:
     """Return whether a read has one in the reference program: where threads combine, those of its beginning stand."""
-    return access.leaf is not None or (access.is_bound and not isinstance(reader.lowered.part, Combine))
+    return access.leaf is not None or (access.kind is Other.BOUND and not isinstance(reader.lowered.part, Combine))
 
 
 def _to_reference(reader: Placed, reference: Placed) -> isl.Map:

@@ -39,7 +39,7 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.budget import looking_at
-from polyloop.program.ir import Access, Assign, Combine, Init, Update
+from polyloop.program.ir import Access, Assign, Combine, Init, Kept, Update
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import instance
 from polyloop.verification.accumulators import evaluated
@@ -402,7 +402,7 @@ class _Walk:
         indices = node.index_tuple if isinstance(node, p.Subscript) else ()
         known = {*statement.lowered.inames, *placement.program.kernel.parameters}
         forms = tuple(f if (f := affine_of(e)) is not None and f.names() <= known else None for e in indices)
-        reads = [a for a in statement.lowered.reads if a.array == array_name(node) and not a.keeps]
+        reads = [a for a in statement.lowered.reads if a.array == array_name(node) and not isinstance(a.kind, Kept)]
         found = [a for a in reads if a.indices == forms]
         if not found:
             raise AssertionError(f"{statement.name} has no read {show(node)}")

@@ -38,7 +38,7 @@ from polyloop.mapping.thread_mapping import Placed, free_inames, reference_map
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto, sample_pair
-from polyloop.program.ir import Access, Assign, Combine, Init, Update
+from polyloop.program.ir import Access, Assign, Combine, Init, Other, Update
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair, witness
 from polyloop.verification.accumulators import accumulator_obligations, collected, identity, result_of
@@ -73,7 +73,7 @@ def reductions_in_parts(comparison: Comparison) -> frozenset[tuple[str, int]]:
         match lowered.instruction.origin:
             case Partial() as origin:
                 found.add((origin.instruction, origin.number))
-            case Copy() if lowered.along or any(read.is_start for read in lowered.reads):
+            case Copy() if lowered.along or any(read.kind is Other.START for read in lowered.reads):
                 found.add(reduction_of(comparison.counterpart(statement)))
             case _:
                 pass
@@ -323,7 +323,7 @@ class _Terms:
                 yield _Part(statement, link.apply_range(_threads(statement)), self.of(statement, read), time)
                 return
             case Init():
-                read = next((read for read in lowered.reads if read.is_start), None)
+                read = next((read for read in lowered.reads if read.kind is Other.START), None)
             case Assign():
                 if not isinstance(lowered.rhs, p.Variable | p.Subscript):
                     raise self.refused(f"'{lowered.instruction.id}' does more than to pass on a value")

@@ -88,6 +88,21 @@ def test_a_condition_makes_a_conflict_deniable() -> None:
     assert "a[0] = b[tx];" in on_threads(text.replace("id=w", "id=w, nosync=w"))
 
 
+@pytest.mark.parametrize("condition", ["b[i] > 0", "i < 31 and b[i] > 0", "not (b[i] > 0 or i > 31)", "idx[i] > i"])
+def test_a_condition_of_data_inside_of_an_expression_makes_a_conflict_deniable(condition: str) -> None:
+    text = f"a[i] = b[i] {{id=w}}\nc[i] = if({condition}, a[n - 1 - i], 0) {{id=r}}"
+    assert on_threads(text).count("__syncwarp") == 1
+    assert "__syncwarp" not in on_threads(text.replace("id=r", "id=r, nosync=w"))
+
+
+@pytest.mark.parametrize("condition", ["i > 3", "n > 8 and i > 3", "not i <= 3"])
+def test_an_affine_condition_inside_of_an_expression_leaves_nothing_open(condition: str) -> None:
+    with pytest.raises(pl.KernelError) as error:
+        make(f"a[i] = b[i] {{id=w}}\nc[i] = if({condition}, a[n - 1 - i], 0) {{id=r, nosync=w}}")
+    assert error.value.codes == ("proven-conflict",)
+    assert error.value.found[0].notes == ("instance (i=0) of 'w' and instance (i=31) of 'r' touch a[0]",)
+
+
 def test_one_thread_keeps_its_order() -> None:
     text = "for i\n  a[idx[i]] = b[i] {id=w}\n  c[i] = a[idx[n - 1 - i]] {id=r, nosync=w}\nend"
     kernel = make(text)

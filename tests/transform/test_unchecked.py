@@ -147,6 +147,15 @@ def test_no_hint_is_tried_without_a_proof() -> None:
     assert "distribute_loops" not in str(error.value)
 
 
+@pytest.mark.parametrize("read", ["if(f[i] > 0, y[i-1], 0) {id=a}", "y[i-1] {id=a, if=f[i] > 0}"])
+def test_an_order_that_data_decides_can_be_denied(read: str) -> None:
+    """A condition counts alike inside of an expression and beside it."""
+    text = f"for t\n  for i\n    x[i] = {read}\n  end\n  for j\n    y[j] = 1 {{id=b}}\n  end\nend"
+    data = [pl.GlobalArg("x, y, f", F, shape="n + 1"), ...]
+    knl = pl.make_kernel("{[t, i, j]: 0 <= t < m and 1 <= i, j < n}", text, data)
+    pl.verify(pl.tag_inames(pl.unchecked(knl, "f is zero"), "i:g.0, j:g.0"))
+
+
 def in_two_launches(space: str = "auto") -> pl.LoopKernel:
     """Each block copies its tile before any block writes: a tile would have to live from one launch to the next."""
     data = [pl.GlobalArg("a", F, shape="n, n + 1")]

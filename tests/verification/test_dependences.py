@@ -42,6 +42,16 @@ def test_what_depends_on_data_may_meet() -> None:
     assert "RAW on 'a' (may)" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_exact"), [("x[i] > 0", False), ("i > 3 and x[i] > 0", False), ("i > 3", True)]
+)
+def test_a_read_that_data_shuts_out_may_meet(condition: str, is_exact: bool) -> None:
+    data = [pl.GlobalArg("x", np.float32, shape="n"), pl.GlobalArg("a", np.float32, shape="n + 1"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", f"a[i] = if({condition}, a[i + 1], 0)", data)
+    (found,) = dependences(knl).of(array="a")
+    assert (found.kind, found.is_exact) == (WAR, is_exact)
+
+
 def test_a_read_in_a_reduction_is_told_with_its_inames() -> None:
     text = "t[i] = 2*x[i] {id=fill}\ny[0] = sum(k, t[k]) {id=use, dep=fill}"
     data = [pl.GlobalArg("x, t", np.float32, shape="n"), ...]

@@ -112,7 +112,7 @@ def _fixed(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
 
 def _bounds_of_loops(kernel: LoopKernel) -> frozenset[str]:
     """Return the temporaries that bound loops."""
-    return frozenset(a.array for s in place(kernel).program.statements.values() for a in s.reads if a.is_bound)
+    return frozenset(name for statement in place(kernel).program.statements.values() for name in statement.bounds)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import Row, add_rows, map_from_forms, universe
 from polyloop.program.infer_types import infer_dtypes
-from polyloop.program.ir import Access
+from polyloop.program.ir import Access, Other
 from polyloop.program.lower import loop_order
 from polyloop.transform.loops.reorder import add_priority
 from polyloop.transform.staging.staging import (
@@ -149,7 +149,7 @@ class _Elements:
         ]
         self.writes = [entry for entry in self.accesses if entry[0].lowered.is_write(entry[1])]
         for statement, access, _ in self.accesses:
-            if not access.is_affine() or access.is_bound:
+            if not access.is_affine() or access.kind is Other.BOUND:
                 raise _refused(kernel, _not_affine(plan, statement))
 
     def around(self, statement: Placed) -> list[Affine]:
@@ -180,7 +180,7 @@ class _Elements:
         """
         array = self.plan.array
         reads = [entry for entry in self.accesses if not entry[0].lowered.is_write(entry[1])]
-        needed = [entry for entry in self.writes if entry[0].lowered.is_conditional or entry[1].guards]
+        needed = [entry for entry in self.writes if not entry[0].lowered.is_unconditional(entry[1])]
         if not self.is_set_first(reads) or not is_exact(self.placement, array):
             return self.of([*reads, *needed])
         sinks = [(statement, access) for statement, access, _ in reads]
