@@ -157,11 +157,11 @@ class Diagnostic:
     code
         Slug; one heading in ``docs/errors.md``.
     message
-        One clause: what is wrong.
+        The error, in one clause.
     notes
         Why: facts, a witness.
     hints
-        What to do instead.
+        Remedies.
     span
         The source text with the fault marked by a caret.
     sites
@@ -211,7 +211,7 @@ def render(operation: str, kernel: str | None, found: Iterable[Diagnostic]) -> s
     kernel
         Name of the kernel it was called on, if there is one yet.
     found
-        What is wrong, most important first.
+        Findings, most important first.
     """
     head = f"{operation} on kernel '{kernel}'" if kernel else operation
     out: list[str] = []

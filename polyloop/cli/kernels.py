@@ -23,7 +23,7 @@ class DemoKernel:
     Attributes
     ----------
     define
-        Returns the kernel as written: what is computed.
+        Function that returns the kernel without transforms.
     transform
         Returns the kernel as it runs on a GPU: how it is computed.
     """

@@ -30,7 +30,7 @@ class Problem:
     output
         Name of the one array that the kernel writes.
     want
-        What NumPy computes in double precision.
+        NumPy's result in double precision.
     bound
         For each element, the largest error that rounding in single precision can explain, whatever
         the order of the additions: (number of operations) * eps * (sum of the terms' magnitudes).

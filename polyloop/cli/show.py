@@ -91,7 +91,7 @@ def explanation(where: str, sizes: Iterable[str], device: str, *, compiled: bool
     Raises
     ------
     ArgumentError
-        ``bad-sizes``, and what :func:`load_kernel` and :func:`polyloop.explain` find.
+        ``bad-sizes``, and the errors of :func:`load_kernel` and :func:`polyloop.explain`.
     """
     given: dict[str, int] = {}
     for text in sizes:

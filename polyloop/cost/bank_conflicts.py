@@ -46,7 +46,7 @@ class BankConflicts:
     Attributes
     ----------
     nbytes
-        What each thread moves at once.
+        Size of one thread's access [bytes].
     requests
         Accesses of whole warps that were counted; 0 where ``unknown`` says why none could be.
     wavefronts

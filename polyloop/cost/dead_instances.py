@@ -34,7 +34,7 @@ class Phantoms:
 def phantoms(placement: Placement, placed: Placed) -> Phantoms | None:
     """Return the instances of *placed* whose value no read can see; None if there are none, or it is no transform's.
 
-    Where data decides what is read there may be more of them.
+    Data-dependent reads may leave further dead instances.
     """
     lowered = placed.lowered
     kernel = placement.program.kernel

@@ -60,7 +60,7 @@ class Operation:
 def operations(kernel: LoopKernel, statement: Lowered, *, within_subscripts: bool = True) -> Iterator[Operation]:
     """Yield the operations of *statement*; comparisons, logic, conversions and negations are none.
 
-    Where threads combine what they have, it is the combination of two values.
+    For a combination across threads it is that of two values.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def pass_classes(
     domain
         The instances that make the access, over *dims*, for given sizes.
     period
-        Elements by which addresses may move without a change of what a warp touches.
+        Shift of all addresses that leaves the accesses of a warp equivalent [elements].
 
     Returns
     -------

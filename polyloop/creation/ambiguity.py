@@ -219,7 +219,7 @@ def _why_apart(reader: Lowered, writer: Lowered, iname: str) -> str:
 def _nests_by_use(reference: Reference) -> Iterator[Diagnostic]:
     """Yield a diagnostic if the result depends on a nest order that follows from use counts of inames alone.
 
-    What the nests would be by the order of the domains alone is compared, value by value.
+    The result is compared, value by value, with that of nests ordered by the domains alone.
     """
     kernel = reference.kernel
     uses = Counter(iname for instruction in kernel.instructions for iname in instruction.inames)

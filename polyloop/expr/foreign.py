@@ -57,8 +57,8 @@ class ForeignFunction:
     Parameters
     ----------
     name
-        By which expressions call it.  Several functions of one name with other arguments are overloads: a call means
-        the one whose arguments hold what is passed, and the narrowest of those.
+        By which expressions call it.  Several functions of one name with other arguments are overloads: a call selects
+        the narrowest one whose parameters can hold the arguments.
     arguments
         Types of the arguments.  A value of another type is converted where an operation on both would be computed in
         the type of the argument (an int32 for a float32, not a float64); otherwise the call is refused.

@@ -75,13 +75,13 @@ class Operation:
     fields
         Names of the fields of the state, if it is a record.
     record
-        What generated code calls the type of that record.
+        Name of the record's type in generated code.
     ordered
         Whether the terms are combined in their order. If not, the operation is commutative too.
     text
         How kernels spell it, if not by its name: ``ordered(sum)``.
     of_states
-        Whether what it combines are states: results of partial reductions, which the transforms made of one reduction.
+        True if the operands are states: results of partial reductions, made by transforms from one reduction.
     reassociable
         Whether terms may be combined in groups, as associativity allows: not for ``ordered(sum)``.
     """

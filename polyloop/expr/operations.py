@@ -79,8 +79,6 @@ def segmented(operation: Operation) -> Operation:
     """Return the segmented form of *operation*, on pairs of a value and a flag that starts a new segment.
 
     The state holds the combination of the terms since the last flag, and whether any flag was set.
-
-    The result has the combination of the terms from the last flag on, and whether any flag was set.
     """
     assert not operation.fields, "only operations on single values are segmented"
     values = (Lookup(_A, "value"), Lookup(_B, "value"))

@@ -149,8 +149,8 @@ def substitute(
 ) -> Expression:
     """Replace names by expressions, all at once.
 
-    No reduction binds what is put into it: that is refused.  It cannot happen where the reductions around each other,
-    and the loops around them, are over different inames, as :mod:`polyloop.kernel.apart` makes them.
+    A reduction that would capture a name of the value is refused.  It cannot happen where the reductions around each
+    other, and the loops around them, are over different inames, as :mod:`polyloop.kernel.apart` makes them.
 
     Parameters
     ----------

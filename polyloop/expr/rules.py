@@ -43,8 +43,8 @@ class Rule(Protocol):
 def bind(names: Sequence[str], expr: Expression) -> tuple[tuple[str, ...], Expression]:
     """Return the parameters that *names* in *expr* become, and *expr* in terms of them.
 
-    Nothing else can have the name of a parameter: what is done to other names of a kernel does not concern it, and
-    what is put in its place is not changed.  A reduction in *expr* over one of *names* binds its own.
+    A parameter's name is unique: changes of other names do not affect it, and its argument is substituted unchanged.  A
+    reduction in *expr* over one of *names* binds its own.
     """
     parameters = tuple(MARK + name for name in names)
     mapping = {name: p.Variable(parameter) for name, parameter in zip(names, parameters, strict=True)}

@@ -50,7 +50,7 @@ def make_einsum(spec: str, arg_names: str | Sequence[str], **knl_creation_kwargs
     ------
     KernelError
         ``bad-einsum``, ``wrong-argument-count``, ``name-taken``, ``bad-identifier``, ``reserved-name``,
-        ``too-many-axes``, and what :func:`polyloop.make_kernel` raises.
+        ``too-many-axes``, and the errors of :func:`polyloop.make_kernel`.
 
     Notes
     -----

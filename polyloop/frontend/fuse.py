@@ -87,7 +87,7 @@ def fuse_kernels(
         Arguments are identified by name.  Temporaries, substitution rules and instructions keep their names where no
         other kernel has them.  Two kernels share an iname if it has the same domain in both, and if running its loops
         together provably gives every read the value that it gets when the kernels run one after the other; otherwise
-        the later kernel's iname is renamed.  The trace begins with what was done.
+        the later kernel's iname is renamed.  The trace begins with the fusion.
 
     Raises
     ------
@@ -98,8 +98,8 @@ def fuse_kernels(
 
     Notes
     -----
-    The result stands for a new program, which ``print(knl.reference)`` shows.  After Loopy's function of the same
-    name, which fuses loops of one name whether or not that is legal.
+    The result has a new reference program: see ``print(knl.reference)``.  After Loopy's function of the same name,
+    which fuses loops of one name whether or not that is legal.
     """
     kernels = _check(kernels, suffixes, name)
     whole = name or "_and_".join(kernel.name for kernel in kernels)

@@ -49,9 +49,9 @@ class ArrayArg:
     dim_tags
         How each axis is stored, where that is not by ``order``.
     offset
-        Where the first element lies in the memory that the generated function is passed [elements].
+        Offset of the first element from the pointer that the generated function is passed [elements].
     alignment
-        Of what the address of the first element is a multiple [bytes]; None asks for that of the type.
+        Alignment of the first element [bytes]; None asks for that of the type.
     is_constant
         Whether no instruction may write it.
     dim_names
@@ -118,13 +118,12 @@ class Table:
 class TemporaryVariable:
     """A variable that lives only while the kernel runs.
 
-    ``shape`` [elements] is ``()`` for a scalar.  ``padding`` is the number of extra elements at
-    the end of each row (last axis), which changes addresses but not meaning.  With an ``initializer`` it is a
-    constant table that no instruction writes; ``is_constant`` says that none may.  ``dim_tags`` say how each axis is
-    stored, where that is not in C order; then the padding ends the axis that is stored contiguously.  Temporaries with
-    one ``base_storage`` lie at one address.  With a ``swizzle`` the elements of each row change
-    places in shared memory.  ``dim_names`` are names of the axes.  Where ``is_shuffled``, targets with
-    shuffles keep each element in a register of its thread.
+    ``shape`` [elements] is ``()`` for a scalar.  ``padding`` is the number of extra elements at the end of each row
+    (last axis), which changes addresses but not meaning.  With an ``initializer`` it is a constant table that no
+    instruction writes; ``is_constant`` says that none may.  ``dim_tags`` say how each axis is stored, where that is not
+    in C order; then the padding ends the axis that is stored contiguously.  Temporaries with one ``base_storage`` share
+    one address.  With a ``swizzle`` the elements of each row change places in shared memory.  ``dim_names`` are names
+    of the axes.  Where ``is_shuffled``, targets with shuffles keep each element in a register of its thread.
     """
 
     name: str

@@ -34,15 +34,16 @@ class CInstruction:
     Parameters
     ----------
     iname_exprs
-        What the text knows of the loops: ``"i"``, ``"i, j"``, or pairs of a C name and an expression, such as
+        Values of loops that the text uses: ``"i"``, ``"i, j"``, or pairs of a C name and an expression, such as
         ``("row", "i + 1")``.  Each is a local constant in front of the text.
     code
         C statements, put between braces as they are, on every target; no barriers, no ``return``.  Arguments and
         temporaries have their own names.  Arrays are what C has of them: arguments are pointers to their first element.
     read_variables
-        What the text reads: names of arrays (any element), of scalars and of sizes, or elements such as ``"a[i]"``.
+        Variables that the text reads: names of arrays (any element), of scalars and of sizes, or elements such as
+        ``"a[i]"``.
     assignees
-        What the text may assign: ``"t"``, ``"b[i]"``; nothing else.
+        Variables that the text may assign: ``"t"``, ``"b[i]"``; nothing else.
     predicates
         Conditions, as text.
     id, depends_on, within_inames, tags
@@ -50,9 +51,9 @@ class CInstruction:
 
     Notes
     -----
-    Analysis takes the declaration for what happens: each instance reads the old values of its assignees, and *may*
-    write them.  A temporary of which each instance has its own value is therefore set by another instruction first.
-    Nothing about types is inferred from the text.  The interpreter refuses it.
+    Analysis relies on the declaration: each instance reads the old values of its assignees, and *may* write them.  A
+    temporary of which each instance has its own value is therefore set by another instruction first. Nothing about
+    types is inferred from the text.  The interpreter refuses it.
     """
 
     iname_exprs: Collection[str | tuple[str, str]] | str
@@ -77,7 +78,7 @@ class CInstruction:
         Raises
         ------
         KernelError
-            ``bad-c-instruction``, ``bad-identifier``, ``reserved-name``, and what the parser of expressions raises.
+            ``bad-c-instruction``, ``bad-identifier``, ``reserved-name``, and the errors of the expression parser.
         """
         names: dict[str, Expression] = {}
         for entry in self.iname_exprs:

@@ -90,9 +90,9 @@ class Condition:
 class Reference:
     """The definite loop program that the user's text stands for (design, section 3).
 
-    ``kernel`` is the kernel as created (with ``reference`` None), ``tree`` its loops in order.  ``steps`` says what
-    the steps of the tree do that are no instructions: a reduction that collects its terms in a loop where what they
-    read is set.
+    ``kernel`` is the kernel as created (with ``reference`` None), ``tree`` its loops in order.  ``steps`` describes the
+    steps of the tree that are no instructions: a reduction that collects its terms in a loop where what they read is
+    set.
     """
 
     kernel: LoopKernel

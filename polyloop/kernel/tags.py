@@ -83,7 +83,7 @@ class LocalAxis:
 class Lane(LocalAxis):
     """``lane``: one thread of a warp for each value.
 
-    Lanes lie on ``l.0``, of which there are as many as a power of two, up to 32: those without a value are idle.
+    Lanes are the threads of ``l.0``; their number is a power of two, up to 32, and those without a value are idle.
     """
 
     axis: int = 0

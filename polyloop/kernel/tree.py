@@ -51,7 +51,7 @@ class Run:
 class Group:
     """The end of a group of copies; with ``arrivals``, the wait for all groups but the last ``pending`` ones.
 
-    ``arrivals`` are the statements that it stands for.
+    ``arrivals`` are the statements whose copies it awaits.
     """
 
     pending: int = 0

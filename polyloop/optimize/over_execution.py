@@ -83,7 +83,7 @@ class Edges:
 def at_edges(placement: Placement) -> Edges:
     """Return the program in which blocks at an edge compute as others do, where a reduction in a loop gains by it.
 
-    What copies from global memory is let run for whole tiles, if that is right, and best until the end of their loop.
+    Copies from global memory run for whole tiles if that is legal, preferably until the end of their loop.
     """
     try:
         with aside():

@@ -12,8 +12,8 @@ __all__ = ["separates"]
 def separates(forms: Sequence[Affine], dims: Iterable[str], extent: Callable[[str], int | None]) -> bool:
     """Return whether different points are sure to have different values of *forms*.  False means nothing.
 
-    A form determines its variables where it is a sum of digits: ordered by their coefficients, each coefficient is
-    greater than what all before it can change the sum by.  Let two points have the same sum and differ, last of all in
+    A form determines its variables if it is a mixed-radix number: in the order of coefficients, each one is greater
+    than the total change that all smaller digits can make.  Let two points have the same sum and differ, last of all in
     the k-th digit.  That changes the sum by c_k at least, and the digits before it by less, so the sum is not the same.
     Variables that other forms determine are constants, as parameters are.
 

@@ -83,7 +83,7 @@ class Obligation:
     Attributes
     ----------
     claim, subject
-        What is claimed, and of what: ``"'a'"``.  Together they name the obligation in its kernel.
+        The claim, and its subject: ``"'a'"``.  Together they name the obligation in its kernel.
     says
         The claim as a sentence.
     by
@@ -91,7 +91,7 @@ class Obligation:
     find
         Why it does not hold; nothing if it does.
     given
-        What it depends on besides the kernel: the device.
+        Further inputs besides the kernel: the device.
     is_strict
         Whether ``pl.unchecked`` is not about it, though its claim is about values: generated code rests on it.
     """
@@ -126,7 +126,7 @@ class Proof:
     relations
         Relations between instances that were looked at.
     ms
-        What it took when it was proven [milliseconds].
+        Time of the proof [milliseconds].
     found
         Why it does not hold, or is not proven; nothing if it holds.
     """

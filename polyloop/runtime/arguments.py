@@ -150,7 +150,7 @@ class Binding:
     launches
         Launches with something to do, with their grids.
     shifts
-        How far an array's first element lies behind the address that functions are passed [bytes], where it does.
+        Offsets of first elements from the pointers that functions are passed [bytes], if not 0.
     workspace
         Arrays to allocate for the length of the call.
     wholes

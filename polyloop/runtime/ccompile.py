@@ -92,7 +92,7 @@ def find_compiler(language: str = "c") -> Compiler:
     Raises
     ------
     CompilerError
-        ``no-c-compiler``, with what was looked for; ``bad-compiler-command``.
+        ``no-c-compiler``, with the commands tried; ``bad-compiler-command``.
     """
     variable, names, _ = _CANDIDATES[language]
     found = _find(language, os.environ.get(variable, ""), os.environ.get("PATH", ""))
@@ -363,7 +363,7 @@ def _writing() -> Iterator[None]:
 def numbered_source(source: str, log: str, around: int = 2, most: int = 60) -> str:
     """Return the lines of *source* that *log* speaks of, with their numbers and some context.
 
-    A ``#line 1 "kernel.cu"`` in *source* begins the numbering anew.
+    A ``#line 1 "kernel.cu"`` in *source* restarts the numbering of lines.
     """
     lines = (source.partition(_BODY)[2] or source).splitlines()
     named = {int(n) for n in re.findall(r"\bkernel\.\w+[:(](\d+)", log)}

@@ -53,7 +53,7 @@ def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> Compiled
     Warns
     -----
     PolyloopWarning
-        ``local-array``, ``spilled-registers``: what a thread has in local memory.
+        ``local-array``, ``spilled-registers``: values of a thread in local memory.
     """
     said = target_of(kernel, target)
     chosen = said if said is not None else (CudaTarget() if gpu_available()[0] else CTarget())

@@ -47,7 +47,7 @@ class AccessFacts:
     Attributes
     ----------
     requests
-        Accesses of warps, without those that read again what the compiler keeps in a register.
+        Accesses of warps, without repeated reads of values that the compiler keeps in a register.
     turns
         Turns of the first-level cache (128 bytes each), or of shared memory, that one takes at least.
     least_turns
@@ -55,7 +55,7 @@ class AccessFacts:
     sectors, least_sectors
         In global memory, sectors of 32 bytes that one touches, and that would be enough; 0 for shared memory.
     used_bytes
-        In global memory, what the threads of one request want, each element once.
+        In global memory, the elements that the threads of one request access, each once [bytes].
     inames
         What warps run along, what walks along neighbours in memory, and what is on another thread axis and not used, as
         far as there is such an iname.
@@ -132,11 +132,11 @@ class Explanation:
     bounds
         The least times by resource, the longest first.
     accesses
-        What each instruction does to global and shared memory.
+        Accesses of each instruction to global and shared memory.
     suggestions, notes
-        What to try, and what is not known.
+        Possible improvements, and open questions.
     is_estimate
-        Whether data decides what is moved, so that what is said of memory is no lower bound.
+        True if accesses depend on data, so that figures of memory are no lower bounds.
     """
 
     kernel: str

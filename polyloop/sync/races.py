@@ -73,7 +73,7 @@ def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[
 def races(placement: Placement, array: str) -> Iterator[Need]:
     """Yield the needs of *array* that no barrier satisfies (data races), in the order of :func:`needs`.
 
-    What else would have to be synchronized is not looked for.
+    Other needs are not computed.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def _all_needs(placement: Placement, array: str) -> tuple[Need, ...]:
 def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iterator[Need]:
     """Yield the synchronization needs within blocks and between blocks, unsatisfiable ones too.
 
-    With *unordered*, only what cannot be.
+    With *unordered*, only needs that no barrier can satisfy.
     """
     axes = placement.axes
     if not axes.all:

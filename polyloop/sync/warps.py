@@ -26,7 +26,7 @@ NO_WARPS = 1
 def scope_in_block(placement: Placement, conflict: Conflict, warp_size: int) -> Scope | None:
     """Return the narrowest scope of a barrier that resolves *conflict* within a block.
 
-    None stands for a race.
+    None: a race.
     """
     if conflict.simultaneous:
         return None

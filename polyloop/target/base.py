@@ -22,7 +22,7 @@ class Target:
     language
         Tables for code generation.
     limits
-        What schedules must respect.
+        Limits of the device that schedules respect.
     arch
         Architecture that the code is compiled for, such as ``"sm_90"``; empty for the C target.
     min_blocks

@@ -53,7 +53,7 @@ class Certificate:
         Obligations, each with the argument of its proof, the number of relations examined, and the time of the proof
         [s], which may have been done by a transform.
     waits
-        Which threads use one element, and what keeps them apart.
+        Conflicts between threads, with the barrier that orders each.
     assumptions
         Assumptions of the proofs.
     unchecked

@@ -124,7 +124,7 @@ def bit_definitions(signature: str, types: Mapping[str, str], clz: str, ctz: str
     Parameters
     ----------
     signature
-        What stands before the result type.
+        Prefix of the result type.
     types
         C type of each NumPy type.
     clz, ctz

@@ -85,11 +85,11 @@ class Run:
     Attributes
     ----------
     computed
-        What each instance computed, by the instance of the reference program that it is.
+        Values computed, by instance of the reference program.
     final
-        What the elements of the arguments hold in the end.
+        Final values of the arguments' elements.
     undefined
-        Whether an instance read what nothing had written.
+        True if an instance read an undefined value.
     events
         Every access, if that was asked for.
     """

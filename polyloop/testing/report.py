@@ -30,7 +30,7 @@ class Comparison:
     ran
         What ran: ``"knl_b on c"``, ``"knl_b on fibres (reverse)"``.
     against
-        What it was compared with.
+        The run that it was compared with.
     errors
         Output -> largest difference, in units of the largest number in the output; 0 where all bits agree.
     not_numbers
@@ -59,7 +59,7 @@ class Equivalence:
     names
         Names of the two kernels.
     sizes
-        What was tried.
+        Sizes of the run.
     comparisons
         Every run that was compared.
     skipped

@@ -78,8 +78,8 @@ class Transform(ABC):
     parameters (:mod:`polyloop.transform.declare`) and the docstring is theirs.  Where a call is more than its fields
     (it takes a function, or several steps), the class has a static method ``call``, which is the public function.
 
-    ``violations`` says why it is illegal and never raises; ``rewrite`` makes the new kernel and is called
-    only when legal; ``consequences`` looks at the result, for what is easier to see there.
+    ``violations`` says why it is illegal and never raises; ``rewrite`` makes the new kernel and is called only when
+    legal; ``consequences`` checks the result, for conditions that are easier to check there.
     """
 
     name: ClassVar[str]

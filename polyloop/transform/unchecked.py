@@ -38,7 +38,7 @@ class Unchecked(Transform):
         a[idx[tx]] = b[tx];
     }
 
-    Everything is still looked at.  What does not hold, or is not proven, is no error any more: ``pl.verify`` lists
+    Everything is still looked at.  An obligation that is false or not proven is no error any more: ``pl.verify`` lists
     it, and the generated source begins with the reason and the list.  Nothing else changes: types, shapes, accesses
     outside of their arrays, storage that is shared, what the device can do, and where threads have to wait stay as
     strict as they are.  Where the program orders accesses of different blocks, a launch has to end in between; where

@@ -34,7 +34,7 @@ class Trial:
     Attributes
     ----------
     why
-        What refused it, in a line.
+        Reason of the refusal, in one line.
     time
         Of one call, None where it was not measured.
     registers

@@ -91,7 +91,7 @@ def tune(
     space
         Name -> the values to choose from, which JSON must be able to hold.
     args
-        What the kernel is called with; several, to be taken in turn, where the data of one would stay in a cache.
+        Arguments of the kernel's calls; several, to be taken in turn, where the data of one would stay in a cache.
     conditions
         Predicates on some of the names, by the names of their parameters, that a choice has to satisfy.
     target

@@ -30,7 +30,7 @@ class Program:
 class Function:
     """Made by :func:`polyloop.make_function`.
 
-    ``kernel`` is the function by itself, checked; ``program`` what is put in the place of a call.
+    ``kernel`` is the function by itself, checked; ``program`` the statements that replace a call.
     """
 
     kernel: LoopKernel

@@ -61,7 +61,7 @@ def stable_order(
     Parameters
     ----------
     before
-        ``before[x]`` lists what must precede ``x``.
+        ``before[x]`` are the predecessors of ``x``.
     priority
         A ready name with a higher number goes first, but never past a name for which
         ``keeps_order(earlier, later)`` holds.
@@ -128,7 +128,7 @@ def nest_order(
     priority
         Chains of inames, outer before inner.
     uses
-        How many instructions use each iname: more use lies outside.
+        Number of instructions that use each iname: the iname with more uses is outside.
     position
         Place of each iname in the text of the domains: settles ties.
     outside

@@ -70,7 +70,7 @@ class Source:
     options
         Other arguments of ``make_kernel``, by name.
     features
-        What was drawn, to be counted.
+        Features drawn, for the counts.
     twin
         Another text of the same meaning.
     """

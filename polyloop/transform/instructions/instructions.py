@@ -151,18 +151,18 @@ class RemoveInstructions(Transform):
     Parameters
     ----------
     insn_ids
-        ``"one, two"`` or a sequence.  What depended on them now depends on what they depended on.
+        ``"one, two"`` or a sequence.  Their dependencies pass on to their dependents.
 
     Raises
     ------
     TransformError
-        ``unknown-instruction``, ``bad-instructions``, ``no-instructions``, and what :func:`polyloop.make_kernel`
-        raises for the program that is left: ``read-before-write``, ``output-not-written``.
+        ``unknown-instruction``, ``bad-instructions``, ``no-instructions``, and the errors of
+        :func:`polyloop.make_kernel` for the remaining program: ``read-before-write``, ``output-not-written``.
 
     Notes
     -----
-    Changes the meaning on purpose: the kernel stands for the program without them.  Source: Loopy's transform of the
-    same name.
+    Changes the meaning on purpose: the reference program loses the instructions.  Source: Loopy's transform of the same
+    name.
     """
 
     changes_meaning: ClassVar[bool] = True

@@ -135,7 +135,7 @@ class MapInstructions(Transform):
         becomes: text such as ``"b[i] = 2*a[i]"``, a :class:`polyloop.Assignment`, or the instruction with another
         ``assignee`` or ``expression`` (``insn.copy(expression=..)``).
     instructions
-        What each becomes, by id, in place of *insn_match* and *f*.  So the trace records it: it holds no function.
+        Id -> new instruction, in place of *insn_match* and *f*.  So the trace records it: it holds no function.
 
     Raises
     ------

@@ -310,7 +310,7 @@ class SplitArrayAxis(Transform):
         Extent of the new inner axis.
     order
         ``"C"`` puts the outer axis first, ``"F"`` the inner one.  The elements keep their addresses either way; if the
-        axis is not a multiple of *count*, there is room for more behind it.
+        extent is no multiple of *count*, the array is padded.
 
     Raises
     ------

@@ -76,9 +76,9 @@ class ToBatched(Transform):
 
     Notes
     -----
-    Changes the meaning on purpose: the loop over problems is the outermost one, and tags decide how it runs.  What a
-    thread or a block keeps for itself gets no axis; ``privatize_temporaries_with_inames`` gives one.  Source: Loopy's
-    transform of the same name.
+    Changes the meaning on purpose: the loop over problems is the outermost one, and tags decide how it runs.  Private
+    and shared temporaries get no axis; ``privatize_temporaries_with_inames`` gives one.  Source: Loopy's transform of
+    the same name.
     """
 
     changes_meaning: ClassVar[bool] = True

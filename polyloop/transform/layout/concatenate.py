@@ -46,7 +46,7 @@ class ConcatenateArrays(Transform):
     new_name
         Name of the new array; by default the names joined by ``_``.
     axis_nr
-        The axis along which they lie behind each other, from 0, or its name.
+        The axis of concatenation, from 0, or its name.
 
     Raises
     ------

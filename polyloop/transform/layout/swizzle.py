@@ -67,9 +67,9 @@ class Swizzle(Transform):
     ary_name
         A temporary in shared memory, of which the rows (the axis that is stored contiguously) have ``2**k`` elements.
     bits, base, shift
-        Bits ``base + shift`` and up of an element's number, ``bits`` of them, are XORed into bits ``base`` and up.
-        By default ``base`` keeps together what the widest access moves, ``shift`` takes the lowest bits of the number
-        of the row, and ``bits`` are as many as spread a column over all banks.
+        Bits ``base + shift`` and up of an element's number, ``bits`` of them, are XORed into bits ``base`` and up. By
+        default ``base`` keeps the elements of the widest access together, ``shift`` selects the lowest bits of the row
+        number, and ``bits`` suffices to distribute a column over all banks.
 
     Raises
     ------

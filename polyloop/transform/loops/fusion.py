@@ -203,7 +203,7 @@ class RenameInamesInBatch(Transform):
     Raises
     ------
     TransformError
-        What :func:`fuse_loops` raises; ``bad-inames``.
+        The errors of :func:`fuse_loops`; ``bad-inames``.
 
     Notes
     -----

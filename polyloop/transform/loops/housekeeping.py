@@ -230,8 +230,8 @@ class AddInamesForUnusedHwAxes(Transform):
         [i]  t = 2*x    {id=set}
         [i]  y[i] = t*i    {id=insn}
 
-    Where nothing is added, an instruction without an iname on an axis runs on the first thread of it if it writes what
-    others see, and on each thread if it writes what is private.
+    Where nothing is added, an instruction without an iname on an axis runs on the first thread of it if it writes
+    shared variables, and on each thread if it writes private ones.
 
     Parameters
     ----------

@@ -20,9 +20,6 @@ def launch_hint(
 
     *sites* are two instructions in one loop. No block may run the second before all blocks have run the first, for
     which a launch in between is needed.
-
-    *sites* are two instructions in one loop, of which blocks must not run the second before the first: what they cannot
-    wait for inside of a launch, an earlier launch has done.
     """
     known = {instruction.id: instruction for instruction in kernel.instructions}
     pair = [known[site.instruction] for site in sites if site.instruction in known]

@@ -136,7 +136,7 @@ class AffineMapInames(_Mapping):
     Raises
     ------
     TransformError
-        What :func:`map_domain` raises.
+        The errors of :func:`map_domain`.
 
     Notes
     -----

@@ -97,9 +97,9 @@ class TagInames(Transform):
 
     Notes
     -----
-    The iname of a reduction on threads (``l.N``, ``lane``, ``w``) spreads its terms over them: each collects terms
-    of its own, beginning with the neutral element, and then all get the combination of what they have, by shuffles
-    within a warp and through shared memory between warps.
+    The iname of a reduction on threads (``l.N``, ``lane``, ``w``) distributes its terms: each thread combines its own
+    terms, starting from the neutral element, and then all threads get the combination of these partial results, by
+    shuffles within a warp and through shared memory between warps.
 
     Source: CUDA C++ Programming Guide, "Programming Model".
     """

@@ -53,7 +53,7 @@ class Tile(Transform):
     Raises
     ------
     TransformError
-        What :func:`split_iname` raises for each iname; ``bad-tag``; ``illegal-order``, with two concrete instances,
+        The errors of :func:`split_iname` for each iname; ``bad-tag``; ``illegal-order``, with two concrete instances,
         where tiles cannot run one after the other.
 
     Notes

@@ -63,16 +63,15 @@ class RealizeReduction(Transform):
         s = 0.0    {id=insn_init}
         [b]  s = s + sum(k, a[b, k])    {id=insn}
 
-    How is a matter of tags: plain and unrolled loops, ``ilp`` and ``vec`` are run by one thread, ``l.N``, ``lane`` and
-    ``w`` by several.  Without *grid* the kernel stays what it is; code that is made from it without this step is the
-    same.
+    The tags select the implementation: plain and unrolled loops, ``ilp`` and ``vec`` run on one thread, ``l.N``,
+    ``lane`` and ``w`` on several.  Without *grid* the kernel is unchanged, and so is the code generated from it.
 
     Parameters
     ----------
     insn_id_filter
         The instructions concerned, all by default.
     grid
-        How blocks bring together what they have: ``"two launches"`` (:func:`stage_reduction`, with partial results in
+        Combination of the blocks' partial results: ``"two launches"`` (:func:`stage_reduction`, with partial results in
         global memory that a second launch combines) or ``"atomics"`` (:func:`reduce_atomically`).
     grid_inames
         Inames of the reduction for whose values there are blocks, ``"block"`` or ``"block:g.1"``; by default on the
@@ -86,14 +85,13 @@ class RealizeReduction(Transform):
     Raises
     ------
     TransformError
-        ``no-match``, ``unknown-instruction``; ``parallel-reduction``, ``divergent-reduction``, and what the checks of
-        values and order find; ``bad-grid``, ``unknown-iname``, and what the steps find that are taken.
+        ``no-match``, ``unknown-instruction``; ``parallel-reduction``, ``divergent-reduction``, and errors of the checks
+        of values and order; ``bad-grid``, ``unknown-iname``, and the errors of the steps applied.
 
     Notes
     -----
-    What is done for a grid or a scan stands in the trace as the steps that it consists of.
-    Source: M. Harris, "Optimizing Parallel Reduction in CUDA", NVIDIA 2007; CUDA C++ Programming Guide, "Warp Shuffle
-    Functions".
+    The trace records a grid reduction or a scan as the steps that it consists of. Source: M. Harris, "Optimizing
+    Parallel Reduction in CUDA", NVIDIA 2007; CUDA C++ Programming Guide, "Warp Shuffle Functions".
     """
 
     insn_id_filter: InsnMatch | None = None

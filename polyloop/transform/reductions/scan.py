@@ -43,8 +43,8 @@ class RealizeScan(Transform):
     In an exclusive scan (``0 <= j < i``) the term is added after the result is used.  To divide a scan among threads
     and blocks, see :func:`polyloop.split_scan`.  Where the loop over the results is on threads (``l.0``), they scan
     together; where it is over the sums of tiles on blocks (``g.0``), each block passes its total on to those after it,
-    within one launch (decoupled look-back): blocks are numbered as they begin, and a launch ahead clears what they pass
-    totals on through.
+    within one launch (decoupled look-back): blocks are numbered in the order of their start, and a launch in front
+    clears the memory for the totals.
 
     Parameters
     ----------

@@ -100,8 +100,8 @@ class Tensorize(Transform):
     -----
     The order in which terms are added is that of the intrinsic; ``mma_m16n8k8_tf32`` rounds its operands to 11 bits.
     Targets without the instruction add up as the kernel says, and an older device than the intrinsic asks for is
-    refused.  What later transforms make of the loops is checked when code is generated.  Source: PTX ISA,
-    "Warp Level Matrix Multiply-Accumulate Instructions".
+    refused.  Code generation checks the loops again, after later transforms.  Source: PTX ISA, "Warp Level Matrix
+    Multiply-Accumulate Instructions".
     """
 
     insns: InsnMatch

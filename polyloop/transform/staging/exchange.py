@@ -49,10 +49,9 @@ class ExchangeByShuffle(Transform):
 
     Notes
     -----
-    The storage and the text change, not the program: the analysis sees the shared array.  Targets without shuffles
-    keep the array.  A lane may read and write its own element under any condition.  What does not change is
-    exchanged once, ahead of loops.  Call it last: what later
-    transforms make of the accesses is checked when code is generated.  Source:
+    The storage and the text change, not the program: the analysis sees the shared array.  Targets without shuffles keep
+    the array.  A lane may read and write its own element under any condition.  Invariant values are exchanged once,
+    ahead of loops.  Call it last: code generation checks the accesses again, after later transforms. Source:
     ``__shfl_sync``, CUDA C++ Programming Guide, "Warp Shuffle Functions".
     """
 

@@ -34,7 +34,7 @@ class Plan:
     bounding_box
         Whether the box around the elements is staged, not only those that are used; None where it may be.
     operation
-        What the user called, for messages.
+        Name of the public call, for messages.
     within
         Which instructions use what is staged, as a match expression; all of them if it is empty.
     storage

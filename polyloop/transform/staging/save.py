@@ -110,8 +110,8 @@ class SaveAndReloadTemporaries(Transform):
 
     Notes
     -----
-    That each read still sees its value is proven as for any order: what was saved and reloaded counts as written by
-    whoever wrote it first.  Apply it last.  Source: Loopy's transform of the same name.
+    Each read is proven to still see its value: a value saved and reloaded counts as written by its first writer.  Apply
+    it last.  Source: Loopy's transform of the same name.
     """
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
