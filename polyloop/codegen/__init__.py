@@ -2,7 +2,8 @@
 
 ``walk`` goes down the loop tree with a context, the rows of integers that the text emitted so far enforces. A
 statement is guarded by exactly those rows of its domain that the context does not imply: a row too few in the context
-costs a test, never a wrong result. The result is a small C tree (``tree``), whose passes fold, hoist and name, and
+costs a test, never a wrong result. ``loops.loops`` makes its loops, ``loops.lanes`` those over the lanes of vectors,
+``assignments`` the statements inside. The result is a small C tree (``tree``), whose passes fold, hoist and name, and
 which the printer turns into text. ``generate`` is the list of the passes from a schedule to a program; ``unit`` is
 what they know of the whole program, ``scope`` what they know of a function, ``language`` all that is known of a target.
 What threads do together, such as shuffles or copies, are entries that a language fills in (``device.entries``).

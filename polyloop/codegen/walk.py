@@ -8,46 +8,33 @@ larger than the domain; that costs a test further inside, never a wrong result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
-from typing import Final, assert_never
+from typing import Final
 
-import numpy as np
-
-from polyloop.codegen.device.async_copy import group_text, start_text
-from polyloop.codegen.device.atomics import atomic_update
-from polyloop.codegen.device.block_scan import prefix_call
-from polyloop.codegen.device.decoupled_lookback import passing_call
+from polyloop.codegen.assignments import Assignments
+from polyloop.codegen.device.async_copy import group_text
 from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.device.matrix import matrix_block
-from polyloop.codegen.device.warp_reduce import collective_call
-from polyloop.codegen.expressions.combine import compound, updated
+from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text, union_text
-from polyloop.codegen.expressions.literals import literal
-from polyloop.codegen.expressions.magnitude import Recorded
-from polyloop.codegen.loops.bounds import minimal
+from polyloop.codegen.loops.bounds import Bounds, minimal
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.lanes import LaneLoops, merged
+from polyloop.codegen.loops.loops import Loops
 from polyloop.codegen.loops.rows import Piece, hull
 from polyloop.codegen.loops.tiles import Tile
-from polyloop.codegen.loops.zero_fill import copied_rows
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import Guarded, branches
-from polyloop.codegen.tree.c_ast import Assign, Block, Call, If, Node, Sync, Verbatim
-from polyloop.codegen.tree.c_expr import Code
-from polyloop.codegen.verbatim import verbatim
+from polyloop.codegen.tree.c_ast import Block, If, Node, Sync
 from polyloop.errors import Diagnostic
-from polyloop.expr.dtypes import is_half
-from polyloop.expr.nodes import CText, array_name, targets_of
+from polyloop.expr.nodes import array_name, targets_of
 from polyloop.kernel.tags import Unroll, Vectorize
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
-from polyloop.mapping.collective_shape import Kind
 from polyloop.poly.affine import Affine
-from polyloop.poly.axes import is_block_axis, is_thread_axis
+from polyloop.poly.axes import is_block_axis
 from polyloop.schedule import plan
-from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["Walker"]
@@ -60,7 +47,7 @@ def _counts(nodes: Tree) -> bool:
     return any(isinstance(node, Barrier) and node.group is not None for node in nodes)
 
 
-class Walker(LaneLoops):
+class Walker:
     """Generates the body of one function.
 
     Parameters
@@ -74,31 +61,40 @@ class Walker(LaneLoops):
     def __init__(
         self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int]
     ) -> None:
-        super().__init__(scope, schedule, axes, extents)
+        self.scope = scope
+        self.schedule = schedule
+        self.statements = schedule.statements
         self.axes = frozenset(axes)
-        self.assignments: dict[tuple[str | int | None, ...], tuple[Assign | Call | Verbatim, Recorded]] = {}
+        self.expressions = Expressions(scope)
+        self.assignments = Assignments(self.expressions, extents)
+        self.loops = Loops(scope, schedule, axes, extents, self)
+        self.lane_loops = LaneLoops(self.loops, self.assignments)
         self.hulls: dict[tuple[tuple[str, ...], frozenset[str]], Piece] = {}
+
+    def lanes(self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]) -> Block:
+        """Return a loop over the lanes of a vector."""
+        return self.lane_loops.loop(node, bounds, context, inside, inner)
 
     def run(self, tree: Tree, context: Context) -> Block:
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
-        opened = self._open(self.axes, self.axes)
+        opened = self.loops.open(self.axes, self.axes)
         body = self._blocks(tree, context)
-        return (*self._named(opened, context), *body)
+        return (*self.loops.named(opened, context), *body)
 
     def _blocks(self, tree: Tree, context: Context) -> Block:
         groups = frozenset(axis for axis in self.axes if is_block_axis(axis))
         if groups and self.scope.language.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.schedule.loop_tags.items() if isinstance(tag, Vectorize))
             tile = Tile(groups, groups, has_barrier(tree), lanes)
-            full = self._full(tile, self._without_lanes(tree), context)
+            full = self.loops.full(tile, self.lane_loops.without(tree), context)
             if full:
                 clean = self.block(tree, context.add(full), self.axes)
                 guard = [] if _counts(tree) else self._guard(tree, context, self.axes)
                 if all(map(context.add(guard).implies, full)):
                     return self._guarded(full, clean, context)  # other blocks have nothing to do
-                self.may_peel = False
+                self.loops.may_peel = False
                 partial = self.block(tree, context, self.axes)
-                self.may_peel = True
+                self.loops.may_peel = True
                 if len(partial) == 1 and isinstance(last := partial[0], If) and last.body == clean and not last.orelse:
                     return partial  # all that full blocks would save is one comparison
                 return (If(condition_text(full, self.scope, context), clean, partial),)
@@ -145,7 +141,7 @@ class Walker(LaneLoops):
         for statement in statements:
             rows = self._unknown_rows(statement, context)
             if statement.predicates and len(rows) == 1 and not rows[0]:
-                body: Block = (self._assign(statement, context),)
+                body: Block = (self.assignments.once(statement, context),)
                 writes = frozenset(map(array_name, targets_of(statement.lhs)))
                 entries.append(Guarded(statement.predicates, body, writes))
             else:
@@ -167,9 +163,9 @@ class Walker(LaneLoops):
 
         After a loop over threads those that are kept once per thread do.
         """
-        if isinstance(node, Barrier) or not self.bounds:
+        if isinstance(node, Barrier) or not self.scope.bounds:
             return _NONE
-        written = self.bounds.intersection(
+        written = self.scope.bounds.intersection(
             array_name(target) for name in runs((node,)) for target in targets_of(self.statements[name].lhs)
         )
         return written if isinstance(node, Run) else written & self.scope.expanded.keys()
@@ -179,10 +175,11 @@ class Walker(LaneLoops):
         names = tuple(runs(nodes))
         if not names or self._is_tested_inside(nodes):
             return []
-        keep = self._visible(nodes, known)
+        keep = self.loops.visible(nodes, known)
         common = self.hulls.get((names, keep))
         if common is None:
-            common = self.hulls[names, keep] = hull(chain.from_iterable(self._pieces(name, keep) for name in names))
+            pieces = chain.from_iterable(self.loops.pieces(name, keep) for name in names)
+            common = self.hulls[names, keep] = hull(pieces)
         have = context.rows
         rows = [
             row for terms, const in common.items()
@@ -209,7 +206,7 @@ class Walker(LaneLoops):
         for node in nodes:
             if not isinstance(node, Loop) or isinstance(self.schedule.loop_tags.get(node.iname), Unroll):
                 return False
-            bounds = self._find_bounds(node, context, known)
+            bounds = self.loops.find_bounds(node, context, known)
             if bounds is None:
                 return False
             inside = context.add(bounds.facts)
@@ -222,7 +219,7 @@ class Walker(LaneLoops):
     def _node(self, node: Loop | Run | Barrier, context: Context, known: frozenset[str]) -> Block:
         match node:
             case Loop():
-                return self._loop(node, context, known)
+                return self.loops.loop(node, context, known)
             case Run(name):
                 return self._leaf(self.statements[name], context)
             case Barrier(group=Group() as group):
@@ -245,29 +242,15 @@ class Walker(LaneLoops):
         if all(cases):
             conditions.append(union_text(cases, self.scope, context))
         conditions += [self.expressions.value(part, inside) for part in statement.predicates]
-        body = (self._assign(statement, inside),) if statement.copied is None else self._filled(statement, inside)
+        assign = self.assignments.once if statement.copied is None else self.assignments.filled
+        body = (assign(statement, inside),)
         if not conditions:
             return body
         return (If(c.conjunction(conditions), body),)
 
-    def _filled(self, statement: Statement, context: Context) -> Block:
-        """Return a copy that stores zeros where there is nothing to copy."""
-        cases = copied_rows(self.scope, statement, context)
-        if not all(cases):
-            return (self._new_assign(statement, context),)
-        condition = union_text(cases, self.scope, context)
-        start = self._start(statement, context, condition) if isinstance(statement.action, plan.StartCopy) else None
-        if start is not None:
-            return (start,)
-        copy = self._stored(statement, context)
-        assert isinstance(copy, Assign), "a copy is an assignment"
-        _, _, dtype = self.expressions.target(statement.lhs, context)
-        zero = c.Raw(f"{self.scope.ctype(dtype)}{{}}") if is_half(dtype) else literal(self.scope, 0, dtype)
-        return (replace(copy, value=c.Choice(condition, copy.value, zero)),)
-
     def _refuse_divergence(self, statement: Statement, cases: Iterable[Iterable[Affine]]) -> None:
         """Raise an error if not all threads reach a statement that they execute together."""
-        data = sorted(self._reads(chain.from_iterable(cases)))
+        data = sorted(self.loops.reads(chain.from_iterable(cases)))
         if data:
             raise self.scope.error(
                 Diagnostic(
@@ -282,66 +265,5 @@ class Walker(LaneLoops):
         """Return, for each piece of the domain of *statement*, the rows that *context* does not imply."""
         return [
             [row for terms, const in piece.items() if not context.implies(row := Affine(terms, const))]
-            for piece in self._pieces(statement.name, frozenset(statement.dims))
+            for piece in self.loops.pieces(statement.name, frozenset(statement.dims))
         ]
-
-    def _assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
-        """Return the assignment of a statement; the copies of one in full and partial tiles are often the same."""
-        values = self.scope.values
-        key = (statement.name, *(values.get(dim) for dim in statement.dims))
-        known, magnitudes = self.assignments.get(key), self.scope.findings.magnitudes
-        if known is not None:
-            magnitudes.again(known[1])
-            return known[0]
-        self.expressions.used_context = False
-        mark = magnitudes.mark()
-        found = self._new_assign(statement, context)
-        if not self.expressions.used_context:
-            self.assignments[key] = found, magnitudes.since(mark)
-        return found
-
-    def _new_assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
-        match statement.action:
-            case plan.StartCopy():
-                start = self._start(statement, context)
-                return self._stored(statement, context) if start is None else start
-            case plan.Assign() | plan.AwaitCopy():
-                return self._stored(statement, context)
-            case plan.Update(operation):
-                target, _, dtype = self.expressions.target(statement.lhs, context)
-                operator, value = updated(self.expressions, operation, (target, dtype), statement.rhs, context)
-                return Assign(target, operator, value, statement.instruction)
-            case plan.Atomic(operation):
-                return atomic_update(self.expressions, statement, operation, context)
-            case Collective() as collective:
-                sizes = [self.extents[axis] for axis in sorted(self.extents) if is_thread_axis(axis)]
-                if collective.chain is not None:
-                    return passing_call(self.expressions, statement, collective, context, sizes)
-                call = collective_call if collective.kind is Kind.COMBINE else prefix_call
-                return call(self.expressions, statement, collective, context, sizes)
-            case plan.Tensor():
-                raise AssertionError(f"'{statement.name}' is no single assignment")
-            case _:
-                assert_never(statement.action)
-
-    def _stored(self, statement: Statement, context: Context) -> Assign | Verbatim:
-        """Return the assignment of a value to the target of a statement."""
-        if isinstance(statement.rhs, CText):
-            return verbatim(self.expressions, statement, context)
-        target, _, dtype = self.expressions.target(statement.lhs, context)
-        value = self.expressions.stored(statement.rhs, context, dtype)
-        unsigned = self.scope.ctype(np.dtype(f"uint{8 * dtype.itemsize}")) if dtype.kind == "i" else ""
-        operator, value = compound(target, value, statement.lhs, statement.rhs, dtype, unsigned)
-        is_constant = isinstance(statement.rhs, int | float | np.generic)
-        return Assign(target, operator, value, statement.instruction, "", is_constant)
-
-
-    def _start(self, statement: Statement, context: Context, condition: Code | None = None) -> Call | None:
-        """Return the start of an asynchronous copy of one element, None if none of its size exists."""
-        source = self.expressions.element(statement.rhs, context)
-        target, _, dtype = self.expressions.target(statement.lhs, context)
-        call = start_text(self.scope, target, source, dtype.itemsize, condition)
-        if call is None or self.scope.dtypes.get(array_name(statement.rhs)) != dtype:
-            return None
-        return Call(call, statement.instruction)
-

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, count
 from typing import TypeAlias
 
+from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import start_text
 from polyloop.codegen.device.entries import Copies
-from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text, union_text
 from polyloop.codegen.loops.bounds import Bounds, minimal
 from polyloop.codegen.loops.context import Context
@@ -17,10 +16,9 @@ from polyloop.codegen.loops.loops import Loops
 from polyloop.codegen.loops.rows import negated, tightened
 from polyloop.codegen.loops.vector_access import Key, Plan, Wide, at_once, plans_of, vector_type
 from polyloop.codegen.loops.zero_fill import copied_rows_of_lanes
-from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import keeps, one_rest
-from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
+from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, array_name, targets_of
@@ -32,7 +30,7 @@ from polyloop.kernel.tree import Loop, Run, Tree
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.contiguity import MOST_BYTES, Lanes, element_reads
 from polyloop.poly.affine import Affine, Floor
-from polyloop.schedule.plan import Atomic, Schedule, StartCopy, Statement
+from polyloop.schedule.plan import Atomic, StartCopy, Statement
 
 __all__ = ["LaneLoops", "merged"]
 
@@ -43,48 +41,45 @@ _LINES = 4
 """Up to this many lanes are written out, more stand in a loop."""
 
 
-class LaneLoops(Loops):
-    """The part of :class:`polyloop.codegen.walk.Walker` that makes loops over lanes."""
+class LaneLoops:
+    """Loops over the lanes of vectors: full vectors where that is possible."""
 
-    def __init__(
-        self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int]
-    ) -> None:
-        super().__init__(scope, schedule, axes, extents)
-        self.expressions = Expressions(scope)
+    def __init__(self, loops: Loops, assignments: Assignments) -> None:
+        self.loops = loops
+        self.assignments = assignments
+        self.expressions = assignments.expressions
+        self.scope = loops.scope
+        self.statements = loops.statements
         self.plans: dict[tuple[str, Lanes], tuple[Plan, ...]] = {}
         self.vectors: dict[int, dict[tuple[object, ...], str]] = {}
         self.vector_names: set[str] = set()
         written = {array_name(target) for s in self.statements.values() for target in targets_of(s.lhs)}
-        self.inputs = scope.arrays.keys() - written
+        self.inputs = self.scope.arrays.keys() - written
 
-    @abstractmethod
-    def _new_assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
-        """Return the assignment of a statement."""
-
-    def _without_lanes(self, tree: Tree) -> Tree:
+    def without(self, tree: Tree) -> Tree:
         """Return *tree* without loops over the lanes of vectors, which full tiles need not be told apart for."""
         out: list[TreeNode] = []
         for node in tree:
             if isinstance(node, Loop):
-                body = self._without_lanes(node.body)
-                is_vector = isinstance(self.schedule.loop_tags.get(node.iname), Vectorize)
+                body = self.without(node.body)
+                is_vector = isinstance(self.loops.schedule.loop_tags.get(node.iname), Vectorize)
                 out += body if is_vector else (Loop(node.iname, body),)
             else:
                 out.append(node)
         return tuple(out)
 
-    def _lanes(
+    def loop(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
     ) -> Block:
         """Return a loop over lanes: full vectors at once where that is possible, the rest lane by lane."""
         plans = self._plans(node)
         if any(self._is_filled_by_lane(node, plan, context) for plan in plans):
-            return self._unrolled(node, bounds, context, inside, inner)
+            return self.loops.unrolled(node, bounds, context, inside, inner)
         full = self._full_rows(plans, node, context) if plans else None
         if full is None:
             if plans:
                 self._tell(node, "which lanes run depends on a quotient or a union of domains")
-            return self._unrolled(node, bounds, context, inside, inner)
+            return self.loops.unrolled(node, bounds, context, inside, inner)
         if any(context.implies(negated(row)) for row in full):
             return self._lane_by_lane(node, bounds, context, inside, inner)
         each = full
@@ -127,11 +122,11 @@ class LaneLoops(Loops):
         statement = self.statements[node.body[0].name]
         if statement.collective is not None:
             return ()
-        low, high = self._static_box(node)
+        low, high = self.loops.static_box(node)
         if low is None or high is None:
             return ()
         lanes = Lanes(node.iname, low, high - low + 1)
-        if node.iname in self.constants and lanes.count > _LINES:
+        if node.iname in self.loops.constants and lanes.count > _LINES:
             return ()
         if reason := _apart(statement, lanes):
             self._tell(node, reason)
@@ -165,7 +160,7 @@ class LaneLoops(Loops):
         """
         assert isinstance(node.body[0], Run), "a plan is made for one statement"
         statement = self.statements[node.body[0].name]
-        pieces = self._pieces(statement.name, frozenset(statement.dims))
+        pieces = self.loops.pieces(statement.name, frozenset(statement.dims))
         if len(pieces) != 1:
             return None
         first, last = plans[0].lanes, plans[-1].lanes
@@ -192,12 +187,13 @@ class LaneLoops(Loops):
         """
         assert isinstance(node.body[0], Run), "a plan is made for one statement"
         statement = self.statements[node.body[0].name]
-        if node.iname in self.constants or self._uses_registers(statement, node.iname) or bounds.stride is not None:
-            found = self._unrolled(node, bounds, context, inside, inner)
+        is_constant = node.iname in self.loops.constants or self._uses_registers(statement, node.iname)
+        if is_constant or bounds.stride is not None:
+            found = self.loops.unrolled(node, bounds, context, inside, inner)
         else:
-            bounds = self._bounds(node, context, inner - {node.iname})
+            bounds = self.loops.sure_bounds(node, context, inner - {node.iname})
             upper = tuple(_least(forms, context) for forms in bounds.upper)
-            found = self._plain(node, replace(bounds, upper=upper), context, context.add(bounds.facts), inner)
+            found = self.loops.plain(node, replace(bounds, upper=upper), context, context.add(bounds.facts), inner)
         return tuple(replace(loop, is_rest=True) if isinstance(loop, For) else loop for loop in found)
 
     def _uses_registers(self, statement: Statement, lane: str) -> bool:
@@ -315,9 +311,9 @@ class LaneLoops(Loops):
         constants = tuple(value for dim in statement.dims if isinstance(value := values.get(dim), int))
         place = self.expressions.element(wide.access, context)
         key = (place, wide.dtype) if wide.key[0] in self.inputs else (statement.name, place, constants)
-        known = self.vectors.setdefault(self.scopes[-1], {})
+        known = self.vectors.setdefault(self.loops.scopes[-1], {})
         if key not in known:
-            taken = {name for scope in self.scopes for name in self.vectors.get(scope, {}).values()}
+            taken = {name for scope in self.loops.scopes for name in self.vectors.get(scope, {}).values()}
             known[key] = self._vector_name(f"{array_name(wide.access)}_v", taken)
         return known[key]
 
@@ -360,7 +356,7 @@ class LaneLoops(Loops):
                     own = _component(held[part[0]], part[1], c.integer(part[1]))
                     self.expressions.held[array_name(access), access.index_tuple] = own
             rows = [] if is_loop else [Affine(((lanes.iname, s),), -s * (lanes.low + number)) for s in (1, -1)]
-            assign = self._new_assign(statement, context.add(rows or _box(lanes)))
+            assign = self.assignments.new(statement, context.add(rows or _box(lanes)))
             assert isinstance(assign, Assign), "a plan is made for assignments"
             found.append(replace(assign, instruction="") if plan.store is not None else assign)
         self.expressions.held, self.expressions.made = {}, None

@@ -5,10 +5,9 @@ A loop adds only the rows that its bounds enforce to the context of its body.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, count
-from typing import Final
+from typing import Final, Protocol
 
 import islpy as isl
 
@@ -41,16 +40,35 @@ _WRITTEN_OUT: Final = 32  # first iterations that are statements, each with its 
 _INT_MAX: Final = 2**31 - 1
 
 
-class Loops(ABC):
-    """The part of :class:`polyloop.codegen.walk.Walker` that makes loops."""
+class Inside(Protocol):
+    """Code of what stands in loops."""
+
+    def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
+        """Return the code of *nodes*; *known* are the variables with a value here."""
+
+    def lanes(self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]) -> Block:
+        """Return a loop over the lanes of a vector."""
+
+
+class Loops:
+    """Loops of one function, and the conditions on its statements that they are made of.
+
+    Parameters
+    ----------
+    axes, extents
+        Axes that have values from the start; threads along each local axis.
+    inside
+        Gives the code of the bodies.
+    """
 
     def __init__(
-        self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int]
+        self, scope: Scope, schedule: Schedule, axes: Iterable[str], extents: Mapping[str, int], inside: Inside
     ) -> None:
         self.scope = scope
         self.schedule = schedule
         self.statements = schedule.statements
         self.extents = extents
+        self.inside = inside
         self.threads = frozenset(axis for axis in axes if is_thread_axis(axis))
         self.bounds = scope.bounds
         self.parameters = frozenset(schedule.parameters)
@@ -60,24 +78,17 @@ class Loops(ABC):
         self._scope_numbers = count(1)
         self.scopes = [0]  # the function and the loops of the text around: a loop that is written out has no scope
 
-    @abstractmethod
-    def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
-        """Return the code of *nodes*; *known* are the variables with a value here."""
-
-    @abstractmethod
-    def _lanes(self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]) -> Block:
-        """Return a loop over the lanes of a vector."""
-
-    def _full(self, tile: Tile, tree: Tree, context: Context) -> list[Affine]:
+    def full(self, tile: Tile, tree: Tree, context: Context) -> list[Affine]:
+        """Return the rows under which a tile is full, none where that does not pay."""
         return full_tile(
             tile, tuple(places(tree, self.statements)), context, self.parameters, self.scope.divisibility
         )
 
-    def _reads(self, rows: Iterable[Affine]) -> frozenset[str]:
+    def reads(self, rows: Iterable[Affine]) -> frozenset[str]:
         """Return the bound variables in *rows*."""
         return self.bounds.intersection(chain.from_iterable(row.names() for row in rows)) if self.bounds else _NONE
 
-    def _visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
+    def visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
         """Return the variables that conditions around *nodes* may depend on.
 
         Around a barrier these are neither threads nor bound variables that may differ from thread to thread, except
@@ -90,12 +101,13 @@ class Loops(ABC):
             known -= (self.threads - same).union(varying)
         return known - {name for name in known & expanded.keys() if not known.issuperset(expanded[name])}
 
-    def _pieces(self, name: str, keep: frozenset[str]) -> tuple[Piece, ...]:
+    def pieces(self, name: str, keep: frozenset[str]) -> tuple[Piece, ...]:
+        """Return the pieces of a statement's domain, as rows in the variables *keep*."""
         return pieces_of(self.statements[name], keep, self.scope.divisibility)
 
-    def _bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds:
+    def sure_bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds:
         """Return the bounds of a loop over all statements that it numbers."""
-        bounds = self._find_bounds(node, context, known)
+        bounds = self.find_bounds(node, context, known)
         if bounds is None:
             raise self.scope.error(self._no_bounds(node))
         return bounds
@@ -115,9 +127,10 @@ class Loops(ABC):
         hint = f"bound '{name}' from below and above in the domain of the kernel"
         return Diagnostic("unbounded-loop", f"loop '{name}' has no bounds", notes, (hint,))
 
-    def _find_bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds | None:
+    def find_bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds | None:
+        """Return the bounds of a loop over all statements that it numbers, None without any."""
         name = node.iname
-        keep = self._visible(node.body, known | {name})
+        keep = self.visible(node.body, known | {name})
         names = tuple(runs(node.body))
         key = (name, names, keep)
         if key in self.constant_bounds:
@@ -126,7 +139,7 @@ class Loops(ABC):
         box: Piece = {((name, 1),): 0, ((name, -1),): self.extents[name] - 1} if name in self.extents else {}
         for statement in names:
             if name in self.statements[statement].dims:  # what is left out of rows, such as remainders, may allow more
-                found = self._pieces(statement, keep)
+                found = self.pieces(statement, keep)
                 pieces += [{**piece, **{k: min(v, piece.get(k, v)) for k, v in box.items()}} for piece in found]
             elif box:
                 pieces.append(box)
@@ -137,9 +150,10 @@ class Loops(ABC):
             self.constant_bounds[key] = bounds  # which no context makes any others
         return bounds
 
-    def _loop(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
+    def loop(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
+        """Return the code of a loop."""
         name = node.iname
-        bounds = self._bounds(node, context, known)
+        bounds = self.sure_bounds(node, context, known)
         inside = context.add(bounds.facts)
         if bounds.stride is not None:
             inside = inside.add([bounds.stride.row(name)])
@@ -150,9 +164,9 @@ class Loops(ABC):
         self._name(name, bounds, inside)
         tag = self.schedule.loop_tags.get(name)
         if isinstance(tag, Vectorize) and self.scope.language.aligned:
-            return self._lanes(node, bounds, context, inside, inner)
+            return self.inside.lanes(node, bounds, context, inside, inner)
         if isinstance(tag, Unroll) or (isinstance(tag, Vectorize) and name in self.constants):
-            return self._unrolled(node, bounds, context, inside, inner)
+            return self.unrolled(node, bounds, context, inside, inner)
         front, back = self.schedule.slabs.get(name, (0, 0)) if bounds.stride is None else (0, 0)
         start = _start(bounds)
         ends = self.schedule.fronts.get(name)
@@ -178,10 +192,10 @@ class Loops(ABC):
         if bounds.stride is not None:
             inside = inside.add([bounds.stride.row(name)])
         if name in self.schedule.tile_inames and self.may_peel and bounds.stride is None:
-            full = [] if self._reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
+            full = [] if self.reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
             if full:
                 return self._peeled(node, bounds, full, context, inner)
-        return self._plain(node, bounds, context, inside, inner, self._hint(name))
+        return self.plain(node, bounds, context, inside, inner, self._hint(name))
 
     def _hint(self, iname: str) -> str:
         """Return the pragma that asks the compiler to unroll a loop; empty without such a tag."""
@@ -190,7 +204,7 @@ class Loops(ABC):
             return ""
         return language.unroll_hint if tag.count is None else language.unroll_by.format(count=tag.count)
 
-    def _plain(
+    def plain(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str], pragma: str = ""
     ) -> Block:
         """Return a loop that is neither unrolled nor taken apart."""
@@ -218,7 +232,7 @@ class Loops(ABC):
         self.scope.values[name] = value
         rows = [Affine(((name, 1),), -value), Affine(((name, -1),), value)]
         with self.scope.findings.magnitudes.fixed(name, value):
-            body = self.block(node.body, context.add(rows), inner)
+            body = self.inside.block(node.body, context.add(rows), inner)
         if saved is None:
             del self.scope.values[name]
         else:
@@ -229,11 +243,11 @@ class Loops(ABC):
         self, node: Loop, start: Code, test: Code, inside: Context, inner: frozenset[str], pragma: str = "",
         step: int = 1,
     ) -> Block:  # fmt: skip
-        opened = self._open(inner, [node.iname])
+        opened = self.open(inner, [node.iname])
         self.scopes.append(next(self._scope_numbers))
-        body = self.block(node.body, inside, inner)
+        body = self.inside.block(node.body, inside, inner)
         self.scopes.pop()
-        names = self._named(opened, inside)
+        names = self.named(opened, inside)
         if not body:
             return ()
         body = (*names, *body)
@@ -242,27 +256,27 @@ class Loops(ABC):
         axis = "" if level is None else level.value
         return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis))
 
-    def _open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
+    def open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
         """Return the indices of which the last inames, *new* ones, got values."""
         opened = self.scope.indices.open(known, new, self.scope.values)
         for mark in opened:
             self.scope.findings.magnitudes.define_sum(mark.text, mark.form)
         return opened
 
-    def _named(self, opened: Sequence[Mark], context: Context) -> Block:
+    def named(self, opened: Sequence[Mark], context: Context) -> Block:
         """Return the definitions of named indices that were used."""
         return self.scope.indices.close(
             opened, self.scope.index_type, lambda form: form_text(form, self.scope, context)
         )
 
-    def _unrolled(
+    def unrolled(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
     ) -> Block:
         """Return a loop with a constant trip count; what the constants do not say becomes conditions inside."""
         name = node.iname
         low, high = inside.interval(name)
         if low is None or high is None:
-            low, high = self._static_box(node)
+            low, high = self.static_box(node)
         if low is None or high is None:
             lower, upper = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
             raise self.scope.error(
@@ -301,7 +315,7 @@ class Loops(ABC):
         body = without_runs(node.body, dropped)
         return self._single(Loop(node.iname, body), value, context, inner) if body else ()
 
-    def _static_box(self, node: Loop) -> tuple[int | None, int | None]:
+    def static_box(self, node: Loop) -> tuple[int | None, int | None]:
         """Return the least and the greatest value of a loop's iname over all its statements and parameters."""
         low: int | None = None
         high: int | None = None
@@ -362,7 +376,7 @@ class Loops(ABC):
         name = node.iname
         decided = (known | {name}) - self.threads - self.bounds
         tile = Tile(frozenset({name}), decided, has_barrier(node.body))
-        rows = self._full(tile, (node,), inside)
+        rows = self.full(tile, (node,), inside)
         return [row for row in rows if row.coefficient(name) < 0 and not any(mentions(v, name) for v, _ in row.terms)]
 
     def _peeled(
@@ -404,7 +418,7 @@ class Loops(ABC):
 
     def _may_run(self, name: str, known: frozenset[str], context: Context) -> bool:
         """Return whether *context*, which is about the variables *known*, leaves a statement any instance."""
-        rows = ([Affine(terms, const) for terms, const in piece.items()] for piece in self._pieces(name, known))
+        rows = ([Affine(terms, const) for terms, const in piece.items()] for piece in self.pieces(name, known))
         return not all(any(context.implies(negated(row)) for row in piece) for piece in rows)
 
     def _below(self, iname: str, limit: Code, operator: str = "<") -> Code:
@@ -420,7 +434,7 @@ class Loops(ABC):
         plain = form.const == 1 and form.terms and all(type(v) is str and v not in self.bounds for v, _ in form.terms)
         if plain and len(limit) == 1 and len(limit[0]) == 1:
             return self._below(iname, form_text(form.add(Affine((), -1)), self.scope, context), "<=")
-        if len(limit) == 1 and len(limit[0]) == 1 and self._reads([form]) and len(form.terms) == 1 and not form.const:
+        if len(limit) == 1 and len(limit[0]) == 1 and self.reads([form]) and len(form.terms) == 1 and not form.const:
             (quotient, factor), *_ = form.terms
             if isinstance(quotient, Floor) and factor == 1:  # without a division: j < floor(a/b) where b*j < a - b + 1
                 self.scope.findings.magnitudes.record(Affine(((iname, quotient.den),), 0))
