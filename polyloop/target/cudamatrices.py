@@ -23,7 +23,7 @@ def cuda_matrices(capability: int) -> Matrices:
 
 
 def _lacks(capability: int, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:
-    """Return why the device has no such instruction, and a hint; None if it has it."""
+    """Return the reason why the device lacks the instruction, and a hint; None if it has it."""
     if intrinsic.capability <= capability:
         return None
     return (

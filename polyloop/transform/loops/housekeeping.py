@@ -231,7 +231,7 @@ class AddInamesForUnusedHwAxes(Transform):
         [i]  y[i] = t*i    {id=insn}
 
     Where nothing is added, an instruction without an iname on an axis runs on the first thread of it if it writes
-    shared variables, and on each thread if it writes private ones.
+    variables that other threads see, and on each thread if it writes private ones.
 
     Parameters
     ----------
