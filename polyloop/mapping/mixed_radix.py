@@ -23,7 +23,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.tags import InameTag, LocalAxis, ThreadDigit
 from polyloop.poly.affine import Affine
-from polyloop.poly.axes import digit_axis, number_of, thread_axis
+from polyloop.poly.axes import digit_axis, digit_parts, is_axis, number_of, thread_axis
 from polyloop.program.lower_instruction import NESTED_DIGITS
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "digit_form",
     "digit_of",
     "digit_of_terms",
+    "digits_among",
     "elementary",
     "gaps",
     "no_digit",
@@ -60,17 +61,19 @@ class Digit:
         return f"t{over}" + (f"_mod_{self.extent}" if self.stride * self.extent < threads else "")
 
 
+def digits_among(dims: Iterable[str]) -> dict[str, Digit]:
+    """Return those of *dims* that are digits of the thread number."""
+    parts = {dim: digit_parts(dim) for dim in dims if is_axis(dim)}
+    return {dim: Digit(*part) for dim, part in parts.items() if part is not None}
+
+
 @dataclass(frozen=True, eq=False)
 class DigitView:
-    """A statement over digits of the thread number, without axes on which every index executes the instance.
-
-    ``extents`` are those of the digits among ``dims``.
-    """
+    """A statement over digits of the thread number, without axes on which every index executes the instance."""
 
     dims: tuple[str, ...]
     find: Callable[[], isl.Set]
     forms: Mapping[str, Affine]
-    extents: Mapping[str, Digit]
 
     @cached_property
     def exact(self) -> isl.Set:

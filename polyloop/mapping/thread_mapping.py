@@ -309,18 +309,16 @@ def _view(
         x: thread_axis(tag.axis) if isinstance(tag := kernel.tag(x), LocalAxis) else d.axis
         for x, d in used.items()
     }
-    digits = {d.axis: d for x, d in used.items() if isinstance(kernel.tag(x), ThreadDigit)}
     missing: list[str] = []
-    if is_owned and digits:
-        more = gaps(used.values(), prod(size for size in axes.block.values() if size is not None))
-        digits |= {digit.axis: digit for digit in more}
-        missing = [digit.axis for digit in more]
+    if is_owned and any(isinstance(kernel.tag(x), ThreadDigit) for x in used):
+        threads = prod(size for size in axes.block.values() if size is not None)
+        missing = [digit.axis for digit in gaps(used.values(), threads)]
     elif is_owned:
         missing = [axis for axis in axes.block if axis not in named.values()]
     shown = dict(groups) | {x: Affine.variable(axis).add(_begin(kernel, axes, x)) for x, axis in named.items()}
     dims = (*kept, *sorted([*named.values(), *missing], key=_axis_order), *loops)
     within = [*rows, *(Row(Affine.variable(axis), True) for axis in missing)]
-    return DigitView(dims, partial(_over, kernel, statement, dims, shown, statement.exact, within), shown, digits)
+    return DigitView(dims, partial(_over, kernel, statement, dims, shown, statement.exact, within), shown)
 
 
 def _axis_order(axis: str) -> tuple[int, ...]:

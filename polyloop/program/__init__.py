@@ -6,11 +6,11 @@ other blocks, and ``infer_types`` finds the types that were left open. Nothing h
 
 Reductions. ``y[i] = sum(k, a[i, k])`` becomes three kinds of statements::
 
-    init     acc = 0
-    update   acc = acc + a[i, k]
-    plain    y[i] = acc
+    Init     acc = 0
+    Update   acc = acc + a[i, k]
+    Assign   y[i] = acc
 
-A reduction over a thread axis has a fourth one, ``combine``, in which the threads of a block exchange their partial
+A reduction over a thread axis has a fourth one, ``Combine``, in which the threads of a block exchange their partial
 results. Every thread of the block executes it, so the axes of a block are projected out of its domain and of the
 domain of its init. A reduction in stages is two reductions: the inner one has the terms, the outer one the operation
 ``of_states``, and combines the results of the inner one. A scan is a reduction whose accumulator is kept ``along``

@@ -20,9 +20,8 @@ from polyloop.kernel.kernel import Condition
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
-from polyloop.mapping.mixed_radix import Digit
+from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
-from polyloop.poly.axes import digit_parts, is_axis
 from polyloop.schedule.collective import Collective
 
 __all__ = [
@@ -226,8 +225,7 @@ class Statement:
 
         ``"l.8.4"`` is ``thread / 8 % 4``.
         """
-        parts = {dim: digit_parts(dim) for dim in self.dims if is_axis(dim)}
-        found = {dim: Digit(*part) for dim, part in parts.items() if part is not None}
+        found = digits_among(self.dims)
         if isinstance(self.action, Tensor):
             found.update((digit.axis, digit) for digit in self.action.product.lane_digits())
         return found

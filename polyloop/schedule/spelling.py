@@ -10,7 +10,7 @@ import numpy as np
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vectorize
-from polyloop.mapping.mixed_radix import Digit
+from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine
 from polyloop.program.infer_types import dtype_table
@@ -33,7 +33,7 @@ def digit_names(placement: Placement) -> dict[str, str]:
     digits: dict[str, Digit] = {}
     for placed in placement.statements.values():
         if placed.digits is not None:
-            digits.update(placed.digits.extents)
+            digits.update(digits_among(placed.digits.dims))
             for iname, form in placed.digits.forms.items():
                 for name in form.names():
                     found.setdefault(name, set()).add(iname)
