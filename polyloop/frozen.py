@@ -72,7 +72,7 @@ class once(Generic[_Owner, _T]):  # noqa: N801 - a decorator
 
 
 def _state(value: object) -> dict[str, object]:
-    """Return the fields: what was found out about the object since it was made can be found out again."""
+    """Return the fields, for pickle, without memoised results, which can be computed again."""
     return {name: value.__dict__[name] for name in _fields[type(value)][0]}
 
 
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(value: _T, /, **changes: object) -> _T:
-        """Return a dataclass instance with fields changed: ``dataclasses.replace``, quickly for what is ``quick``."""
+        """Return a dataclass instance with fields changed: ``dataclasses.replace``, faster for ``quick`` classes."""
         known = _fields.get(type(value))
         if known is None:
             return dataclasses.replace(value, **changes)

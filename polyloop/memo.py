@@ -48,7 +48,7 @@ class _Memory:
 
 @contextmanager
 def forgotten() -> Iterator[None]:
-    """Find everything anew inside of the ``with``, for tests: what is remembered must make no difference.
+    """Disable memoised results inside of the ``with``, for tests that they make no difference.
 
     A value that is equal to itself alone is a part of its object: the program of a kernel stays that program.
     """

@@ -1,4 +1,4 @@
-"""Device functions of CUDA C: what threads do together."""
+"""Device functions of CUDA C for cooperation of threads."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _verdict(what: Callable[[], object]) -> str:
 
 
 def _drawn(seed: int) -> tuple[list[str], list[str]]:
-    """Return the texts of one pair, refused steps among them, and what is said of them here."""
+    """Return the texts of one pair, with refused steps, and the verdicts of this checkout."""
     source = drawn_source(seed)
     exploration = Exploration(source, random.Random(seed + 1_000_000_007), Tally(), seed)
     texts, verdicts = [_HEAD + source.script()], [_verdict(exploration.begin)]
