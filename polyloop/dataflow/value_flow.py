@@ -385,8 +385,7 @@ def may_flow_of(
 def hides_others(writer: Placed, array: str) -> bool:
     """Return whether *writer* must write elements of *array*: no later read sees their earlier values."""
     lowered = writer.lowered
-    is_sure = not lowered.is_conditional and lowered.atomic in (None, EXCHANGE)
-    return is_sure and all(write.is_affine() for write in lowered.writes_to(array))
+    return lowered.atomic in (None, EXCHANGE) and all(map(lowered.is_certain, lowered.writes_to(array)))
 
 
 def _computed(
