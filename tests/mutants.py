@@ -69,11 +69,14 @@ class Mutant:
     arguments: str = "{}"
 
     def source(self) -> str | None:
-        """Return the module's changed text, None if only annotations are changed."""
+        """Return the module's changed text, None if only annotations are changed or the text is no Python."""
         before = (ROOT / self.module).read_text(encoding="utf-8")
         operator = get_operator(self.operator)(**json.loads(self.arguments))
         after = mutate_code(before, operator, self.occurrence)
-        return None if after is None or _meaning(after) == _meaning(before) else after
+        try:
+            return None if after is None or _meaning(after) == _meaning(before) else after
+        except SyntaxError:  # the stars of an unpacking were taken for an operator
+            return None
 
     @property
     def near(self) -> tuple[str, ...]:
