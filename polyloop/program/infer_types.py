@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import computed, dtype_name, is_complex, is_integer
-from polyloop.expr.nodes import array_name, field_path
+from polyloop.expr.nodes import Expression, array_name, field_path
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
@@ -35,6 +35,8 @@ __all__ = [
     "record_violations",
     "require_dtypes",
     "type_violations",
+    "unknown_dtype",
+    "untyped_operand",
 ]
 
 
@@ -218,14 +220,26 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     unknown = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
     unknown += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
     if unknown:
-        listed = ", ".join(f'"{name}": np.float32' for name in unknown)
-        problem = Diagnostic(
-            "unknown-dtype",
-            f"the type of {', '.join(repr(name) for name in unknown)} is not known",
-            hints=(f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",),
-        )
-        raise VerificationError("generate_code", kernel.name, [problem])
+        raise VerificationError("generate_code", kernel.name, [unknown_dtype(unknown)])
     return kernel
+
+
+def unknown_dtype(names: Sequence[str]) -> Diagnostic:
+    """Return the error that the types of *names* are not known."""
+    listed = ", ".join(f'"{name}": np.float32' for name in names)
+    return Diagnostic(
+        "unknown-dtype",
+        f"the type of {', '.join(map(repr, names))} is not known",
+        hints=(f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",),
+    )
+
+
+def untyped_operand(kernel: LoopKernel, operand: Expression) -> Diagnostic | None:
+    """Return the error that the type of *operand* is not known, for a rewrite that needs it; None if it is."""
+    table = dtype_table(kernel)
+    if infer(operand, table.get) is not None:
+        return None
+    return unknown_dtype(sorted(name for name in variables(operand) if name in table and table[name] is None))
 
 
 def _is_layout(argument: Argument) -> bool:

@@ -282,3 +282,18 @@ def test_threads_of_which_every_third_has_terms(length: int) -> None:
     for n in (1, 7, 20):
         (y,) = vectors(n, 1)
         check(knl, {"y": y}, {"o": np.full(n, y[1::3].sum(), F)})
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda knl: pl.stage_reduction(knl, "b"),
+        lambda knl: pl.reduce_atomically(knl, "b"),
+        lambda knl: pl.realize_reduction(knl, grid="atomics", grid_inames="b"),
+        lambda knl: pl.realize_reduction(knl, grid="two launches", grid_inames="b"),
+    ],
+)
+def test_a_variable_of_partial_results_needs_the_type_of_the_terms(step: Callable[[pl.LoopKernel], object]) -> None:
+    knl = pl.make_kernel("{[b, k]: 0 <= b < 8 and 0 <= k < 64}", "s = sum([b, k], a[b, k])")
+    assert "add_dtypes" in refused(knl, step, "unknown-dtype")
+    step(pl.add_dtypes(knl, {"a": np.float32}))

@@ -22,7 +22,7 @@ from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import map_from_forms, project_onto, reorder
-from polyloop.program.infer_types import dtype_table
+from polyloop.program.infer_types import dtype_table, untyped_operand
 from polyloop.program.lower import Program, loop_order, lower
 from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform, iname_violations
@@ -69,7 +69,7 @@ class ReduceAtomically(Transform):
     ------
     TransformError
         ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``several-reductions``,
-        ``no-atomic-reduction``, ``no-match``, ``unknown-instruction``, ``name-taken``.
+        ``no-atomic-reduction``, ``unknown-dtype``, ``no-match``, ``unknown-instruction``, ``name-taken``.
 
     Notes
     -----
@@ -100,6 +100,9 @@ class ReduceAtomically(Transform):
             yield self._several(meant)
             return
         ((instruction, reduction),) = meant
+        if (untyped := untyped_operand(kernel, instruction.assignee)) is not None:
+            yield untyped
+            return
         for problem, hint in _problems(kernel, instruction, reduction):
             yield Diagnostic(
                 "no-atomic-reduction",

@@ -15,6 +15,7 @@ from polyloop.expr.rewrite import children, rebuild, reductions
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.infer_types import untyped_operand
 from polyloop.transform.base import iname_violations
 from polyloop.transform.instructions.rules import used_rules
 from polyloop.transform.instructions.selection import selected, selection_violations
@@ -70,7 +71,7 @@ class StageReduction(Staging):
     TransformError
         ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``several-reductions``, ``sweep-unused``,
         ``footprint-not-constant``, ``wrong-rank``, ``name-taken``, ``illegal-order``, ``copy-incomplete``,
-        ``term-twice``, ``not-proven``; for tag, address space, *within* and temporary
+        ``term-twice``, ``unknown-dtype``, ``not-proven``; for tag, address space, *within* and temporary
         what :func:`precompute` raises.
 
     Notes
@@ -106,7 +107,10 @@ class StageReduction(Staging):
         if len(meant) > 1:
             yield _several(meant, self.inames)
             return
-        instruction, _ = meant[0]
+        instruction, reduction = meant[0]
+        if (untyped := untyped_operand(kernel, reduction)) is not None:
+            yield untyped
+            return
         for iname in self.sweep_inames:
             if iname not in instruction.inames:
                 yield _not_around(instruction, iname)
