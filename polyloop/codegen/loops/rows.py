@@ -209,6 +209,7 @@ def _pieces(domain: isl.Set, dims: tuple[str, ...], keep: frozenset[str], divisi
 def _project(
     domain: isl.Set, dims: tuple[str, ...], kept: tuple[str, ...], divisibility: _Divisors
 ) -> tuple[Piece, ...]:
+    domain = domain.detect_equalities()  # as questions to ISL do, in place: rows may not depend on who asked before
     exact = len(kept) == len(dims)
     if not exact and (without := _without_independent(domain, dims, kept, divisibility)) is not None:
         return without
