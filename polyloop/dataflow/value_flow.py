@@ -18,7 +18,7 @@ from polyloop.dataflow.last_writes import Accesses, last_writes
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.updates import EXCHANGE
-from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, owner_axes, storage_map
 from polyloop.memo import Same, interned, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
@@ -442,14 +442,14 @@ def _direct(
     write = writer.lowered.writes_to(access.array)[0]
     looking_at(reader, access, writer, write)
     space = placement.spaces[access.array]
-    own, at, to = _owner(placement, space), reader.domain_of(access), writer.domain_of(write)
+    own, at, to = owner_axes(placement, space), reader.domain_of(access), writer.domain_of(write)
     read, written = reader.indices(access), writer.indices(write)
     if _are_forms(read) and _are_forms(written):
         return _affine_link(at, reader.dims, read, to, writer.dims, written, loops, own)
     left, right = storage_map(placement, reader, access, space), storage_map(placement, writer, write, space)
-    link = _in_iteration(left, right, [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops])
-    is_found = at.is_subset(link.domain()) and _is_determined(link, to, writer.dims, written, (*loops, *own))
-    return link if is_found else None
+    pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
+    link = _in_iteration(left, right, pairs, at)
+    return link if link is not None and _is_determined(link, to, writer.dims, written, (*loops, *own)) else None
 
 
 def _are_forms(subscripts: tuple[Affine | None, ...]) -> TypeGuard[tuple[Affine, ...]]:
@@ -476,15 +476,20 @@ def _affine_link(
         return link
     axes = [Affine.variable(axis) for axis in own]
     left, right = map_from_forms(reader, dims, [*axes, *read]), map_from_forms(writer, inames, [*axes, *written])
-    link = _in_iteration(left, right, [(dims.index(loop), inames.index(loop)) for loop in loops])
-    is_found = reader.is_subset(link.domain()) and _is_determined(link, writer, inames, written, (*loops, *own))
-    return link if is_found else None
+    link = _in_iteration(left, right, [(dims.index(loop), inames.index(loop)) for loop in loops], reader)
+    return link if link is not None and _is_determined(link, writer, inames, written, (*loops, *own)) else None
 
 
-def _in_iteration(left: isl.Map, right: isl.Map, loops: Sequence[tuple[int, int]]) -> isl.Map:
-    """Return which instances touch one element in one iteration of *loops*, by their positions."""
+def _in_iteration(
+    left: isl.Map, right: isl.Map, loops: Sequence[tuple[int, int]], reader: isl.Set
+) -> isl.Map | None:
+    """Return the pairs of instances that touch one element in one iteration of *loops*, None unless all of *reader* do.
+
+    *loops* are pairs of positions.
+    """
     link = left.apply_range(right.reverse())
-    return link.intersect(lex_relation(link.get_space(), loops, None))
+    link = link.intersect(lex_relation(link.get_space(), loops, None))
+    return link if reader.is_subset(link.domain()) else None
 
 
 def _is_determined(
@@ -498,13 +503,6 @@ def _is_determined(
         return None if low is None or high is None else max(0, high - low + 1)
 
     return separates(fixed, inames, extent) or bool(link.is_single_valued())
-
-
-def _owner(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
-    """Return the axes on which each index has memory of its own in *space*."""
-    if space is AddressSpace.PRIVATE:
-        return placement.axes.all
-    return placement.axes.group if space is AddressSpace.LOCAL else ()
 
 
 def _instance_link(

@@ -58,6 +58,7 @@ __all__ = [
     "common_loops",
     "free_inames",
     "joint_extent",
+    "owner_axes",
     "place_statement",
     "reference_map",
     "storage_map",
@@ -545,12 +546,18 @@ def storage_map(placement: Placement, placed: Placed, access: Access, space: Add
     shape: tuple[Expression, ...] = ()
     if not access.is_affine():
         shape = placement.program.kernel.arrays()[access.array].shape or ()
-    owner: tuple[str, ...] = ()
-    if space is AddressSpace.PRIVATE:
-        owner = placement.axes.all
-    elif space is AddressSpace.LOCAL:
-        owner = placement.axes.group
-    return _cells(placed, access, owner, shape)
+    return _cells(placed, access, owner_axes(placement, space), shape)
+
+
+def owner_axes(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
+    """Return the axes that number copies of a variable in *space*: each index on them has memory of its own."""
+    match space:
+        case AddressSpace.PRIVATE:
+            return placement.axes.all
+        case AddressSpace.LOCAL:
+            return placement.axes.group
+        case _:
+            return ()
 
 
 @memoised

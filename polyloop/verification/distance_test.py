@@ -33,10 +33,9 @@ import islpy as isl
 
 from polyloop.dataflow.conflicts import never_meet
 from polyloop.dataflow.value_flow import Flow, is_exact, known_flow, known_may_flow, readers_of, writers_of
-from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import memoised
-from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, owner_axes, storage_map
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, universe
@@ -90,7 +89,7 @@ def keeps_order(new: Placement, old: Placement, variable: str) -> bool:
     found = _copies(new, users, variable)
     if found is None:
         return False
-    owner = _owner(new, variable)
+    owner = owner_axes(new, new.spaces[variable])
     if owner:
         around = _around(old, variable)
         if around is None or not _together(found, around, owner):
@@ -265,17 +264,6 @@ class _Copied:
     forms: Mapping[str, Affine]
     bounds: Mapping[str, tuple[int | None, int | None]]
     """The least and greatest value of each dimension, None where there is none."""
-
-
-def _owner(new: Placement, variable: str) -> tuple[str, ...]:
-    """Return the axes that number copies of *variable*."""
-    match new.spaces[variable]:
-        case AddressSpace.PRIVATE:
-            return new.axes.all
-        case AddressSpace.LOCAL:
-            return new.axes.group
-        case _:
-            return ()
 
 
 def _copies(new: Placement, users: _Users, variable: str) -> dict[Placed, _Copied] | None:
