@@ -3,23 +3,72 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
+import polyloop
 from polyloop.runtime.nvrtc import nvrtc_available
 
 ROOT = Path(__file__).parents[1]
 MAX_LINES = 600
 MAX_MODULES = 30
+MAX_SIBLINGS = 8
+MAX_FIELDS = 10
 MAX_IMPORT_SECONDS = 0.25
 DEPENDENCIES_SECONDS = 0.15
+
+MANY_SIBLINGS = {
+    "codegen/function_text.py": 9,
+    "codegen/functions.py": 9,
+    "codegen/generate.py": 11,
+    "codegen/scope.py": 9,
+    "codegen/unit.py": 9,
+    "expr/parser.py": 9,
+    "expr/typing.py": 12,
+    "kernel/build/builder.py": 16,
+    "kernel/kernel.py": 9,
+    "schedule/build.py": 13,
+}
+"""Modules that import more of their own package than they should: the list only gets shorter."""
+
+MANY_FIELDS = {
+    "codegen.language.Language": 31,
+    "codegen.program.GeneratedProgram": 15,
+    "codegen.scope.Scope": 19,
+    "frontend.scope.Scope": 14,
+    "kernel.arrays.ArrayArg": 13,
+    "kernel.arrays.TemporaryVariable": 12,
+    "kernel.instruction.Instruction": 22,
+    "kernel.kernel.LoopKernel": 28,
+    "kernel.objects.Assignment": 15,
+    "kernel.text.options.Options": 17,
+    "kernel.text.parser.ParsedInstruction": 22,
+    "kernel.text.specs.ConstantArg": 11,
+    "kernel.text.specs.GlobalArg": 11,
+    "kernel.text.specs.TemporaryVariable": 11,
+    "runtime.explanation.AccessFacts": 15,
+    "runtime.explanation.Explanation": 13,
+    "runtime.explanation.LaunchFacts": 11,
+    "schedule.plan.Schedule": 23,
+    "schedule.plan.Storage": 12,
+    "testing.brute.Event": 11,
+    "transform.reductions.split_scan.SplitScan": 12,
+    "transform.staging.buffering.BufferPlan": 11,
+    "transform.staging.plan.Plan": 18,
+    "transform.staging.precompute.Precompute": 14,
+    "transform.staging.prefetch.AddPrefetch": 17,
+}
+"""Dataclasses with more fields than they should have: the list only gets shorter."""
 
 IMPORT_PROGRAM = """
 import time
@@ -62,6 +111,46 @@ def test_no_folder_has_more_than_30_modules() -> None:
     counts = {str(f.relative_to(ROOT)): len([*f.glob("*.py")]) - 1 for f in folders}
     assert counts
     assert {folder: n for folder, n in counts.items() if n > MAX_MODULES} == {}
+
+
+def siblings(path: Path) -> set[str]:
+    """Return the modules and packages of its own folder that the module at *path* imports."""
+    own = ".".join(path.relative_to(ROOT).parent.parts)
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import():
+                names.update(alias.name for alias in node.names)
+            case ast.ImportFrom(module=str(module), level=0):
+                names.update(f"{module}.{alias.name}" for alias in node.names)
+    found = {name.removeprefix(f"{own}.").split(".")[0] for name in names if name.startswith(f"{own}.")}
+    there = {entry.stem for entry in path.parent.iterdir() if entry.suffix in {"", ".py", ".pyi"}}
+    return found & there
+
+
+def test_no_module_imports_more_than_8_of_its_own_package() -> None:
+    """A smaller number than the one in the list has to be written there, or its row taken out."""
+    modules = [path for path in ROOT.joinpath("polyloop").rglob("*.py") if path.name != "__init__.py"]
+    counts = {str(path.relative_to(ROOT / "polyloop")): len(siblings(path)) for path in modules}
+    assert counts
+    assert {name: n for name, n in counts.items() if n > MAX_SIBLINGS} == MANY_SIBLINGS
+
+
+def field_counts() -> dict[str, int]:
+    """Return the numbers of fields of all dataclasses of the package, inherited ones included."""
+    found: dict[str, int] = {}
+    for entry in pkgutil.walk_packages(polyloop.__path__, "polyloop."):
+        for value in vars(importlib.import_module(entry.name)).values():
+            if isinstance(value, type) and is_dataclass(value) and value.__module__ == entry.name:
+                found[f"{entry.name}.{value.__name__}".removeprefix("polyloop.")] = len(fields(value))
+    return found
+
+
+def test_no_dataclass_has_more_than_10_fields() -> None:
+    """A smaller number than the one in the list has to be written there, or its row taken out."""
+    counts = field_counts()
+    assert counts
+    assert {name: n for name, n in counts.items() if n > MAX_FIELDS} == MANY_FIELDS
 
 
 def decorated(tree: ast.Module, *names: str) -> Iterator[ast.FunctionDef]:
