@@ -86,7 +86,7 @@ def inputs_of(schedule: Schedule, language: Language, known: Known, index_bits: 
     CodegenError
         ``unsupported-dtype``, for vectors that do not exist.
     """
-    given = [_completed(argument, np.dtype(f"int{index_bits}")) for argument in schedule.arguments]
+    given = [_completed(argument, np.dtype(f"int{index_bits}")) for argument in schedule.contract.arguments]
     split: dict[str, SplitArray] = {}
     arguments: list[Argument] = []
     for argument in given:
@@ -98,12 +98,12 @@ def inputs_of(schedule: Schedule, language: Language, known: Known, index_bits: 
             raise CodegenError("generate_code", schedule.name, [found])
         split[argument.name], parts = found
         arguments += parts
-    arguments += schedule.workspace
+    arguments += schedule.contract.workspace
     chains = chains_in(schedule, language, known, {argument.name for argument in arguments})
     passed = tuple(array for own in chains.values() for array in own.arrays)
-    workspace = (*schedule.workspace, *passed)
+    workspace = (*schedule.contract.workspace, *passed)
     arrays = {a.name: a for a in (*given, *workspace) if isinstance(a, ArrayArg)}
-    return Inputs((*arguments, *passed), workspace, split, arrays, schedule.parameters, chains)
+    return Inputs((*arguments, *passed), workspace, split, arrays, schedule.contract.parameters, chains)
 
 
 def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:

@@ -45,7 +45,7 @@ def guarded_by_content(name: str, text: str) -> str:
 
 def words_of_c_text(schedule: Schedule) -> frozenset[str]:
     """Return the identifiers in C text of the user's, beside those in foreign functions."""
-    texts = [text for _, text in schedule.preambles]
+    texts = [text for _, text in schedule.file_scope.preambles]
     texts += [s.rhs.code for s in schedule.statements.values() if isinstance(s.rhs, CText)]
     return frozenset(word for text in texts for word in _WORD.findall(text))
 

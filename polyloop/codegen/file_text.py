@@ -20,7 +20,7 @@ def file_text(functions: Iterable[Function], texts: Iterable[str], remarks: Iter
         comment(remarks),
         unit.language.header,
         *unit.definitions.structs.values(),
-        *(preamble_text(name, text.strip("\n")) for name, text in unit.schedule.preambles),
+        *(preamble_text(name, text.strip("\n")) for name, text in unit.schedule.file_scope.preambles),
         "\n".join(_tables(functions, unit)),
         "\n".join(unit.definitions.helpers.values()),
         *texts,
@@ -30,13 +30,13 @@ def file_text(functions: Iterable[Function], texts: Iterable[str], remarks: Iter
 
 def _tables(functions: Iterable[Function], unit: Unit) -> Iterator[str]:
     """Yield the constant tables that are read, one definition each."""
-    if not unit.schedule.tables:
+    if not unit.schedule.file_scope.tables:
         return
     first, *others = functions
     statements = unit.statements(*(function.launch for function in (first, *others)))
     read = {name for s in statements for part in (s.rhs, s.lhs, *s.predicates) for name in variables(part)}
     used = 0
-    for name, table in unit.schedule.tables.items():
+    for name, table in unit.schedule.file_scope.tables.items():
         if name in read:
             if found := table_violations(name, table, unit.language):
                 raise CodegenError("generate_code", unit.schedule.name, found)

@@ -80,7 +80,7 @@ def _signature(
             shared = scope.language.has_axes and (meet or (const and merged))
             restrict = "" if shared else f"{scope.language.restrict} "
             texts.append(f"{space}{const}{ctype} *{restrict}{argument.name}")
-        elif argument.name in unit.schedule.parameters and argument.dtype != scope.index_dtype:
+        elif argument.name in unit.schedule.contract.parameters and argument.dtype != scope.index_dtype:
             given = scope.names.fresh(f"{argument.name}_arg")
             texts.append(f"{ctype} {given}")
             lines.append(f"    const {scope.index_type} {argument.name} = ({scope.index_type}){given};")

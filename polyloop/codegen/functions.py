@@ -111,7 +111,7 @@ def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] |
     schedule, inputs = unit.schedule, unit.inputs
     statements = unit.statements(launch)
     storage = {t.name: t for t in launch.temporaries}
-    storage |= {n: Storage(n, t.dtype, t.shape, AddressSpace.GLOBAL) for n, t in schedule.tables.items()}
+    storage |= {n: Storage(n, t.dtype, t.shape, AddressSpace.GLOBAL) for n, t in schedule.file_scope.tables.items()}
     bounds = frozenset(name for statement in statements for name in statement.bounds)
     for name in bounds:
         unit.findings.magnitudes.define_read(name, storage[name].dtype)
@@ -122,15 +122,15 @@ def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] |
     values: dict[str, str | int] = {p: p for p in inputs.index_names}
     hardware = hardware_of(launch, unit)
     values |= {axis: names.fresh(AXIS_NAMES[hardware.get(axis, axis)]) for axis in AXES}
-    values |= {axis: names.fresh(schedule.digit_names.get(axis, "t")) for axis in digits_of(statements)}
+    values |= {axis: names.fresh(schedule.indices.digit_names.get(axis, "t")) for axis in digits_of(statements)}
     values |= {dim: dim for dim in own}
     pools = dict(_pools(launch, unit, names))
     dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: held_dtype(a) for a in inputs.arguments}
     dtypes |= {name: array.dtype for name, array in inputs.arrays.items()}
     dtypes |= {t.name: t.dtype for t in storage.values()}
     dtypes |= dict.fromkeys(values, np.dtype(f"int{unit.index_bits}"))
-    value_dtypes = dict.fromkeys(values, schedule.index_dtype)
-    value_dtypes |= dict.fromkeys(schedule.long & values.keys(), np.dtype(np.int64))
+    value_dtypes = dict.fromkeys(values, schedule.indices.dtype)
+    value_dtypes |= dict.fromkeys(schedule.indices.long & values.keys(), np.dtype(np.int64))
     value_dtypes |= {a.name: a.dtype for a in inputs.arguments if a.name in values and a.dtype is not None}
     return Scope(
         unit.definitions, unit.findings, unit.language, unit.index_bits, unit.known.divisibility, names, values,
@@ -154,7 +154,7 @@ def _pools(launch: Launch, unit: Unit, names: Names) -> Iterator[tuple[str, str]
 def _indices(dims: Iterable[str], unit: Unit) -> Iterator[tuple[str, Affine]]:
     """Return the named indices of which the parts have values in a function over *dims*."""
     known = {*dims, *unit.inputs.index_names}
-    return ((name, form) for name, form in unit.schedule.indices if form.names() <= known)
+    return ((name, form) for name, form in unit.schedule.indices.named if form.names() <= known)
 
 
 # }}}

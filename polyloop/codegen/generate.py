@@ -77,7 +77,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)
-    text = file_text(functions, texts, (*schedule.remarks(), *spelt.lines()), unit)
+    text = file_text(functions, texts, (*schedule.remarks.lines(), *spelt.lines()), unit)
     if unit.never_fits:
         return _generated(spelt, 64)
     known, inputs, findings, bits = unit.known, unit.inputs, unit.findings, unit.index_bits
@@ -96,9 +96,9 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         split=tuple(inputs.split.values()),
         alignments=tuple((name, most) for name, most in findings.aligned.items() if name in inputs.arrays),
         indexed=indexed,
-        notes=(*schedule.left_open, *((name, note) for (name, _), note in findings.notes.items()),
+        notes=(*schedule.remarks.left_open, *((name, note) for (name, _), note in findings.notes.items()),
                *queue_notes(indexed)),
-        checks=(*assumption_checks(schedule.assumptions), *map(condition_check, schedule.conditions)),
+        checks=(*assumption_checks(schedule.contract.assumptions), *map(condition_check, schedule.contract.conditions)),
         index_checks=index_checks(
             inputs.arguments, inputs.index_names, magnitudes.bounds(bits), known.context, unit.natural, bits,
             magnitudes.bounds(64, wide=True),

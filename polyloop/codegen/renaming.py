@@ -26,7 +26,7 @@ from polyloop.kernel.arrays import ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.tree import Group, Run
 from polyloop.poly.affine import Affine
-from polyloop.schedule.plan import Atomic, Launch, Product, Schedule, Statement
+from polyloop.schedule.plan import Atomic, FileScope, Launch, Product, Schedule, Statement
 
 __all__ = ["Renaming", "Spelt", "names_of", "spell"]
 
@@ -34,7 +34,7 @@ _KINDS: Final = (isl.dim_type.set, isl.dim_type.param)
 _KEPT: Final[Mapping[type, tuple[str, ...]]] = {
     Statement: ("name", "instruction"), Atomic: ("operation",), Run: ("name",), Group: ("arrivals",),
     ArrayArg: ("order", "dim_names"), Launch: ("name",),
-    Schedule: ("name", "unchecked", "left_open", "preambles", "phantoms"), IndexedArray: ("launch", "instruction"),
+    Schedule: ("name", "remarks", "phantoms"), FileScope: ("preambles",), IndexedArray: ("launch", "instruction"),
 }  # fmt: skip
 """Fields whose strings are no names of variables."""
 _KEYS_KEPT: Final = frozenset({(Schedule, "statements"), (Product, "axes")})
@@ -44,12 +44,12 @@ _WORD: Final = re.compile(r"\w+", re.ASCII)
 
 def names_of(schedule: Schedule) -> Iterator[str]:
     """Yield the names that functions of *schedule* may have for variables."""
-    for argument in (*schedule.arguments, *schedule.workspace):
+    for argument in (*schedule.contract.arguments, *schedule.contract.workspace):
         parts = parts_of(argument) if isinstance(argument, ArrayArg) and is_split(argument) else None
         yield from [argument.name] if parts is None or isinstance(parts, Diagnostic) else parts[0].parts
-    yield from schedule.parameters
-    yield from (name for name, _ in schedule.indices)
-    yield from schedule.digit_names.values()
+    yield from schedule.contract.parameters
+    yield from (name for name, _ in schedule.indices.named)
+    yield from schedule.indices.digit_names.values()
     for launch in schedule.launches:
         for storage in launch.temporaries:
             yield storage.name
@@ -175,8 +175,8 @@ class Spelt:
 
 def spell(schedule: Schedule, language: Language) -> Spelt:
     """Return *schedule* with the names that the text will have."""
-    types = {name for a in schedule.arguments if a.dtype is not None for name in record_names(a.dtype)}
-    how = spelling(language, (text for _, text in schedule.preambles), types)
+    types = {name for a in schedule.contract.arguments if a.dtype is not None for name in record_names(a.dtype)}
+    how = spelling(language, (text for _, text in schedule.file_scope.preambles), types)
     moved = how.moved(names_of(schedule))
     name = how.at_file_scope(schedule.name)
     renamed = tuple(moved.items()) + (((schedule.name, name),) if name != schedule.name else ())

@@ -92,7 +92,7 @@ class Unit:
 def unit_of(schedule: Schedule, how: Spelling, index_bits: int) -> Unit:
     """Return *schedule* on its way to text, with nothing of that yet."""
     language, bits = how.language, _index_width(schedule, index_bits)
-    known = known_of(schedule.assumptions)
+    known = known_of(schedule.contract.assumptions)
     inputs = inputs_of(schedule, language, known, bits)
     reserved = foreign_words(schedule, language.name)
     users = frozenset(names_of(schedule)).union(a.name for a in inputs.arguments)
@@ -100,7 +100,7 @@ def unit_of(schedule: Schedule, how: Spelling, index_bits: int) -> Unit:
     natural = natural_names(inputs.index_names, known.context, known.divisibility)
     return Unit(
         schedule, how, bits, known, inputs, natural, reserved,
-        {name: names.fresh(how.at_file_scope(f"{schedule.name}_{name}")) for name in schedule.tables},
+        {name: names.fresh(how.at_file_scope(f"{schedule.name}_{name}")) for name in schedule.file_scope.tables},
         Definitions(schedule.name, how, users, how.types | reserved | words_of_c_text(schedule)),
         Findings(Magnitudes(known.divisibility, natural)),
     )  # fmt: skip
@@ -118,7 +118,7 @@ def without_empty(schedule: Schedule) -> Schedule:
     statements = {
         name: statement
         for name, statement in schedule.statements.items()
-        if not statement.domain.intersect_params(schedule.assumptions).is_empty()
+        if not statement.domain.intersect_params(schedule.contract.assumptions).is_empty()
     }
     launches = []
     for launch in schedule.launches:

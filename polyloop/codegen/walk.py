@@ -84,7 +84,7 @@ class Walker:
     def _blocks(self, tree: Tree, context: Context) -> Block:
         groups = frozenset(axis for axis in self.axes if is_block_axis(axis))
         if groups and self.scope.language.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
-            lanes = frozenset(x for x, tag in self.schedule.loop_tags.items() if isinstance(tag, Vectorize))
+            lanes = frozenset(x for x, tag in self.loops.forms.tags.items() if isinstance(tag, Vectorize))
             tile = Tile(groups, groups, has_barrier(tree), lanes)
             full = self.loops.full(tile, self.lane_loops.without(tree), context)
             if full:
@@ -196,7 +196,7 @@ class Walker:
         """
         if len(nodes) != 1 or not isinstance(nodes[0], Loop):
             return False
-        if not isinstance(self.schedule.loop_tags.get(nodes[0].iname), Unroll):
+        if not isinstance(self.loops.forms.tags.get(nodes[0].iname), Unroll):
             return False
         written = (array_name(target) for name in runs(nodes) for target in targets_of(self.statements[name].lhs))
         return all((storage := self.scope.storage.get(array)) is not None and storage.cleared for array in written)
@@ -204,7 +204,7 @@ class Walker:
     def _enforced(self, row: Affine, nodes: Tree, context: Context, known: frozenset[str]) -> bool:
         """Return whether the bounds of the loops *nodes* imply *row* anyway."""
         for node in nodes:
-            if not isinstance(node, Loop) or isinstance(self.schedule.loop_tags.get(node.iname), Unroll):
+            if not isinstance(node, Loop) or isinstance(self.loops.forms.tags.get(node.iname), Unroll):
                 return False
             bounds = self.loops.find_bounds(node, context, known)
             if bounds is None:

@@ -7,6 +7,7 @@ is that of one instance of the program.  So the value varies only along the thre
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import islpy as isl
 
@@ -22,10 +23,31 @@ from polyloop.poly.sets import map_from_forms, sample_set
 from polyloop.program.ir import Combine
 from polyloop.proof.witness import instance
 
-__all__ = ["divergent_reductions", "varying", "warp_axes"]
+__all__ = ["Uniformity", "divergent_reductions", "uniformity_of"]
 
 
-def varying(placement: Placement) -> Mapping[str, frozenset[str]]:
+@dataclass(frozen=True, eq=False)
+class Uniformity:
+    """Values that threads agree on.
+
+    Attributes
+    ----------
+    varying
+        For each bound of a loop that the program computes, the thread axes along which its value may differ.
+    warp_axes
+        Thread axes along which all threads of a warp have the same number.
+    """
+
+    varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    warp_axes: frozenset[str] = frozenset()
+
+
+def uniformity_of(placement: Placement) -> Uniformity:
+    """Return the values that the threads of a block, and those of a warp, agree on."""
+    return Uniformity(_varying(placement), _warp_axes(placement))
+
+
+def _varying(placement: Placement) -> Mapping[str, frozenset[str]]:
     """Return, for each bound of a loop that is computed, the thread axes along which its value may differ."""
     found: dict[str, frozenset[str]] = {}
     for statement in placement.statements.values():
@@ -74,7 +96,7 @@ def _is_combined(placement: Placement, name: str) -> bool:
     return False
 
 
-def warp_axes(placement: Placement) -> frozenset[str]:
+def _warp_axes(placement: Placement) -> frozenset[str]:
     """Return the thread axes along which all threads of a warp have the same number."""
     found, stride = set(), 1
     if placement.axes.has_digits:
@@ -98,15 +120,15 @@ def divergent_reductions(placement: Placement, accumulator: str | None = None) -
     statements = [s for s in every if isinstance(s.lowered.part, Combine) and s.lowered.bounds]
     if not statements:
         return
-    values = varying(placement)
+    uniform = uniformity_of(placement)
     for statement in statements:
         sizes = [placement.axes.local.get(axis, 1) for axis in THREAD_AXES]
         known = [size or 0 for size in sizes]
         in_a_warp = 0 not in known and meeting_of(known, statement.lowered.across, WARP_SIZE).parts == 1
-        allowed = warp_axes(placement) if in_a_warp else frozenset[str]()
+        allowed = uniform.warp_axes if in_a_warp else frozenset[str]()
         for name in statement.lowered.bounds:
-            if not values[name] <= allowed:
-                yield _divergent(placement, statement, name, values[name] - allowed, is_warp=in_a_warp)
+            if not (differing := uniform.varying[name]) <= allowed:
+                yield _divergent(placement, statement, name, differing - allowed, is_warp=in_a_warp)
                 return
 
 

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from polyloop.dataflow.address_spaces import place
-from polyloop.dataflow.uniformity import varying, warp_axes
+from polyloop.dataflow.uniformity import uniformity_of
 from polyloop.errors import Diagnostic, VerificationError, warn
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
@@ -45,8 +45,8 @@ from polyloop.schedule.copies import without_copies
 from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.launches import crossing_violations, launches_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
-from polyloop.schedule.plan import Schedule
-from polyloop.schedule.spelling import digit_names, long_dimensions, loop_tags, named_indices
+from polyloop.schedule.plan import Contract, FileScope, LoopForms, Remarks, Schedule
+from polyloop.schedule.spelling import index_variables, loop_tags
 from polyloop.schedule.statements import statements_of
 from polyloop.schedule.storage import axes_left_out, storages_of, workspace_of
 from polyloop.schedule.terms import with_terms_at_once
@@ -148,30 +148,22 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         launches, statements = without_copies(launches, statements, kernel.partials)
         dtypes = {name: array.dtype for name, array in kernel.arrays().items()}
         launches, statements = with_terms_at_once(launches, statements, dtypes)
+    tables = {n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None}
+    fronts = {} if meetings else fronts_of(placement, found, tree, kernel.slabs)
+    left_open = () if edges.open is None else ((kernel.name, edges.open),)
     schedule = Schedule(
         name=kernel.name,
-        parameters=kernel.parameters,
-        assumptions=kernel.assumptions,
-        arguments=kernel.arguments,
-        workspace=workspace_of(placement),
-        tables={n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None},
+        contract=Contract(
+            kernel.parameters, kernel.assumptions, kernel.arguments, kernel.conditions, workspace_of(placement)
+        ),
         statements=statements,
         launches=launches,
-        loop_tags=dict(loop_tags(kernel)),
-        tile_inames=kernel.tile_inames,
-        slabs=dict(kernel.slabs),
-        fronts={} if meetings else fronts_of(placement, found, tree, kernel.slabs),
-        conditions=kernel.conditions,
-        preambles=kernel.preambles,
-        index_dtype=kernel.index_dtype,
-        long=long_dimensions(kernel),
-        unchecked=_unchecked(kernel, proofs),
-        left_open=() if edges.open is None else ((kernel.name, edges.open),),
+        loops=LoopForms(dict(loop_tags(kernel)), kernel.tile_inames, dict(kernel.slabs), fronts),
+        indices=index_variables(placement),
+        file_scope=FileScope(kernel.preambles, tables),
+        remarks=Remarks(_unchecked(kernel, proofs), left_open),
         phantoms=edges.placement.phantoms,
-        digit_names=digit_names(placement),
-        varying=varying(placement),
-        warp_axes=warp_axes(placement),
-        indices=tuple(named_indices(placement)),
+        uniformity=uniformity_of(placement),
     )
     return Verified(schedule, exact, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
 

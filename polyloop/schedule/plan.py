@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import islpy as isl
 import numpy as np
 
+from polyloop.dataflow.uniformity import Uniformity
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
@@ -29,9 +30,14 @@ __all__ = [
     "Assign",
     "Atomic",
     "AwaitCopy",
+    "Contract",
+    "FileScope",
     "Front",
+    "IndexVariables",
     "Launch",
+    "LoopForms",
     "Product",
+    "Remarks",
     "Schedule",
     "Share",
     "StartCopy",
@@ -43,6 +49,7 @@ __all__ = [
 ]
 
 _NONE: Final = frozenset[str]()
+_INT32: Final[np.dtype[np.generic]] = np.dtype(np.int32)
 POOL_ALIGNMENT: Final = 16
 """Most that an element type asks for [bytes]; storage that several types share is a multiple of it."""
 
@@ -370,8 +377,8 @@ class Front:
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
-    """A kernel ready for code generation.
+class Contract:
+    """The interface of a program: everything that passes between it and its caller, and the preconditions.
 
     Attributes
     ----------
@@ -381,68 +388,120 @@ class Schedule:
         Parameter set (no set dimensions) that the caller guarantees; checked at launch.
     conditions
         What the parameters must fulfil besides, so that no access leaves its array; checked at launch.
-    loop_tags
-        Tag of each loop iname that is not a plain sequential loop (``Unroll``, ``UnrollHint``, ``Vectorize``).
-    tile_inames
-        Outer inames of splits: candidates for separating full tiles from partial ones.
     workspace
         Temporaries in global memory: arrays that whoever launches the program allocates.
-    tables
-        Temporaries whose values stand in the text.
-    index_dtype
-        Type of inames where they are values.
-    long
-        Dimensions of type int64 where they are values.
+    """
+
+    parameters: tuple[str, ...]
+    assumptions: isl.Set
+    arguments: tuple[Argument, ...]
+    conditions: tuple[Condition, ...] = ()
+    workspace: tuple[ArrayArg, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class LoopForms:
+    """The form in which each loop is printed, if it is no plain sequential loop.
+
+    Attributes
+    ----------
+    tags
+        ``Unroll``, ``UnrollHint`` or ``Vectorize``, by iname.
+    tiles
+        Outer inames of splits: candidates for separating full tiles from partial ones.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     fronts
         More about the first iterations that are peeled, by loop.
-    preambles
-        Name and text of what stands in front of the generated functions, in order.
-    unchecked
-        What the user let pass, and why, as lines for people.
-    left_open
-        What ISL gave up on, on which the speed of the text depends; by kernel.
-    phantoms
-        Statements that blocks at an edge carry out as others do, for elements without a use.
+    """
+
+    tags: Mapping[str, InameTag] = field(default_factory=dict)
+    tiles: frozenset[str] = frozenset()
+    slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    fronts: Mapping[str, Front] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class IndexVariables:
+    """Dimensions as variables of the text: their types, and names of those that the kernel has no iname for.
+
+    Attributes
+    ----------
+    dtype
+        Type of inames where they are values.
+    long
+        Dimensions of type int64 where they are values.
     digit_names
         What to call digits of the thread number.
-    varying
-        Thread axes along which the bounds of loops may differ that the program computes.
-    warp_axes
-        Thread axes along which all threads of a warp have one number.
-    indices
+    named
         Inames of the reference program that several inames make up now, as forms of dimensions.
     """
 
-    name: str
-    parameters: tuple[str, ...]
-    assumptions: isl.Set
-    arguments: tuple[Argument, ...]
-    statements: Mapping[str, Statement]
-    launches: tuple[Launch, ...]
-    loop_tags: Mapping[str, InameTag] = field(default_factory=dict)
-    tile_inames: frozenset[str] = frozenset()
-    slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    fronts: Mapping[str, Front] = field(default_factory=dict)
-    conditions: tuple[Condition, ...] = ()
-    workspace: tuple[ArrayArg, ...] = ()
+    dtype: np.dtype[np.generic] = _INT32
+    long: frozenset[str] = frozenset()
+    digit_names: Mapping[str, str] = field(default_factory=dict)
+    named: tuple[tuple[str, Affine], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class FileScope:
+    """The user's definitions in front of the generated functions.
+
+    Attributes
+    ----------
+    preambles
+        Name and text of each, in order.
+    tables
+        Temporaries whose values stand in the text.
+    """
+
     preambles: tuple[tuple[str, str], ...] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
-    index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
-    long: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Remarks:
+    """Notes for readers of the text.
+
+    Attributes
+    ----------
+    unchecked
+        What the user let pass, and why.
+    left_open
+        What ISL gave up on, on which the speed of the text depends; by kernel.
+    """
+
     unchecked: tuple[str, ...] = ()
     left_open: tuple[tuple[str, Diagnostic], ...] = ()
-    phantoms: frozenset[str] = frozenset()
-    digit_names: Mapping[str, str] = field(default_factory=dict)
-    varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    warp_axes: frozenset[str] = frozenset()
-    indices: tuple[tuple[str, Affine], ...] = ()
 
-    def remarks(self) -> Iterator[str]:
-        """Yield lines for readers of the text: claims that are not proven, and questions that were left open."""
+    def lines(self) -> Iterator[str]:
+        """Yield claims that are not proven, and questions that were left open."""
         yield from self.unchecked
         yield from (f"{found.message}: {' '.join(found.notes)}" for _, found in self.left_open)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A kernel ready for code generation.
+
+    Attributes
+    ----------
+    phantoms
+        Statements that blocks at an edge carry out as others do, for elements without a use.
+    uniformity
+        Thread axes along which the bounds of loops may differ that the program computes.
+    """
+
+    name: str
+    contract: Contract
+    statements: Mapping[str, Statement]
+    launches: tuple[Launch, ...]
+    loops: LoopForms = LoopForms()
+    indices: IndexVariables = IndexVariables()
+    file_scope: FileScope = FileScope()
+    remarks: Remarks = Remarks()
+    phantoms: frozenset[str] = frozenset()
+    uniformity: Uniformity = field(default_factory=Uniformity)
 
     def apart(self, tree: Tree) -> frozenset[str]:
         """Return the thread axes along which loops around *tree* may differ, whose threads meet in it.
@@ -451,8 +510,9 @@ class Schedule:
         decides.
         """
         statements = [self.statements[name] for name in runs(tree)]
-        found = frozenset[str]().union(*(self.varying.get(b, _NONE) for s in statements for b in s.bounds))
-        if not found or not found <= self.warp_axes or not _is_within_warps(tree, self.statements):
+        varying = self.uniformity.varying
+        found = frozenset[str]().union(*(varying.get(b, _NONE) for s in statements for b in s.bounds))
+        if not found or not found <= self.uniformity.warp_axes or not _is_within_warps(tree, self.statements):
             return _NONE
         return found
 

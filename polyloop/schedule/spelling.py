@@ -14,8 +14,9 @@ from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine
 from polyloop.program.infer_types import dtype_table
+from polyloop.schedule.plan import IndexVariables
 
-__all__ = ["digit_names", "long_dimensions", "loop_tags", "named_indices"]
+__all__ = ["index_variables", "loop_tags"]
 
 
 def loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
@@ -27,7 +28,15 @@ def loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
             yield iname, tag
 
 
-def digit_names(placement: Placement) -> dict[str, str]:
+def index_variables(placement: Placement) -> IndexVariables:
+    """Return the types and names of dimensions where they are variables."""
+    kernel = placement.program.kernel
+    return IndexVariables(
+        kernel.index_dtype, _long_dimensions(kernel), _digit_names(placement), tuple(_named_indices(placement))
+    )
+
+
+def _digit_names(placement: Placement) -> dict[str, str]:
     """Return the names of digits of the thread number: as the only iname that is one, or by how it is computed."""
     found: dict[str, set[str]] = {}
     digits: dict[str, Digit] = {}
@@ -42,7 +51,7 @@ def digit_names(placement: Placement) -> dict[str, str]:
     return names | {axis: min(inames) for axis, inames in found.items() if len(inames) == 1}
 
 
-def named_indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
+def _named_indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
     """Yield the inames of the reference program that several inames make up now."""
     found: dict[Affine, str] = {}
     for placed in placement.statements.values():
@@ -56,7 +65,7 @@ def named_indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
     yield from ((iname, form) for form, iname in found.items())
 
 
-def long_dimensions(kernel: LoopKernel) -> frozenset[str]:
+def _long_dimensions(kernel: LoopKernel) -> frozenset[str]:
     """Return the dimensions that are int64 where they are values."""
     types = dtype_table(kernel)
     return frozenset(kernel.axis(iname) or iname for iname in kernel.inames if types[iname] == np.int64)

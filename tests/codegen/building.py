@@ -16,7 +16,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree, runs
-from polyloop.schedule.plan import Assign, Launch, Schedule, Statement, Storage, Update
+from polyloop.schedule.plan import Assign, Contract, Launch, LoopForms, Schedule, Statement, Storage, Update
 
 __all__ = ["F32", "array", "local", "private", "schedule", "statement", "value"]
 
@@ -83,14 +83,7 @@ def schedule(
     assert set(runs(tree)) == set(by_name)
     groups = sorted({dim for s in statements for dim in s.dims if dim.startswith("g.")})
     launch = Launch(name, tree, local_size, tuple(groups), tuple(temporaries))
-    return Schedule(
-        name,
-        tuple(part.strip() for part in params.split(",") if part.strip()),
-        isl.Set(f"[{params}] -> {{ : {assumptions} }}"),
-        tuple(arguments),
-        by_name,
-        (launch,),
-        dict(tags or {}),
-        frozenset(tiles),
-        dict(slabs or {}),
-    )
+    parameters = tuple(part.strip() for part in params.split(",") if part.strip())
+    contract = Contract(parameters, isl.Set(f"[{params}] -> {{ : {assumptions} }}"), tuple(arguments))
+    loops = LoopForms(dict(tags or {}), frozenset(tiles), dict(slabs or {}))
+    return Schedule(name, contract, by_name, (launch,), loops)

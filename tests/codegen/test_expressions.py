@@ -66,7 +66,7 @@ def kernel(text: str, out: Any = None) -> Schedule:
 
 def computed(text: str, folder: Path, out: Any = None) -> np.ndarray[Any, Any]:
     built = kernel(text, out)
-    result = next(a for a in built.arguments if a.name == "out")
+    result = next(a for a in built.contract.arguments if a.name == "out")
     values = np.zeros(N, result.dtype)
     run_c(generate(built, C_LANGUAGE), folder, out=values, n=N, **inputs())
     return values

@@ -445,7 +445,7 @@ def test_workspace_stands_behind_the_arguments() -> None:
     built = schedule("k", "n", "n >= 1", X, [s], (Loop("i", (Run("S"),)),))
     own = array("w", "n")
     assert isinstance(own, ArrayArg)
-    program = generate(replace(built, workspace=(own,)), C_LANGUAGE)
+    program = generate(replace(built, contract=replace(built.contract, workspace=(own,))), C_LANGUAGE)
     assert program.device_code.count(", const float *restrict w)") == 1
     assert [a.name for a in program.workspace] == ["w"]
     assert "w" not in [a.name for a in program.arguments]
@@ -486,7 +486,9 @@ def test_a_barrier_stands_under_no_condition_on_threads() -> None:
 
 
 def test_assumptions_that_contradict_each_other_are_a_check_that_fails() -> None:
-    built = replace(one_loop("0 <= i < n"), assumptions=isl.Set("[n] -> { : n >= 1 and n <= 0 }"))
+    built = one_loop("0 <= i < n")
+    contract = replace(built.contract, assumptions=isl.Set("[n] -> { : n >= 1 and n <= 0 }"))
+    built = replace(built, contract=contract)
     assert [check.condition for check in generate(built, C_LANGUAGE).checks] == [False]
 
 

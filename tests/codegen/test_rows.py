@@ -39,8 +39,8 @@ def strided_tiles(assumption: str) -> pl.LoopKernel:
 def test_projections_hold_what_is_kept_alone(assumption: str) -> None:
     """A bound of ``i_outer`` held ``floor((1 - y_dim_0)/2)``, which is independent in the domain, not in its shadow."""
     schedule = build_schedule(strided_tiles(assumption), DeviceLimits())
-    divisibility = residues(schedule.assumptions)
-    known = {*schedule.parameters, *(f"{name}#" for name in schedule.parameters)}
+    divisibility = residues(schedule.contract.assumptions)
+    known = {*schedule.contract.parameters, *(f"{name}#" for name in schedule.contract.parameters)}
     for statement in schedule.statements.values():
         for count in range(len(statement.dims) + 1):
             for kept in combinations(statement.dims, count):

@@ -67,7 +67,7 @@ def with_matrices(schedule: Schedule, language: Language) -> Schedule:
 
 
 def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[Tree, Schedule, list[Storage]]:
-    statements, names = dict(schedule.statements), dict(schedule.digit_names)
+    statements, names = dict(schedule.statements), dict(schedule.indices.digit_names)
     storages: list[Storage] = []
     for name in tuple(runs(tree)):
         statement = statements[name]
@@ -78,7 +78,7 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
             raise CodegenError("generate_code", schedule.name, [_too_old(statement, product.intrinsic, *lacks)])
         nest = _nest(tree, name)
         registers = [dim for axis in "ijk" for dim, _ in product.axes[axis] if not is_axis(dim)]
-        inside = _inside(tree, name, {**schedule.loop_tags, **dict.fromkeys(registers, Unroll())})
+        inside = _inside(tree, name, {**schedule.loops.tags, **dict.fromkeys(registers, Unroll())})
         loops = {loop: _extent(statement, loop) for loop in inside}
         left = next((x for x in (*registers, *loops) if loops.get(x) is None), None)
         if left is not None:
@@ -88,7 +88,8 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         if product.ahead:
             tree = _ahead(tree, name, statements, schedule, storages)
         names = {digit.axis: _lane_name(digit) for digit in product.lane_digits()} | names
-    return tree, replace(schedule, statements=statements, digit_names=names), storages
+    indices = replace(schedule.indices, digit_names=names)
+    return tree, replace(schedule, statements=statements, indices=indices), storages
 
 
 def _lane_name(digit: Digit) -> str:
@@ -195,7 +196,7 @@ def _ahead(
     if around:
         statement = _in_each(statement, *around[0])
     tensor = replace(_tensor(statement), step=steps[0][0])
-    taken = {argument.name for argument in schedule.arguments} | set(schedule.tables) | {array}
+    taken = {argument.name for argument in schedule.contract.arguments} | set(schedule.file_scope.tables) | {array}
     taken |= {t.name for launch in schedule.launches for t in launch.temporaries}
     taken |= {dim for other in statements.values() for dim in other.dims}
     taken |= {storage.name for storage in storages}
@@ -257,7 +258,7 @@ def _step_around(
     """Return the unrolled loop around a statement and others, if both operands depend on it."""
     loop = next(reversed(_nest(tree, statement.name)), "")
     is_step = all(loop in variables(operand.element) for operand in operands)
-    extent = _extent(statement, loop) if is_step and isinstance(schedule.loop_tags.get(loop), Unroll) else None
+    extent = _extent(statement, loop) if is_step and isinstance(schedule.loops.tags.get(loop), Unroll) else None
     return [] if extent is None else [(loop, extent)]
 
 

@@ -38,10 +38,11 @@ def without_digits(schedule: Schedule, language: Language) -> Schedule:
     block = max((launch.local_size for launch in schedule.launches), default=())
     sizes = {thread_axis(n): size for n, size in enumerate(block)}
     places = {axis: digit_form(digit, sizes) for axis, digit in digits.items()}
+    named = tuple((name, form.substitute(places)) for name, form in schedule.indices.named)
     return replace(
         schedule,
         statements={name: _over_threads(s, sizes) for name, s in schedule.statements.items()},
-        indices=tuple((name, form.substitute(places)) for name, form in schedule.indices),
+        indices=replace(schedule.indices, named=named),
     )
 
 

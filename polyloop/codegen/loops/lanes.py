@@ -62,7 +62,7 @@ class LaneLoops:
         for node in tree:
             if isinstance(node, Loop):
                 body = self.without(node.body)
-                is_vector = isinstance(self.loops.schedule.loop_tags.get(node.iname), Vectorize)
+                is_vector = isinstance(self.loops.forms.tags.get(node.iname), Vectorize)
                 out += body if is_vector else (Loop(node.iname, body),)
             else:
                 out.append(node)

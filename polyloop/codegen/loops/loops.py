@@ -66,12 +66,13 @@ class Loops:
     ) -> None:
         self.scope = scope
         self.schedule = schedule
+        self.forms = schedule.loops
         self.statements = schedule.statements
         self.extents = extents
         self.inside = inside
         self.threads = frozenset(axis for axis in axes if is_thread_axis(axis))
         self.bounds = scope.bounds
-        self.parameters = frozenset(schedule.parameters)
+        self.parameters = frozenset(schedule.contract.parameters)
         self.may_peel = True
         self.constants = constant_names(self.statements.values(), scope.split)
         self.constant_bounds: dict[tuple[str, tuple[str, ...], frozenset[str]], Bounds] = {}
@@ -97,7 +98,7 @@ class Loops:
         expanded = self.scope.expanded
         if has_barrier(nodes):
             same = self.schedule.apart(nodes)
-            varying = (name for name in self.bounds if not self.schedule.varying[name] <= same)
+            varying = (name for name in self.bounds if not self.schedule.uniformity.varying[name] <= same)
             known -= (self.threads - same).union(varying)
         return known - {name for name in known & expanded.keys() if not known.issuperset(expanded[name])}
 
@@ -162,14 +163,14 @@ class Loops:
         if constants is not None and constants[1] - constants[0] <= 1:
             return self._single(node, constants[0], context, inner) if constants[1] > constants[0] else ()
         self._name(name, bounds, inside)
-        tag = self.schedule.loop_tags.get(name)
+        tag = self.forms.tags.get(name)
         if isinstance(tag, Vectorize) and self.scope.language.aligned:
             return self.inside.lanes(node, bounds, context, inside, inner)
         if isinstance(tag, Unroll) or (isinstance(tag, Vectorize) and name in self.constants):
             return self.unrolled(node, bounds, context, inside, inner)
-        front, back = self.schedule.slabs.get(name, (0, 0)) if bounds.stride is None else (0, 0)
+        front, back = self.forms.slabs.get(name, (0, 0)) if bounds.stride is None else (0, 0)
         start = _start(bounds)
-        ends = self.schedule.fronts.get(name)
+        ends = self.forms.fronts.get(name)
         if front and start is not None and ends is not None:
             front = max(0, ends.end - start)
         if not front or start is None or front > _WRITTEN_OUT:
@@ -191,7 +192,7 @@ class Loops:
         inside = context.add(bounds.facts)
         if bounds.stride is not None:
             inside = inside.add([bounds.stride.row(name)])
-        if name in self.schedule.tile_inames and self.may_peel and bounds.stride is None:
+        if name in self.forms.tiles and self.may_peel and bounds.stride is None:
             full = [] if self.reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
             if full:
                 return self._peeled(node, bounds, full, context, inner)
@@ -199,7 +200,7 @@ class Loops:
 
     def _hint(self, iname: str) -> str:
         """Return the pragma that asks the compiler to unroll a loop; empty without such a tag."""
-        tag, language = self.schedule.loop_tags.get(iname), self.scope.language
+        tag, language = self.forms.tags.get(iname), self.scope.language
         if not isinstance(tag, UnrollHint):
             return ""
         return language.unroll_hint if tag.count is None else language.unroll_by.format(count=tag.count)

@@ -95,7 +95,7 @@ def _own_axes(
 
     A bound of a loop has one value for all threads that agree on it: they set it again before anything reads it.
     """
-    differing = schedule.varying.get(name)
+    differing = schedule.uniformity.varying.get(name)
     if differing is None:
         return local
     for region in regions:

@@ -58,7 +58,7 @@ def indexed_arrays(schedule: Schedule) -> tuple[IndexedArray, ...]:
 
 
 def _indexed_arrays(launch: Launch, schedule: Schedule) -> Iterator[IndexedArray]:
-    used, loop_tags = [schedule.statements[name] for name in runs(launch.tree)], schedule.loop_tags
+    used, loop_tags = [schedule.statements[name] for name in runs(launch.tree)], schedule.loops.tags
     for storage in launch.temporaries:
         if storage.address_space is not AddressSpace.PRIVATE or not storage.shape or storage.lane is not None:
             continue
