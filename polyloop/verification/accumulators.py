@@ -72,9 +72,9 @@ def same_instance(outer: Placed, inner: Placed) -> isl.Map:
 
 
 def evaluated(whole: Placed, part: Placed) -> isl.Map:
-    """Return ``{ instance of an instruction -> instances that the value of its reductions comes from }``.
+    """Return ``{ instance of whole -> instances of part }`` that contribute to its value, *part* being of a reduction.
 
-    Where a reduction is spread over threads, the value that one of them assigns comes from all of them.
+    If the reduction is spread over threads, instances on all of them contribute to the value on each.
     """
     inside = {x for x in part.lowered.inames if x not in part.lowered.instruction.inames}
     spread = {name for x in inside if x in part.forms for name in part.forms[x].names()}
@@ -93,10 +93,10 @@ _USE: Final = len(_STAGES)
 
 
 def is_nested(placement: Placement, accumulator: str) -> bool:
-    """Return whether the loop tree shows that an accumulator has the terms of one instance wherever it is read.
+    """Return True if the loop tree proves that each read of an accumulator sees the terms of its own instance.
 
-    Inside of the loops that two of its statements share, the earlier stage stands first.  It is set once for each of
-    its elements: other loops than those that index it would set it again.
+    In the loops that two of its statements share, the earlier stage (init, update, combine, use) must come first.  The
+    init must set each element once, so around it alone there are only loops that index the accumulator.
     """
     places = placement.program.places
     users = dict.fromkeys([*writers_of(placement, accumulator), *(s for s, _ in readers_of(placement, accumulator))])
@@ -117,9 +117,9 @@ def is_nested(placement: Placement, accumulator: str) -> bool:
 
 
 def collected(placement: Placement, reader: Placed, access: Access) -> tuple[dict[Placed, isl.Map], isl.Set]:
-    """Return ``{ read -> instances }`` of each statement that a value is combined of, and the reads of no value.
+    """Return ``{ read -> contributing instances }`` by statement, and the reads that see no value.
 
-    Those statements are the ones that set the value last, and updates since then.
+    Contributions are the last write that sets the value anew, and the updates since then.
     """
     array = access.array
     writers = writers_of(placement, array)
@@ -137,7 +137,7 @@ def collected(placement: Placement, reader: Placed, access: Access) -> tuple[dic
 
 
 def _collected_by(group: Sequence[Placed], reader: Placed) -> list[Placed]:
-    """Return which of the *group* that write an accumulator a read sees: all before, or what combined the threads'."""
+    """Return the statements of *group* whose values *reader* sees: the combine if there is one, else all others."""
     before = [s for s in group if s is not reader]
     return [s for s in before if isinstance(s.lowered.part, Combine)] or before
 
@@ -157,13 +157,13 @@ def _between(
 
 
 def _earlier(placement: Placement, first: Placed, second: Placed, pairs: isl.Map) -> isl.Map:
-    """Return those of *pairs* of which the first instance runs before the second, which is of another statement."""
+    """Return those of *pairs*, of two different statements, in which the first instance runs before the second."""
     relations = (conflict.relation for conflict in conflicts(placement, first, second, pairs))
     return reduce(isl.Map.union, relations, isl.Map.empty(pairs.get_space()))
 
 
 def accumulator_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield, for each reduction, that its accumulator has the terms of one instance; scans are proven apart."""
+    """Yield the obligation of each accumulator to hold the terms of one instance; for scans see ``reduction_terms``."""
     new = comparison.new
     for name, accumulator in new.program.accumulators.items():
         if any(s.lowered.along for s in writers_of(new, name)):
@@ -176,7 +176,7 @@ def accumulator_obligations(comparison: Comparison) -> Iterator[Obligation]:
 
 
 def _of_other_instances(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
-    """Yield that an accumulator would not have the terms of one instance, all and no others, where it is read."""
+    """Yield a diagnostic if some read of an accumulator sees other terms than those of its own instance."""
     new = comparison.new
     group = writers_of(new, name)
     init = next(s for s in group if isinstance(s.lowered.part, Init))
@@ -199,7 +199,7 @@ def _of_other_instances(comparison: Comparison, name: str) -> Iterator[Diagnosti
 
 
 def _axes_of(statement: Placed) -> frozenset[str]:
-    """Return the axes on which the inames of a statement lie; also of one to which all threads come."""
+    """Return the hardware axes of the inames of a statement, even if all threads execute it."""
     used = (statement.forms.get(iname) for iname in statement.lowered.inames)
     return frozenset(x for form in used if form is not None for x in form.names() if is_axis(x))
 
@@ -232,7 +232,7 @@ def _clobbered(comparison: Comparison, name: str, user: Placed) -> Diagnostic:
 
 
 def combiner(placement: Placement, part: Lowered) -> Lowered:
-    """Return the statement that does for the reduction of partial results what *part* does for a partial one."""
+    """Return the statement with the role of *part* (init, update, combine) in the reduction of its partial results."""
     assert part.reduction is not None, f"{part.name} belongs to no reduction"
     number = part.reduction.partial_of
     same = (s.lowered for s in placement.statements.values() if s.lowered.instruction is part.instruction)
@@ -240,9 +240,9 @@ def combiner(placement: Placement, part: Lowered) -> Lowered:
 
 
 def _stages(comparison: Comparison, statement: Placed) -> Iterator[Placed]:
-    """Yield the statements that combine the partial results of *statement*, the results of these, and so on.
+    """Yield the statements with the role of *statement* in the reductions of its partial results, from the inside out.
 
-    They are of one instruction.  Reductions of partial results that the program has itself are not among them.
+    All are of one instruction.  The sequence ends before a reduction that the reference program has.
     """
     while (part := statement.lowered.reduction) is not None and part.partial_of is not None:
         statement = comparison.new.statements[combiner(comparison.new, statement.lowered).name]
@@ -252,18 +252,18 @@ def _stages(comparison: Comparison, statement: Placed) -> Iterator[Placed]:
 
 
 def outermost(comparison: Comparison, statement: Placed) -> Placed:
-    """Return the statement that does for the whole reduction of the program what *statement* does for a part of it."""
+    """Return the statement with the role of *statement* in the outermost stage of its reduction."""
     return [statement, *_stages(comparison, statement)][-1]
 
 
 def result_of(comparison: Comparison, statement: Placed) -> isl.Map:
-    """Return ``{ instance that combines a partial result -> result }``: the loops around the stages it is part of."""
+    """Return ``{ instance that combines a partial result -> result }``; loops around all stages name the result."""
     own = {name for stage in (statement, *_stages(comparison, statement)) for name in stage.lowered.own}
     return map_from_forms(statement.domain, statement.dims, _forms_besides(statement, own))
 
 
 def _forms_besides(statement: Placed, inames: Collection[str]) -> list[Affine]:
-    """Return the forms that name an instance apart from *inames*: the other loops, threads, and digits of these."""
+    """Return forms that identify an instance up to *inames*: its other loops and axes, and other inames on theirs."""
     forms = {x: statement.forms.get(x) or Affine.variable(x) for x in statement.lowered.inames}
     spread = {name for x in inames for name in forms[x].names()}
     keep = [Affine.variable(name) for name in statement.dims if name not in spread]

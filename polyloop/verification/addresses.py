@@ -35,9 +35,9 @@ class AddressMap:
     Attributes
     ----------
     shape, strides
-        Extents, and distances along the axes [elements].
+        Extents, and strides of the axes [elements].
     size
-        Elements that are allocated, from address 0 on.
+        Number of allocated elements, from address 0 on.
     """
 
     name: str
@@ -60,18 +60,18 @@ class AddressMap:
 
 @dataclass(frozen=True)
 class WideAccess:
-    """Elements that are loaded or stored at once.
+    """A vector access: one load or store of the elements of several lanes.
 
     Attributes
     ----------
     text
-        The access of one lane, for people.
+        The access of one lane, for messages.
     forms, strides, offset
-        Its subscripts, the distances along the axes, and where the array begins [elements].
+        Subscripts, strides of the axes, and offset of the array's first element [elements].
     multiple
-        The access needs an address that is a multiple of so many elements.
+        Required alignment of the address [elements].
     size
-        Elements of an array that is swizzled.
+        Number of elements of a swizzled array.
     """
 
     instruction: str
@@ -86,13 +86,13 @@ class WideAccess:
 
 
 def _moved(swizzle: Swizzle | None, addresses: Addresses) -> Addresses:
-    """Return the addresses after the swizzle of elements that would be at *addresses* without it."""
+    """Return *addresses* after the swizzle."""
     if swizzle is None:
         return addresses
     return addresses ^ ((addresses >> swizzle.shift) & (((1 << swizzle.bits) - 1) << swizzle.base))
 
 
-# {{{ elements apart
+# {{{ distinct addresses
 
 
 def address_obligations(maps: Iterable[AddressMap]) -> Iterator[Obligation]:
@@ -111,7 +111,7 @@ def _meetings(maps: Iterable[AddressMap]) -> Iterator[Diagnostic]:
 
 
 def _linear(layout: AddressMap) -> Iterator[Diagnostic]:
-    """Yield why a layout without a swizzle does not keep its elements apart and inside."""
+    """Yield diagnostics for a layout without a swizzle: elements that share an address or lie outside of the array."""
     if shared := shared_address(layout.shape, layout.strides):
         names = [f"{layout.name}[{', '.join(map(str, at))}]" for at in shared] if isinstance(shared, tuple) else []
         yield _shared(layout, names)
@@ -122,7 +122,7 @@ def _linear(layout: AddressMap) -> Iterator[Diagnostic]:
 
 
 def _turned(layout: AddressMap) -> Iterator[Diagnostic]:
-    """Yield the same of a layout with a swizzle, element by element."""
+    """Yield the diagnostics of :func:`_linear` for a layout with a swizzle, by computing every address."""
     addresses = layout.addresses()
     beyond = addresses[(addresses < 0) | (addresses >= layout.size)]
     if beyond.size:
@@ -154,11 +154,11 @@ def _described(layout: AddressMap) -> str:
 
 
 # }}}
-# {{{ neighbours together
+# {{{ vector accesses
 
 
 def wide_obligations(accesses: Iterable[WideAccess], divisibility: Divisibility) -> Iterator[Obligation]:
-    """Yield that each access of several elements is one of aligned neighbours; nothing if there are none."""
+    """Yield the obligation that vector accesses are contiguous and aligned; none without vector accesses."""
     listed = tuple(dict.fromkeys(accesses))
     if listed:
         says = "elements that are moved at once lie one behind the other, the first at a multiple of what is moved"
@@ -178,7 +178,7 @@ def _torn(accesses: Iterable[WideAccess], divisibility: Divisibility) -> Iterato
 
 
 def _why_torn(access: WideAccess, divisibility: Divisibility) -> str:
-    """Return why the elements of an access are no aligned neighbours, nothing if they are."""
+    """Return the reason why a vector access is not contiguous or not aligned, empty if it is both."""
     lanes = [
         [form.substitute({access.lanes.iname: Affine((), access.lanes.low + k)}) for form in access.forms]
         for k in range(access.lanes.count)
@@ -196,7 +196,7 @@ def _why_torn(access: WideAccess, divisibility: Divisibility) -> str:
 
 
 def _distance(first: Sequence[Affine], other: Sequence[Affine], strides: Sequence[Expression]) -> int | None:
-    """Return how many elements lie between those of two lanes, None if that is no number."""
+    """Return the distance between the elements of two lanes [elements], None if it is not constant."""
     total = 0
     for a, b, stride in zip(first, other, strides, strict=True):
         step = b.add(a, -1)
@@ -207,7 +207,7 @@ def _distance(first: Sequence[Affine], other: Sequence[Affine], strides: Sequenc
 
 
 def _multiples(forms: Sequence[Affine], access: WideAccess, divisibility: Divisibility) -> tuple[int, int]:
-    """Return ``(m, r)``: the address of these subscripts is a multiple of m, plus r; r alone if m is 0."""
+    """Return ``(m, r)``: the address of these subscripts is r modulo m, or equal to r if m is 0."""
     step, first = 0, 0
     parts: list[tuple[Expression, Expression]] = [(access.offset, 1)]
     for form, stride in zip(forms, access.strides, strict=True):
@@ -222,7 +222,7 @@ def _multiples(forms: Sequence[Affine], access: WideAccess, divisibility: Divisi
 
 
 def _scattered(access: WideAccess, swizzle: Swizzle, step: int, first: int) -> str:
-    """Return which neighbours a swizzle moves apart, at any place where an access can begin; nothing if none."""
+    """Return the first neighbours, as text, that a swizzle separates wherever an access can begin; empty if none."""
     begins = np.arange(first % step, access.size, step, dtype=np.int64) if step else np.array([first], np.int64)
     own = _moved(swizzle, begins)
     for number in range(access.lanes.count):

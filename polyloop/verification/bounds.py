@@ -1,4 +1,4 @@
-"""Shapes from footprints; accesses proven inside their arrays, always or under a condition on the parameters."""
+"""Shapes inferred from footprints, and bounds checks of accesses: for all sizes, or under a condition on parameters."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _by_array(program: Program) -> dict[str, list[tuple[Lowered, Access]]]:
 
 
 def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield inames that have no lower or no upper bound."""
+    """Yield a diagnostic for each iname without a lower or an upper bound."""
     seen: set[str] = set()
     for statement in lower(kernel).statements.values():
         for position, iname in enumerate(statement.inames):
@@ -75,7 +75,7 @@ def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def rank_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield subscripts with another number of indices than their array has axes."""
+    """Yield a diagnostic for each access whose number of subscripts is not the rank of its array."""
     arrays = kernel.arrays()
     for statement, access in accesses_to(lower(kernel)):
         shape = arrays[access.array].shape if access.array in arrays else ()
@@ -93,7 +93,7 @@ def _axes(count: int) -> str:
 
 
 def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | Diagnostic:
-    """Return the smallest shape [elements] that holds every access to *name*, or why there is none."""
+    """Return the smallest shape [elements] that holds every access to *name*, or a diagnostic if there is none."""
     found = _by_array(lower(kernel)).get(name)
     if not found:
         return ()
@@ -128,7 +128,7 @@ def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | D
 def _data_decides(
     kernel: LoopKernel, found: Sequence[tuple[Lowered, Access]], axis: int
 ) -> tuple[str, tuple[Lowered, Access]] | None:
-    """Return the first iname in the subscripts of *axis* whose bounds depend on data, and where."""
+    """Return the first iname in the subscripts of *axis* whose bounds depend on data, with its access."""
     inames = data_inames(kernel)
     for statement, access in found:
         form = access.indices[axis]
@@ -149,9 +149,9 @@ def _no_shape(name: str, why: str, statement: Lowered, access: Access) -> Diagno
 
 
 def _extent(touched: isl.Set) -> Expression | None:
-    """Return one more than the greatest element of a set with one dimension, as an expression.
+    """Return the greatest element of a one-dimensional set plus one, None if it is unbounded or not one expression.
 
-    Where elements lie apart, and the greatest one is no affine form, the array may be some elements larger.
+    If the set has strides or gaps, and its greatest element is not affine, the result may be larger.
     """
     if touched.is_empty() or not touched.dim_is_bounded(_SET, 0):
         return 0 if touched.is_empty() else None
@@ -195,11 +195,10 @@ def _form(aff: isl.Aff) -> Affine | None:
 
 
 def bounds_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield one finding for each access that leaves its array wherever its instruction runs, with the instance.
+    """Yield a diagnostic, with an instance, for each access that leaves its array and that no condition can save.
 
-    What leaves it for some parameters only is a matter of :func:`bounds_conditions`.  Subscripts that are not
-    affine, and extents that are not, are not looked at; where data decides how far an iname runs, its subscripts are
-    left out unless they stay inside whatever the data is.
+    An access that leaves its array for some parameters only becomes a condition (:func:`bounds_conditions`).
+    Subscripts that depend on data are not checked (:func:`left_to_data`).
     """
     yield from _bounds(kernel)[0]
 
@@ -243,9 +242,9 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
 def _computed_bounds(
     kernel: LoopKernel, data: frozenset[str], seen: set[tuple[str, str]]
 ) -> tuple[Sequence[Diagnostic], Iterable[Condition]]:
-    """Return the result of :func:`_bounds`, for subscripts and extents that ISL cannot decide.
+    """Return the result of :func:`_bounds` for non-affine subscripts and extents.
 
-    *seen* are the instructions and arrays of which something was found; those of which it is now are added.
+    *seen* has the pairs of an instruction and an array with a diagnostic already; new ones are added to it.
     """
     arrays = kernel.arrays()
     found: list[Diagnostic] = []
@@ -268,7 +267,7 @@ def _computed_bounds(
 def _decided(
     kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], data: frozenset[str]
 ) -> Iterator[Condition | Diagnostic]:
-    """Yield, for each axis that ISL cannot decide, the condition to check at launch, or the instance outside."""
+    """Yield, for each axis that ISL cannot decide, the condition to check at launch, or a diagnostic."""
     parameters = set(kernel.parameters)
     for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
         limit = affine_of(extent)
@@ -292,9 +291,9 @@ def _decided(
 
 
 def bounds_obligations(kernel: LoopKernel) -> Iterator[Obligation]:
-    """Yield, for each array, that the accesses of a transformed kernel stay inside, those of copies ahead among them.
+    """Yield the obligation, for each array, that all accesses of a transformed kernel stay inside, also in fills.
 
-    What follows from the conditions that are checked at launch counts as proven.
+    The conditions that are checked at launch are assumed.
     """
     conditions = kernel.assumptions
     for condition in kernel.conditions:
@@ -320,7 +319,7 @@ def _leaving(
         looking_at(statement, access)
         domain = assumed(statement.domain_of(access), kernel.assumptions)
         if not _outside(kernel, statement, access, shape, (domain, data)):
-            continue  # stays inside under the assumptions alone, which the conditions only add to
+            continue  # inside under the assumptions alone: the conditions only narrow the domain further
         domain = assumed(statement.domain_of(access), conditions)
         for axis, part in _outside(kernel, statement, access, shape, (domain, data)):
             yield _out_of_bounds(kernel, statement, access, shape, axis, part)
@@ -329,7 +328,7 @@ def _leaving(
 
 @memoised
 def left_to_data(kernel: LoopKernel) -> tuple[tuple[Lowered, Access, tuple[int, ...]], ...]:
-    """Return the accesses of which data decides whether they stay inside, and along which axes."""
+    """Return the accesses with subscripts that depend on data, each with the axes of these."""
     data = data_inames(kernel)
     arrays = kernel.arrays()
     found = []
@@ -342,7 +341,7 @@ def left_to_data(kernel: LoopKernel) -> tuple[tuple[Lowered, Access, tuple[int, 
 
 
 def _is_data(access: Access, axis: int, data: frozenset[str]) -> bool:
-    """Return whether data decides a subscript: it reads some, or holds one of the inames *data*."""
+    """Return True if a subscript depends on data: it reads an array, or has one of the inames *data*."""
     form, computed = access.indices[axis], _computed(access, axis)
     if form is not None:
         return bool(data) and not data.isdisjoint(form.names())
@@ -357,9 +356,9 @@ def _outside(
     kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression],
     runs: tuple[isl.Set, frozenset[str]],
 ) -> Sequence[tuple[int, isl.Set]]:
-    """Return the axes on which *access* leaves its array, each with the instances that do.
+    """Return the axes on which *access* leaves its array, each with such instances.
 
-    *runs* are all instances, and the inames whose values depend on data: subscripts with these are left out.
+    *runs* has all instances, and the inames whose values depend on data: subscripts with these are skipped.
     """
     domain, data = runs
     computed = tuple(map(Same, access.computed))
@@ -371,7 +370,7 @@ def _found_outside(
     domain: isl.Set, inames: tuple[str, ...], data: frozenset[str], indices: tuple[Affine | None, ...],
     computed: tuple[Same[Expression | None], ...], shape: tuple[Expression, ...], parameters: tuple[str, ...],
 ) -> Sequence[tuple[int, isl.Set]]:
-    """Return what :func:`_outside` does: accesses of one form on one domain share it."""
+    """Return the result of :func:`_outside`, which accesses of one form on one domain share."""
     access = Access("", indices, computed=tuple([entry.value for entry in computed]))
     found: list[tuple[int, isl.Set]] = []
     for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
@@ -391,7 +390,7 @@ def _found_outside(
 
 
 def _only_small(good: isl.Set, runs: isl.Set) -> bool:
-    """Return whether a parameter that can be as large as one likes is bounded in *good*: a subscript is wrong then."""
+    """Return True if *good* bounds a parameter that *runs* does not: then the access is an error, not conditional."""
     count = runs.dim(_PARAM)
     for position in range(count):
         alone = [part.project_out(_PARAM, position + 1, count - position - 1) for part in (good, runs)]
@@ -403,15 +402,15 @@ def _only_small(good: isl.Set, runs: isl.Set) -> bool:
 
 
 _MANY_PIECES = 16
-"""A condition of more pieces is nothing that a person would read: the access is refused."""
+"""Limit on the pieces of a condition: users could not read a longer one, and the access is refused."""
 
 
 def _condition(
     kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], runs: isl.Set, bad: isl.Set
 ) -> Condition | None:
-    """Return for which parameters an access stays inside that leaves its array for those in *bad*, None if for none.
+    """Return the condition under which an access stays inside, None if it is to be refused.
 
-    *runs* are the parameters for which it is made at all.
+    *runs* are the parameters for which the access is made at all, *bad* those for which it leaves its array.
     """
     good = runs.subtract(bad).coalesce()
     if good.is_empty() or _only_small(good, runs):
@@ -434,7 +433,7 @@ def _spelt(access: Access) -> Expression:
 
 
 def _strongest(assumptions: isl.Set, conditions: Sequence[Condition]) -> tuple[Condition, ...]:
-    """Return *conditions* without those that follow from the others."""
+    """Return *conditions* without those that the others imply."""
     kept: list[Condition] = []
     for number, condition in enumerate(conditions):
         rest = assumptions

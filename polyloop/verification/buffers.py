@@ -37,7 +37,10 @@ __all__ = ["buffer_obligations"]
 
 @dataclass(frozen=True, eq=False)
 class _Touch:
-    """An access to one of the places in which an element can be, and the element that is meant."""
+    """An access to the array or to one of its buffers, with the element of the array that it stands for.
+
+    ``element`` is ``{ instance -> element }``.
+    """
 
     statement: Placed
     access: Access
@@ -46,7 +49,7 @@ class _Touch:
     """The access to the array that it stands for, for messages."""
 
     def shown(self, values: dict[str, int]) -> str:
-        """Return the element in one instance."""
+        """Return the text of the element in one instance."""
         forms = [None if form is None else form.substitute(self.statement.forms) for form in self.meant.indices]
         inside = ", ".join(
             "?" if form is None or not form.names() <= values.keys() else str(form.evaluate(values)) for form in forms
@@ -55,7 +58,7 @@ class _Touch:
 
 
 def buffer_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield, for each array of which parts are in buffers, that every read sees the present value."""
+    """Yield the obligation, for each array with buffers, that every read sees the present value."""
     for array in dict.fromkeys(comparison.kernel.buffers.values()):
         buffers = ", ".join(f"'{name}'" for name, of in comparison.kernel.buffers.items() if of == array)
         says = f"each read of '{array}' and of {buffers} sees the present value, and each value comes back"
@@ -68,7 +71,7 @@ def _first(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
 
 
 class _Places:
-    """The places of the elements of one array: itself and its buffers."""
+    """Coherence of one array and its buffers: the places in which an element can be."""
 
     def __init__(self, comparison: Comparison, array: str) -> None:
         self.comparison = comparison
@@ -105,7 +108,7 @@ class _Places:
         return _Touch(statement, access, storage_map(self.comparison.new, other, meant, self.space), meant)
 
     def element(self, statement: Placed, access: Access) -> isl.Map:
-        """Return ``{ instance -> element }``; not kept, as the access is not."""
+        """Return ``{ instance -> element }`` of an access that the program does not have, so it is not memoised."""
         axes = self.real.axes
         owners = {AddressSpace.PRIVATE: axes.all, AddressSpace.LOCAL: axes.group}.get(self.space, ())
         forms = [*(Affine.variable(axis) for axis in owners), *statement.indices(access)]
@@ -124,7 +127,7 @@ class _Places:
         yield from self.added()
 
     def starts(self) -> list[tuple[Placed, Access]]:
-        """Return reads of the array that stand for what a collecting buffer begins with, and note what they touch."""
+        """Return a read of the array for each start of a collecting buffer, and enter it in ``touches``."""
         adding = {name for name in self.names for t in self.touches.values()
                   if t.access.array == name and _role(t) is MoveRole.ADD}  # fmt: skip
         found = []
@@ -136,7 +139,7 @@ class _Places:
         return found
 
     def flow(self, name: str, more: list[tuple[Placed, Access]]) -> Flow:
-        """Return the real dataflow of one place, whose reads are joined by *more*."""
+        """Return the real dataflow of one place, with *more* reads."""
         if is_exact(self.real, name):
             known = flow_of(self.real, name)
             extra = flow_of(self.real, name, more) if more else Flow((), (), ())
@@ -148,7 +151,7 @@ class _Places:
     def read(
         self, read: _Touch, sources: tuple[tuple[Placed, isl.Map], ...], initial: isl.Set
     ) -> Iterator[Diagnostic]:
-        """Yield that one read may see something else than the present value of its element."""
+        """Yield a diagnostic if a read may see another value than the present one of its element."""
         before = read.element.intersect_domain(initial)
         if not initial.is_empty():
             if read.access.array != self.array:
@@ -167,7 +170,7 @@ class _Places:
         return [self.touches[write] for write in source.lowered.writes_to(name)]
 
     def passed_on(self, read: _Touch, source: _Touch, link: isl.Map) -> Iterator[Diagnostic]:
-        """Yield that the value of *source*, which is what *read* gets, is of another element, or an old one."""
+        """Yield a diagnostic if the write *source*, which *read* sees, is of another element, or is outdated."""
         wrong = link.subtract(read.element.apply_range(source.element.reverse()))
         if not wrong.is_empty():
             yield _wrong_element(read, source, wrong)
@@ -177,7 +180,7 @@ class _Places:
             return
         for write in self.elsewhere(read):
             same = self.same_element(read, write)
-            if same.is_empty():  # mostly so: an element has one place
+            if same.is_empty():  # the usual case: an element has one place
                 continue
             since = link.apply_range(self.not_before(source, write)).intersect(same)
             late = since.intersect(self.earlier(write, read).reverse())
@@ -189,13 +192,13 @@ class _Places:
         return any(_role(touch) is MoveRole.ADD for touch in self.touches.values() if touch.access.array == buffer)
 
     def elsewhere(self, read: _Touch) -> list[_Touch]:
-        """Return the writes of instructions that may go to another place than *read* looks at."""
+        """Return the writes of instructions that may go to another place than the one that *read* reads."""
         if self.space is AddressSpace.GLOBAL and read.access.array == self.array:
             return [write for write in self.writes if write.access.array != self.array]
         return self.writes
 
     def same_element(self, read: _Touch, write: _Touch) -> isl.Map:
-        """Return ``{ read -> write }``: of one element in two places."""
+        """Return ``{ read -> write }`` of accesses to one element in two different places."""
         pairs = read.element.apply_range(write.element.reverse())
         if read.access.array != write.access.array:
             return pairs
@@ -209,12 +212,12 @@ class _Places:
         return map_from_forms(statement.domain, statement.dims, time_forms(self.real, statement, self.depth))
 
     def earlier(self, first: _Touch, second: _Touch) -> isl.Map:
-        """Return ``{ first -> second }``: the first strictly earlier in the loop tree."""
+        """Return ``{ first -> second }`` where the first runs strictly earlier in the loop tree."""
         times = self.times(first), self.times(second)
         return times[0].apply_range(isl.Map.lex_lt(times[0].range().get_space())).apply_range(times[1].reverse())
 
     def not_before(self, source: _Touch, write: _Touch) -> isl.Map:
-        """Return ``{ source -> write }``: not earlier, and not the same write of the program."""
+        """Return ``{ source -> write }`` where the write is not earlier, and not a copy of the same reference write."""
         times = self.times(source), self.times(write)
         later = isl.Map.lex_le(times[0].range().get_space())
         pairs = times[0].apply_range(later).apply_range(times[1].reverse())
@@ -227,7 +230,7 @@ class _Places:
         return pairs
 
     def lost(self) -> Iterator[Diagnostic]:
-        """Yield writes to a buffer whose values never come back into an array of the caller's."""
+        """Yield a diagnostic for writes to a buffer of an argument that are never stored back."""
         if not isinstance(self.comparison.kernel.arrays().get(self.array), ArrayArg):
             return
         for write in self.writes:
@@ -250,7 +253,7 @@ class _Places:
                 return
 
     def added(self) -> Iterator[Diagnostic]:
-        """Yield buffers that would be added to their elements twice."""
+        """Yield a diagnostic for a buffer that is added to its elements twice after one start, or before any."""
         for touch in [*self.touches.values()]:
             if _role(touch) is not MoveRole.ADD or touch.access.array == self.array:
                 continue
@@ -291,7 +294,7 @@ class _Places:
 
 
 def _carried(origin: Move) -> Access:
-    """Return the element that a move carries."""
+    """Return the access to the array that a move makes."""
     forms = (origin.forms[str(number)] for number in range(len(origin.forms)))
     return Access(origin.array, tuple(forms))
 

@@ -38,7 +38,7 @@ _PARAM = isl.dim_type.param
 
 
 def pieces_outside(domain: isl.Set, dims: Sequence[str], index: Expression, extent: Expression) -> isl.Set | None:
-    """Return the instances whose subscript *index* is negative or at least *extent*, None where that is not affine."""
+    """Return the instances with *index* outside of 0 <= index < extent, None if either is not piecewise affine."""
     pieces = _Pieces(domain, dims)
     value, limit = pieces.value(index), pieces.value(extent)
     if value is None or limit is None:
@@ -48,7 +48,7 @@ def pieces_outside(domain: isl.Set, dims: Sequence[str], index: Expression, exte
 
 
 class _Pieces:
-    """Expressions as affine pieces over the dimensions *dims* of *domain*."""
+    """Expressions as piecewise affine functions of the dimensions *dims* of *domain*."""
 
     def __init__(self, domain: isl.Set, dims: Sequence[str]) -> None:
         self.domain = domain
@@ -121,7 +121,7 @@ class _Pieces:
         return then.intersect_domain(holds).union_add(orelse.intersect_domain(holds.complement()))
 
     def where(self, expr: Expression) -> isl.Set | None:
-        """Return the points where a condition holds."""
+        """Return the points where a condition holds, None if it is not piecewise affine."""
         if isinstance(expr, p.LogicalNot):
             inner = self.where(expr.child)
             return None if inner is None else inner.complement()
@@ -149,12 +149,12 @@ _COMPARE: Final = {"<": "lt_set", "<=": "le_set", ">": "gt_set", ">=": "ge_set",
 # {{{ boxes
 
 
-class Unknown(Exception):  # noqa: N818  # a signal to who asked, not an error of the user
-    """Too many boxes were looked at, or the range of a subscript is not known."""
+class Unknown(Exception):  # noqa: N818  # a signal to the caller, not an error of the user
+    """Signal that a check has no answer: too many boxes, or a subscript without a known range."""
 
 
 class Outcome(Enum):
-    """Facts about a subscript that hold for all sizes."""
+    """Outcome of a bounds check when the kernel is made."""
 
     INSIDE = "inside for all sizes"
     CHECKED = "checked at launch"
@@ -188,7 +188,7 @@ class Inside:
 
     @property
     def names(self) -> frozenset[str]:
-        """The sizes that it depends on."""
+        """The sizes that the condition depends on."""
         space = self.domain.get_space()
         count = self.domain.dim(_PARAM)
         around = {
@@ -197,9 +197,10 @@ class Inside:
         return frozenset(around) | (variables(self.index) - set(self.dims)) | variables(self.extent)
 
     def outcome(self, context: isl.Set) -> Outcome | dict[str, int]:
-        """Return whether it holds, or an instance for which it does not, or that it takes the sizes of a call.
+        """Return the outcome for all sizes of *context*, or an instance that violates the condition.
 
-        It fails where it fails for all sizes that are tried, or for all large values of one that may be large.
+        The condition counts as violated if it fails for all sizes that are tried, or for all large values of a
+        parameter that may be large.
 
         Parameters
         ----------
@@ -240,7 +241,7 @@ class Inside:
                 yield sizes
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """Return whether it holds for these sizes; what cannot be shown does not."""
+        """Return True if the condition provably holds for these sizes."""
         try:
             return self.violation(values) is None
         except Unknown:
@@ -252,7 +253,7 @@ class Inside:
         Raises
         ------
         Unknown
-            *most* boxes were looked at, or the range of an operation is not known.
+            *most* boxes were examined, or the range of an operation is not known.
         """
         pieces = [piece for piece in self._at(values).get_basic_sets() if not piece.is_empty()]
         if not pieces:
@@ -306,7 +307,7 @@ class Inside:
 
 
 def _meets(rows: Sequence[Row], box: Mapping[str, Interval]) -> bool:
-    """Return whether *box* may hold points for which all *rows* hold; a box of one point does exactly then."""
+    """Return True if *box* may have points that satisfy all *rows*; exact for a box of one point."""
     for form, is_equality in rows:
         low, high = form_range(form, box)
         if high < 0 or (is_equality and low > 0):

@@ -1,4 +1,7 @@
-"""Correspondence of a transformed program with its reference program: the original of each statement and read."""
+"""Correspondence of a transformed program with its reference program: the original of each statement and read.
+
+A *copy* is a statement whose instruction has ``Copy`` or ``Partial`` as its origin.
+"""
 
 from __future__ import annotations
 
@@ -47,37 +50,37 @@ class Comparison:
 
     @cached_property
     def new(self) -> Placement:
-        """The transformed program, in which what is in a buffer counts as in its array."""
+        """The transformed program, with accesses to buffers as accesses to their arrays (:func:`unbuffered`)."""
         return unbuffered(self.kernel)
 
     def flow(self, array: str) -> Flow:
         """Return the transformed program's dataflow of *array*, which must be exact.
 
-        Values that were saved in one launch and reloaded in another count as coming from their writes.
+        Values that one launch saves and another reloads are traced back to their writes.
         """
         if array not in self.flows:
             self.flows[array] = _carried(self.new, known_flow(self.new, array))
         return self.flows[array]
 
     def counterpart(self, statement: Placed) -> Placed:
-        """Return the reference statement that plays the same part; one that combines partial results has none."""
+        """Return the original of *statement*, a copy that must have one (see :meth:`combines`)."""
         found = self._counterpart(statement)
         assert found is not None, f"{statement.name} combines partial results, as no statement of the program does"
         return found
 
     def stands_for(self, statement: Placed, reference: Placed) -> bool:
-        """Return whether *reference* is what *statement*, a copy, plays the part of."""
+        """Return True if *reference* is the original of *statement*, a copy."""
         return self._counterpart(statement) is reference
 
     def combines(self, statement: Placed) -> bool:
-        """Return whether *statement*, a copy, begins or collects what the program has no accumulator for.
+        """Return True if *statement*, a copy, belongs to a reduction of partial results that a transform made.
 
-        That is so for a reduction of the results of partial ones, which a transform made.
+        Such a reduction has no accumulator in the reference program, and its statements have no originals.
         """
         return self._counterpart(statement) is None
 
     def part_of(self, value: Expression) -> tuple[str, int] | None:
-        """Return the reduction of the program that the sum in a variable is a part of, None if it is no such sum."""
+        """Return the key of the reference reduction whose partial sum a variable holds, None if it holds none."""
         if not isinstance(value, p.Variable | p.Subscript):
             return None
         name = array_name(value)
@@ -107,10 +110,10 @@ class Comparison:
         return self.counterparts[statement.name]
 
     def _update_like(self, statement: Placed, candidates: list[Placed]) -> Placed | None:
-        """Return the reference reduction that an init or update belongs to, None where it combines partial results.
+        """Return the update in the reference program for an init or update, None if it combines partial results.
 
-        Another reduction of the instruction may have been moved into a temporary, so their order alone tells
-        nothing: the inames do, and where they do not, the reads.
+        Another reduction of the instruction may have been moved into a temporary, so the order of reductions does not
+        identify them.  The inames do, and where they are ambiguous, the reads.
         """
         origin = statement.lowered.instruction.origin
         assert isinstance(origin, Copy), "only a copy has a counterpart"
@@ -148,12 +151,12 @@ def operation_of(statement: Placed) -> Operation:
 
 @memoised
 def comparison_of(kernel: LoopKernel) -> Comparison:
-    """Return *kernel* beside its reference program, once for each kernel: with what is known of its dataflow."""
+    """Return the comparison of *kernel* with its reference program, one object for each kernel: it caches dataflow."""
     return Comparison(kernel)
 
 
 def _carried(placement: Placement, flow: Flow) -> Flow:
-    """Return *flow* with the statements that carry values from launch to launch replaced by those that wrote them."""
+    """Return *flow* with statements that save and reload values replaced by the writers of these values."""
     if not any(_carries(source) for sources in flow.sources for source, _ in sources):
         return flow
     seen = [definitions(placement, s, a, s.domain_of(a).identity(), _carries) for s, a in flow.reads]
@@ -165,7 +168,7 @@ def _carries(statement: Placed) -> bool:
 
 
 def _known(form: Affine, inames: Collection[str], statement: Placed) -> bool:
-    """Return whether *form* is one of *inames* and the parameters."""
+    """Return True if *form* uses only *inames* and parameters of *statement*."""
     return form.names() <= {*inames, *parameters_of(statement.domain)}
 
 
@@ -177,9 +180,9 @@ def reference_flow(placement: Placement, array: str) -> Flow:
 def initial_reads(
     placement: Placement, array: str, dtype: np.dtype[np.generic] | None
 ) -> Iterator[tuple[Placed, Access, isl.Set]]:
-    """Yield the reads of *array*, whose accesses must be exact, that see its value before the program, and where.
+    """Yield the reads of *array* that see its initial value, each with such instances; accesses must be exact.
 
-    Each field of a record is looked at by itself: what an assignment of one field keeps is not read.
+    Each field of a record is analysed by itself, and an assignment of one field reads none of the others.
     """
     reads = [(s, a) for s, a in readers_of(placement, array) if not isinstance(a.kind, Kept)]
     writes = writes_of(placement, array)
@@ -204,7 +207,7 @@ def initial_reads(
 
 
 def original_read(comparison: Comparison, reader: Placed, access: Access) -> tuple[Placed, Access]:
-    """Return the reference program's read for a read that a transform left in its place."""
+    """Return the original, a statement and a read, of a read of a copy."""
     instruction = reader.lowered.instruction
     origin = instruction.origin
     assert isinstance(origin, Copy | Partial), "only a copy has a reference read"
@@ -223,7 +226,7 @@ def original_read(comparison: Comparison, reader: Placed, access: Access) -> tup
 
 
 def original_leaves(comparison: Comparison, origin: Copy | Partial) -> list[tuple[Lowered, Access]]:
-    """Return the numbered reads of the reference program that those of a copy, or of a partial sum, stand for."""
+    """Return the numbered reads of the original of a copy; for a partial sum, those of its reduction."""
     leaves = comparison.old.program.leaves(origin.instruction)
     if isinstance(origin, Partial):
         return [entry for entry in leaves if entry[0].number == origin.number]

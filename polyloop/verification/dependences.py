@@ -1,8 +1,8 @@
 """Dependences of a kernel's reference program, as data for its user.
 
 A dependence is a relation between instances, parametric in the sizes.  Flow (read after write) is value-based: each
-read depends on the write whose value it sees (Feautrier, IJPP 20(1), 1991).  Anti and output dependences are all
-ordered pairs that touch one element.
+read depends on the write whose value it sees (Feautrier, IJPP 20(1), 1991).  Anti and output dependences are
+memory-based: all ordered pairs of accesses to one element.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class Dependence:
     kind
         RAW, WAR or WAW.
     array
-        The variable that both touch.
+        The variable that both access.
     source, sink
         Ids of the instructions.
     relation
         ``{ source[inames] -> sink[inames] }``, for the sizes that the kernel's assumptions allow; for an access inside
         a reduction the inames include the reduction's.
     is_exact
-        False where a predicate or a subscript that is not affine leaves open whether the accesses meet: the relation
-        then has every pair that may.
+        False for a may-dependence, where a predicate or a non-affine subscript leaves open if the accesses conflict.
+        The relation then has every pair that may.
     is_reorderable
-        Whether the two are atomic updates of one operation, whose order is free.
+        True if both are atomic updates with one commutative operation, whose order is free.
     """
 
     kind: DependenceKind
@@ -109,7 +109,7 @@ class Dependences(tuple[Dependence, ...]):
 
 
 def dependences(kernel: LoopKernel) -> Dependences:
-    """Return the dependences of the program that *kernel* stands for; transforms do not change them.
+    """Return the dependences of the reference program of *kernel*, which transforms do not change.
 
     ::
 
@@ -151,7 +151,7 @@ def _of_array(placement: Placement, array: str) -> Iterator[Dependence]:
 def _ordered(
     placement: Placement, kind: DependenceKind, first: tuple[Placed, Access], second: tuple[Placed, Access]
 ) -> Iterator[Dependence]:
-    """Yield the pairs of two accesses to one element in which the first runs first."""
+    """Yield the dependence of *second* on *first*: the pairs that access one element, in which the first runs first."""
     (source, a), (sink, b) = first, second
     pairs = conflict_pairs(placement, source, a, sink, b)
     parts = [entry.relation for entry in conflicts(placement, source, sink, pairs) if not entry.simultaneous]

@@ -1,4 +1,4 @@
-"""Distance test: a variable whose conflicting accesses keep their order is right, without ISL's dataflow.
+"""Distance test: a sufficient condition, without ISL's dataflow, for all conflicting accesses to keep their order.
 
 Let each statement that accesses a variable have one copy in the transformed program, which runs no instance twice and
 touches the elements of the reference program's instance.  If every two conflicting accesses (to one element, one of
@@ -69,9 +69,9 @@ class _Users:
 
 @memoised
 def keeps_order(new: Placement, old: Placement, variable: str) -> bool:
-    """Return whether the accesses to *variable* are sure to run in the order of the reference program.
+    """Return True if the accesses to *variable* provably run in the order of the reference program.
 
-    False means nothing.
+    False says nothing about the order: the test may not apply.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _links(old: Placement, statements: Sequence[Placed], variable: str) -> Itera
 
 
 def _is_alike(old: Placement, first: Placed, second: Placed, variable: str) -> bool:
-    """Return whether two statements stand in one body, over the same instances, and write and touch the same element.
+    """Return True if two statements of one body have the same instances, and access one same element, which they write.
 
     The loops around both are all their dimensions, so what stands in the body runs once for each instance.
     """
@@ -169,7 +169,7 @@ def _is_plain(statement: Placed, variable: str) -> bool:
 
 
 def _distances(old: Placement, first: Placed, second: Placed, variable: str) -> _Distances | None:
-    """Return how far *second* is from *first* where it runs after it and both touch one element; None if nowhere."""
+    """Return the distances from *first* to a later *second* that accesses the same element; None if there are none."""
     sides = (_accesses(first, variable), _accesses(second, variable))
     if all(never_meet(a, b) for a in sides[0] for b in sides[1]):
         return None
@@ -192,7 +192,7 @@ def _distances(old: Placement, first: Placed, second: Placed, variable: str) -> 
 
 
 def _pairs(old: Placement, first: Placed, second: Placed, variable: str) -> isl.Map | None:
-    """Return the pairs of instances that touch one element, one of them writing it, and whose order matters."""
+    """Return the pairs of instances that access one element, at least one as a write, and do not commute."""
     space = old.spaces[variable]
     cells = [
         [(storage_map(old, side, access, space), side.lowered.is_write(access)) for access in _accesses(side, variable)]
@@ -233,6 +233,7 @@ def _apart(pairs: isl.Map, first: Placed, second: Placed, names: tuple[str, ...]
 
 @memoised
 def _around(old: Placement, variable: str) -> tuple[str, ...] | None:
+    """Return the loops of which each read sees writes of its own iteration only, None if one sees an initial value."""
     exact = is_exact(old, variable)
     flow: Flow = known_flow(old, variable) if exact else known_may_flow(old, variable)
     if not all(initial.is_empty() for initial in flow.initial):
@@ -257,7 +258,7 @@ def _within(loop: str, reader: Placed, writer: Placed, link: isl.Map) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Copied:
-    """A statement and the one that it copies; ``forms`` has the inames of that one, over the dimensions of its own."""
+    """A copy and its original; ``forms`` has the inames of the original as affine forms of the copy's dimensions."""
 
     new: Placed
     reference: Placed
@@ -267,7 +268,7 @@ class _Copied:
 
 
 def _copies(new: Placement, users: _Users, variable: str) -> dict[Placed, _Copied] | None:
-    """Return the only copy of each statement that accesses *variable*, None where something else accesses it."""
+    """Return the copy of each statement in *users*, None unless each has exactly one and no other accesses exist."""
     originals = {(s.lowered.instruction.id, type(s.lowered.part), s.lowered.number): s for s in users.statements}
     mine = dict.fromkeys((*writers_of(new, variable), *(s for s, _ in readers_of(new, variable))))
     found: dict[Placed, _Copied] = {}
@@ -302,7 +303,7 @@ def _copied(statement: Placed, reference: Placed, origin: Copy) -> _Copied | Non
 
 
 def _same_accesses(one: _Copied, variable: str) -> bool:
-    """Return whether the statement touches the elements that the one it copies touches, in the same order."""
+    """Return True if a copy accesses the same elements as its original, in the same order."""
     mine, others = _accesses(one.new, variable), _accesses(one.reference, variable)
     if len(mine) != len(others) or one.new.lowered.atomic != one.reference.lowered.atomic:
         return False
@@ -316,7 +317,7 @@ def _same_accesses(one: _Copied, variable: str) -> bool:
 
 
 def _steps(dims: Sequence[str], first: Sequence[_Copied], second: Sequence[_Copied]) -> isl.Set:
-    """Return the distances along *dims* from an instance of one of *first* to one of one of *second*."""
+    """Return the box of distances along *dims* from an instance of a statement in *first* to one in *second*."""
     rows = []
     for name in dims:
         for ends, begins, sign in ((second, first, -1), (first, second, 1)):
@@ -331,7 +332,7 @@ _NOTHING = isl.Set("{ : }")
 
 
 def _is_once(one: _Copied) -> bool:
-    """Return whether no two instances stand for the same one of the reference program."""
+    """Return True if distinct instances of a copy have distinct originals."""
     dims = one.new.dims
     same = add_rows(_steps(dims, [one], [one]), dims, [Row(_linear(form, dims), True) for form in one.forms.values()])
     none = add_rows(universe(_NOTHING, dims), dims, [Row(Affine.variable(x), True) for x in dims])
@@ -339,12 +340,12 @@ def _is_once(one: _Copied) -> bool:
 
 
 def _linear(form: Affine, dims: Sequence[str]) -> Affine:
-    """Return how much *form* grows along a distance: what does not depend on *dims* is the same at both ends."""
+    """Return the growth of *form* along a distance: terms without *dims* are equal at both ends and cancel."""
     return Affine(tuple(term for term in form.terms if term[0] in dims), 0)
 
 
 def _together(found: Mapping[Placed, _Copied], around: Sequence[str], owner: Sequence[str]) -> bool:
-    """Return whether instances of one iteration of the loops *around* have the same variable, whoever they are of."""
+    """Return True if all instances of one iteration of the loops *around* access the same copy of the variable."""
     first, *others = found.values()
     if not all(x in one.forms for one in found.values() for x in around):
         return False
@@ -361,7 +362,7 @@ def _together(found: Mapping[Placed, _Copied], around: Sequence[str], owner: Seq
 
 
 def _in_order(new: Placement, first: _Copied, second: _Copied, far: _Distances, owner: Sequence[str]) -> bool:
-    """Return whether *second* runs after *first* at every distance at which it does so in the reference program."""
+    """Return True if *second* runs after *first* at every distance at which it does so in the reference program."""
     loops, earlier = common_loops(new, first.new, second.new)
     dims = tuple(x for x in first.new.dims if x in second.new.dims)
     forms = [first.forms[x] if _is_shared(x, first, second, dims) else None for x in far.names]
@@ -380,7 +381,7 @@ def _in_order(new: Placement, first: _Copied, second: _Copied, far: _Distances, 
 
 
 def _is_shared(iname: str, first: _Copied, second: _Copied, dims: Sequence[str]) -> bool:
-    """Return whether both statements have *iname* as the same form of dimensions that both have."""
+    """Return True if *iname* is the same affine form in both statements, over dimensions that both have."""
     form = first.forms[iname]
     names = {name for name, _ in form.terms if name in first.bounds or name in second.bounds}
     return form == second.forms[iname] and names <= {*dims}

@@ -34,10 +34,10 @@ def lockstep_obligations(comparison: Comparison) -> Iterator[Obligation]:
 
 
 def _lockstep_violations(comparison: Comparison) -> Iterator[Diagnostic]:
-    """Yield a statement in which one lane reads what a lane before it writes.
+    """Yield a diagnostic for the first statement in which a lane reads an element that an earlier lane writes.
 
-    An accumulation is no such statement: a reduction's terms are added lane after lane.  Buffers are looked at as the
-    places that they are, not as the array that they hold elements of.
+    Updates of accumulators are exempt: the terms of a reduction are added lane after lane.  A buffer counts as storage
+    of its own here, not as the array whose elements it holds.
     """
     placement = place(comparison.kernel)
     kernel = placement.program.kernel
@@ -59,7 +59,7 @@ def _lockstep_violations(comparison: Comparison) -> Iterator[Diagnostic]:
 def _passed_on(
     placement: Placement, statement: Placed, accesses: tuple[Access, Access], lanes: list[str]
 ) -> Diagnostic | None:
-    """Return that a lane writes what a later one reads, with two instances; None if none does."""
+    """Return a diagnostic, with two instances, if a lane writes an element that a later lane reads, else None."""
     write, read = accesses
     pairs = conflict_pairs(placement, statement, write, statement, read)
     pairs = not_denied(placement, statement, write, statement, read, pairs)

@@ -1,10 +1,10 @@
-"""Reductions on matrix instructions: the instruction computes the sums of the program.
+"""Reductions on matrix instructions (tensor cores): proof that the instruction computes the sums of the program.
 
-To the analysis such a reduction is unchanged: each thread collects the terms of its own results, which are given by the
-layout of the results.  The instruction computes the same sums, but the lanes of a warp load the operands for each
-other.  So the elements that one lane reads in the program may be read by any lane of its warp (:func:`by_whole_warps`,
-for the derivation of barriers).  Whole warps must execute the instruction, and each term must be the product of two
-loads: a load of an element that is an operand of no term gives 0.
+The analysis keeps such a reduction as it is: each thread collects the terms of its own results, as the register layout
+of the results assigns them.  The instruction computes the same sums, but the lanes of a warp load the operands for each
+other.  So any lane of a warp may read the elements that one of them reads in the program (:func:`by_whole_warps`, for
+the derivation of barriers).  Whole warps must execute the instruction, and each term must be the product of two loads.
+A load gives 0 for an element that is an operand of no term.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def operands(lowered: Lowered) -> tuple[p.Subscript, p.Subscript] | None:
 
 
 def is_swapped(lowered: Lowered, matrix: Matrix) -> bool:
-    """Return whether the first factor of a term is ``b``: has subscripts with the inames of j, and none of i."""
+    """Return True if the first factor of a term is ``b``: its subscripts have inames of j, and none of i."""
     found = _accesses(lowered)
     i, j = ({iname for iname, _ in matrix.of(axis)} for axis in "ij")
     return found is not None and i.isdisjoint(_names(found[0])) and not j.isdisjoint(_names(found[0]))
@@ -100,7 +100,7 @@ def matrix_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def matrix_problems(placement: Placement, instruction: Instruction) -> Iterator[Diagnostic]:
-    """Yield why the reduction of *instruction* cannot be carried out by its matrix instruction."""
+    """Yield a diagnostic if the matrix instruction of *instruction* cannot compute its reduction."""
     matrix = instruction.matrix
     assert matrix is not None, f"'{instruction.id}' has no matrix instruction"
     own = [s for s in placement.statements.values() if s.lowered.instruction is instruction]
@@ -120,7 +120,7 @@ _Problem = tuple[str, str]
 
 
 def _iname_problem(kernel: LoopKernel, instruction: Instruction, matrix: Matrix) -> _Problem | None:
-    """Return the images of the inames of the lanes and registers."""
+    """Return a problem if an iname is gone, or if its tag does not fit the register layout of the results."""
     inames = {x for term in instruction.terms for x in term.inames}
     parts = matrix.intrinsic.layout("d")
     again = "call tensorize after the transforms that split, join or tag these loops"
@@ -151,7 +151,7 @@ def _is_tagged(kernel: LoopKernel, iname: str, part: Part) -> bool:
 
 
 def _shape_problem(placement: Placement, updates: Sequence[Placed]) -> _Problem | None:
-    """Return why a reduction is none that a matrix instruction can be."""
+    """Return a problem unless the reduction is one unconditional sum of products, on blocks of whole warps."""
     if len(updates) != 1 or operands(updates[0].lowered) is None or _accesses(updates[0].lowered) is None:
         return "it is not one sum of products of two elements", "leave one sum(k, a[i, k]*b[k, j]) in the instruction"
     (update,) = updates
@@ -174,6 +174,7 @@ def _shape_problem(placement: Placement, updates: Sequence[Placed]) -> _Problem 
 
 
 def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _Problem | None:
+    """Return a problem of the operands (type, storage, subscripts), or of the type of the sums."""
     kernel, lowered = placement.program.kernel, update.lowered
     factors = _accesses(lowered)
     assert factors is not None, "a product was found"
@@ -204,7 +205,7 @@ def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _P
 
 
 def _is_of(form: Affine, pairs: Sequence[tuple[str, int]]) -> bool:
-    """Return whether *form* depends on inames only by the subscript that they are parts of."""
+    """Return True if *form* depends on the inames of *pairs* only through the tile subscript that they compose."""
     inames = {iname for iname, _ in pairs}
     for var, _ in form.terms:
         if isinstance(var, Floor) and not inames.isdisjoint(Affine(var.terms, var.const).names()):
@@ -214,7 +215,7 @@ def _is_of(form: Affine, pairs: Sequence[tuple[str, int]]) -> bool:
 
 
 def _term_problem(update: Placed, start: Placed, matrix: Matrix) -> _Problem | None:
-    """Return that the product of what is loaded has terms that the program does not have.
+    """Return a problem if the product of the loaded operands has terms that the program does not have.
 
     An element of ``a`` is loaded if there is a term with it for some j, one of ``b`` if there is one for some i.
     """

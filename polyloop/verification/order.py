@@ -1,8 +1,8 @@
 """Order of a transformed kernel against its reference program.
 
-Every read of the transformed program must get its value from a copy of the write that the reference program's read gets
-it from, and every element must end with the same write.  Findings have two concrete instances.  The order is that of
-the loop tree; ``polyloop.sync.races`` checks that threads preserve it.
+Every read of the transformed program must see a copy of the write that the original read sees in the reference program.
+The last write of every element of an argument must be the same.  A finding names two concrete instances.  The order is
+that of the loop tree; ``polyloop.sync.races`` checks that threads preserve it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ __all__ = ["compare", "order_obligations", "order_violations"]
 
 
 def _named_arrays(kernel: LoopKernel) -> list[str]:
-    """Return the written variables that the reference program has too."""
+    """Return the variables that the reference program writes, in the order of their first writes."""
     assert kernel.reference is not None
     written = dict.fromkeys(name for instruction in kernel.reference.kernel.instructions for name in instruction.writes)
     return list(written)
 
 
 def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield why the order of *kernel*'s loops is not the reference program's, as far as values can tell.
+    """Yield a diagnostic for each variable that the loop order of *kernel* gives other values than the reference order.
 
-    What is looked at are the variables of the user's program; temporaries that transforms made are proven by
+    The variables are those of the user's program.  Temporaries that transforms made are proven by
     :func:`value_violations`.
     """
     yield from findings(kernel, order_obligations(comparison_of(kernel)))
@@ -80,7 +80,7 @@ def _order_findings(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
 
 
 def _about_c(kernel: LoopKernel, array: str) -> Iterator[str]:
-    """Yield what to know of a temporary that C text writes."""
+    """Yield a note if C text writes the temporary *array*: the analysis assumes that it may leave elements unset."""
     for instruction in kernel.instructions:
         if instruction.is_c and array in instruction.writes and array in kernel.temporaries:
             yield (
@@ -118,18 +118,24 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
 
 
 def _is_compared(reader: Placed, access: Access) -> bool:
-    """Return whether a read has one in the reference program: where threads combine, those of its beginning stand."""
+    """Return True if a read has an original in the reference program: an operand, or the read of a bound variable.
+
+    A combine statement reads the bounds of its init statement, for which they are compared.
+    """
     return access.leaf is not None or (access.kind is Other.BOUND and not isinstance(reader.lowered.part, Combine))
 
 
 def _to_reference(reader: Placed, reference: Placed) -> isl.Map:
-    """Return the reference instances of *reader*, which idle threads that only combine have none of."""
+    """Return ``{ instance of reader -> reference instance }``; threads that only help to combine have none."""
     relation = reference_map(reader, reference)
     return relation.intersect_range(reference.domain) if reader.lowered.across else relation
 
 
 def _is_kept(comparison: Comparison, array: str) -> bool:
-    """Return whether all accesses keep their order; it is not asked where the dataflow is found more quickly."""
+    """Return True if the distance test proves that all accesses to *array* keep their order.
+
+    The test is skipped where the reference dataflow is direct: comparing dataflow is quicker then.
+    """
     old = comparison.old
     if is_exact(old, array) and reference_flow(old, array).is_direct:
         return False
@@ -144,7 +150,7 @@ def _ordered_arrays(placement: Placement) -> frozenset[str]:
 
 
 def _needs_order(placement: Placement, array: str) -> bool:
-    """Return whether the order of accesses can matter: there is a read, or there may be two writes of one element."""
+    """Return True if the order of accesses can matter: there is a read, or an element may be written twice."""
     writes = writes_of(placement, array)
     if readers_of(placement, array):
         return True
@@ -161,7 +167,17 @@ def compare(
     reference: tuple[Placed, Sequence[tuple[Placed, isl.Map]], isl.Set],
     to_reference: isl.Map,
 ) -> Iterator[Diagnostic]:
-    """Yield reads with another value than the reference program's: *sources* against *reference*."""
+    """Yield a diagnostic if instances of *read* see another write than the original read, or none where it sees one.
+
+    Parameters
+    ----------
+    sources, initial
+        Writes that the read sees, and the instances that see none.
+    reference
+        The original statement, with the same of its read.
+    to_reference
+        ``{ instance of the reader -> instance of the original }``.
+    """
     original, wanted, wanted_initial = reference
     looking_at(*read, original)
     wrong_initial = to_reference.intersect_domain(initial).intersect_range(
@@ -182,12 +198,12 @@ def compare(
 
 @memoised
 def _elsewhere(relation: isl.Map, to_reference: isl.Map, meaning: isl.Map, allowed: isl.Map | None) -> isl.Map | None:
-    """Return the part of a flow that does not lead to a copy of the write that *allowed* leads to, None if it all does.
+    """Return the pairs of the flow *relation* whose write copies no write of *allowed*, None if there are none.
 
-    *to_reference* leads from reads to those that they copy, *meaning* from writes to those that they copy.  Many reads
-    have all four in common.
+    *to_reference* maps reads, and *meaning* maps writes, to their reference instances.  The result is memoised because
+    many reads share all four relations.
     """
-    used = relation.intersect_domain(to_reference.domain())  # dead terms of a scan may be anything
+    used = relation.intersect_domain(to_reference.domain())  # dead terms of a scan, without an original, are free
     got = used.apply_range(meaning)
     wrong = got if allowed is None else got.subtract(to_reference.apply_range(allowed))
     return None if wrong.is_empty() else used.intersect(wrong.apply_range(meaning.reverse()))
@@ -257,7 +273,7 @@ def _wrong_source(
 
 
 def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
-    """Yield elements of an argument that would end with another write than in the reference program."""
+    """Yield a diagnostic for each two statements that write an element of an argument in another order than before."""
     new, old = comparison.new, comparison.old
     writes = writes_of(new, array)
     if len(writes) == 1 and not _overwrites(*writes[0]):
@@ -288,10 +304,10 @@ def _is_injective(relation: isl.Map) -> bool:
 
 
 def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
-    """Yield reads of a temporary that may see other values, where data decides what its accesses do.
+    """Yield diagnostics for reads of a temporary that may see other values, where its accesses depend on data.
 
     A read sees the last of the writes that may reach it.  So these must be the same as in the reference program, and
-    in the same order, unless their order is free.
+    in the same order, unless they commute.
     """
     new, old = comparison.new, comparison.old
     known, found = known_may_flow(old, array), may_flow_of(new, array)
@@ -325,7 +341,7 @@ def _missed(
     wanted: Sequence[tuple[Placed, isl.Map]],
     to_reference: isl.Map,
 ) -> Iterator[Diagnostic]:
-    """Yield a read that one of the writes that it may see does not reach."""
+    """Yield a diagnostic if a write that may reach the read in the reference program cannot reach it here."""
     reader, access = read
     for writer, link in wanted:
         lost = to_reference.apply_range(link)
@@ -350,7 +366,7 @@ def _missed(
 def _out_of_order(
     comparison: Comparison, array: str, sources: Sequence[tuple[Placed, isl.Map]]
 ) -> Iterator[Diagnostic]:
-    """Yield two writes that may reach one read, and would run in the other order."""
+    """Yield a diagnostic for the first two writes that may reach one read and that run in the other order."""
     old = comparison.old
     for first, one in sources:
         for second, other in sources:
@@ -367,7 +383,7 @@ def _out_of_order(
 
 
 def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
-    """Yield reversed conflicts of an array whose accesses are not known exactly: all of them keep their order."""
+    """Yield a diagnostic for the first reversed conflict: accesses that are not exact must all keep their order."""
     old = comparison.old
     accesses: list[tuple[Placed, Access, bool]] = [
         (statement, access, True) for statement, access in writes_of(old, array)
@@ -391,7 +407,7 @@ def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
 
 
 def _repeated(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
-    """Yield a statement that reads what it may itself have written, and that would run twice for one instance."""
+    """Yield a diagnostic for a statement that may read its own writes and runs twice for one reference instance."""
     for reference in dict.fromkeys(statement for statement, _ in writes_of(comparison.old, array)):
         lowered = reference.lowered
         if lowered.atomic is None and all(read.array != array for read in lowered.reads):
@@ -414,10 +430,9 @@ def _repeated(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
 def _reordered(
     comparison: Comparison, array: str, conflict: Conflict, a: Access, b: Access, among: isl.Map | None = None
 ) -> Diagnostic | None:
-    """Return the finding if the transformed program runs some pair of *conflict* the other way round.
+    """Return a diagnostic if the transformed program runs some pair of *conflict* in the other order, else None.
 
-    Only the pairs in *among* are looked at, which lead from the one statement that copies the first side to the one
-    that copies the second.
+    *among* restricts the pairs: it leads from the copy of the first side to the copy of the second.
     """
     new = comparison.new
     for first in copies(comparison, conflict.first):

@@ -1,10 +1,10 @@
-"""Uses of values, each with the way back to what it is computed from.
+"""Uses of values: statements of the transformed program, paired with the reference statements whose values they need.
 
-A use is a pair of expressions, one in a statement of the reference program, one in a statement of the transformed
-program that computes the same.  Where a transform computes a value ahead, the second one is that of what fills the
-temporary, through any number of them.  All that is known of a use are two relations out of one set of places: ``left``
-to the instances of the first statement, ``right`` to those of the second.  What is claimed of a value is claimed of
-their composition with forms, elements and dataflow.
+A use pairs a statement of the reference program with one of the transformed program that computes the same value.
+Where a transform computes a value ahead of its use, the second statement is the one that fills the temporary, found
+through any number of temporaries.  Two relations out of one set of *places* describe a use: ``left`` to instances of
+the first statement, ``right`` to instances of the second.  A claim about a value is a claim about their composition
+with affine forms, elements and dataflow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Use", "known_inames"]
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """A place in a statement of the transformed program, beside the one of the reference program that it stands for.
+    """A statement of the transformed program and the reference statement whose value it computes.
 
     Attributes
     ----------
@@ -40,10 +40,10 @@ class Use:
     reader
         The copy that uses the value.
     steps
-        The statements through which the value has come to it, the last of which is looked at; each with the relation
-        to it from the one before.
+        The statements that fill the temporaries between the reader and the value, the nearest first; each with the
+        relation to its instances from those of the statement before.  The last step is the one that is compared.
     is_moved
-        Whether ``old`` is a reduction that the steps compute, and not what the reader copies.
+        True if ``old`` is a reduction that the steps compute ahead, False if it is the original of the reader.
     through
         The temporary that the reader reads; empty if there are no steps.
     """
@@ -56,25 +56,25 @@ class Use:
 
     @property
     def new(self) -> Placed:
-        """The statement of the transformed program that is looked at."""
+        """The statement of the transformed program that is compared: the last step, or the reader."""
         return self.steps[-1][0] if self.steps else self.reader
 
     def into(self, statement: Placed, link: Callable[[], isl.Map], array: str) -> Use:
-        """Return the use in *statement*, which computes the value that is read here from *array*."""
+        """Return the use in *statement*, which fills the temporary *array* that is read here."""
         steps = (*self.steps, (statement, link))
         return replace(self, steps=steps, through=self.through or array)
 
     def within(self, part: Placed, link: Callable[[Placed, Placed], isl.Map]) -> Use:
-        """Return the use in *part*, a statement of the instruction that is looked at, which has a reduction of it."""
+        """Return the use in *part*, a statement of a reduction inside of the instruction of the last step."""
         whole, before = self.steps[-1]
         return replace(self, steps=(*self.steps[:-1], (part, lambda: before().apply_range(link(whole, part)))))
 
     def of(self, reduction: Placed) -> Use:
-        """Return the use in a reduction that is computed ahead."""
+        """Return the use for *reduction* of the reference program, which the steps compute ahead."""
         return replace(self, old=reduction, is_moved=True)
 
     def is_new(self, *asked: Hashable) -> bool:
-        """Return whether this is asked here for the first time: a value may be used several times in one text."""
+        """Return True at the first call with these arguments: a value may be used several times in one text."""
         known = asked in self._asked
         self._asked.add(asked)
         return not known
@@ -87,12 +87,12 @@ class Use:
 
     @cached_property
     def free(self) -> frozenset[str]:
-        """Inames of the reference statement that its copy does not decide about."""
+        """Inames of the reference statement that an instance of its copy leaves open (:func:`free_inames`)."""
         return free_inames(self.reader, self.old)
 
     @cached_property
     def forms(self) -> dict[str, Affine]:
-        """Inames of the reference statement in terms of the dimensions of its copy, those that it decides about."""
+        """Inames of the reference statement, without the free ones, as affine forms of the dimensions of its copy."""
         origin = self.reader.lowered.instruction.origin
         assert isinstance(origin, Copy | Partial), "only a copy has a reference instance"
         inames = self.old.lowered.inames
@@ -100,11 +100,11 @@ class Use:
 
     @cached_property
     def compared(self) -> dict[tuple[Affine, Affine], bool]:
-        """Pairs of forms, and whether they are one form in the dimensions of the reader: subscripts recur."""
+        """Results of :meth:`is_same`, which are kept because subscripts recur."""
         return {}
 
     def is_same(self, a: Affine, b: Affine) -> bool:
-        """Return whether a form of the reference statement and one of its copy are the same at sight."""
+        """Return True if a form of the reference statement and one of its copy are syntactically equal."""
         known = self.compared.get((a, b))
         if known is None:
             known = not self.steps and (not self.free or a.names().isdisjoint(self.free))
@@ -117,7 +117,7 @@ class Use:
 
     @cached_property
     def path(self) -> isl.Map:
-        """From instances of the reader to those of all steps, one behind the other."""
+        """``{ instance of the reader -> instances of all steps }``, the steps concatenated in one tuple."""
         links = [(statement, link()) for statement, link in self.steps]
         path = links[0][1]
         for (before, _), (_, link) in itertools.pairwise(links):
@@ -127,12 +127,12 @@ class Use:
 
     @cached_property
     def place(self) -> isl.Map:
-        """From the places to the instances of the reader: one place each, but one for each path if it is moved."""
+        """``{ place -> instance of the reader }``: a place is an instance, or a pair of ``path`` if ``is_moved``."""
         return self.path.domain_map() if self.is_moved else identity(self.reader)
 
     @cached_property
     def left(self) -> isl.Map | None:
-        """From the places to instances of the reference statement; None if a path does not tell which term it is.
+        """``{ place -> instance of the reference statement }``; None if a path does not determine the term.
 
         Loop inames follow from the reader, inames of reductions from the step that collects their terms.
         """
@@ -149,7 +149,7 @@ class Use:
 
     @cached_property
     def right(self) -> isl.Map:
-        """From the places to instances of the statement that is looked at."""
+        """``{ place -> instance of the statement that is compared }``."""
         if self.is_moved:
             return self._on_paths([Affine.variable(name) for name in self._names[-1]])
         relation = self.place
@@ -163,9 +163,9 @@ class Use:
         return None if self.left is None else self.left.apply_range(there)
 
     def found(self, forms: Sequence[Affine | None]) -> isl.Map:
-        """Return ``{ place -> forms of the statement that is looked at }``, for places that are used.
+        """Return ``{ place -> forms of the statement that is compared }``, for places with a reference instance.
 
-        What a scan adds for no result may be anything.
+        Dead terms of a scan, which reach no result, have none, and may have any value.
         """
         there = map_from_forms(self.new.domain, self.new.dims, forms)
         there = self.right.apply_range(there) if self.steps else there
@@ -179,7 +179,7 @@ class Use:
     def example_pair(
         self, wrong: isl.Map, forms: Sequence[Affine | None]
     ) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Return an instance of the reader, and the one that it gets one of the values *wrong* of *forms* from."""
+        """Return an instance of the reader, and the compared instance that gives it a value of *forms* in *wrong*."""
         there = map_from_forms(self.new.domain, self.new.dims, forms)
         places = self.right.intersect(wrong.apply_range(there.reverse()))
         pairs = self.place.reverse().apply_range(places) if self.is_moved else places
@@ -187,7 +187,7 @@ class Use:
 
     @cached_property
     def _names(self) -> list[tuple[str, ...]]:
-        """A name for each dimension of each step: of :attr:`path`, in its order."""
+        """Names of the dimensions in the range of :attr:`path`, step by step."""
         return [tuple(f"{x}'{number}" for x in step.dims) for number, (step, _) in enumerate(self.steps)]
 
     def _on_paths(self, forms: Sequence[Affine]) -> isl.Map:
@@ -196,10 +196,11 @@ class Use:
         return map_from_forms(wrapped.flatten(), dims, forms).apply_domain(wrapped.flatten_map().reverse())
 
     def _reduced(self, iname: str) -> Affine | None:
-        """Return the iname of a reduction that is computed ahead, as a form of the path.
+        """Return an iname of a reduction that is computed ahead as an affine form of the path, None if it has none.
 
-        The step that collects terms says which it collects; what it reads may be computed for any of them that have the
-        same value, and is asked only where nothing on the path collects terms over the iname.
+        An update on the path determines the term that it adds, so updates are asked first.  A statement whose value an
+        update reads may have been filled for another term of the same value; it counts only for inames over which no
+        update on the path collects terms.
         """
         steps = [(step, names) for (step, _), names in zip(reversed(self.steps), reversed(self._names), strict=True)]
         for step, names in sorted(steps, key=lambda pair: not isinstance(pair[0].lowered.part, Update)):
@@ -214,7 +215,7 @@ class Use:
 
 
 def known_inames(statement: Placed, original: Placed) -> dict[str, Affine]:
-    """Return the inames of a reference statement that an instance of *statement* decides about, as forms of its own."""
+    """Return the inames of *original* that an instance of its copy *statement* determines, as forms of the copy."""
     origin = statement.lowered.instruction.origin
     assert isinstance(origin, Copy | Partial), "only a copy has a reference instance"
     own = frozenset((*statement.lowered.inames, *parameters_of(statement.domain)))

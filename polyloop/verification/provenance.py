@@ -51,9 +51,9 @@ __all__ = ["Element", "Entry", "Number", "Terms", "Text", "expression_obligation
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """An affine expression of inames and parameters, ``form`` in the place of the program's ``wanted``.
+    """An affine expression ``form`` of inames and parameters, which must have the value of the program's ``wanted``.
 
-    ``shown`` are the place and the expressions to show: the access in whose subscript it is, if it is in one.
+    ``shown`` has the use and the two expressions for messages: the whole accesses, if the form is in a subscript.
     """
 
     use: Use
@@ -62,16 +62,16 @@ class Number:
     shown: tuple[Use, Expression, Expression]
 
     def differing(self) -> isl.Map | None:
-        """Return where the numbers differ, each place with what it gets; None if what it should get is not known."""
+        """Return ``{ place -> wrong value }``; None if the use does not determine the right value."""
         wanted = self.use.wanted([self.wanted.substitute(self.use.old.forms)])
         return None if wanted is None else self.use.found([self.form.substitute(self.use.new.forms)]).subtract(wanted)
 
 
 @dataclass(frozen=True, eq=False)
 class Element:
-    """A read behind a temporary: one of the accesses ``found``, for one of the program's, ``wanted``.
+    """A read in a statement that fills a temporary: ``found``, which must see the value of the program's ``wanted``.
 
-    Accesses of one text differ in the conditions under which they are made.
+    Both are sequences because accesses of one text may differ in the conditions under which they are made.
     """
 
     use: Use
@@ -81,7 +81,7 @@ class Element:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A read of a temporary that a transform fills, by the statement that is looked at."""
+    """A read of a temporary that a transform fills; ``found`` are the accesses with its text."""
 
     use: Use
     found: Sequence[Access]
@@ -89,7 +89,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """A reduction that is computed ahead, for the one that the program has; its result is used in ``result``."""
+    """A reduction that is computed ahead of ``result``, the use of its result."""
 
     use: Use
     result: Use
@@ -97,7 +97,7 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class _Instances:
-    """A copy that has to have the instances of its original."""
+    """A copy, whose instances must all be instances of its original."""
 
     use: Use
 
@@ -107,9 +107,9 @@ _Operand: TypeAlias = Number | Element | Entry | Terms | _Instances
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """Comparison of the expressions of one statement: its operands, whose values need a proof beyond the text.
+    """Comparison of the text of one statement with its original's: the operands that need a proof beyond the text.
 
-    ``difference`` is where the texts differ, if they do: operands behind it are not among the ``operands``.
+    ``difference`` is the first difference of the texts, if there is one; operands behind it are not listed.
     """
 
     operands: list[_Operand]
@@ -117,19 +117,19 @@ class Text:
 
 
 def expression_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield the expressions of *kernel* that are not those of its reference program."""
+    """Yield a diagnostic for each statement of *kernel* whose expressions are not those of its reference program."""
     yield from findings(kernel, expression_obligations(comparison_of(kernel)))
 
 
 def expression_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield that the expressions of a transformed program are those of its reference program."""
+    """Yield the obligation that the expressions of a transformed program are those of its reference program."""
     says = "each right-hand side, condition and subscript, rules expanded, is the program's"
     walk = _walk(comparison)
     yield Obligation(Claim.OPERANDS, "expressions", says, walk.argument, partial(_problems, walk))
 
 
 def texts(comparison: Comparison) -> list[tuple[Placed, Text]]:
-    """Return the statements of the transformed program that compute something, each with its operands."""
+    """Return the statements of the transformed program, without mere copy instructions, each with its comparison."""
     walk = _walk(comparison)
     return [(s, walk.text(s)) for s in comparison.new.statements.values() if not is_carrier(s)]
 
@@ -157,7 +157,7 @@ class _Differs(Exception):  # noqa: N818  # a signal within this module
 
 
 class _Walk:
-    """The expressions of one transformed program."""
+    """Walk over the expressions of a transformed program, side by side with those of its reference program."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
@@ -171,7 +171,7 @@ class _Walk:
 
     @cached_property
     def new(self) -> Placement:
-        """The transformed program, in which what is in a buffer counts as in its array."""
+        """The transformed program, with accesses to buffers as accesses to their arrays (:func:`unbuffered`)."""
         return self.comparison.new
 
     @cached_property
@@ -185,11 +185,11 @@ class _Walk:
         return {*self.new.program.kernel.arrays(), *self.new.program.accumulators}
 
     def argument(self) -> str:
-        """Return the kind of argument, with the rewrites that it went by."""
+        """Return the argument of the proof, with the rewrite that it used."""
         return "operands side by side" + (", up to integers computed ahead" if self.is_folded else "")
 
     def text(self, statement: Placed) -> Text:
-        """Return the operands of one statement."""
+        """Return the comparison of one statement."""
         known = self.texts.get(statement)
         if known is None:
             self.operands, self.around, difference = [], None, None
@@ -201,7 +201,10 @@ class _Walk:
         return known
 
     def problems(self, operand: _Operand) -> Iterator[Diagnostic]:
-        """Yield that an operand is not the program's, as far as that is about its text."""
+        """Yield diagnostics if the instances of a copy, or the values of an affine expression, are not the program's.
+
+        The other kinds of operands are proven in :mod:`.values`.
+        """
         use = operand.use
         if isinstance(operand, _Instances):
             if not (use.free or use.reader.lowered.across or _is_inside(use.reader, use.old)):
@@ -221,11 +224,14 @@ class _Walk:
     # {{{ statements
 
     def statement(self, new: Placed) -> None:
-        """Look at what one statement computes, unless it only has a part in what others do."""
+        """Compare the expressions of one copy.
+
+        Fills, inits and combines are compared from the copies that read their results.
+        """
         lowered = new.lowered
         origin = lowered.instruction.origin
         if not isinstance(origin, Copy | Partial) or isinstance(lowered.part, Init | Combine):
-            return  # what reads it looks at it
+            return
         elif isinstance(lowered.part, Assign):
             at = Use(self.comparison.counterpart(new), new)
             if isinstance(origin, Partial):
@@ -240,7 +246,7 @@ class _Walk:
                 self.match(at, old.lowered.rhs, lowered.rhs)
 
     def assignment(self, at: Use) -> None:
-        """Look at a copy of an assignment: both sides and the conditions."""
+        """Compare a copy of an assignment: both sides and the conditions."""
         old, new = at.old.lowered, at.new.lowered
         self.operands.append(_Instances(at))
         self.match(at, old.rhs, new.rhs)
@@ -253,7 +259,7 @@ class _Walk:
         self.target(at, old.lhs, new.lhs)
 
     def part(self, at: Use, origin: Partial) -> None:
-        """Look at an instruction that stores parts of the results of a reduction."""
+        """Compare an instruction that stores partial results of a reduction."""
         wanted = self.updates(origin.instruction)[origin.number]
         name = at.new.lowered.write.array
         if self.kernel.partials.get(name) != (origin.instruction, origin.number) or at.new.lowered.predicates:
@@ -261,11 +267,11 @@ class _Walk:
         self.reduction(at, wanted, at.new.lowered.rhs)
 
     def updates(self, instruction: str) -> dict[int, Placed]:
-        """Return the reductions of an instruction of the reference program by their numbers."""
+        """Return the update statements of an instruction of the reference program, by the number of the reduction."""
         return _updates(self.old).get(instruction, {})
 
     def target(self, at: Use, a: Expression, b: Expression) -> None:
-        """Look at what is assigned: the same variable, and of an argument the same element."""
+        """Compare assignees: the variable, and for an argument the element."""
         match a, b:
             case Targets(), Targets() if len(a.elements) == len(b.elements):
                 for one, other in zip(a.elements, b.elements, strict=True):
@@ -281,7 +287,7 @@ class _Walk:
     # {{{ operands
 
     def match(self, at: Use, a: Expression, b: Expression) -> None:
-        """Look whether *b* has the value of *a*, each in its statement."""
+        """Compare *b* in the transformed statement with *a* in the original; list the operands that need a proof."""
         if isinstance(b, p.Variable | p.Subscript) and self.is_read(b):
             self.read(at, a, b)
             return
@@ -296,7 +302,7 @@ class _Walk:
         self.node(at, a, b)
 
     def node(self, at: Use, a: Expression, b: Expression) -> None:
-        """Look whether two nodes that are no operands are the same, and have the same operands."""
+        """Compare two inner nodes: their heads, then their children."""
         kind = type(a)
         if kind is not type(b):
             self.differ(at, a, b)
@@ -318,7 +324,7 @@ class _Walk:
         return name in self.arrays
 
     def read(self, at: Use, a: Expression, b: Expression) -> None:
-        """Look whether a read *b* sees the value of *a*."""
+        """Compare a read *b* of an array or accumulator with the expression *a*, whose value it must see."""
         name = array_name(b)
         if name in self.new.program.accumulators:
             wanted = self.result(at.old, a)
@@ -335,12 +341,12 @@ class _Walk:
             self.differ(at, a, b)
 
     def element(self, at: Use, a: Expression, b: Expression) -> None:
-        """Look whether *b* is the element that *a* is, as far as dataflow does not show it."""
+        """Compare the variables of two accesses, and the subscripts that no dataflow proof covers."""
         name, meant = array_name(a), array_name(b)
         if meant in self.kernel.buffers:
             if self.kernel.buffers[meant] != name:
                 self.differ(at, a, b)
-            return  # buffer_obligations show which element it is
+            return  # buffer_obligations prove that it is the element
         if name != meant:
             self.differ(at, a, b)
         if at.steps:
@@ -356,9 +362,10 @@ class _Walk:
         self.around = before
 
     def subscripts(self, at: Use, a: Expression, b: Expression) -> list[tuple[Expression, Expression]]:
-        """Return the pairs of subscripts that decide which element it is, as far as dataflow does not show it.
+        """Return the pairs of subscripts that no dataflow proof covers.
 
-        Those that are affine are shown by the order of accesses, and behind a temporary by the values that go through.
+        Affine subscripts of written temporaries are proven by the order of accesses, affine subscripts in fills by the
+        values of the temporaries.
         """
         mine, theirs = (list(e.index_tuple) if isinstance(e, p.Subscript) else [] for e in (a, b))
         if not self.is_kept(array_name(a)):
@@ -372,7 +379,7 @@ class _Walk:
         return pairs
 
     def is_kept(self, name: str) -> bool:
-        """Return whether the elements of a variable are the reference program's, and do not follow from its writes."""
+        """Return True for arguments and unwritten arrays, of which affine subscripts are compared, too."""
         known = self.kept.get(name)
         if known is None:
             array = self.old.program.kernel.arrays().get(name)
@@ -380,12 +387,12 @@ class _Walk:
         return known
 
     def sources(self, at: Use, b: Expression) -> Iterator[Use]:
-        """Yield the places in the statements that fill the temporary that is read."""
+        """Yield the uses in the statements that fill the temporary that *b* reads."""
         array, found = array_name(b), self.accesses(self.new, at.new, b)
         self.operands.append(Entry(at, found))
         for source in writers_of(self.new, array):
             if isinstance(source.lowered.instruction.origin, Carry):
-                continue  # dataflow looks through it
+                continue  # Comparison.flow traces values through saves and reloads
             if source.lowered.predicates or source.lowered.atomic:
                 self.differ(at, b, f"{show(b)}, where a condition holds")
             yield at.into(source, partial(self.link, at.new, found, source), array)
@@ -398,7 +405,7 @@ class _Walk:
         return reduce(isl.Map.union, links) if links else nothing
 
     def accesses(self, placement: Placement, statement: Placed, node: Expression) -> list[Access]:
-        """Return the reads of *statement* that *node* of its text may be: they differ in what they depend on."""
+        """Return the read of *statement* with the text *node*; several if each is made under a condition."""
         indices = node.index_tuple if isinstance(node, p.Subscript) else ()
         known = {*statement.lowered.inames, *placement.program.kernel.parameters}
         forms = tuple(f if (f := affine_of(e)) is not None and f.names() <= known else None for e in indices)
@@ -409,7 +416,7 @@ class _Walk:
         return [a for a in found if a.domain is None][:1] or found
 
     def form(self, statement: Placed, expr: Expression) -> Affine | None:
-        """Return *expr* as a form of inames and parameters, None if it is none."""
+        """Return *expr* as an affine form of inames and parameters, None if it is none."""
         if isinstance(expr, np.generic):
             return None
         form = affine_of(expr)
@@ -421,7 +428,7 @@ class _Walk:
         return form if form.names() <= numbers else None
 
     def numbers(self, statement: Placed) -> frozenset[str]:
-        """Return the inames and parameters of which *statement* may have forms."""
+        """Return the inames and parameters that may occur in affine forms of *statement*."""
         known = self.known.get(statement)
         if known is None:
             lowered = statement.lowered
@@ -432,14 +439,14 @@ class _Walk:
     # {{{ reductions
 
     def result(self, old: Placed, a: Expression) -> Placed | None:
-        """Return the reduction of the reference program whose result *a* is, None if it is none."""
+        """Return the update statement of the reduction whose result *a* reads, None if it reads no accumulator."""
         if not isinstance(a, p.Variable | p.Subscript):
             return None
         found = self.updates(old.lowered.instruction.id).values()
         return next((update for update in found if update.lowered.write.array == array_name(a)), None)
 
     def reduction(self, at: Use, wanted: Placed, b: Expression) -> None:
-        """Look whether *b* is a result, or a part of one, of a reduction of the reference program."""
+        """Compare *b* with the reduction of *wanted*: it must read a result of it, or a partial result."""
         if not isinstance(b, p.Variable | p.Subscript):
             self.differ(at, wanted.lowered.lhs, b)
         name = array_name(b)
@@ -458,7 +465,7 @@ class _Walk:
             self.differ(at, wanted.lowered.lhs, b)
 
     def collected(self, at: Use, wanted: Placed, statement: Placed) -> None:
-        """Look at one statement of a reduction that stands for that of *wanted*."""
+        """Compare one statement of a reduction of the transformed program with the reduction of *wanted*."""
         lowered = statement.lowered
         mine, theirs = operation_of(wanted), operation_of(statement)
         if replace(mine, of_states=False) != replace(theirs, of_states=False):
@@ -479,11 +486,11 @@ class _Walk:
     # }}}
 
     def differ(self, at: Use, a: object, b: object, word: str = "", notes: tuple[str, ...] = ()) -> NoReturn:
-        """Raise that *b* stands where the program has *a*."""
+        """Raise the diagnostic of :meth:`different`."""
         raise _Differs(self.different(at, a, b, word, notes))
 
     def different(self, at: Use, a: object, b: object, word: str = "", notes: tuple[str, ...] = ()) -> Diagnostic:
-        """Return that *b* stands where the program has *a*."""
+        """Return the diagnostic that the transformed program has *b* where the program has *a*."""
         name, original = at.new.lowered.instruction.id, at.old.lowered.instruction.id
         word = f"{word} " if word else ""
         there, here = (_shown(placement, e) for placement, e in ((self.old, a), (self.new, b)))
@@ -495,7 +502,7 @@ class _Walk:
 
 @memoised
 def _is_inside(copy: Placed, original: Placed) -> bool:
-    """Return whether each instance of *copy* is one of the program's."""
+    """Return True if each instance of *copy* maps to an instance of *original*."""
     looking_at(copy, original)
     exact = bool(copy.lowered.bounds or original.lowered.bounds)  # for the same bounds, the same instances
     instances = reference_map(copy, original, exact=exact).range()
@@ -504,7 +511,7 @@ def _is_inside(copy: Placed, original: Placed) -> bool:
 
 @memoised
 def _updates(old: Placement) -> dict[str, dict[int, Placed]]:
-    """Return the reductions of a reference program by instruction and number."""
+    """Return the update statements of a reference program, by instruction and number of the reduction."""
     found: dict[str, dict[int, Placed]] = {}
     for statement in old.statements.values():
         if isinstance(part := statement.lowered.part, Update):
@@ -517,7 +524,7 @@ def _all(conditions: Sequence[Expression]) -> Expression:
 
 
 def _shown(placement: Placement, expr: object) -> str:
-    """Return *expr* as text, with reductions in the place of their accumulators."""
+    """Return *expr* as text, with accumulators replaced by their reductions."""
 
     def named(node: Expression) -> Expression:
         if not isinstance(node, p.Variable | p.Subscript) or array_name(node) not in placement.program.accumulators:
@@ -532,7 +539,7 @@ def _shown(placement: Placement, expr: object) -> str:
 
 
 def _operands(expr: Expression) -> tuple[Expression, ...]:
-    """Return the operands of a sum or product, those integers that come first as one."""
+    """Return the operands of a sum or product, with its leading integers folded into one."""
     operands: tuple[Expression, ...] = expr.children
     values: list[int] = []
     for operand in operands:
@@ -549,7 +556,7 @@ def _operands(expr: Expression) -> tuple[Expression, ...]:
 
 
 def _same_head(a: Expression, b: Expression) -> bool:
-    """Return whether two nodes of one kind are the same but for their operands."""
+    """Return True if two nodes of one kind differ in nothing but their operands."""
     match a:
         case p.Call():
             return bool(a.function == b.function)

@@ -9,10 +9,10 @@ only terms are left, and a result is right if
 * ``{ update -> (read, term) }`` is injective: each term is combined once,
 * time is monotone in the terms: they are combined in their order, where that matters.
 
-Scans, and reductions in parts of these, are held to all three.  For any other reduction the first two follow from less.
-Its updates are copies that execute each term once, which coverage shows; its accumulator has the updates of one
-instance; and each partial result is added to that of its own iteration.  What a transform computes ahead, partial
-results among it, is followed by the operands (:mod:`.values`).
+All three are proven for scans, and for reductions whose parts instructions store (``Partial``).  For any other
+reduction the first two follow from simpler claims: its updates execute each term once (coverage), its accumulator
+collects the updates of one instance, and each partial result is combined once.  Values that a transform computes ahead,
+among them partial results, are followed operand by operand (:mod:`.values`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _IDEMPOTENT: Final = frozenset({"max", "min", "any", "all"})
 
 
 def reduction_of(statement: Placed) -> tuple[str, int]:
-    """Return what names the reduction of the reference program that *statement* belongs to."""
+    """Return the key of the reduction of a reference statement: its instruction, and its number there."""
     number = statement.lowered.number
     assert number is not None, f"{statement.name} belongs to no reduction"
     return statement.lowered.instruction.id, number
@@ -66,7 +66,7 @@ def reduction_of(statement: Placed) -> tuple[str, int]:
 
 @memoised
 def reductions_in_parts(comparison: Comparison) -> frozenset[tuple[str, int]]:
-    """Return the reductions of the reference program that are scans, or parts of scans, in the transformed one."""
+    """Return the keys of the reference reductions that the transformed program computes as scans or in parts."""
     found: set[tuple[str, int]] = set()
     for statement in comparison.new.statements.values():
         lowered = statement.lowered
@@ -81,7 +81,7 @@ def reductions_in_parts(comparison: Comparison) -> frozenset[tuple[str, int]]:
 
 
 def reduction_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield, for each reduction, that its results combine their own terms, each once."""
+    """Yield the obligations that the results of each reduction combine their own terms, each once."""
     yield from accumulator_obligations(comparison)
     for statement in comparison.new.statements.values():
         if _combines_partials(comparison, statement):
@@ -109,9 +109,9 @@ def _updates_in_parts(comparison: Comparison) -> Iterator[Placed]:
 
 
 def _combines_partials(comparison: Comparison, statement: Placed) -> bool:
-    """Return whether a statement combines partial results of its own instruction.
+    """Return True if a statement combines partial results of its own instruction, which it reads directly.
 
-    What temporaries pass on is followed to its terms, as any value is, and so are the sums of scans.
+    Partial results in temporaries are followed to their terms like any other value, and so are sums of scans.
     """
     lowered, kernel = statement.lowered, comparison.kernel
     if not isinstance(lowered.part, Update) or lowered.along or isinstance(lowered.instruction.origin, Partial):
@@ -121,7 +121,7 @@ def _combines_partials(comparison: Comparison, statement: Placed) -> bool:
 
 
 def _other_partials(comparison: Comparison, statement: Placed) -> Iterator[Diagnostic]:
-    """Yield that *statement* would not combine the partial result of each of its iterations, and nothing else."""
+    """Yield a diagnostic unless *statement* combines the partial result of each of its iterations, exactly once."""
     new, lowered, operation = comparison.new, statement.lowered, operation_of(statement)
     name = array_name(lowered.rhs) if isinstance(lowered.rhs, p.Variable | p.Subscript) else ""
     accumulator = new.program.accumulators.get(name)
@@ -166,7 +166,7 @@ def _not_shown(reference: Placed, why: str) -> Diagnostic:
 
 
 def _other_terms(comparison: Comparison, reference: Placed) -> Iterator[Diagnostic]:
-    """Yield that a result of *reference* would not combine its own terms, each once and in their order."""
+    """Yield a diagnostic unless each result of *reference* combines its own terms, each once and in their order."""
     shared = _free(comparison, reference)
     if found := next(_changing(comparison, reference, shared), None):
         yield found
@@ -197,7 +197,7 @@ def _results(comparison: Comparison, reference: Placed) -> Iterator[tuple[Placed
 
 
 def _changing(comparison: Comparison, reference: Placed, free: frozenset[str]) -> Iterator[Diagnostic]:
-    """Yield why one term may have different values along the loops *free*, for different results."""
+    """Yield a diagnostic if a term may have different values along the loops *free*, whose results share it."""
     lowered, old = reference.lowered, comparison.old
     if used := free.intersection(variables(lowered.rhs)):
         yield _not_shown(reference, f"its terms depend on {', '.join(sorted(used))}")
@@ -245,7 +245,7 @@ def _free(comparison: Comparison, reference: Placed) -> frozenset[str]:
 
 
 def _names(comparison: Comparison, reference: Placed, shared: frozenset[str]) -> tuple[str, ...]:
-    """Return the inames that tell terms of different values apart: loops that change none are not among them."""
+    """Return the inames that identify a term: without the loops *shared* by results, and those that change no value."""
     for name in reference.dims:
         if name not in reference.lowered.own and not any(_changing(comparison, reference, shared | {name})):
             shared |= {name}
@@ -254,10 +254,17 @@ def _names(comparison: Comparison, reference: Placed, shared: frozenset[str]) ->
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Instances of ``statement`` that contribute to a value, each with the terms ``{ instance -> term }``.
+    """Contribution of one statement to a value that is read.
 
-    ``relation`` leads from the instances that read the value.  ``time`` orders the instances.  A part without is the
-    value that the others are added to: one instance for each read, before all others.
+    Attributes
+    ----------
+    relation
+        ``{ instance that reads the value -> contributing instance }``.
+    terms
+        ``{ contributing instance -> term }``.
+    time
+        ``{ contributing instance -> time }``.  None for the value that the other parts are added to: it has one
+        instance for each read, before all others.
     """
 
     statement: Placed
@@ -267,20 +274,20 @@ class _Part:
 
     @property
     def reached(self) -> isl.Map:
-        """The terms that each read gets."""
+        """``{ instance that reads the value -> term }``."""
         return self.relation.apply_range(self.terms)
 
     @property
     def owners(self) -> isl.Map:
-        """From each instance to a read and a term that it contributes to that."""
+        """``{ contributing instance -> [read -> term] }``, injective if each term is combined once."""
         return self.relation.reverse().range_product(self.terms)
 
 
 class _Terms:
-    """The terms of one reduction of the reference program that values of the transformed program are made of.
+    """Terms of one reduction of the reference program in the values of the transformed program.
 
-    A term is an instance of the reference update, apart from loops that several results share it along, or that do not
-    change it: it is known by ``names``, and ``whole`` leads to it from the instance.
+    A term is identified by the inames ``names`` of the reference update: loops along which results share terms, or
+    along which terms keep their values, are projected out.  ``whole`` is ``{ instance of the update -> term }``.
     """
 
     def __init__(self, comparison: Comparison, reference: Placed, names: tuple[str, ...]) -> None:
@@ -293,7 +300,7 @@ class _Terms:
         self.depth = max(len(place) for place in self.new.program.places.values())
 
     def of(self, reader: Placed, access: Access) -> isl.Map:
-        """Return ``{ instance of reader -> term }`` of a value that is read."""
+        """Return ``{ instance of reader -> term }`` for the value that *access* reads."""
         looking_at(reader, access)
         writers = writers_of(self.new, access.array)
         if not is_exact(self.new, access.array) or any(writer.lowered.is_conditional for writer in writers):
@@ -304,11 +311,11 @@ class _Terms:
         return self.together(reader, [part for s, link in found.items() for part in self.parts(s, link)])
 
     def refused(self, why: str) -> _NotShown:
-        """Return the exception that says why the terms are not seen."""
+        """Return the exception for terms that cannot be determined."""
         return _NotShown(_not_shown(self.reference, why))
 
     def parts(self, statement: Placed, link: isl.Map) -> Iterator[_Part]:
-        """Yield the part of a value that *statement*, to which *link* leads, contributes; none if it has no terms."""
+        """Yield the contribution of *statement*; *link* leads to it from the reads.  A neutral init has none."""
         lowered = statement.lowered
         read: Access | None
         match lowered.part:
@@ -334,7 +341,7 @@ class _Terms:
             yield _Part(statement, link, self.of(statement, read))
 
     def added(self, update: Placed) -> isl.Map:
-        """Return ``{ instance -> term }`` of a statement that adds one term, or one value made of terms."""
+        """Return ``{ instance -> term }`` of an update, which adds one term or a value made of several."""
         lowered, origin = update.lowered, update.lowered.instruction.origin
         if isinstance(lowered.rhs, p.Variable | p.Subscript) and self.holds_parts(array_name(lowered.rhs)):
             return self.of(update, next(read for read in lowered.reads if read.array == array_name(lowered.rhs)))
@@ -346,7 +353,7 @@ class _Terms:
         return map_from_forms(update.domain, update.dims, [form.substitute(update.forms) for form in forms])
 
     def holds_parts(self, name: str) -> bool:
-        """Return whether a variable holds a value that other statements have combined."""
+        """Return True if a variable holds a value made of terms: an accumulator, a partial sum, or a copy of these."""
         kernel = self.comparison.kernel
         if name in kernel.evaluations:
             filler = kernel.instruction(kernel.evaluations[name]).expression
@@ -354,7 +361,7 @@ class _Terms:
         return name in kernel.partials or name in self.new.program.accumulators
 
     def together(self, reader: Placed, parts: Sequence[_Part]) -> isl.Map:
-        """Return all terms of *parts*, which must be disjoint, and in their order if that matters."""
+        """Return ``{ instance of reader -> term }`` of all *parts*, which must be disjoint and, if need be, ordered."""
         result = isl.Map.empty(reader.domain.get_space().map_from_domain_and_range(self.whole.range().get_space()))
         once = self.operation.name not in _IDEMPOTENT or self.operation.ordered
         for part in parts:
@@ -369,7 +376,7 @@ class _Terms:
         return result.coalesce()
 
     def check_order(self, reader: Placed, parts: Sequence[_Part]) -> None:
-        """Check that what is combined first are earlier terms."""
+        """Raise an exception if a later term is combined before an earlier one."""
         order = _order(self.comparison, self.reference)
         later = self.whole.reverse().apply_range(order.reverse()).apply_range(self.whole)
         for first in parts:
@@ -387,7 +394,7 @@ class _Terms:
                     raise _NotShown(self.disordered(reader, found[1], found[2]))
 
     def differences(self, user: Placed, found: isl.Map) -> Iterator[Diagnostic]:
-        """Yield where the terms *found* of a result that *user* reads are not those of the reference program."""
+        """Yield a diagnostic if the terms *found* of a result that *user* reads are not the reference program's."""
         plain = self.comparison.counterpart(user)
         around = map_from_forms(self.reference.domain, self.reference.dims, [Affine.variable(x) for x in plain.dims])
         wanted = reference_map(user, plain).apply_range(around.reverse().apply_range(self.whole))
@@ -407,7 +414,7 @@ class _Terms:
             return
 
     def counted_twice(self, reader: Placed, part: _Part, twice: isl.Map) -> Diagnostic:
-        """Return that a term reaches a value more than once."""
+        """Return the diagnostic for a term that reaches a value more than once."""
         found = sample_pair(twice, reader.dims, self.names)
         assert found is not None, "a term was found twice"
         parameters, at, term = found
@@ -420,7 +427,7 @@ class _Terms:
         )
 
     def disordered(self, reader: Placed, early: dict[str, int], late: dict[str, int]) -> Diagnostic:
-        """Return that two terms are combined in another order."""
+        """Return the diagnostic for two terms that are combined in another order."""
         return Diagnostic(
             "illegal-order",
             f"terms of '{self.operation}' would be combined in another order",
@@ -431,7 +438,7 @@ class _Terms:
 
 
 def _threads(combine: Placed) -> isl.Map:
-    """Return ``{ instance -> instances }``: the threads whose values one of them gets."""
+    """Return ``{ instance of a combine -> instances }`` on the threads whose values it receives."""
     part = combine.lowered.part
     assert isinstance(part, Combine), f"{combine.name} combines nothing"
     space = combine.domain.get_space().map_from_set()
@@ -448,7 +455,7 @@ def _threads(combine: Placed) -> isl.Map:
 
 
 def _repeated(part: _Part) -> isl.Map:
-    """Return the terms that several instances of a part contribute to one value."""
+    """Return ``{ read -> term }`` of the terms that several instances of a part contribute to one value."""
     owners = part.owners.reverse()
     space = part.statement.domain.get_space().map_from_set()
     same = lex_relation(space, [(n, n) for n in range(len(part.statement.dims))], None)
@@ -465,10 +472,10 @@ def _shown(values: dict[str, int]) -> str:
 
 
 def ahead_violations(comparison: Comparison, use: Use, whole: Use) -> Iterator[Diagnostic]:
-    """Yield that a reduction computed ahead does not have its terms, each once, for each instance that uses it.
+    """Yield a diagnostic if a reduction that is computed ahead lacks terms of a using instance, or has others.
 
-    Those are the terms that agree with the instance: inside of another reduction, with its term.  Where the reader
-    combines partial results, they are those of its result, which all of its instances for one result have together.
+    The terms of an instance agree with it in all inames that it determines; inside of another reduction, with its term.
+    If the reader combines partial results, its instances for one result must have the terms of that result together.
     """
     reader, update, terms = use.reader, use.old.lowered, use.left
     looking_at(use.new, use.old)
@@ -500,7 +507,7 @@ def ahead_violations(comparison: Comparison, use: Use, whole: Use) -> Iterator[D
 
 
 def unknown_terms(use: Use) -> Diagnostic:
-    """Return that it does not show which terms a reduction has that is computed ahead."""
+    """Return the diagnostic for a reduction computed ahead whose terms do not follow from its place."""
     text = f"the terms of '{use.old.lowered.instruction.id}' are not found where they are computed"
     return _not_ahead(text, use.reader)
 
@@ -515,7 +522,7 @@ def _not_ahead(message: str, reader: Placed) -> Diagnostic:
 
 
 def term_order_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield the reductions with an ordered operation, whose terms must be combined in the order of the program."""
+    """Yield the obligations of reductions with an ordered operation: terms are combined in the order of the program."""
     in_parts = reductions_in_parts(comparison)
     for reference in comparison.old.statements.values():
         if not isinstance(reference.lowered.part, Update) or not operation_of(reference).ordered:

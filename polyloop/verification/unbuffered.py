@@ -1,8 +1,8 @@
-"""Unbuffered view of a program: every access to a buffer is read as an access to the array.
+"""Unbuffered view of a program: each access to a buffer is replaced by the access to the array that it stands for.
 
-An instruction that updates an element in a buffer updates the element of the array that its reference instance names.
-In this view the moves between array and buffer do nothing, and the ordinary checks of order and values apply.
-``polyloop.verification.buffers`` proves apart that each buffer holds the present value of its element.
+The element is the one that the reference instance accesses.  Moves between array and buffer are left out, so the
+ordinary checks of order and values apply.  ``polyloop.verification.buffers`` proves separately that each buffer holds
+the present value of its element.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["unbuffered"]
 def unbuffered(kernel: LoopKernel) -> Placement:
     """Return the placed program of *kernel* without moves, buffers replaced by their arrays.
 
-    Statements without a buffer, and programs without buffers, are those of :func:`place`.
+    A program without buffers is returned as :func:`place` has it, and so is each statement without one.
     """
     placement = place(kernel)
     if not kernel.buffers:
@@ -57,7 +57,7 @@ def _redirected(lowered: Lowered, meant: Mapping[Access, Access]) -> Lowered:
 def _meant_accesses(
     kernel: LoopKernel, program: Program, old: Program, instruction: Instruction
 ) -> Iterator[tuple[Access, Access]]:
-    """Yield each access of an instruction to a buffer with the access to the array that is meant."""
+    """Yield each access of an instruction to a buffer, with the access to the array that it stands for."""
     statements = [s for s in program.statements.values() if s.instruction is instruction]
     buffered = [access for s in statements for access in s.accesses if access.array in kernel.buffers]
     if not buffered:

@@ -1,7 +1,7 @@
-"""Values of temporaries that transforms made, and of accumulators of reductions.
+"""Coverage of instances, and values of temporaries that transforms made.
 
-Each must be the value that the reference program's read would see: nothing uninitialised, no other element, no other
-write; every term of a reduction exactly once.
+Every instance of the reference program must run, terms of reductions exactly once.  A read through a temporary must see
+the value that the original read sees: nothing uninitialised, no other element, no other write.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ __all__ = ["value_obligations", "value_violations"]
 
 
 def value_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield why values taken through transform-made temporaries and accumulators are not the reference program's."""
+    """Yield diagnostics for instances that are lost, and for values in temporaries that are not the program's."""
     yield from findings(kernel, value_obligations(comparison_of(kernel)))
 
 
 def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield the obligations of coverage, and of values that take another path than in the program."""
+    """Yield the obligations of coverage, and of values that pass through temporaries, accumulators and buffers."""
     statements: dict[str, list[Placed]] = {}
     for reference in comparison.old.statements.values():
         statements.setdefault(reference.lowered.instruction.id, []).append(reference)
@@ -65,7 +65,7 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
 
 
 def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[Diagnostic]:
-    """Every reference instance is executed; terms of a reduction exactly once."""
+    """Yield diagnostics for reference instances that are not executed, and terms that are executed twice."""
     moved = _moved_reductions(comparison)
     in_parts = reductions_in_parts(comparison)
     for reference in references:
@@ -81,7 +81,7 @@ def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[
 
 
 def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic]:
-    """Yield why *runs* do not execute each instance of *reference*, or a term of a reduction not once."""
+    """Yield diagnostics unless *runs* execute each instance of *reference*: terms, atomic updates and C text once."""
     covered = None
     for statement in runs:
         relation = reference_map(statement, reference, exact=True)
@@ -103,9 +103,9 @@ def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic
 
 
 def _uncovered_ahead(comparison: Comparison, reference: Placed, ahead: Sequence[Terms]) -> Iterator[Diagnostic]:
-    """Yield that partial results that are computed *ahead* lack instances of *reference*, a part of a reduction.
+    """Yield a diagnostic if partial results that are computed *ahead* lack instances of *reference*, an update.
 
-    Other results are used by instances of the program, which are looked at by themselves.
+    Whole results that are computed ahead are proven use by use (:func:`ahead_violations`).
     """
     if isinstance(reference.lowered.part, Update) and all(comparison.combines(terms.use.reader) for terms in ahead):
         missing = reference.exact
@@ -115,7 +115,7 @@ def _uncovered_ahead(comparison: Comparison, reference: Placed, ahead: Sequence[
 
 
 def _lost(reference: Placed, missing: isl.Set) -> Iterator[Diagnostic]:
-    """Yield that instances of *reference* are *missing*."""
+    """Yield ``instance-lost`` if instances of *reference* are *missing*."""
     if not missing.is_empty():
         at, _ = pair(missing.identity(), reference, reference)
         yield Diagnostic(
@@ -128,7 +128,7 @@ def _lost(reference: Placed, missing: isl.Set) -> Iterator[Diagnostic]:
 
 
 def _is_once(statement: Placed, reference: Placed) -> bool:
-    """Return whether it is plain to see that no two instances of a copy are the same reference instance."""
+    """Return True if the affine forms prove that distinct instances of a copy are distinct reference instances."""
     origin = statement.lowered.instruction.origin
     if not isinstance(origin, Copy) or free_inames(statement, reference):
         return False
@@ -143,7 +143,7 @@ def _where(statement: Placed, values: Mapping[str, int]) -> str:
 
 
 def _is_of_parts(comparison: Comparison, array: str) -> bool:
-    """Return whether a temporary holds sums that a scan passes on, which :mod:`.reduction_terms` follows."""
+    """Return True if a temporary holds partial sums, directly or copied, which :mod:`.reduction_terms` follows."""
     filler = comparison.kernel.evaluations.get(array)
     if filler is None:
         return array in comparison.kernel.partials
@@ -152,7 +152,7 @@ def _is_of_parts(comparison: Comparison, array: str) -> bool:
 
 @memoised
 def _staged(comparison: Comparison) -> dict[str, list[tuple[Placed, Access]]]:
-    """Return the temporaries that transforms made, each with the reads of it by copies."""
+    """Return the reads by copies of each temporary that a transform made to compute values ahead."""
     found: dict[str, list[tuple[Placed, Access]]] = {}
     if not comparison.kernel.evaluations:
         return found
@@ -165,7 +165,7 @@ def _staged(comparison: Comparison) -> dict[str, list[tuple[Placed, Access]]]:
 
 
 def _moved_reductions(comparison: Comparison) -> dict[str, list[Terms]]:
-    """Return the accumulators of reductions that are computed ahead; their terms are proven as operands."""
+    """Return the reductions that are computed ahead, by the accumulators that they have in the reference program."""
     found: dict[str, list[Terms]] = {}
     for _, text in texts(comparison) if _staged(comparison) else ():
         for operand in text.operands:
@@ -182,7 +182,7 @@ def _drop_repeated(relation: isl.Map, statement: Placed) -> isl.Map:
 
 
 def _evaluations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
-    """Each read through a transform-made temporary sees the element, or the write, of the original read."""
+    """Yield diagnostics for reads through a transform-made temporary that see another element, or another write."""
     reads = _staged(comparison)[array]
     instructions = {statement.lowered.instruction for statement, _ in reads}
     within = [text for statement, text in texts(comparison) if statement.lowered.instruction in instructions]
@@ -210,7 +210,7 @@ def _evaluations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
 
 
 def _same_number(number: Number) -> Iterator[Diagnostic]:
-    """Yield that a value is computed for other values of inames than those that it is used for."""
+    """Yield a diagnostic if a value is computed ahead for other values of inames than its use has."""
     use = number.use
     looking_at(use.new, use.old)
     wrong = number.differing()
@@ -230,7 +230,7 @@ def _same_number(number: Number) -> Iterator[Diagnostic]:
 
 
 def _is_there(comparison: Comparison, entry: Entry) -> Iterator[Diagnostic]:
-    """Yield that a temporary is read where nothing is in it, or where a copy into it is still under way."""
+    """Yield a diagnostic if a temporary is read before it is set, or during an asynchronous copy into it."""
     statement = entry.use.new
     for access in entry.found:
         looking_at(statement, access)
@@ -270,15 +270,15 @@ def _on_its_way(statement: Placed, access: Access, start: Placed, link: isl.Map)
 
 
 def _same_value(comparison: Comparison, use: Use, wanted: Access, found: Access) -> Iterator[Diagnostic]:
-    """Yield where the read *found* sees another element, or another write, than the program's, which is *wanted*."""
+    """Yield a diagnostic if the read *found* sees another element, or another write, than the program's *wanted*."""
     array, left, right = found.array, use.left, use.right
     looking_at(use.reader, found, use.old, wanted)
     if left is None:
         yield _not_proven(f"'{array}' is read in a reduction that is computed ahead inside another one", use.reader)
         return
     left, right = left.intersect_range(use.old.domain_of(wanted)), right.intersect_range(use.new.domain_of(found))
-    right = right.intersect_domain(left.domain())  # dead terms of a scan may be anything
-    if len(found.indices) == len(wanted.indices):  # a temporary that got other axes is known by its writes alone
+    right = right.intersect_domain(left.domain())  # dead terms of a scan, without an original, are free
+    if len(found.indices) == len(wanted.indices):  # elements of a temporary with other axes are compared by writes
         wrong = right.apply_range(_elements(use.new, found)).subtract(left.apply_range(_elements(use.old, wanted)))
         if not wrong.is_empty():
             yield _wrong_element(use, wanted, found, wrong)
@@ -309,7 +309,7 @@ def _same_value(comparison: Comparison, use: Use, wanted: Access, found: Access)
 
 
 def _wrong_element(use: Use, wanted: Access, found: Access, wrong: isl.Map) -> Diagnostic:
-    """Return that a read sees another element, in places with the elements *wrong*."""
+    """Return the diagnostic for a read that sees another element; *wrong* is ``{ place -> element }``."""
     at, inner = use.example_pair(wrong, use.new.indices(found))
     copied = element(use.new, found, inner)
     by = f"instance {instance(use.new, inner)} of '{use.new.lowered.instruction.id}'"
@@ -332,7 +332,7 @@ def _wrong_element(use: Use, wanted: Access, found: Access, wrong: isl.Map) -> D
 
 
 def _wrong_write(use: Use, found: Access, late: isl.Map) -> Diagnostic:
-    """Return that a term that is computed ahead sees another write."""
+    """Return the diagnostic for a term that is computed ahead and sees another write."""
     at, inner = use.example_pair(late, use.new.indices(found))
     by = f"instance {instance(use.new, inner)} of '{use.new.lowered.instruction.id}'"
     return Diagnostic(
