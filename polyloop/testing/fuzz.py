@@ -1,7 +1,8 @@
 """The fuzzer: ``python -m polyloop.testing.fuzz --pairs 1000 --seed 0``.
 
 Random kernels through random transforms (``pairs.py``); failing cases are reduced and written as scripts.  The exit
-status is 1 if something failed.
+status is 1 if something failed.  With ``--breaks`` each chain ends with changes that no transform makes
+(``broken_pairs.py``): the prover has to refuse them, unless the program computes the same.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from polyloop.testing.broken_pairs import check_broken
 from polyloop.testing.drawing.draws import drawn_source
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pairs
 from polyloop.testing.reduce import reduced
@@ -25,6 +27,7 @@ from polyloop.testing.reduce import reduced
 __all__ = ["fuzz", "main", "report"]
 
 Progress: TypeAlias = Callable[[Tally, Tally, float], None]
+Check: TypeAlias = Callable[[Sequence[int]], Tally]
 
 _CHUNK: Final = 40
 """Pairs that one task makes; their programs are compiled together."""
@@ -32,7 +35,9 @@ _TASKS: Final = 10
 """Tasks that one process does; ISL leaks a little with each call."""
 
 
-def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Progress | None = None) -> Tally:
+def fuzz(
+    seeds: Sequence[int], *, jobs: int = 1, progress: Progress | None = None, check: Check = check_pairs
+) -> Tally:
     """Check a pair for each seed, in processes of their own: emitted code may crash.  An interrupt ends it early.
 
     Parameters
@@ -41,10 +46,12 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Progress | None = Non
         Number of processes.
     progress
         Called with all counts so far, those that are new, and the time [s].
+    check
+        What is done with some seeds: :func:`check_pairs` or :func:`check_broken`.
     """
     total, began = Tally(), time.perf_counter()
     try:
-        for part in _parts([seeds[k : k + _CHUNK] for k in range(0, len(seeds), _CHUNK)], jobs):
+        for part in _parts([seeds[k : k + _CHUNK] for k in range(0, len(seeds), _CHUNK)], jobs, check):
             total.add(part)
             if progress is not None:
                 progress(total, part, time.perf_counter() - began)
@@ -53,38 +60,38 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Progress | None = Non
     return total
 
 
-def _parts(chunks: Sequence[Sequence[int]], jobs: int) -> Iterator[Tally]:
+def _parts(chunks: Sequence[Sequence[int]], jobs: int, check: Check) -> Iterator[Tally]:
     """Yield the counts of each chunk; the chunks that were under way when a process died are tried again."""
     broken: list[Sequence[int]] = []
     at_once = jobs * _TASKS
     for begin in range(0, len(chunks), at_once):
         with _processes(jobs) as pool:
             some = chunks[begin : begin + at_once]
-            for chunk, future in [(chunk, pool.submit(check_pairs, chunk)) for chunk in some]:
+            for chunk, future in [(chunk, pool.submit(check, chunk)) for chunk in some]:
                 try:
                     yield future.result()
                 except BrokenProcessPool:
                     broken.append(chunk)
     for chunk in broken:
-        yield from _alone(chunk)
+        yield from _alone(chunk, check)
 
 
 def _processes(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
 
 
-def _alone(seeds: Sequence[int]) -> Iterator[Tally]:
+def _alone(seeds: Sequence[int], check: Check) -> Iterator[Tally]:
     """Yield the counts of *seeds*, in smaller parts where a process dies."""
     found = None
     with _processes(1) as pool, suppress(BrokenProcessPool):
-        found = pool.submit(check_pairs, seeds).result()
+        found = pool.submit(check, seeds).result()
     if found is not None:
         yield found
     elif len(seeds) == 1:
         yield Tally(Counter(pairs=1), failures=[_died(seeds[0])])
     else:
-        yield from _alone(seeds[: len(seeds) // 2])
-        yield from _alone(seeds[len(seeds) // 2 :])
+        yield from _alone(seeds[: len(seeds) // 2], check)
+        yield from _alone(seeds[len(seeds) // 2 :], check)
 
 
 def _died(seed: int) -> Failure:
@@ -133,6 +140,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes")
     parser.add_argument("--save", type=Path, metavar="DIR", help="folder for scripts of what failed")
     parser.add_argument("--no-reduce", action="store_true", help="leave failures as they are")
+    parser.add_argument("--breaks", action="store_true", help="change the last kernel of each chain by hand")
     parser.add_argument("--precise", action="store_true", help="print what was refused though legal at all sizes tried")
     return parser.parse_args(arguments)
 
@@ -151,7 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush=True,
         )
 
-    tally = fuzz(range(options.seed, options.seed + options.pairs), jobs=options.jobs, progress=progress)
+    check = check_broken if options.breaks else check_pairs
+    seeds = range(options.seed, options.seed + options.pairs)
+    tally = fuzz(seeds, jobs=options.jobs, progress=progress, check=check)
     print(report(tally))
     for failure in tally.failures:
         small = failure if options.no_reduce else reduced(failure)

@@ -41,6 +41,7 @@ from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
 from polyloop.testing.agreement import Programs, compile_c, compile_fibres, difference, disagreement
 from polyloop.testing.brute import Data, Run, Violation, execute, reference_run
+from polyloop.testing.drawing.breaks import Break
 from polyloop.testing.drawing.drawers import DRAWERS
 from polyloop.testing.drawing.draws import AnySource, drawn_source
 from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
@@ -54,7 +55,7 @@ from polyloop.transform.base import Transform
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.registry import TRANSFORMS
 
-__all__ = ["Exploration", "Failure", "Pair", "Tally", "check_pair", "check_pairs", "draw", "legality"]
+__all__ = ["Exploration", "Failure", "Pair", "Tally", "check_pair", "check_pairs", "compared", "draw", "legality"]
 
 SIZES: Final = (0, 1, *range(1, 11))
 """Sizes at which programs run; 1 more often."""
@@ -99,7 +100,10 @@ class Pair:
 
     def script(self) -> str:
         """Return Python text that makes the transformed kernel."""
-        lines = ["import numpy as np", "", "import polyloop as pl", "", self.source.script()]
+        lines = ["import numpy as np", "", "import polyloop as pl"]
+        if any(isinstance(step, Break) for step in self.steps):
+            lines.append("from polyloop.testing.drawing.breaks import broken")
+        lines += ["", self.source.script()]
         return "\n".join([*lines, *(step.script() for step in self.steps)])
 
 
@@ -535,7 +539,11 @@ def check_pairs(seeds: Iterable[int]) -> Tally:
     """Draw a pair for each seed, and compare all that are accepted with the interpreter."""
     tally = Tally()
     warnings.simplefilter("ignore", PolyloopWarning)
-    found = [entry for seed in seeds if (entry := draw(seed, tally)) is not None]
+    return compared([entry for seed in seeds if (entry := draw(seed, tally)) is not None], tally)
+
+
+def compared(found: Sequence[tuple[Pair, Programs]], tally: Tally) -> Tally:
+    """Compare accepted pairs with the interpreter, and return *tally* with the outcomes."""
     if found:
         for pair, programs, libraries in _compiled(found, tally):
             _compare(pair, programs, libraries, tally)

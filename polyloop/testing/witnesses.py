@@ -224,12 +224,10 @@ def _differs(scene: _Scene, named: WitnessInstance) -> bool:
 
 def _is_part(scene: _Scene, instance: Instance | None, named: WitnessInstance) -> bool:
     """Return whether an instance of the program is the one named, or contains the term named."""
-    reference = scene.kernel.reference
-    assert reference is not None, "a reference program has no reference"
     if instance is None or instance[0] != named.instruction:
         return False
     wanted = dict(named.inames)
-    inames = reference.kernel.instruction(instance[0]).inames
+    inames = _inames(scene, instance[0])
     return all(wanted.get(name, value) == value for name, value in zip(inames, instance[1], strict=True))
 
 
@@ -257,8 +255,18 @@ def _outer_time(scene: _Scene, event: Event) -> list[int]:
 
 
 def _lost(scene: _Scene) -> bool:
+    """Return whether the instance does not run, or the result that the term named belongs to is another one."""
     named = scene.witness.first
-    return any(_is_part(scene, instance, named) for instance in scene.before.computed.keys() - scene.after.computed)
+    if any(_is_part(scene, instance, named) for instance in scene.before.computed.keys() - scene.after.computed):
+        return True
+    return len(named.inames) > len(_inames(scene, named.instruction)) and _differs(scene, named)
+
+
+def _inames(scene: _Scene, instruction: str) -> tuple[str, ...]:
+    """Return the loops of an instruction of the program."""
+    reference = scene.kernel.reference
+    assert reference is not None, "a reference program has no reference"
+    return reference.kernel.instruction(instruction).inames
 
 
 def _outside(scene: _Scene) -> bool:

@@ -16,6 +16,7 @@ from polyloop.errors import ArgumentError, CompilerError
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.gpu import gpu_available
 from polyloop.testing.agreement import difference
+from polyloop.testing.broken_pairs import check_broken
 from polyloop.testing.drawing.random_kernels import random_arguments
 from polyloop.testing.fuzz import report
 from polyloop.testing.pairs import Tally, check_pairs, draw
@@ -42,10 +43,20 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def _check(first: int, count: int) -> None:
     tally = check_pairs(range(first, first + count))
+    _require_none(tally)
+    assert tally.counts["pairs compared"] >= count // 3, report(tally)
+
+
+def _check_broken(first: int, count: int) -> None:
+    tally = check_broken(range(first, first + count))
+    _require_none(tally)
+    assert tally.counts["schedules refused"] >= 2 * count, report(tally)
+
+
+def _require_none(tally: Tally) -> None:
     shown = [f"{failure.kind}, seed {failure.pair.seed}\n{failure.pair.script()}\n{failure.text}"
              for failure in tally.failures]  # fmt: skip
     assert not shown, "\n".join(shown)
-    assert tally.counts["pairs compared"] >= count // 3, report(tally)
 
 
 @pytest.mark.parametrize("first", range(0, 240, 40))
@@ -57,6 +68,17 @@ def test_random_pairs(first: int) -> None:
 @pytest.mark.parametrize("first", range(1000, 3000, 100))
 def test_random_pairs_at_length(first: int) -> None:
     _check(first, 100)
+
+
+@pytest.mark.parametrize("first", [0, 5000])
+def test_random_kernels_broken_as_no_transform_does(first: int) -> None:
+    _check_broken(first, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(6000, 7000, 100))
+def test_random_kernels_broken_as_no_transform_does_at_length(first: int) -> None:
+    _check_broken(first, 100)
 
 
 @pytest.mark.gpu

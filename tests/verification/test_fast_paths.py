@@ -12,6 +12,7 @@ from polyloop.dataflow import value_flow
 from polyloop.errors import Witness
 from polyloop.memo import forgotten
 from polyloop.proof.obligation import findings
+from polyloop.testing.drawing.breaks import broken
 from polyloop.verification import accumulators, order, values
 from polyloop.verification.correspondence import Comparison
 from polyloop.verification.order import order_obligations
@@ -19,7 +20,6 @@ from polyloop.verification.origins import Use
 from polyloop.verification.provenance import expression_obligations
 from polyloop.verification.values import value_obligations
 from tests.gallery import GALLERY
-from tests.verification.broken import broken
 
 NAMES = sorted(name for name, entry in GALLERY.items() if not entry.refused)
 

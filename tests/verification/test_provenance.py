@@ -20,11 +20,11 @@ from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.waivers import Waiver
+from polyloop.testing.drawing.breaks import Broken, broken
 from polyloop.transform.base import Transform
 from polyloop.verification.origins import Use
 from polyloop.verification.provenance import expression_violations
 from tests.gallery import GALLERY, Example
-from tests.verification.broken import Broken, broken
 
 Golden = Callable[[str, str], None]
 NAMES = sorted(name for name, entry in GALLERY.items() if not entry.refused)

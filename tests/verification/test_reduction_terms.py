@@ -24,6 +24,7 @@ from polyloop.program.ir import Update
 from polyloop.program.lower import lower
 from polyloop.proof.obligation import findings
 from polyloop.testing.brute import judge
+from polyloop.testing.drawing.breaks import broken
 from polyloop.transform.staging.staging import assign_auto
 from polyloop.verification import accumulators
 from polyloop.verification.accumulators import accumulator_obligations
@@ -33,7 +34,6 @@ from polyloop.verification.reduction_terms import reduction_obligations, term_or
 from polyloop.verification.values import value_violations
 from tests.gallery import GALLERY
 from tests.transform.checking import refused
-from tests.verification.broken import broken
 
 F = np.float32
 UP_TO = "{[i, j]: 0 <= i < n and 0 <= j <= i}"

@@ -1,31 +1,67 @@
-"""Transformed kernels broken by hand, as a faulty transform would: one change each, everything else as it was."""
+"""Transformed kernels broken as a faulty transform would break them: one change each, everything else as it was.
+
+The prover has to refuse a broken kernel, unless it computes the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pymbolic.primitives as p
 
 import polyloop as pl
-from polyloop.expr.nodes import Lookup, Reduction, Targets, array_name
+from polyloop.expr.nodes import Expression, Lookup, Reduction, Targets, array_name
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.rewrite import children, rebuild
 from polyloop.frozen import replace
-from polyloop.kernel.instruction import Copy, Instruction, Partial, SubstitutionRule, Term
+from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
+from polyloop.kernel.instruction import Instruction, Move, MoveRole, SubstitutionRule, Term
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import SET, constant_bounds, map_from_forms
+from polyloop.testing.drawing.random_chains import Step
 
-__all__ = ["Broken", "broken"]
+__all__ = ["Break", "Broken", "broken", "random_breaks"]
 
 Broken: TypeAlias = tuple[str, pl.LoopKernel]
-"""How a kernel is broken, and the broken kernel."""
+"""The label of a change, and the kernel with that change."""
 
-_Change: TypeAlias = Callable[[Any], Iterator[tuple[str, Any]]]
+_Value = TypeVar("_Value")
+_Change: TypeAlias = Callable[[Expression], Iterator[tuple[str, Expression]]]
 _FUNCTIONS = {"sin": "cos", "cos": "sin", "exp": "sqrt", "sqrt": "exp", "tanh": "sin"}
 _OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+
+
+@dataclass(frozen=True)
+class Break(Step):
+    """The change of a kernel with a label of :func:`broken`, as the last step of a chain."""
+
+    def __call__(self, kernel: pl.LoopKernel) -> pl.LoopKernel:
+        """Return the broken kernel; the kernel itself if there is no such change of it."""
+        return next((knl for label, knl in broken(kernel) if label == self.arguments["label"]), kernel)
+
+    def script(self, variable: str = "knl") -> str:
+        """Return the change as a line of Python."""
+        return f"{variable} = dict(reversed([*broken({variable})]))[{self.arguments['label']!r}]"
+
+
+def random_breaks(rng: random.Random, kernel: pl.LoopKernel, count: int) -> list[Break]:
+    """Return at most *count* changes of *kernel*, those of each kind as often as those of any other."""
+    kinds: dict[str, list[str]] = {}
+    for label, _ in broken(kernel):
+        kinds.setdefault(_kind(label), []).append(label)
+    chosen = rng.sample(sorted(kinds), min(count, len(kinds)))
+    return [Break("broken", {"label": rng.choice(kinds[kind])}) for kind in chosen]
+
+
+def _kind(label: str) -> str:
+    """Return the kind of a change: the first words behind the name of what is changed."""
+    _, _, change = label.partition(": ")
+    return " ".join(change.split()[:2])
 
 
 def broken(knl: pl.LoopKernel) -> Iterator[Broken]:
@@ -39,7 +75,14 @@ def broken(knl: pl.LoopKernel) -> Iterator[Broken]:
             order = [*knl.instructions]
             order[number - 1], order[number] = order[number], order[number - 1]
             yield f"{old.id}: before its neighbour", replace(knl, instructions=tuple(order))
+        if len(knl.instructions) > 1:
+            others = (*knl.instructions[:number], *knl.instructions[number + 1 :])
+            yield f"{old.id}: left out", _without_dependences(replace(knl, instructions=others), old.id)
+        again = replace(old, id=f"{old.id}_again")
+        yield f"{old.id}: carried out twice", replace(knl, instructions=(*knl.instructions, again))
     yield from _on_axes(knl)
+    yield from _in_memory(knl)
+    yield from _other_facts(knl)
     for name, rule in knl.substitutions.items():
         changed = SubstitutionRule.of(name, rule.arguments, p.Product((3, rule.expression)))
         yield f"rule {name}: times 3", replace(knl, substitutions={**knl.substitutions, name: changed})
@@ -58,6 +101,54 @@ def _on_axes(knl: pl.LoopKernel) -> Iterator[Broken]:
         axes = [(GroupAxis(number), LocalAxis(number)) for number in range(8)]
         for tag in (next(axis for axis in kind if str(axis) not in taken) for kind in zip(*axes, strict=True)):
             yield f"loop {iname}: on {tag}", replace(knl, iname_tags={**knl.iname_tags, iname: tag})
+
+
+def _without_dependences(knl: pl.LoopKernel, gone: str) -> pl.LoopKernel:
+    kept = tuple(replace(i, depends_on=i.depends_on - {gone}) for i in knl.instructions)
+    return replace(knl, instructions=kept)
+
+
+def _in_memory(knl: pl.LoopKernel) -> Iterator[Broken]:
+    """Yield *knl* with a temporary that is smaller, elsewhere, or where another one is."""
+
+    def changed(new: TemporaryVariable) -> pl.LoopKernel:
+        return replace(knl, temporaries={**knl.temporaries, new.name: new})
+
+    for name, old in knl.temporaries.items():
+        if old.initializer is not None:
+            continue
+        shape = old.shape or ()
+        for axis, extent in enumerate(shape):
+            if isinstance(extent, int) and extent > 1:
+                shorter = (*shape[:axis], extent - 1, *shape[axis + 1 :])
+                yield f"{name}: axis {axis} shorter", changed(replace(old, shape=shorter))
+        for space in AddressSpace:
+            if space is not old.address_space:
+                yield f"{name}: in {space} memory", changed(replace(old, address_space=space))
+        for other, beside in knl.temporaries.items():
+            if other < name and beside.dtype == old.dtype and beside.address_space is old.address_space:
+                together = {x: replace(knl.temporaries[x], base_storage="pool") for x in (name, other)}
+                yield f"{name}: stored where {other} is", replace(knl, temporaries={**knl.temporaries, **together})
+
+
+_OTHER_ROLE = {
+    MoveRole.LOAD: MoveRole.START, MoveRole.START: MoveRole.LOAD, MoveRole.STORE: MoveRole.ADD,
+    MoveRole.ADD: MoveRole.STORE,
+}  # fmt: skip
+
+
+def _other_facts(knl: pl.LoopKernel) -> Iterator[Broken]:
+    """Yield *knl* with a temporary that is taken for one of the program's."""
+    for name in knl.evaluations:
+        yield f"{name}: not among evaluations", replace(knl, evaluations=_without(knl.evaluations, name))
+    for name in knl.partials:
+        yield f"{name}: not among partials", replace(knl, partials=_without(knl.partials, name))
+    for name in knl.buffers:
+        yield f"{name}: not among buffers", replace(knl, buffers=_without(knl.buffers, name))
+
+
+def _without(known: Mapping[str, _Value], name: str) -> Mapping[str, _Value]:
+    return {x: value for x, value in known.items() if x != name}
 
 
 def _changes(knl: pl.LoopKernel, old: Instruction) -> Iterator[tuple[str, Instruction]]:
@@ -84,15 +175,24 @@ def _changes(knl: pl.LoopKernel, old: Instruction) -> Iterator[tuple[str, Instru
     if old.predicates:
         yield "condition dropped", replace(old, predicates=old.predicates[1:])
         yield "condition negated", replace(old, predicates=(p.LogicalNot(old.predicates[0]), *old.predicates[1:]))
+    yield from _other_roles(old)
     yield from _instances(old)
 
 
+def _other_roles(old: Instruction) -> Iterator[tuple[str, Instruction]]:
+    for iname, form in old.origin.forms.items():
+        for label, other in (("plus 1", form.add(Affine((), 1))), ("times 2", form.scale(2))):
+            forms = {**old.origin.forms, iname: other}
+            yield f"map of {iname} {label}", replace(old, origin=replace(old.origin, forms=forms))
+    if isinstance(old.origin, Move):
+        yield "other role", replace(old, origin=replace(old.origin, role=_OTHER_ROLE[old.origin.role]))
+    if old.step is not None:
+        yield "step none", replace(old, step=None)
+    if old.atomic:
+        yield "atomic no more", replace(old, atomic=False)
+
+
 def _instances(old: Instruction) -> Iterator[tuple[str, Instruction]]:
-    if isinstance(old.origin, Copy | Partial):
-        for iname, form in old.origin.forms.items():
-            for label, other in (("plus 1", form.add(Affine((), 1))), ("times 2", form.scale(2))):
-                forms = {**old.origin.forms, iname: other}
-                yield f"map of {iname} {label}", replace(old, origin=replace(old.origin, forms=forms))
     for number, term in enumerate(old.terms):
         for position, iname in enumerate(term.inames):
             low, _ = constant_bounds(term.domain, position)
@@ -120,12 +220,12 @@ def _with_other_terms(old: Instruction) -> Iterator[tuple[str, Instruction]]:
             yield f"terms over {iname}: {label}", replace(old, terms=terms)
 
 
-def _advanced(name: str, expr: Any) -> Iterator[tuple[str, Any]]:
+def _advanced(name: str, expr: Expression) -> Iterator[tuple[str, Expression]]:
     if isinstance(expr, p.Variable) and expr.name == name:
         yield f"{name} + 1", p.Sum((p.Variable(name), 1))
 
 
-def _shifted(expr: Any) -> Iterator[tuple[str, Any]]:
+def _shifted(expr: Expression) -> Iterator[tuple[str, Expression]]:
     if not isinstance(expr, p.Subscript):
         return
     indices: tuple[Any, ...] = expr.index_tuple
@@ -136,14 +236,14 @@ def _shifted(expr: Any) -> Iterator[tuple[str, Any]]:
         yield f"axes of {array_name(expr)} swapped", rebuild(expr, (indices[1], indices[0], *indices[2:]))
 
 
-def _dropped(expr: Any) -> Iterator[tuple[str, Any]]:
+def _dropped(expr: Expression) -> Iterator[tuple[str, Expression]]:
     if isinstance(expr, p.Sum | p.Product | p.Min | p.Max | p.LogicalAnd | p.LogicalOr):
         for number in range(len(expr.children)):
             rest = (*expr.children[:number], *expr.children[number + 1 :])
             yield f"{number} of {type(expr).__name__}", rest[0] if len(rest) == 1 else rebuild(expr, rest)
 
 
-def _replaced(knl: pl.LoopKernel, old: Instruction, expr: Any) -> Iterator[tuple[str, Any]]:
+def _replaced(knl: pl.LoopKernel, old: Instruction, expr: Expression) -> Iterator[tuple[str, Expression]]:
     kind: type = type(expr)
     if kind is bool:
         yield "truth", not expr
@@ -162,12 +262,12 @@ def _replaced(knl: pl.LoopKernel, old: Instruction, expr: Any) -> Iterator[tuple
         yield "function", p.Call(p.Variable(_FUNCTIONS[expr.function.name]), expr.parameters)
 
 
-def _shape(knl: pl.LoopKernel, name: str) -> Any:
+def _shape(knl: pl.LoopKernel, name: str) -> object:
     array = knl.arrays().get(name)
     return None if array is None else array.shape
 
 
-def _exchanged(expr: Any) -> Iterator[tuple[str, Any]]:
+def _exchanged(expr: Expression) -> Iterator[tuple[str, Expression]]:
     match expr:
         case p.Comparison():
             yield "operator", p.Comparison(expr.left, _OTHER[expr.operator], expr.right)
@@ -179,7 +279,7 @@ def _exchanged(expr: Any) -> Iterator[tuple[str, Any]]:
             yield "condition", p.If(p.LogicalNot(expr.condition), expr.then, expr.else_)
 
 
-def _reduced(expr: Any) -> Iterator[tuple[str, Any]]:
+def _reduced(expr: Expression) -> Iterator[tuple[str, Expression]]:
     if not isinstance(expr, Reduction):
         return
     name = expr.operation.name
@@ -194,13 +294,13 @@ def _reduced(expr: Any) -> Iterator[tuple[str, Any]]:
         yield "exclusive", replace(expr, after=not expr.after)
 
 
-def _nodes(expr: Any, change: _Change) -> Iterator[tuple[str, Any]]:
+def _nodes(expr: Expression, change: _Change) -> Iterator[tuple[str, Expression]]:
     """Yield *expr* with one of its nodes changed, for each node and each change of it."""
     yield from change(expr)
     yield from _inside(expr, change)
 
 
-def _inside(expr: Any, change: _Change) -> Iterator[tuple[str, Any]]:
+def _inside(expr: Expression, change: _Change) -> Iterator[tuple[str, Expression]]:
     old = children(expr)
     for number, child in enumerate(old):
         found = _nodes(child, change) if not isinstance(expr, Targets | Lookup) else _inside(child, change)
