@@ -1,7 +1,8 @@
 """Value-based dataflow: for each read, the write whose value it sees, and facts that follow from it.
 
-``last_writes`` asks ISL and proves the answer; ``value_flow`` caches the dataflow of a program.  ``conflicts`` are
-pairs of accesses to one element, by the loop that orders them; ``nosync`` removes those that the user denies.
-``address_spaces`` are inferred from the readers of each temporary; ``uniformity`` finds the threads that agree on a
-loop bound in memory.
+``value_flow`` computes and memoises the dataflow of a program, without ISL in simple cases; ``last_writes`` asks ISL
+and checks the answer.  ``must_write`` finds branches of which one writes an element.  ``pass_through`` follows values
+through copy instructions.  ``conflicts`` are pairs of accesses to one element, by the loop that orders them; ``nosync``
+removes those that the user denies.  ``address_spaces`` infers address spaces from the readers of each temporary.
+``uniformity`` finds the threads that have equal values of a loop bound in memory.
 """

@@ -42,7 +42,7 @@ _OUT = isl.dim_type.out
 
 @memoised
 def place(kernel: LoopKernel) -> Placement:
-    """Return *kernel*'s program on its threads, address spaces decided.
+    """Return the program of *kernel* on its threads, with the address space of each variable.
 
     Raises
     ------
@@ -104,10 +104,10 @@ def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[st
 def _fits_global_only(
     kernel: LoopKernel, program: Program, axes: Axes, name: str, space: AddressSpace
 ) -> bool:
-    """Return whether *name* has no constant size in *space*, and threads write elements of their own.
+    """Return True if *name* has no constant size in *space*, and each thread writes elements of its own.
 
-    Private and shared memory is sized when the kernel is compiled.  Where the threads of an iname write the same
-    elements, each would need a copy, which one array in global memory is not.
+    Private and shared memory is sized when the kernel is compiled.  If threads write the same elements, each needs a
+    copy, which a single array in global memory cannot provide.
     """
     shape = kernel.temporaries[name].shape
     if shape is None or all(isinstance(extent, int) for extent in shape):
@@ -131,7 +131,7 @@ def _fits_global_only(
 
 
 def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> AddressSpace:
-    """Return the narrowest space in which every reader of *name* finds the element meant for it."""
+    """Return the narrowest space in which every reader of *name* sees the writes that it should see."""
     if not axes.all:
         return AddressSpace.PRIVATE
     space = AddressSpace.PRIVATE
@@ -146,9 +146,10 @@ def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> 
 @quick
 @dataclass(frozen=True, eq=False)
 class _Meant:
-    """Pairs of instances of a writer and a reader that should meet in a temporary.
+    """Pairs of instances of a writer and a reader between which a temporary passes a value.
 
-    ``equal`` lists forms of the writer and the reader that are equal in all of them.
+    ``equal`` lists pairs of affine forms, of the writer and the reader, that are equal in all of them.  ``find``
+    returns ``{ instance of the writer -> instance of the reader }``.
     """
 
     writer: Placed
@@ -157,12 +158,12 @@ class _Meant:
     find: Callable[[], isl.Map]
 
     def doubtful_first(self, axes: Iterable[str]) -> list[str]:
-        """Return *axes* with those first that count for one side otherwise than for the other: few of them agree."""
+        """Return *axes*, first those with different coefficients on the two sides, which are likely to disagree."""
         return sorted(axes, key=lambda axis: all(a.coefficient(axis) == b.coefficient(axis) for a, b in self.equal))
 
     @memoised
     def agrees_on(self, axis: str) -> bool:
-        """Return whether each reader finds a writer on its own index of *axis*, as it does where a writer repeats."""
+        """Return True if each reader has a writer on its own index of *axis*, as it has if the writer is repeated."""
         if axis in self.writer.repeated:
             return True
         this = Affine.variable(axis)
@@ -171,7 +172,7 @@ class _Meant:
         return _agree(self.find(), self.writer.dims.index(axis), self.reader.dims.index(axis))
 
     def _is_digit(self, axis: str, form: Affine) -> bool:
-        """Return whether *axis* is the same on both sides wherever *form* is: both are sums of the same digits."""
+        """Return True if equal values of *form* imply equal indices of *axis*: *axis* is a digit of the sum *form*."""
         dims = [x for x in self.writer.dims if x in form.names()]
         if axis not in dims or not {*dims} <= {*self.reader.dims}:
             return False
@@ -179,7 +180,7 @@ class _Meant:
 
 
 def _agree(pairs: isl.Map, i: int, j: int) -> bool:
-    """Return whether each reader meets a writer whose dimension *i* is the same as its dimension *j*."""
+    """Return True if each reader is paired with a writer whose dimension *i* equals its own dimension *j*."""
     if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
         return True
     return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
@@ -265,10 +266,9 @@ def _is_copy(statement: Placed, reference: Placed) -> bool:
 
 
 def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_element: bool) -> _Meant:
-    """Return the pairs that touch one element in the same iteration of the inames that both have.
+    """Return the pairs that access one element in the same iteration of the inames that both have.
 
-    Where an iname is a subscript, in an array that has an element for each iteration, *by_element*, it may be another
-    iteration of that.
+    With *by_element*, for an array with an element for each iteration, inames in subscripts need not be equal.
     """
     common = [x for x in left.lowered.inames if x in right.lowered.inames]
     if by_element:

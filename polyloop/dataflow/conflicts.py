@@ -22,12 +22,18 @@ _OUT = isl.dim_type.out
 @quick
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """Instances of ``first`` that run before instances of ``second`` and touch the same cell.
+    """Instances of ``first`` that run before instances of ``second`` and access the same cell.
 
-    ``loop`` is the common loop that orders them, None where the order of the text does;
-    ``simultaneous`` says that nothing orders them: they run at one time, on different threads.
-    ``adjacent`` is False for a conflict that never joins neighbouring iterations of ``loop``.
-    Where ``relation`` has only some of the pairs, ``every`` has them all.
+    Attributes
+    ----------
+    loop
+        The common loop that carries the conflict, None if the order of the text decides (loop-independent).
+    simultaneous
+        True if nothing orders the instances: they run at the same time, on different threads.
+    adjacent
+        False if no pair is in neighbouring iterations of ``loop``.
+    every
+        All pairs, if ``relation`` has only some of them.
     """
 
     first: Placed
@@ -47,9 +53,9 @@ def equal_on(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, 
 
 
 def crossing(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, ...]) -> isl.Map | None:
-    """Return pairs of *relation* that differ on one of *axes*, None if there are none.
+    """Return some pairs of *relation* that differ on one of *axes*, None if there are none.
 
-    Not all such pairs: those that are lower, or higher, on the first axis that has any.
+    They are the pairs that ascend, or else those that descend, on the first axis on which there are any.
     """
     for axis in axes:
         i, j = first.dims.index(axis), second.dims.index(axis)
@@ -60,7 +66,7 @@ def crossing(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, 
 
 
 def never_meet(a: Access, b: Access) -> bool:
-    """Return whether two accesses to one array touch no element in common, as numbers among their subscripts show."""
+    """Return True if two accesses to one array have different constants as some subscript, so they never conflict."""
     return any(
         x is not None and y is not None and not x.terms and not y.terms and x.const != y.const
         for x, y in zip(a.indices, b.indices, strict=True)
@@ -70,7 +76,7 @@ def never_meet(a: Access, b: Access) -> bool:
 def conflict_pairs(
     placement: Placement, first: Placed, a: Access, second: Placed, b: Access
 ) -> isl.Map:
-    """Return every pair of instances that touch the same cell, in any order."""
+    """Return every pair of instances that access the same cell, in any order."""
     looking_at(first, a, second, b)
     space = placement.spaces[a.array]
     left = storage_map(placement, first, a, space)
@@ -79,9 +85,10 @@ def conflict_pairs(
 
 
 def conflicts(placement: Placement, first: Placed, second: Placed, pairs: isl.Map) -> Iterator[Conflict]:
-    """Yield *pairs* in which *first* runs before *second*, one entry for each way of being ordered.
+    """Yield the *pairs* in which *first* runs before *second*: those that each common loop carries, then the others.
 
-    Pairs that nothing orders come last, as ``simultaneous``; a statement is not in conflict with its own instance.
+    The last entry has the pairs in one iteration of all common loops: ordered by the text, or ``simultaneous`` for two
+    instances of one statement.  An instance is not in conflict with itself.
     """
     for conflict in _ordered(placement, first, second, pairs):
         if not conflict.relation.is_empty():
@@ -133,10 +140,10 @@ def _adjacent(
     loops: Sequence[tuple[int, int]],
     axes: tuple[str, ...],
 ) -> bool:
-    """Return whether some crossing pair may join neighbouring iterations of the last of *loops*.
+    """Return True if some crossing pair may be in neighbouring iterations of the last of *loops*.
 
-    Neighbours are one apart, or further where the loop leaves out values: then no pair may be without an iteration in
-    between that the first statement has for sure.
+    Neighbours are one apart, or further if the loop skips values.  So False needs an iteration of the first statement
+    that surely runs between the two of each pair.
     """
     first, second = sides
     *around, loop = loops

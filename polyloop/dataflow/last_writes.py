@@ -1,12 +1,12 @@
 """Last writes: for each read, the write whose value it sees, computed by ISL and then proven.
 
-ISL finds last writes as lexicographic maxima.  Where quotients stand among bounds, some of which others imply, it was
-seen to find another write than the last, depending on their order; and where some writes are only possible, to leave
-one out.  So what it finds counts when it has been proven, by asking whether sets are empty:
+ISL computes last writes as lexicographic maxima.  With quotients among redundant bounds, it was seen to return another
+write than the last one, depending on the order of the bounds.  With may-writes, it was seen to leave one out.  So its
+result is used only after a proof, by tests for empty sets:
 
-* a write that is found is one of the element, before the read, and no write that is sure comes in between;
-* a read has such a write, or none is before it;
-* writes that may happen are found too, or hidden by later ones.
+* a write in the result is of the element, is before the read, and no must-write comes in between;
+* each read has such a must-write, or is said to have none;
+* each may-write before a read is in the result, or a later must-write kills it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Accesses", "LastWrites", "last_writes"]
 
 @dataclass(frozen=True)
 class LastWrites:
-    """Reads with the writes that they see, and the reads that see none: where only possible ones are, in both."""
+    """Reads with the writes that they see, and the reads that may see none; reads of may-writes can be in both."""
 
     found: isl.UnionMap
     unwritten: isl.UnionSet
@@ -30,12 +30,12 @@ class LastWrites:
 
 @dataclass(frozen=True)
 class Accesses:
-    """Reads and writes of one array, from instances to elements, and when each instance runs.
+    """Reads and writes of one array, as maps from instances to elements, and the time of each instance.
 
     Attributes
     ----------
     sure, possible
-        Writes that happen, and hide what was written before; writes that may happen.
+        Must-writes, which kill earlier writes, and may-writes.
     """
 
     reads: isl.UnionMap
@@ -45,17 +45,17 @@ class Accesses:
 
     @cached_property
     def earlier(self) -> isl.UnionMap:
-        """Instances, with those that run before them."""
+        """``{ instance -> earlier instance }``."""
         return self.times.lex_gt_union_map(self.times)
 
     @cached_property
     def sure_pairs(self) -> isl.UnionMap:
-        """Reads, with the sure writes of their element before them."""
+        """``{ read -> earlier must-write of its element }``."""
         return self._pairs(self.sure)
 
     @cached_property
     def pairs(self) -> isl.UnionMap:
-        """Reads, with all writes of their element before them."""
+        """``{ read -> earlier write of its element }``."""
         return self.sure_pairs.union(self._pairs(self.possible))
 
     def _pairs(self, writes: isl.UnionMap) -> isl.UnionMap:
@@ -63,7 +63,7 @@ class Accesses:
 
     @cached_property
     def hidden(self) -> isl.UnionMap:
-        """Reads, with what runs before a sure write of their element."""
+        """``{ read -> instance that runs before a must-write of its element, itself before the read }``."""
         return self.sure_pairs.apply_range(self.earlier)
 
     def computed(self) -> LastWrites:
@@ -77,16 +77,16 @@ class Accesses:
         return LastWrites(flow.get_may_dependence().reverse(), flow.get_may_no_source().domain())
 
     def simplified(self) -> Accesses:
-        """Return the same relations without hidden equalities, and without bounds that others imply."""
+        """Return the same relations with implicit equalities made explicit, and without redundant bounds."""
         parts = (self.reads, self.sure, self.possible, self.times)
         return Accesses(*(part.detect_equalities().remove_redundancies() for part in parts))
 
     def differences(self) -> LastWrites:
-        """Return the same as ISL should find, as differences of relations: right, and slow."""
+        """Return the last writes as differences of relations: always right, but slow."""
         return LastWrites(self.pairs.subtract(self.hidden), self.reads.domain().subtract(self.sure_pairs.domain()))
 
     def faults(self, result: LastWrites) -> Iterator[str]:
-        """Yield the errors in a result."""
+        """Yield the errors in *result*."""
         found, unwritten = result.found, result.unwritten
         if not found.is_subset(self.pairs):
             yield "a write that is found is not one of the element before the read"
@@ -102,10 +102,10 @@ class Accesses:
 
 
 def last_writes(accesses: Accesses) -> LastWrites:
-    """Return the writes that each read sees, proven."""
+    """Return the writes that each read sees, after a proof that they are right."""
     if accesses.reads.is_single_valued():
         return _proven(accesses)
-    reads = accesses.reads.domain_map()  # ``[read -> element] -> read``: what hides a write depends on the element
+    reads = accesses.reads.domain_map()  # ``[read -> element] -> read``: which writes are killed depends on the element
     times = accesses.times.union(reads.apply_range(accesses.times))
     result = _proven(Accesses(accesses.reads.range_map(), accesses.sure, accesses.possible, times))
     return LastWrites(result.found.apply_domain(reads), result.unwritten.apply(reads))

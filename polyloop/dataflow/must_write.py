@@ -1,4 +1,4 @@
-"""Must-writes: exhaustive branches that write one element, so that one of them writes it whatever the data is."""
+"""Must-writes by exhaustive branches: several conditional writes of one element, of which one surely happens."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["last_alternatives"]
 
 
 def last_alternatives(placement: Placement, array: str) -> frozenset[str]:
-    """Return the writers of *array* that end a choice: once they have had their turn, their element is written.
+    """Return the last writers of exhaustive branches: behind each of them, its element of *array* has been written.
 
     ::
 
         if a[i] > 0: y[i] = 1
         else:        y[i] = 2       <- this one: y[i] has a value from here on
 
-    The branches stand in one iteration and write one element, and nothing from the first to the last of them writes
-    what their conditions read.
+    The branches must be in one iteration and write one element, and no statement from the first to the last of them may
+    write a variable of their conditions.
     """
     found: set[str] = set()
     groups: dict[object, list[Placed]] = {}
@@ -40,7 +40,7 @@ def last_alternatives(placement: Placement, array: str) -> frozenset[str]:
 
 
 def _ends(placement: Placement, group: Sequence[Placed]) -> set[str]:
-    """Return the ends of choices among writers of one element, which are in the order of the program."""
+    """Return the last writers of exhaustive branches among the writers *group* of one element."""
     ends: set[str] = set()
     open_cases: list[tuple[tuple[Expression, ...], list[Placed]]] = []
     for writer in sorted(group, key=lambda entry: _position(placement, entry)):
@@ -67,7 +67,7 @@ def _complete(
     first: tuple[tuple[Expression, ...], list[Placed]],
     second: tuple[tuple[Expression, ...], list[Placed]],
 ) -> bool:
-    """Return whether the last conditions of two cases exclude each other, and one of them holds."""
+    """Return True if two cases are complementary: their last conditions are negations, the others are equal."""
     (a, earlier), (b, later) = first, second
     if a[:-1] != b[:-1] or not (a[-1] == p.LogicalNot(b[-1]) or b[-1] == p.LogicalNot(a[-1])):
         return False

@@ -1,7 +1,7 @@
 """Conflicts that the user denies: ``nosync=`` (design, section 3).
 
 Only a may-conflict is removed: one with an access that has non-affine subscripts, or that runs under a data-dependent
-condition.  A conflict between two affine accesses is a fact, whatever the kernel says.
+condition.  A conflict between two affine accesses is proven and cannot be denied.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def _reference_id(instruction: Instruction) -> str | None:
 
 
 def is_known(first: Placed, a: Access, second: Placed, b: Access) -> bool:
-    """Return whether it is a fact which instances of two accesses meet."""
+    """Return True if the conflicts between two accesses are known exactly."""
     return first.lowered.is_certain(a) and second.lowered.is_certain(b)
 
 
 def idle_denials(placement: Placement) -> Iterator[tuple[Instruction, str, str]]:
-    """Yield each ``nosync`` that changes nothing: the instruction, the one that it names, and the variable.
+    """Yield each ``nosync`` without effect: the instruction, the one that it names, and the variable.
 
-    The two are in conflict, and every conflict between them is known.
+    The two are in conflict, and all conflicts between them are known exactly.
     """
     for instruction in placement.program.kernel.instructions:
         names = {entry.which.pattern for entry in instruction.nosync if isinstance(entry.which, Glob)}
@@ -46,9 +46,9 @@ def idle_denials(placement: Placement) -> Iterator[tuple[Instruction, str, str]]
 
 
 def hidden_conflicts(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield each ``nosync`` that hides a fact: instances of different iterations touch one element.
+    """Yield a diagnostic for each ``nosync`` that denies a proven conflict between different iterations.
 
-    Within one iteration there is nothing to hide: :func:`idle_denials` names those.
+    A denial of conflicts within one iteration is harmless, and only listed by :func:`idle_denials`.
     """
     for instruction, name, _ in idle_denials(placement):
         meet = meetings(placement, instruction.id, name)
@@ -59,7 +59,7 @@ def hidden_conflicts(placement: Placement) -> Iterator[Diagnostic]:
 
 
 def proven_conflict(placement: Placement, source: str, sink: str, what_to_do: str) -> Diagnostic | None:
-    """Return the finding if two instructions are in conflict, and all of it is known exactly."""
+    """Return a diagnostic if two instructions are in conflict, and all of their conflicts are known exactly."""
     found = list(meetings(placement, source, sink))
     if not found or not all(is_known(*sides) for sides in found):
         return None
@@ -81,7 +81,7 @@ def proven_conflict(placement: Placement, source: str, sink: str, what_to_do: st
 
 
 def _of_different_iterations(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> isl.Map:
-    """Return the pairs of instances that touch one cell, without those of one iteration of all loops of both."""
+    """Return the pairs of instances that access one cell, without those of one iteration of all loops of both."""
     pairs = _met_by(placement, first, a, second, b)
     loops, _ = common_loops(placement, first, second)
     if {*first.lowered.inames} != {*loops} or {*second.lowered.inames} != {*loops}:
@@ -90,7 +90,7 @@ def _of_different_iterations(placement: Placement, first: Placed, a: Access, sec
 
 
 def meetings(placement: Placement, one: str, other: str) -> Iterator[tuple[Placed, Access, Placed, Access]]:
-    """Yield the accesses of two instructions to one cell, of which one is a write."""
+    """Yield the pairs of conflicting accesses of two instructions: to one cell, at least one of them a write."""
     sides = [[s for s in placement.statements.values() if s.lowered.instruction.id == name] for name in (one, other)]
     for first, second in product(*sides):
         for a, b in product(first.lowered.accesses, second.lowered.accesses):
@@ -100,13 +100,13 @@ def meetings(placement: Placement, one: str, other: str) -> Iterator[tuple[Place
 
 
 def _met_by(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> isl.Map:
-    """Return the pairs of different instances that may touch one cell."""
+    """Return the pairs of different instances that may access one cell."""
     pairs = conflict_pairs(placement, first, a, second, b)
     return pairs.subtract(isl.Map.identity(pairs.get_space())) if first is second else pairs
 
 
 def denied_scopes(first: Placed, a: Access, second: Placed, b: Access) -> frozenset[SyncScope]:
-    """Return where the user says that two accesses do not meet, if they may but are not known to."""
+    """Return the scopes in which ``nosync=`` denies conflicts of two accesses; none if these are known exactly."""
     left, right = first.lowered.instruction, second.lowered.instruction
     if not (left.nosync or right.nosync):
         return frozenset()
@@ -125,9 +125,9 @@ def _named(instruction: Instruction, other: Instruction) -> frozenset[SyncScope]
 def not_denied(
     placement: Placement, first: Placed, a: Access, second: Placed, b: Access, pairs: isl.Map
 ) -> isl.Map:
-    """Return those of *pairs*, which may touch one cell, that the user does not deny.
+    """Return those of *pairs*, which may access one cell, that the user does not deny.
 
-    Only pairs on different threads are ever denied: what one thread does keeps its order.
+    Only pairs on different threads can be denied: the accesses of one thread keep their order.
     """
     scopes = denied_scopes(first, a, second, b)
     if not scopes:

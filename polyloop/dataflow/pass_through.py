@@ -33,19 +33,19 @@ HINTS: Final = ("report this: a transform may not change what is computed",)
 def definitions(
     placement: Placement, reader: Placed, access: Access, places: isl.Map, passes: Callable[[Placed], bool]
 ) -> tuple[list[tuple[Placed, isl.Map]], isl.Set]:
-    """Return the writes that a read sees, through all statements that only pass a value on, and the places of none.
+    """Return the writers that a read sees, through statements that only pass a value on, and the places without one.
 
     Parameters
     ----------
     places
         ``{ place -> instance of the reader }``; so are the results, ``{ place -> instance of a writer }``.
     passes
-        Whether a statement passes on the one value that it reads.
+        Predicate of the statements that pass on the one value that they read.
 
     Raises
     ------
     NoAnswer
-        Data decides about an access to an array on the way.
+        Accesses to an array on the way are not exact.
     """
     if not is_exact(placement, access.array):
         raise NoAnswer("cannot tell which write a read sees where data decides,", (access.array, reader))
@@ -65,13 +65,13 @@ def definitions(
 
 
 def is_carrier(statement: Placed) -> bool:
-    """Return whether *statement* only carries values."""
+    """Return True if *statement* is of a copy instruction: a move, a save or reload, or an asynchronous copy."""
     instruction = statement.lowered.instruction
     return instruction.step is CopyStep.START or isinstance(instruction.origin, Carry | Move)
 
 
 def carrier_violations(placement: Placement, statement: Placed) -> Iterator[Diagnostic]:
-    """Yield that a statement that carries values would change them."""
+    """Yield a diagnostic if the statement of a copy instruction changes the value that it copies."""
     lowered = statement.lowered
     origin = lowered.instruction.origin
     if isinstance(origin, Move) and origin.role is MoveRole.START:
@@ -87,7 +87,7 @@ def carrier_violations(placement: Placement, statement: Placed) -> Iterator[Diag
 
 
 def _is_moved(placement: Placement, statement: Placed, origin: Move, value: Expression) -> bool:
-    """Return whether a move is between the element of the array that its forms name and a buffer of that array."""
+    """Return True if a move is between a buffer and its array, at the element that the forms of its origin name."""
     element, other = statement.lowered.lhs, value
     if origin.role is MoveRole.LOAD:
         element, other = other, element
@@ -105,13 +105,13 @@ def _is_moved(placement: Placement, statement: Placed, origin: Move, value: Expr
 
 
 def _added(statement: Placed) -> Update | None:
-    """Return what a move that adds a buffer to its element does to that, None if it does something else."""
+    """Return the update by which a move adds a buffer to its element, None if its operation has no neutral element."""
     update = update_of(statement.lowered.lhs, statement.lowered.rhs)
     return None if update is None or update.operation not in NEUTRAL else update
 
 
 def _begin_violations(placement: Placement, statement: Placed) -> Iterator[Diagnostic]:
-    """Yield that a buffer that is added to its array begins with something, or does not only collect updates."""
+    """Yield diagnostics for a collecting buffer that does not start neutral, or does more than collect updates."""
     buffer = statement.lowered.write.array
     uses = [s for s in placement.statements.values() if any(a.array == buffer for a in s.lowered.accesses)]
     for other in uses:

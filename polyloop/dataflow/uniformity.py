@@ -1,7 +1,7 @@
 """Uniformity of data-dependent loop bounds: thread groups with one trip count, which barriers inside require.
 
 The bound of such a loop is a temporary that each thread has computed for itself.  Two threads have the same value if it
-is that of one instance of the program.  So the value varies only along the thread axes that this instance depends on.
+is the value of one reference instance.  So the value varies only along the thread axes that determine this instance.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def uniformity_of(placement: Placement) -> Uniformity:
 
 
 def _varying(placement: Placement) -> Mapping[str, frozenset[str]]:
-    """Return, for each bound of a loop that is computed, the thread axes along which its value may differ."""
+    """Return, for each bound variable, the thread axes along which its value may differ."""
     found: dict[str, frozenset[str]] = {}
     for statement in placement.statements.values():
         for name in statement.lowered.bounds:
@@ -60,7 +60,7 @@ def _varying(placement: Placement) -> Mapping[str, frozenset[str]]:
 
 
 def _of_writers(placement: Placement, name: str) -> frozenset[str]:
-    """Return the thread axes along which what is written to *name* may differ, or is not written at all."""
+    """Return the thread axes along which the value written to *name* may differ, or some threads do not write it."""
     axes = frozenset(placement.axes.local)
     if _is_combined(placement, name):
         return axes
@@ -71,7 +71,7 @@ def _of_writers(placement: Placement, name: str) -> frozenset[str]:
 
 
 def _depends(placement: Placement, statement: Placed, writer: Placed) -> frozenset[str]:
-    """Return the thread axes that decide which instance of the program's the value comes from that *writer* writes."""
+    """Return the thread axes that determine the reference instance of *writer* whose value *statement* uses."""
     axes = frozenset(placement.axes.local)
     mine, its = statement.lowered.instruction.origin, writer.lowered.instruction.origin
     reference = placement.program.kernel.reference
@@ -84,7 +84,7 @@ def _depends(placement: Placement, statement: Placed, writer: Placed) -> frozens
 
 
 def _is_combined(placement: Placement, name: str) -> bool:
-    """Return whether *name* comes from what threads combine: each of them has rounded that in an order of its own."""
+    """Return True if *name* depends on a value that threads combine, which each of them rounds in its own order."""
     pending, seen = [name], {name}
     while pending:
         for statement in writers_of(placement, pending.pop()):
@@ -111,10 +111,10 @@ def _warp_axes(placement: Placement) -> frozenset[str]:
 
 
 def divergent_reductions(placement: Placement, accumulator: str | None = None) -> Iterator[Diagnostic]:
-    """Yield that not all threads reach the place where they combine what they have, in one *accumulator* or any.
+    """Yield a diagnostic if not all threads reach a combine statement, of one *accumulator* or of any.
 
-    Those of a warp have to get there together if they exchange values directly, those of a block if they do it through
-    shared memory.
+    All threads of a warp must reach it together if they exchange values by shuffles, all threads of a block if they
+    exchange them through shared memory.
     """
     every = placement.statements.values() if accumulator is None else writers_of(placement, accumulator)
     statements = [s for s in every if isinstance(s.lowered.part, Combine) and s.lowered.bounds]
@@ -153,7 +153,7 @@ def _divergent(
 
 
 def _example(placement: Placement, name: str, axes: frozenset[str]) -> Iterator[str]:
-    """Yield two threads that have the values of two instances."""
+    """Yield a note on two neighbouring threads that have the values of two different instances."""
     for writer in writers_of(placement, name):
         origin = writer.lowered.instruction.origin
         if not isinstance(origin, Copy):
@@ -176,7 +176,7 @@ def _example(placement: Placement, name: str, axes: frozenset[str]) -> Iterator[
 
 
 def _next_to(writer: Placed, axis: str) -> isl.Set:
-    """Return the instances of *writer* of which the next one along *axis* is one, too."""
+    """Return the instances of *writer* with a next instance along *axis*."""
     forms = [Affine(((name, 1),), int(name == axis)) for name in writer.dims]
     space = isl.Set.universe(writer.domain.get_space())
     return map_from_forms(space, writer.dims, forms).intersect_range(writer.domain).domain()

@@ -1,8 +1,8 @@
 """Value-based dataflow: for each read, the write whose value it sees.
 
 Exact for affine accesses, by ISL's dataflow analysis (Feautrier, IJPP 20(1), 1991; Verdoolaege, "isl: An Integer Set
-Library", section on dependence analysis).  The order is that of the loop tree; races between threads are checked apart
-(``polyloop.sync.races``).
+Library", section on dependence analysis).  The order is that of the loop tree; races between threads are checked
+separately (``polyloop.sync.races``).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Flow:
     initial
         For each read: the instances that see the array's value before the program.
     is_direct
-        Whether each read sees the only write in its own iteration of the loops that it shares with it.
+        True if each read sees one write, in the same iteration of the loops that both share.
     """
 
     reads: tuple[tuple[Placed, Access], ...]
@@ -105,10 +105,10 @@ def _by_array(placement: Placement) -> tuple[dict[str, list[Placed]], dict[str, 
 
 @memoised
 def is_exact(placement: Placement, array: str) -> bool:
-    """Return whether every access to *array* is affine, and no write is atomic or missing where a read needs it.
+    """Return True if every access to *array* is affine, and no write is atomic or conditional.
 
-    Data decides whether a conditional write happens; one in a loop with bound variables is good enough for readers
-    that run only where it does.
+    One case of a conditional write counts as exact: the only write, in a loop with bound variables, where all readers
+    run only if the write has happened (:func:`_follows`).
     """
     writes, readers = writes_of(placement, array), readers_of(placement, array)
     is_sure = True
@@ -125,7 +125,7 @@ def is_exact(placement: Placement, array: str) -> bool:
 
 
 def _follows(placement: Placement, writer: Placed, write: Access, reader: Placed, access: Access) -> bool:
-    """Return whether each instance of *reader* runs after the instance of *writer* whose element it reads.
+    """Return True if each instance of *reader* runs after the instance of *writer* whose element it reads.
 
     The writer's condition consists of bounds alone.  Bound variables have one value for each iteration of the loops
     around their own writer, and both statements are inside of these: so if the reader's bounds imply the writer's,
@@ -174,7 +174,7 @@ def flow_of(
     Raises
     ------
     NoAnswer
-        A subscript is not affine: which write is the last for each element does not say which one a read sees.
+        A subscript is not affine: the last write of each element does not determine the write that a read sees.
     """
     reads = tuple(readers_of(placement, array) if sinks is None else sinks)
     writers = writers_of(placement, array) if sources is None else list(sources)
@@ -190,13 +190,13 @@ def flow_of(
 
 
 _FEW: Final = 4
-"""Most writers that are tried as the last one for sure, and most that may run between it and a read."""
+"""Limit on the writers that are tried as the source of a read, and on the writers between a source and the read."""
 
 
 def _mostly_direct(
     placement: Placement, array: str, reads: tuple[tuple[Placed, Access], ...], writers: Sequence[Placed]
 ) -> Flow:
-    """Return the dataflow from *writers*, each with one write; ISL is asked about reads for which it is not plain."""
+    """Return the dataflow from *writers*, each with one write; ISL is asked about reads that are not direct only."""
     direct = [_direct_among(placement, writers, reader, access) for reader, access in reads]
     if None not in direct:
         nothing = tuple([_nothing(reader.domain) for reader, _ in reads])
@@ -217,10 +217,10 @@ def _mostly_direct(
 
 
 def _is_first(placement: Placement, writers: Sequence[Placed], reader: Placed, access: Access) -> bool:
-    """Return whether it is plain to see that no write of its element runs before a read.
+    """Return True if a quick test proves that no write of its element runs before a read.
 
-    All writers stand at the read or behind it.  So a write before it is one of an earlier iteration of loops that both
-    share.  Writes of one form are asked about once.
+    All writers must be at the read or behind it in the loop tree.  Then an earlier write can only be in an earlier
+    iteration of loops that both share.  Writes with equal domains, subscripts and loops are tested once.
     """
     places = placement.program.places
     if any(places[writer.name] < places[reader.name] for writer in writers):
@@ -248,17 +248,17 @@ def _is_first(placement: Placement, writers: Sequence[Placed], reader: Placed, a
 
 @memoised
 def _nothing(domain: isl.Set) -> isl.Set:
-    """Return no instance, as one set for all reads on *domain*."""
+    """Return the empty set in the space of *domain*, one object for all reads."""
     return isl.Set.empty(domain.get_space())
 
 
 def _direct_among(
     placement: Placement, writers: Sequence[Placed], reader: Placed, access: Access
 ) -> tuple[Placed, isl.Map] | None:
-    """Return which of *writers* a read sees, and where, if that is plain to see; None otherwise.
+    """Return the only one of *writers* that a read sees, with the flow, if a quick test finds it, else None.
 
-    That is so for a writer with :func:`_direct` if no other one writes the element in between.  The nearest writers
-    that stand before the read are tried, as long as few others are in between.
+    It is a writer with a :func:`_direct` flow if no other writer may intervene.  The nearest writers before the read in
+    the loop tree are tried, as long as few others are in between.
     """
     places = placement.program.places
     here = places[reader.name]
@@ -277,10 +277,10 @@ def _direct_among(
 
 
 def _is_between(placement: Placement, writer: Placed, other: Placed, reader: Placed) -> bool:
-    """Return whether *other* stands between *writer* and *reader*.
+    """Return True if *other* is between *writer* and *reader* in the loop tree.
 
-    What runs in between in one iteration of the loops that both share stands inside of all of these, from the step with
-    the writer on to the step with the reader.
+    Statements that run in between, in one iteration of the loops that both share, are inside of all of these loops, at
+    positions from the writer's to the reader's.
     """
     places = placement.program.places
     first, last, place = places[writer.name], places[reader.name], places[other.name]
@@ -295,7 +295,7 @@ def _is_between(placement: Placement, writer: Placed, other: Placed, reader: Pla
 
 
 def _depth(first: Sequence[object], last: Sequence[object]) -> int:
-    """Return how many steps two places have in common."""
+    """Return the length of the longest common prefix of two places."""
     depth = 0
     while first[depth : depth + 1] == last[depth : depth + 1] and depth < len(first):
         depth += 1
@@ -303,9 +303,9 @@ def _depth(first: Sequence[object], last: Sequence[object]) -> int:
 
 
 def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: Placed, access: Access) -> bool:
-    """Return whether *other* may write the element between *writer* and *reader* in one iteration of their loops.
+    """Return True if *other* may write the element between *writer* and *reader* in one iteration of their loops.
 
-    It stands in between (:func:`_is_between`).  What an instance of the reader writes itself, it writes after it has
+    It is in between in the loop tree (:func:`_is_between`).  A reader that writes the element itself does so after the
     read.
     """
     first, last = (placement.program.places[s.name] for s in (writer, reader))
@@ -323,12 +323,12 @@ def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: 
 
 
 def known_flow(placement: Placement, array: str) -> Flow:
-    """Return the dataflow of *array* as :func:`flow_of` finds it, once for each program."""
+    """Return the memoised dataflow of *array* (:func:`flow_of`)."""
     return _flow(_first_alike(placement), array)
 
 
 def known_may_flow(placement: Placement, array: str) -> Flow:
-    """Return the dataflow of *array* as :func:`may_flow_of` finds it, once for each program."""
+    """Return the memoised may-flow of *array* (:func:`may_flow_of`)."""
     return _may_flow(_first_alike(placement), array)
 
 
@@ -344,10 +344,10 @@ def _may_flow(placement: Placement, array: str) -> Flow:
 
 @memoised
 def _first_alike(placement: Placement) -> Placement:
-    """Return the first program of those without threads that differ in types and directions of arguments alone.
+    """Return the first program with the same dataflow, for programs without threads.
 
-    They are those that ``make_kernel`` goes through.  A subscript that is not affine may reach the whole array: shapes
-    have to be the same, too.
+    ``make_kernel`` goes through several that differ only in types and directions of arguments.  Their shapes must be
+    equal, because a non-affine subscript may reach the whole array.
     """
     if placement.axes.all:
         return placement
@@ -363,15 +363,19 @@ def may_flow_of(
     ends: frozenset[str] = frozenset(),
     sinks: Sequence[tuple[Placed, Access]] | None = None,
 ) -> Flow:
-    """Return the writes whose values the reads of *array* may see, whatever its accesses.
+    """Return the writes whose values the reads of *array* may see, for accesses of any kind.
 
-    A write that data decides about, that has a subscript which is not affine, or that is atomic may or may not reach a
-    read, and hides no other.  ``initial`` are instances that may see the value before the program.  An atomic update
-    counts as a read too: its access is the one of its write.
+    A write that is conditional, non-affine or atomic may or may not reach a read, and kills no earlier write.
+    ``initial`` has the instances that may see the value before the program.  An atomic update counts as a read, too,
+    with the access of its write.
 
-    With *sinks*, only those reads are looked at.  With *ends*, statements after which their element is written by them
-    or by another branch, only ``initial`` is of use: they are taken to hide what was written before, and that another
-    branch writes is not seen.
+    Parameters
+    ----------
+    ends
+        Statements after which their element has been written, by them or by another branch (:mod:`.must_write`).  They
+        count as must-writes, so only ``initial`` of the result is right.
+    sinks
+        Reads to consider; by default all of them.
     """
     writers = writers_of(placement, array)
     updates = [(s, s.lowered.write) for s in writers if s.lowered.atomic not in (None, EXCHANGE)]
@@ -383,7 +387,7 @@ def may_flow_of(
 
 
 def hides_others(writer: Placed, array: str) -> bool:
-    """Return whether *writer* must write elements of *array*: no later read sees their earlier values."""
+    """Return True if the writes of *writer* to *array* are must-writes, which kill earlier writes of their elements."""
     lowered = writer.lowered
     return lowered.atomic in (None, EXCHANGE) and all(map(lowered.is_certain, lowered.writes_to(array)))
 
@@ -395,7 +399,7 @@ def _computed(
     writers: Sequence[Placed],
     sure: frozenset[str],
 ) -> Flow:
-    """Return the dataflow from *writers*; only those in *sure* hide what was written before."""
+    """Return the dataflow from *writers*, by ISL; only those in *sure* kill earlier writes."""
     looking_at(array, *writers, *(reader for reader, _ in reads))
     space = placement.spaces[array]
     depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
@@ -434,10 +438,10 @@ def _computed(
 def _direct(
     placement: Placement, writer: Placed, reader: Placed, access: Access, loops: tuple[str, ...]
 ) -> isl.Map | None:
-    """Return the flow from *writer*, as if it were the only one, where it is plain to see, None otherwise.
+    """Return the flow from *writer* to a read if it is direct, as if there were no other writer, else None.
 
-    That is so where every instance read was written earlier in the same iteration of the *loops* that both share, by
-    one instance: no other write of it can come in between.  The writer stands before the reader inside of them.
+    It is direct if each element read was written in the same iteration of the *loops* that both share, by exactly one
+    instance: then no other instance of the writer intervenes.  Inside of the loops the writer comes before the reader.
     """
     write = writer.lowered.writes_to(access.array)[0]
     looking_at(reader, access, writer, write)
@@ -467,7 +471,7 @@ def _affine_link(
     loops: tuple[str, ...],
     own: tuple[str, ...],
 ) -> isl.Map | None:
-    """Return the result of :func:`_direct` for subscripts *read* on *dims* and *written* on *inames*, of any array.
+    """Return the result of :func:`_direct` for affine subscripts, *read* over *dims* and *written* over *inames*.
 
     *own* are the axes that number copies of the array.
     """
@@ -483,9 +487,9 @@ def _affine_link(
 def _in_iteration(
     left: isl.Map, right: isl.Map, loops: Sequence[tuple[int, int]], reader: isl.Set
 ) -> isl.Map | None:
-    """Return the pairs of instances that touch one element in one iteration of *loops*, None unless all of *reader* do.
+    """Return the pairs of instances that access one element in one iteration of *loops*, which are pairs of positions.
 
-    *loops* are pairs of positions.
+    None if an instance of *reader* is in no pair.
     """
     link = left.apply_range(right.reverse())
     link = link.intersect(lex_relation(link.get_space(), loops, None))
@@ -495,7 +499,7 @@ def _in_iteration(
 def _is_determined(
     link: isl.Map, writer: isl.Set, inames: tuple[str, ...], written: Sequence[Affine | None], same: Sequence[str]
 ) -> bool:
-    """Return whether an element *written* and the names that are the *same* at both ends leave one instance."""
+    """Return True if an element *written*, and the names with the *same* values at both ends, determine the writer."""
     fixed = [*map(Affine.variable, same), *(form for form in written if form is not None)]
 
     def extent(iname: str) -> int | None:
@@ -514,12 +518,11 @@ def _instance_link(
     written: tuple[Affine, ...],
     same: tuple[str, ...],
 ) -> isl.Map | None:
-    """Return the flow to each instance of a *reader*, over *dims*, from the one of a *writer*, over *inames*, if any.
+    """Return the flow of :func:`_direct` by matching subscripts, without a composition of maps, or None.
 
-    Each dimension of the writer is one of the *same* as the reader's, a loop that both share or an axis that numbers
-    copies of the variable, or is a subscript: then it is, in all instances that touch the element, what the read has in
-    its place.  None where that leaves a dimension of the writer open, where not all subscripts are the same then, or
-    where that instance does not run.
+    A dimension of the writer is known if it is one of the *same* names (a shared loop, or an axis that numbers copies
+    of the variable), or if it is a whole subscript: then it equals the subscript that the read has there.  The result
+    is None if a dimension stays unknown, if other subscripts disagree, or if some such instance does not run.
     """
     known = {name: Affine.variable(name) for name in same}
     for form, other in zip(read, written, strict=True):
