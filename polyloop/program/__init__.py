@@ -1,8 +1,10 @@
 """The lowered program: assignments, reductions as accumulators, and the loop tree around them.
 
 ``lower`` is the entry point, ``ir`` the data. ``lower_instruction`` takes one instruction apart, ``loop_sharing``
-decides which loops statements may share, ``lookback_order`` moves what a block computes by itself ahead of a wait for
-other blocks, and ``infer_types`` finds the types that were left open. Nothing here knows threads, dataflow or proofs.
+decides which loops statements may share, ``written_barriers`` places the user's barriers, and ``lookback_order`` moves
+independent work of a block ahead of its wait for other blocks. ``infer_types`` and ``open_types`` find the types that
+were left open, ``index_types`` the width of index expressions, and ``scan_patterns`` the reductions that can run as
+scans. ``reference`` makes the reference program. Nothing here knows threads, dataflow or proofs.
 
 Reductions. ``y[i] = sum(k, a[i, k])`` becomes three kinds of statements::
 
@@ -12,23 +14,22 @@ Reductions. ``y[i] = sum(k, a[i, k])`` becomes three kinds of statements::
 
 A reduction over a thread axis has a fourth one, ``Combine``, in which the threads of a block exchange their partial
 results. Every thread of the block executes it, so the axes of a block are projected out of its domain and of the
-domain of its init. A reduction in stages is two reductions: the inner one has the terms, the outer one the operation
-``of_states``, and combines the results of the inner one. A scan is a reduction whose accumulator is kept ``along``
-loops of its instruction (``scan_patterns``): a running total along a sequential loop, a combine along a thread axis,
-and along a block axis a decoupled look-back, at which every block passes its total on.
+domain of its init. A reduction in stages is two reductions: the inner one has the terms, and the outer one combines
+the results of the inner one, with the operation marked ``of_states``. A scan is a reduction whose accumulator is kept
+``along`` loops of its instruction (``scan_patterns``): a running total along a sequential loop, a combine along a
+thread axis, and a decoupled look-back along a block axis, in which every block passes its total on.
 
-Conditions. A read under ``if``, ``and`` or ``or`` has a domain of its own, as far as the condition is affine, and
-``guards`` are the conditions that data decides. Whether data decides anything about an access, or an instance may go
-without it, is asked of the statement: ``is_certain``, ``is_unconditional``. A reduction is computed ahead of the
-expression around it: only conditions inside of it count.
+Conditions. A read under ``if``, ``and`` or ``or`` has a domain of its own, as far as the condition is affine; its
+``guards`` are the conditions that depend on data. ``Lowered.is_certain`` tells if the element of an access is known for
+each instance, ``Lowered.is_unconditional`` if, in addition, each instance makes the access. A reduction is computed
+ahead of the expression around it, so only conditions inside of it count.
 
-Bound variables. A domain that depends on a scalar temporary gives a statement two domains: ``exact`` has the variable
-as a parameter, and code is generated from it; ``domain`` holds every instance that some value allows, and conflicts
-are found by it. Such a statement reads the variable, and may or may not run.
+Bound variables. A domain that depends on a scalar temporary gives a statement two domains. ``exact`` has the variable
+as a parameter, for code generation; ``domain`` holds every instance that some value allows, for conflicts and dataflow.
+Such a statement reads the variable, and is conditional.
 
 Records and C text. An assignment of a field reads and writes its whole element (``Kept``); only the proof of
-initialisation tells fields apart. C text of the user's is one statement with several writes, each of which may or may
-not happen.
+initialisation tells fields apart. C text of the user's is one statement with several may-writes.
 
 Lanes and digits. Inames tagged ``ilp`` or ``vec`` become the innermost loops of each statement, and temporaries get
 an axis for them (``expand_lanes``). Where threads combine along digits of the thread number, the digits become axes

@@ -26,7 +26,7 @@ _AXES: Final = 3
 def with_digit_axes(kernel: LoopKernel) -> LoopKernel:
     """Return *kernel* with thread axes for digits of the thread number, if threads combine terms along some.
 
-    It is left as it is where the digits do not follow each other, or there are axes beside them.
+    The kernel is returned as it is if the digits are not contiguous, or if other inames have thread axes.
     """
     if not any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values()):
         return kernel
@@ -49,7 +49,7 @@ def _with_digit_axes(kernel: LoopKernel) -> LoopKernel:
 
 
 def _combined(kernel: LoopKernel) -> Iterator[str]:
-    """Yield the inames whose values have to be brought together: those of reductions, and of the results of scans."""
+    """Yield the inames along which threads may combine values: those of reductions, and of the results of scans."""
     for instruction in kernel.instructions:
         for term in instruction.terms:
             yield from (x for x in term.inames if x not in instruction.inames)
@@ -62,6 +62,6 @@ def _follows(low: ThreadDigit, high: ThreadDigit) -> bool:
 
 
 def _is_full(kernel: LoopKernel, digit: ThreadDigit, digits: Mapping[str, ThreadDigit]) -> bool:
-    """Return whether some iname has all values of *digit*, as an axis has, and none has more."""
+    """Return True if the inames tagged *digit* have constant bounds, and the longest has all values of the digit."""
     most = [iname_range(kernel, x)[1] for x, tag in digits.items() if tag == digit]
     return digit.extent is not None and None not in most and max(m or 0 for m in most) + 1 == digit.extent

@@ -1,9 +1,15 @@
-"""Lanes: inames tagged ``ilp`` or ``vec``, whose iterations run side by side, one statement after the other.
+"""Expansion of lanes: inames tagged ``ilp`` or ``vec``, whose iterations run side by side, statement by statement.
 
-The loop over lanes stands around each statement by itself, inside all its other loops.  What a statement leaves for
-another in a temporary is kept once per lane: the temporary gets an axis for them.  A reduction over lanes (``ilp``) and
-other inames has an accumulator for each lane, and these are combined in the end.  None of this is trusted: the order of
-the result is compared with the reference program like any other.
+::
+
+    for i: for v: {t = a[i, v]; b[i, v] = 2*t}
+    ->
+    for i: {for v: t[v] = a[i, v]};  {for v: b[i, v] = 2*t[v]}
+
+Each statement gets a loop over lanes of its own, inside of all its other loops (loop distribution).  A temporary that
+passes a value from one statement to another gets an axis for the lanes (scalar expansion).  A reduction over lanes
+(``ilp``) and other inames has an accumulator for each lane, and these are combined in the end.  None of this is
+trusted: the order of the result is compared with the reference program like that of any transform.
 """
 
 from __future__ import annotations
@@ -42,7 +48,7 @@ class _Extent:
 
 
 def lanes_last(kernel: LoopKernel, inames: Sequence[str]) -> tuple[str, ...]:
-    """Return *inames* with the lanes innermost, those of vectors last, otherwise in their order."""
+    """Return *inames* in their order, but lanes innermost, and lanes of vectors last."""
     lanes = [x for x in inames if is_lane(kernel.tag(x))]
     lanes.sort(key=lambda x: isinstance(kernel.tag(x), Vectorize))
     return (*(x for x in inames if x not in lanes), *lanes) if lanes else tuple(inames)
@@ -60,7 +66,7 @@ def _extents(kernel: LoopKernel) -> Mapping[str, _Extent | None]:
 
 
 def lane_violations(kernel: LoopKernel, inames: Collection[str]) -> Iterator[Diagnostic]:
-    """Yield that one of *inames* cannot be lanes, because of the number of its values."""
+    """Yield a diagnostic for each of *inames* that cannot be lanes because of the number of its values."""
     for iname, extent in _extents(kernel).items():
         if iname not in inames:
             continue
@@ -82,9 +88,9 @@ def lane_violations(kernel: LoopKernel, inames: Collection[str]) -> Iterator[Dia
 
 
 def with_lanes(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel* with its lanes innermost in every instruction, and its temporaries once per lane.
+    """Return *kernel* with lanes innermost in every instruction, and an axis for lanes in its temporaries.
 
-    Digits of the thread number along which threads combine terms are axes then, where that is the same.
+    Digits of the thread number along which threads combine terms are replaced by axes (:func:`with_digit_axes`).
     """
     kernel = with_digit_axes(kernel)
     if not any(map(is_lane, kernel.iname_tags.values())):
@@ -119,9 +125,9 @@ def _arranged(instruction: Instruction, kernel: LoopKernel) -> Instruction:
 
 
 def _by_lanes(instruction: Instruction, kernel: LoopKernel) -> Instruction:
-    """Return *instruction* with a partial result for each lane where lanes (``ilp``) are terms of its reductions.
+    """Return *instruction* with a partial result for each lane, for reductions over lanes (``ilp``).
 
-    So no lane waits for what another one has just added; the partial results are combined in the end.
+    So no lane depends on the sum of another one; the partial results are combined in the end.
     """
     inner = {x for term in instruction.terms for x in term.inames if isinstance(kernel.tag(x), Interleave)}
     inner = {x for x in inner if x not in instruction.inames and _extents(kernel).get(x) is not None}
@@ -155,7 +161,7 @@ def _by_lanes(instruction: Instruction, kernel: LoopKernel) -> Instruction:
 
 
 def _on_all_lanes(term: Term, own: tuple[str, ...], instruction: Instruction, around: Sequence[Term]) -> Term:
-    """Return *term*, whose reduction is over the lanes and threads *own*, with all of these; some may have no terms."""
+    """Return *term*, of a reduction over the lanes and threads *own*, for all of these: some may have no terms."""
     outer = term.inames[: -len(own)]
     domain = next((other.domain for other in around if other.inames == outer), instruction.domain)
     rows = []
@@ -172,7 +178,7 @@ def _on_all_lanes(term: Term, own: tuple[str, ...], instruction: Instruction, ar
 
 
 def _may_grow(temporary: TemporaryVariable) -> bool:
-    """Return whether a temporary can get an axis: its layout is left to us, and it is not in global memory."""
+    """Return True if a temporary can get an axis: the user does not determine its layout or put it in global memory."""
     return (
         temporary.shape is not None
         and temporary.address_space is not AddressSpace.GLOBAL
@@ -193,13 +199,13 @@ def _users(kernel: LoopKernel) -> dict[str, list[Instruction]]:
 
 
 def _bounds(kernel: LoopKernel, instruction: Instruction) -> set[str]:
-    """Return the scalars that the loops of an instruction take their bounds from."""
+    """Return the bound variables of the loops of an instruction."""
     domains = (instruction.domain, *(term.domain for term in instruction.terms))
     return {name for domain in domains for name in bound_variables(domain, kernel.parameters)}
 
 
 def _own_lanes(kernel: LoopKernel, name: str, users: Sequence[Instruction]) -> tuple[str, ...]:
-    """Return the lanes that all *users* of a temporary run on and none of them subscripts it by."""
+    """Return the lanes that are loops of all *users* of a temporary and occur in none of its subscripts."""
     first = users[0]
     found = [x for x in first.inames if is_lane(kernel.tag(x)) and all(x in other.inames for other in users)]
     if not found or any(instruction.is_c for instruction in users):
@@ -257,7 +263,7 @@ def _expanded(
 
 
 def _indexed(leading: Mapping[str, tuple[Expression, ...]]) -> Callable[[Expression], Expression]:
-    """Return what puts the indices *leading* in front of the subscripts of some arrays."""
+    """Return a rewrite of nodes that puts the indices *leading* in front of the subscripts of some arrays."""
 
     def change(node: Expression) -> Expression:
         if not isinstance(node, p.Variable | p.Subscript) or array_name(node) not in leading:

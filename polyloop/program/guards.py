@@ -1,7 +1,7 @@
-"""Conditions inside expressions: an operand that a condition shuts out is not evaluated, so its reads do not happen.
+"""Guards inside expressions: conditions under which an operand is evaluated, and its reads happen.
 
 ``if(c, x, y)`` evaluates one of ``x`` and ``y``; ``and`` and ``or`` stop at the first operand that decides, as in C.  A
-reduction is evaluated ahead of the expression that it stands in, so conditions around it shut out nothing.
+reduction is evaluated ahead of the expression around it, so conditions around it do not guard its reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from polyloop.poly.affine import affine_of
 __all__ = ["Guard", "decided_by_data", "exact_parameters", "guarded_children", "guarded_domain", "guards_a_reduction"]
 
 Guard: TypeAlias = tuple[Expression, bool]
-"""A condition, and the value that it has where something is evaluated."""
+"""A condition, and the value that it must have for an operand to be evaluated."""
 
 
 def guarded_children(expr: Expression) -> list[tuple[Expression, tuple[Guard, ...]]]:
@@ -40,7 +40,7 @@ def guarded_children(expr: Expression) -> list[tuple[Expression, tuple[Guard, ..
 
 
 def guards_a_reduction(expr: Expression) -> bool:
-    """Return whether a reduction stands under a condition in *expr*, which does not keep it from being computed."""
+    """Return True if *expr* has a reduction under a condition, which does not keep it from being computed."""
     return any(
         (bool(guards) and _has_reduction(child)) or guards_a_reduction(child)
         for child, guards in guarded_children(expr)
@@ -52,7 +52,7 @@ def _has_reduction(expr: Expression) -> bool:
 
 
 def decided_by_data(guards: Sequence[Guard], dims: Sequence[str], parameters: Collection[str]) -> tuple[Guard, ...]:
-    """Return those of *guards* that are not affine in *dims* and *parameters*, of which no domain can tell."""
+    """Return those of *guards* that are not affine in *dims* and *parameters*, so no domain expresses them."""
     known = {*dims, *parameters}
     return tuple((condition, value) for condition, value in guards if not _is_affine(condition, known))
 
@@ -73,7 +73,7 @@ def _is_affine(condition: Expression, names: set[str]) -> bool:
 def guarded_domain(
     domain: isl.Set, dims: Sequence[str], guards: Sequence[Guard], parameters: Collection[str]
 ) -> isl.Set:
-    """Return the points of *domain* where *guards* may hold; *domain* itself if they say nothing about it.
+    """Return the points of *domain* where *guards* may hold; the object *domain* if these are all points.
 
     Conditions that are not affine in *dims* and *parameters* may hold everywhere.
     """
@@ -112,7 +112,7 @@ def _narrowed(expr: Expression, domain: isl.Set, dims: Sequence[str], known: set
 
 @memoised
 def exact_parameters(kernel: LoopKernel) -> frozenset[str]:
-    """Return the parameters that comparisons compute with as with integers: unsigned and short types wrap around."""
+    """Return the parameters without wrap-around in comparisons: those that are not of unsigned or short types."""
     wrapping = {
         argument.name
         for argument in kernel.arguments

@@ -1,4 +1,4 @@
-"""Integer types of index expressions: int64 where int32 may not hold all values."""
+"""Integer types of index expressions as values: int64 where int32 may not hold all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONG: Final = "int64"
 
 
 def widened(kernel: LoopKernel, instruction: Instruction, expr: Expression, type_of: TypeOf) -> Expression:
-    """Return *expr*, which *instruction* computes, with a cast to int64 where it is a number that int32 may not hold.
+    """Return *expr* of *instruction*, with a cast to int64 if it is an index expression that int32 may not hold.
 
     ::
 
@@ -56,10 +56,10 @@ def widened(kernel: LoopKernel, instruction: Instruction, expr: Expression, type
 
 
 def long_inames(kernel: LoopKernel, type_of: TypeOf) -> frozenset[str]:
-    """Return the inames that are int64 where they are values: sizes of 64 bits bound them, or inames of this kind do.
+    """Return the inames that are int64 if used as values: those bounded by 64-bit sizes, or by such inames.
 
-    A size of 64 bits that the assumptions keep within 32 is none of these.  Steps that replace inames by others keep
-    the type: what is bounded by a size consists of inames of which one is.
+    A 64-bit size that the assumptions keep within 32 bits does not count.  Transforms that replace inames by others
+    keep the type: after a split, the constraint with the size still has one of the new inames.
     """
     found = {name for name in kernel.parameters if _is_long(kernel, name, type_of(name))}
     for domain in kernel.domains:
@@ -80,7 +80,7 @@ def long_inames(kernel: LoopKernel, type_of: TypeOf) -> frozenset[str]:
 
 
 def _is_beyond(dtype: DType | None) -> bool:
-    """Return whether an integer type has values that int32 does not hold."""
+    """Return True if a type is an integer type with values greater than int32 holds."""
     return dtype is not None and is_integer(dtype) and integer_limits(dtype)[1] > integer_limits(_WORD)[1]
 
 
@@ -93,7 +93,7 @@ def _is_long(kernel: LoopKernel, name: str, dtype: DType | None) -> bool:
 
 
 def _fits(kernel: LoopKernel, instruction: Instruction, expr: Expression, type_of: TypeOf) -> bool:
-    """Return whether int32 holds a number for all instances of *instruction* and all sizes that have their types."""
+    """Return True if int32 holds *expr* for all instances of *instruction*, and all sizes that fit their types."""
     try:
         with aside():
             domain, dims = _with_sizes(kernel, instruction, type_of)
@@ -129,12 +129,12 @@ def _left_open(instruction: Instruction, expr: Expression, error: NoAnswer) -> D
 
 
 def _with_sizes(kernel: LoopKernel, instruction: Instruction, type_of: TypeOf) -> tuple[isl.Set, tuple[str, ...]]:
-    """Return the instances of *instruction* for all sizes that have their types, the sizes as dimensions too."""
+    """Return the instances of *instruction* for all sizes that fit their types, and its dimensions, sizes included."""
     domain = instruction.domain.intersect_params(kernel.assumptions)
     names = parameters_of(domain)
     rows = []
     for name in names:
-        dtype = type_of(name) or _WORD  # what bounds a loop may have no type yet
+        dtype = type_of(name) or _WORD  # a bound variable may have no type yet
         if is_integer(dtype):
             low, high = integer_limits(dtype)
             rows += [Row(Affine(((name, 1),), -low)), Row(Affine(((name, -1),), high))]

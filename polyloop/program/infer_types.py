@@ -70,10 +70,10 @@ def open_names(kernel: LoopKernel) -> frozenset[str]:
 def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
     """Return *kernel* with every type filled in that follows from the known ones.
 
-    A variable takes the common type of everything assigned to it, in which constants adapt: one that begins with 0.0
-    and has float32 numbers added is float32.  One that only constants are assigned to takes the type of what it is
-    combined with, and is int32 or float64 where that has none (:mod:`polyloop.program.open_types`).  As long as
-    it may be combined with what is still open, so is its type, unless *settle_all*.  What stays open needs
+    A variable takes the common type of everything assigned to it, in which constants adapt: a variable that starts as
+    0.0 and has float32 numbers added is float32.  If only constants are assigned, the variable takes the type of the
+    operands that it is combined with, or int32 or float64 if there are none (:mod:`polyloop.program.open_types`).  As
+    long as such an operand has no type yet, the variable has none, unless *settle_all*.  Types that stay open need
     :func:`polyloop.add_dtypes`.
     """
     unknown = open_names(kernel)
@@ -85,13 +85,14 @@ def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
         longer = {name: dtype_table(found)[name] for name in kernel.inames if dtype_table(found)[name] != known[name]}
         if not longer:
             return found
-        known = {**known, **longer}  # what bounds a loop has a type by now
+        known = {**known, **longer}  # bound variables have types now, and may make inames int64
 
 
 def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield expressions that have no type, or one that cannot be stored: bits of floats, a complex number in a real.
+    """Yield diagnostics for expressions without a valid type, or of a type that the assignee cannot store.
 
-    What is not known yet cannot be wrong; :func:`record_violations` looks at the rest.
+    Examples are bit operations on floats, and a complex number stored in a real variable.  Unknown types are not
+    checked; :func:`record_violations` checks those that inference finds.
     """
     table = dtype_table(kernel)
     for instruction in kernel.instructions:
@@ -122,9 +123,10 @@ def _atomic_violations(
     found: np.dtype[np.generic] | None,
     table: Mapping[str, np.dtype[np.generic] | None],
 ) -> Iterator[Diagnostic]:
-    """Yield an atomic update whose new value is computed in *found*, another type than the element's.
+    """Yield a diagnostic if an atomic update computes the new value in *found*, another type than the element's.
 
-    A wider integer type is as good where the bits that the element has depend on no others: in sums and products.
+    Another integer type is accepted except for min and max: the low bits of sums, products and bit operations do not
+    depend on the higher ones.
     """
     element = table.get(instruction.target)
     if element is not None and found is not None and found != element:
@@ -141,7 +143,7 @@ def _atomic_violations(
 
 
 def record_violations(kernel: LoopKernel, before: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield type errors of records: fields that do not exist, values that cannot be stored.
+    """Yield diagnostics for instructions with types found by inference: unknown fields, values that cannot be stored.
 
     Instructions whose types were all known in *before*, the kernel before inference, are left to
     :func:`type_violations`.
@@ -174,7 +176,7 @@ def _mixed(instruction: Instruction) -> Diagnostic:
 
 
 def bound_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield bound variables that are no integers, or do not fit the 64 bits of index arithmetic."""
+    """Yield a diagnostic for each bound variable that is no integer, or does not fit into 64-bit index arithmetic."""
     table = dtype_table(kernel)
     seen: set[str] = set()
     for statement in lower(kernel).statements.values():
@@ -192,7 +194,7 @@ def bound_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | None]) -> LoopKernel:
-    """Return *kernel* with the types in *table* where it has none; itself where there is nothing to add."""
+    """Return *kernel* with types from *table* where it has none; the same object if nothing is added."""
     added = {name: dtype for name, dtype in table.items() if dtype is not None}
     arguments = {a.name: replace(a, dtype=added[a.name]) for a in kernel.arguments
                  if a.dtype is None and a.name in added}
@@ -225,7 +227,7 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
 
 
 def unknown_dtype(names: Sequence[str]) -> Diagnostic:
-    """Return the error that the types of *names* are not known."""
+    """Return the diagnostic that the types of *names* are not known."""
     listed = ", ".join(f'"{name}": np.float32' for name in names)
     return Diagnostic(
         "unknown-dtype",
@@ -235,7 +237,7 @@ def unknown_dtype(names: Sequence[str]) -> Diagnostic:
 
 
 def untyped_operand(kernel: LoopKernel, operand: Expression) -> Diagnostic | None:
-    """Return the error that the type of *operand* is not known, for a rewrite that needs it; None if it is."""
+    """Return a diagnostic if the type of *operand*, which a rewrite needs, is not known, else None."""
     table = dtype_table(kernel)
     if infer(operand, table.get) is not None:
         return None
@@ -243,7 +245,7 @@ def untyped_operand(kernel: LoopKernel, operand: Expression) -> Diagnostic | Non
 
 
 def _is_layout(argument: Argument) -> bool:
-    """Return whether *argument* is a stride or an offset: its type is that of the index arithmetic."""
+    """Return True if *argument* is a stride or an offset, which have the type of index arithmetic."""
     return isinstance(argument, ValueArg) and argument.layout_of is not None
 
 

@@ -40,7 +40,7 @@ __all__ = [
 @quick
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """A read of the text, by its number among all reads of its instruction."""
+    """A read in the instruction's text, by its number (leaf) among all reads of the instruction."""
 
     leaf: int
 
@@ -48,23 +48,23 @@ class Operand:
 @quick
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """No read of the text, but of what an assignment of a field keeps of its element; it has a number, too.
+    """The implicit read of an element by an assignment of one of its fields, which keeps the others; numbered, too.
 
-    To the analysis, such an assignment reads and writes the whole element.
+    To the analysis, such an assignment reads and writes the whole element.  So does C text with its outputs.
     """
 
     leaf: int
 
 
 class Other(Enum):
-    """An access that is no read of the instruction's own text."""
+    """An access that is no numbered read of its instruction."""
 
     OWN = "own"
     """A write, or the read of an accumulator by a statement of its reduction."""
     BOUND = "bound"
     """The read of a bound variable: a scalar that the statement's domain depends on."""
     START = "start"
-    """The read of the state that a reduction begins with."""
+    """The read of the start value of a reduction."""
 
 
 AccessKind: TypeAlias = Operand | Kept | Other
@@ -78,18 +78,17 @@ class Access:
     Attributes
     ----------
     indices
-        Subscripts as affine forms of the statement's inames and the parameters; None where a
-        subscript is not affine: any element along that axis.
+        Subscripts as affine forms of the statement's inames and the parameters.  None for a subscript that is not
+        affine, which may be any index of that axis.
     fields
-        The field that is touched, as names from the outside in; empty for whole elements.
+        The accessed field, as names from the outside in; empty for whole elements.
     guards
-        Conditions that data decides, under which the statement makes the access, if it runs.
+        Data-dependent conditions under which an instance makes the access.
     domain
-        Instances of the statement, over its inames, outside of which affine conditions rule the access out; None if
-        there are none.
+        Instances of the statement, over its inames, to which affine conditions restrict the access; None for all.
     computed
-        Subscripts that are not affine, but computed from inames and parameters alone; None for all others.  Empty if
-        there are none.
+        For each axis, the subscript if it is not affine but depends on inames and parameters alone, else None.  Empty
+        if there is no such subscript.
     """
 
     array: str
@@ -111,11 +110,11 @@ class Access:
         return bool(self.guards) or self.domain is not None
 
     def covers(self, field: tuple[str, ...]) -> bool:
-        """Return whether the scalar field *field* of the element is touched."""
+        """Return True if the access includes the scalar field *field* of the element."""
         return field[: len(self.fields)] == self.fields
 
     def is_affine(self) -> bool:
-        """Return whether every subscript is known exactly."""
+        """Return True if every subscript is affine."""
         return None not in self.indices
 
 
@@ -129,15 +128,15 @@ class Accumulation:
     number
         Its number among the reductions of the instruction, in the order of their ``terms``.
     inames
-        Those over which it reduces.
+        The inames over which it reduces.
     operation
-        The operation with which the statement's value is combined.
+        The operation that combines the statement's value into the accumulator.
     along
-        Of a scan: the loops along which its accumulator is kept, or the one loop on a thread axis.
+        For a scan, the loops along which its accumulator is kept, or the one loop on a thread axis; else empty.
     partial_of
-        The reduction that combines the results of this one, if they are partial and combined where they are.
+        The number of the reduction of the same instruction that combines the results of this one, if they are partial.
     joined
-        Inames of reductions in whose loops something is set that the reduction reads, with the ``for`` block of each.
+        Inames of reductions whose loops also set a temporary that the reduction reads, with the ``for`` block of each.
     """
 
     number: int
@@ -163,9 +162,9 @@ class Assign:
 @quick
 @dataclass(frozen=True, eq=False)
 class Init:
-    """``lhs`` is where a reduction begins: ``rhs``, or the neutral element if that is None.
+    """``lhs = rhs`` at the start of a reduction, or ``lhs`` = the neutral element if ``rhs`` is None.
 
-    ``across`` are the thread axes over which the partial results lie.
+    ``across`` are the thread axes over which the partial results are spread.
     """
 
     reduction: Accumulation
@@ -175,10 +174,10 @@ class Init:
 @quick
 @dataclass(frozen=True, eq=False)
 class Update:
-    """``rhs`` is combined into ``lhs`` by the operation of the reduction.
+    """``lhs = lhs op rhs``, with the operation of the reduction.
 
-    ``fixed`` are inames that are no loops of the statement, as forms of those that are: that of the one new term of a
-    scan.
+    ``fixed`` has inames of the reduction that are no loops, as each result has one new term, as affine forms of the
+    loops.
     """
 
     reduction: Accumulation
@@ -188,9 +187,9 @@ class Update:
 @quick
 @dataclass(frozen=True, eq=False)
 class Combine:
-    """``lhs`` of every thread becomes the combination of those of the threads ``across`` some axes.
+    """``lhs`` of every thread becomes the combination of the ``lhs`` of the threads ``across`` some axes.
 
-    Of a scan, these are the threads up to it, or, with ``after``, those before it.
+    For a scan, these are the threads up to it (inclusive), or with ``after``, those before it (exclusive).
     """
 
     reduction: Accumulation
@@ -206,10 +205,16 @@ Part: TypeAlias = Assign | Init | Update | Combine
 @quick
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """One assignment of the lowered program.
+    """One statement of the lowered program.
 
-    ``part`` says what it is of its instruction.  ``exact`` is the domain for given values of the bound variables, which
-    are parameters of it; ``domain`` holds every instance that runs for some values.
+    Attributes
+    ----------
+    part
+        The role of the statement in its instruction: the assignment itself, or a step of one of its reductions.
+    domain
+        Every instance that runs for some values of the bound variables.
+    exact
+        The instances that run for given values of the bound variables, which are parameters of the set.
     """
 
     name: str
@@ -236,11 +241,11 @@ class Lowered:
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """All that the statement touches, writes first."""
+        """All accesses of the statement, writes first."""
         return (*self.writes, *self.reads)
 
     def is_write(self, access: Access) -> bool:
-        """Return whether *access*, one of the statement's, is a write."""
+        """Return True if *access*, one of the statement's, is a write."""
         return any(access is write for write in self.writes)
 
     def writes_to(self, array: str) -> tuple[Access, ...]:
@@ -252,30 +257,30 @@ class Lowered:
 
     @property
     def is_conditional(self) -> bool:
-        """Return whether data decides if an instance has an effect; C text may always have none."""
+        """True if it depends on data whether an instance has an effect; C text may always have none."""
         return bool(self.predicates or self.bounds or self.instruction.is_c)
 
     def is_certain(self, access: Access) -> bool:
-        """Return whether the element that each instance touches by *access* is a fact: data decides nothing of it."""
+        """Return True if nothing about *access* depends on data: neither its element, nor whether it happens."""
         return access.is_affine() and not access.guards and not self.is_conditional
 
     def is_unconditional(self, access: Access) -> bool:
-        """Return whether each instance makes *access*, and the element is a fact."""
+        """Return True if each instance makes *access*, to a known element."""
         return not access.is_guarded and self.is_certain(access)
 
     @property
     def predicates(self) -> tuple[Expression, ...]:
-        """Conditions that data decides, all of which hold where an instance has an effect."""
+        """Data-dependent conditions, all of which must hold for an instance to have an effect."""
         return self.part.predicates if isinstance(self.part, Assign) else ()
 
     @property
     def atomic(self) -> str | None:
-        """The operation of an atomic update."""
+        """The operation of an atomic update, else None."""
         return self.part.atomic if isinstance(self.part, Assign) else None
 
     @property
     def reduction(self) -> Accumulation | None:
-        """The reduction that the statement is part of; None for an assignment."""
+        """The reduction of the statement; None for an assignment."""
         return None if isinstance(self.part, Assign) else self.part.reduction
 
     @property
@@ -295,17 +300,17 @@ class Lowered:
 
     @property
     def joined(self) -> Mapping[str, int | None]:
-        """Inames of reductions in whose loops something is set that it reads, with the ``for`` block of each."""
+        """Inames of reductions whose loops also set a temporary that it reads, with the ``for`` block of each."""
         return _NONE if isinstance(self.part, Assign) else self.part.reduction.joined
 
     @property
     def fixed(self) -> Mapping[str, Affine]:
-        """Inames that are no loops of the statement, as forms of those that are."""
+        """Inames of the reduction that are no loops of the statement, as affine forms of its loops."""
         return self.part.fixed if isinstance(self.part, Update) else _NONE
 
     @property
     def across(self) -> tuple[str, ...]:
-        """The thread axes over which the partial results of its reduction lie, if it begins or combines them."""
+        """The thread axes over which partial results are spread, for the init or combine of such a reduction."""
         return self.part.across if isinstance(self.part, Init | Combine) else ()
 
     def domain_of(self, access: Access) -> isl.Set:
@@ -313,7 +318,7 @@ class Lowered:
         return self.domain if access.domain is None else access.domain
 
     def commutes_with(self, other: Lowered) -> bool:
-        """Return whether both are atomic updates that may happen in any order."""
+        """Return True if both are atomic updates with one commutative operation."""
         return self.atomic is not None and self.atomic == other.atomic and self.atomic in COMMUTATIVE
 
 
@@ -363,10 +368,10 @@ def _by_instruction(program: Program) -> dict[str, list[Lowered]]:
 
 
 def leaf_count(new: Program, old: Program, access: Access) -> int:
-    """Return how many reads of the user's text a numbered read of a transformed program stands for.
+    """Return the number of reads of the user's text for which a numbered read of a transformed program stands.
 
-    A read of a value that is computed ahead stands for those made there; one of a part of a reduction, or of its
-    result so far, for those of the reduction.
+    A read of a temporary that a transform fills stands for the reads of the fill, a read of a partial result for the
+    reads of its reduction.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Order of scans over blocks: independent work of a block is moved ahead of its look-back at other blocks.
 
-A block stores its own total as soon as it has it.  The more it does until it looks back at those before it, the more of
-them have stored theirs.
+A block stores its own total as soon as it has it.  The later it looks back, the more of the preceding blocks have
+stored their totals, and the less it waits.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["waits_last"]
 def waits_last(
     kernel: LoopKernel, tree: Tree, statements: Mapping[str, Lowered], accumulators: Collection[str]
 ) -> Tree:
-    """Return *tree* with each wait for other blocks, and what depends on it, behind what a block does by itself.
+    """Return *tree* with each wait for other blocks, and the nodes that depend on it, behind independent nodes.
 
-    Of two nodes that access one variable, and one of which writes it, the first stays before the second.  What other
-    blocks could see stays where it is, so that launches end where they did.
+    Conflicting nodes keep their order.  Nodes with effects that other blocks could see stay where they are, so the
+    launches of the program do not change.
     """
     waits = [node for node in tree if isinstance(node, Run) and _is_wait(statements[node.name])]
     if not waits:
@@ -45,7 +45,7 @@ def _is_wait(statement: Lowered) -> bool:
 
 @dataclass(frozen=True)
 class _Uses:
-    """Reads and writes of nodes, the instructions that they belong to, and those that they must follow."""
+    """Reads and writes of nodes, their instructions, and the instructions that they must follow."""
 
     reads: frozenset[str]
     writes: frozenset[str]
@@ -60,7 +60,7 @@ class _Uses:
         )  # fmt: skip
 
     def precedes(self, later: _Uses) -> bool:
-        """Return whether *later* has to stay behind this."""
+        """Return True if *later* must stay behind these nodes."""
         return not (
             self.instructions.isdisjoint(later.after | later.instructions)
             and self.writes.isdisjoint(later.reads | later.writes)
@@ -92,7 +92,7 @@ class _Moves:
         return (*free, *waiting)
 
     def is_alone(self, node: Node) -> bool:
-        """Return whether no other block has to do with what *node* does, and copies under way have not either."""
+        """Return True if *node* shares no variable with other blocks, and has no C text or asynchronous copy."""
         found = [self.statements[name] for name in runs((node,))]
         return not any(
             s.instruction.is_c or s.instruction.step is not None or any(a.array in self.shared for a in s.accesses)
@@ -110,6 +110,6 @@ class _Moves:
         )
 
     def memory(self, array: str) -> str:
-        """Return the name of the memory of an array, which several may share."""
+        """Return the name of the storage of an array, which several arrays may share."""
         temporary = self.kernel.temporaries.get(array)
         return array if temporary is None or temporary.base_storage is None else temporary.base_storage

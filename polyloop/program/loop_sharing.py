@@ -22,11 +22,10 @@ def may_share(
     inside: Sequence[Item],
     loops: Sequence[str],
 ) -> bool:
-    """Return whether a statement may join a loop without reading an element before it is first written there.
+    """Return True if a statement may join a loop without reading an element before its first write there (rule 3c).
 
-    That would be so where an earlier statement of the loop writes the element in a later iteration only
-    (rule 3c of the reference program).  The terms of a reduction are read when the loop is over, unless it is
-    joined: so no later iteration may write the element at all.
+    It would read too early if an earlier statement of the loop writes the element in later iterations only.  A
+    reduction reads its terms after the loop, unless it is joined: then no later iteration may write the element at all.
     """
     statement = statements[item.name]
     readers = groups[statement.instruction.id] if len(loops) <= item.common else [statement]
@@ -41,7 +40,7 @@ def may_share(
 
 
 def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence[str]) -> bool:
-    """Return whether *reader* reads nothing too early if it shares *loops* with the writer, which comes first."""
+    """Return True if *reader* reads nothing too early when it shares *loops* with the writer, which comes first."""
     waits = isinstance(reader.part, Update) and loops[-1] not in (*reader.instruction.inames, *reader.joined)
     for access in reader.reads:
         if access.array != write.array or access.kind is Other.OWN:
@@ -57,9 +56,9 @@ def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence
 def _reads_too_early(
     reader: Lowered, access: Access, writer: Lowered, write: Access, loops: tuple[str, ...], waits: bool
 ) -> bool:
-    """Return whether an element is read that is written in a later iteration of the last of *loops*.
+    """Return True if the reader reads an element that is first written in a later iteration of the last of *loops*.
 
-    If it has been written in an earlier one too, that matters only if the reader *waits* for the last write.
+    If the reader *waits* for the last write, any write in a later iteration counts.
     """
     if not access.is_affine() or not write.is_affine():
         return True

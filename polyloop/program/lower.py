@@ -31,7 +31,7 @@ __all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
 
 @dataclass(frozen=True, eq=False)
 class _Code:
-    """All that lowering looks at, by one of the kernels that have it: they differ in shapes, types, the trace."""
+    """Key of lowering: a kernel that stands for all kernels that differ in shapes, types or the trace only."""
 
     kernel: LoopKernel
 
@@ -93,7 +93,7 @@ def _free_name(wish: str, taken: Collection[str]) -> str:
 def _taken_apart(
     kernel: LoopKernel, instruction: Instruction, taken: set[str]
 ) -> tuple[Sequence[Lowered], Sequence[Accumulator]]:
-    """Return the statements and accumulators of an instruction, whose names become *taken*."""
+    """Return the statements and accumulators of an instruction, and add their names to *taken*."""
 
     def fresh(wish: str) -> str:
         name = _free_name(wish, taken)
@@ -105,9 +105,9 @@ def _taken_apart(
 
 
 def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str], number: int) -> list[Item]:
-    """Return the statements of one instruction as far as order is concerned; *number* others are before them.
+    """Return the statements of one instruction as items of the text order; *number* others are before them.
 
-    The last one reads what all of them read: what comes later and writes that has to follow the instruction.
+    The last one has the reads of all of them, so that later writers of these variables follow the whole instruction.
     """
     items = [_item(kernel, statement, after, number + k) for k, statement in enumerate(group)]
     if len(items) == 1:
@@ -121,7 +121,7 @@ def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str], 
 
 
 def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str], number: int) -> Item:
-    """Return one statement, the one of this *number*, as far as order is concerned; it shares no loop over lanes."""
+    """Return statement *number* as an item of the text order; it shares no loop over lanes."""
     nest = tuple([x for x in statement.inames if kernel.axis(x) is None])
     reads = frozenset([access.array for access in statement.reads])
     writes = frozenset([write.array for write in statement.writes])

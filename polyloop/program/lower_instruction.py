@@ -70,7 +70,7 @@ _NUMBERS: Final = frozenset((int, float))
 
 
 def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return *inames* reordered as little as possible so that every chain of *priority* holds."""
+    """Return *inames* in an order that respects every chain of *priority*, and otherwise in their given order."""
     chains = [[x for x in chain if x in inames] for chain in priority]
     left = list(inames)
     order: list[str] = []
@@ -83,7 +83,7 @@ def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tupl
 
 
 class Lowering:
-    """State while one instruction is taken apart."""
+    """Lowering of one instruction to statements: state of the traversal of its expressions."""
 
     def __init__(self, kernel: LoopKernel, instruction: Instruction, names: Callable[[str], str]) -> None:
         self.kernel = kernel
@@ -128,7 +128,7 @@ class Lowering:
         return [*self.before, own, *self.behind]
 
     def target(self, lhs: Expression, reads: list[Access]) -> Expression:
-        """Return the left-hand side of the instruction, noting the reads in its subscripts."""
+        """Return the rewritten assignee of the instruction, and append the reads in its subscripts to *reads*."""
         if isinstance(lhs, Targets):
             return Targets(tuple(self.target(element, reads) for element in lhs.elements))
         if isinstance(lhs, Lookup):
@@ -144,7 +144,7 @@ class Lowering:
         self, name: str, part: Part, inames: tuple[str, ...], domain: isl.Set, lhs: Expression, rhs: Expression,
         writes: tuple[Access, ...], reads: Iterable[Access],
     ) -> Lowered:  # fmt: skip
-        """Return a statement over *domain*; the bound variables of that are read as well."""
+        """Return a statement over *domain*, with reads of the bound variables of the domain added."""
         known = self.kernel.parameters
         bounds = bound_variables(domain, known)
         exact = without_bound_variables(domain, (*known, *bounds))
@@ -170,7 +170,7 @@ class Lowering:
         return found
 
     def rewrite(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
-        """Return *expr* without reductions, noting its reads in order."""
+        """Return *expr* with reductions replaced by their accumulators, and append its reads to *reads* in order."""
         kind = type(expr)
         if kind is int or kind is float:
             return expr
@@ -197,7 +197,7 @@ class Lowering:
         return self.operands(expr, inames, domain, reads)
 
     def element(self, expr: p.Subscript, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
-        """Return what :meth:`rewrite` makes of a subscript: the reads in it come before itself."""
+        """Return the rewritten subscript *expr* (see :meth:`rewrite`), with reads in its indices ahead of its own."""
         visible = self.visible(inames)
         if (forms := self.plain_forms(expr, visible)) is not None:
             reads.append(Access(array_name(expr), forms, self.next_operand(), guards=self.guards))
@@ -209,7 +209,7 @@ class Lowering:
         return result
 
     def plain_forms(self, expr: p.Subscript, visible: frozenset[str]) -> tuple[Affine, ...] | None:
-        """Return the subscripts as forms where all are affine in what is *visible*, and so read no variable."""
+        """Return the subscripts as affine forms of *visible* names, None unless all are affine and read no array."""
         forms = []
         for index in expr.index_tuple:
             for name in variables(index):
@@ -222,7 +222,7 @@ class Lowering:
         return tuple(forms)
 
     def operands(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
-        """Return *expr* with its operands without reductions, noting their reads, and the conditions that they have."""
+        """Return *expr* with rewritten operands (see :meth:`rewrite`); their reads get the conditions of *expr*."""
         old = () if type(expr) in _NUMBERS else children(expr)
         if not old:
             return expr
@@ -239,7 +239,7 @@ class Lowering:
         return expr if all(map(is_, old, new)) else rebuild(expr, new)
 
     def read_by_c(self, value: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
-        """Return a value that C text reads, noting the reads: of any element, if it is a whole array."""
+        """Return the rewritten value of an input of C text; for a whole array the read may be of any element."""
         array = self.arrays.get(value.name) if isinstance(value, p.Variable) else None
         if array is None or not array.shape:
             return self.rewrite(value, inames, domain, reads)
@@ -247,7 +247,7 @@ class Lowering:
         return value
 
     def next_operand(self) -> Operand:
-        """Return the next read of the text."""
+        """Return the kind of the next read of the text, with its number."""
         return Operand(self.next_leaf())
 
     def next_leaf(self) -> int:
@@ -256,7 +256,7 @@ class Lowering:
         return self.leaf - 1
 
     def reduce(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
-        """Return the accumulator that stands for a reduction, whose statements come before that of the instruction."""
+        """Return the accumulator of a reduction, and append its statements to ``before``."""
         if expr.along:
             return self.scan(expr, inames, outer_reads)
         term = next(self.terms)
@@ -311,13 +311,13 @@ class Lowering:
         return variable
 
     def starting(self, expr: Reduction, inames: tuple[str, ...]) -> tuple[Access, ...]:
-        """Return the reads of the state that a reduction begins with, which are no reads of the text."""
+        """Return the read of the start value of a reduction, if it has one, which is not numbered."""
         if expr.start is None:
             return ()
         return (replace(access_of(expr.start, self.visible(inames)), kind=Other.START),)
 
     def scan(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
-        """Return the accumulator that a scan keeps along loops: each iteration adds its own terms."""
+        """Return the accumulator of a scan, a running total to which each iteration adds its own terms."""
         term = next(self.terms)
         number, self.number = self.number, self.number + 1
         reads: list[Access] = []
@@ -348,7 +348,7 @@ class Lowering:
         outer = tuple(x for x in nest if x not in expr.along or x in needed)
         base = self.instruction.id
         around = project_onto(self.around(inames), inames, outer)
-        if expr.start is None:  # setting a dead total is harmless
+        if expr.start is None:  # the init may run for more instances than have results: a simpler domain
             around = around.drop_constraints_not_involving_dims(isl.dim_type.set, 0, len(outer)).coalesce()
         init = self.lowered(
             self.names(f"{base}_init"), Init(whole), outer, around,
@@ -368,7 +368,7 @@ class Lowering:
         space: tuple[tuple[str, ...], tuple[str, ...], isl.Set, Mapping[str, Affine]],
         term: tuple[Expression, Sequence[Access]],
     ) -> Iterator[Lowered]:  # fmt: skip
-        """Yield the statements of a scan with a loop on a thread axis: each thread's terms, then what all have."""
+        """Yield the statements of a scan along a thread or block axis: each thread's own terms, then the combine."""
         nest, left, domain, fixed = space
         inner, reads = term
         base, visible = self.instruction.id, self.visible(nest)
@@ -395,12 +395,12 @@ class Lowering:
             yield statement("update", update, total, mine, (access_of(mine, visible),))
 
     def across(self, own: Iterable[str], kinds: str = "l") -> tuple[str, ...]:
-        """Return the axes of some *kinds* on which a reduction with the inames *own* has its terms."""
+        """Return the axes of the inames *own* of a reduction, of some *kinds*: ``l`` (thread), ``g`` (block)."""
         axes = {axis for iname in own if (axis := self.kernel.axis(iname)) is not None}
         return tuple(sorted(axis for axis in axes if axis[0] in kinds))
 
     def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
-        """Return those of a reduction's inames in whose loops a temporary is set that it reads, with the block."""
+        """Return the inames of *own* whose loops also set a temporary in *reads*, each with its ``for`` block."""
         kernel = self.kernel
         found: dict[str, int | None] = {}
         for name in dict.fromkeys(access.array for access in reads):
@@ -415,7 +415,7 @@ class Lowering:
         return found
 
     def around(self, inames: tuple[str, ...]) -> isl.Set:
-        """Return the domain of the code around a reduction: the instruction's, or an outer reduction's."""
+        """Return the domain over *inames* around a reduction: the instruction's, or an outer reduction's."""
         if inames == self.instruction.inames:
             return self.instruction.domain
         return next(term.domain for term in self.instruction.terms if term.inames == inames)
@@ -423,9 +423,9 @@ class Lowering:
     def accumulator_element(
         self, name: str, nest: tuple[str, ...], inames: tuple[str, ...], own: tuple[str, ...]
     ) -> tuple[Expression, tuple[int, ...]]:
-        """Return the accumulator's element for one instance, expanded over loops inside the reduction's.
+        """Return the accumulator's element for one instance, with an axis for each loop inside of the reduction's.
 
-        Lanes count as such wherever they stand: each statement has loops of its own over them.
+        A loop over lanes always needs an axis, because each statement has a loop over lanes of its own.
         """
         loops = [x for x in nest if self.kernel.axis(x) is None]
         first = min((loops.index(x) for x in own if x in loops), default=len(loops))
@@ -433,7 +433,7 @@ class Lowering:
         inside = [x for x in around_own if loops.index(x) >= first or is_lane(self.kernel.tag(x))]
         if not inside:
             return p.Variable(name), ()
-        around = self.around(inames)  # the terms may leave out instances, whose value is the neutral element
+        around = self.around(inames)  # not the domain of the terms: a result without terms is the neutral element
         indices: list[Expression] = []
         shape: list[int] = []
         for iname in inside:
@@ -510,7 +510,7 @@ def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own:
 
 
 def _joined(joined: Mapping[str, int | None], nested: Lowered) -> Lowered:
-    """Return a statement of a reduction inside of another one, in whose loops something is set that both read."""
+    """Return a statement of a nested reduction with the inames *joined* of the outer one added to its own."""
     part = nested.part
     assert not isinstance(part, Assign), f"{nested.name} belongs to no reduction"
     own = part.reduction
@@ -520,7 +520,7 @@ def _joined(joined: Mapping[str, int | None], nested: Lowered) -> Lowered:
 def one_term(
     domain: isl.Set, nest: tuple[str, ...], own: Sequence[str]
 ) -> tuple[isl.Set, tuple[str, ...], Mapping[str, Affine]]:
-    """Return domain, nest, and values of the inames *own* of a reduction that has one term, which then are no loops."""
+    """Return domain, loops and values of *own* inames; those of a reduction with one term have values and no loops."""
     outer = tuple(x for x in nest if x not in own)
     left, fixed = single_values(reorder(domain, nest, (*outer, *own)), outer, own)
     return (left, outer, fixed) if fixed else (domain, nest, {})
@@ -529,7 +529,7 @@ def one_term(
 def with_values(
     inner: Expression, reads: list[Access], fixed: Mapping[str, Affine]
 ) -> tuple[Expression, list[Access]]:
-    """Return a term, and its reads, with values for some inames."""
+    """Return a term and its reads, with the inames *fixed* substituted."""
     if not fixed:
         return inner, reads
     inner = substitute(inner, {name: to_expression(form) for name, form in fixed.items()})

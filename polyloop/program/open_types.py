@@ -1,7 +1,7 @@
 """Types of variables with constant initial values: a fixpoint in which they stay open as long as possible.
 
-``acc = 0.0`` says that ``acc`` is a floating-point number, and ``acc = acc + x[i]`` gives its width.  If only constants
-are assigned, the other operands of its uses decide, or the variable that it is stored in.
+``acc = 0.0`` makes ``acc`` a floating-point number, and ``acc = acc + x[i]`` gives its width.  If only constants are
+assigned, the type follows from the other operands where ``acc`` is read, or from the variable that it is stored in.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = ["settled_types"]
 def settled_types(
     kernel: LoopKernel, known: Mapping[str, DType | None], settle_all: bool
 ) -> Mapping[str, DType | None]:
-    """Return the types of all names of *kernel*, those of *known* and what follows from them.
+    """Return the types of all names of *kernel*: those in *known*, and those that follow from them.
 
-    With *settle_all*, what is made of constants gets a type though what it is combined with has none.
+    With *settle_all*, a variable made of constants gets a type even if operands that it is combined with have none.
     """
     search = _Search(kernel, known)
     search.follow(search.assigned)
@@ -52,7 +52,7 @@ def settled_types(
 
 
 class _Search:
-    """The types of a kernel on their way: ``kinds`` of names, weak while nothing but constants decides."""
+    """State of the fixpoint: ``kinds`` of names, which are weak as long as they follow from constants alone."""
 
     def __init__(self, kernel: LoopKernel, known: Mapping[str, DType | None]) -> None:
         self.kinds: dict[str, ScalarType | None] = {**known}
@@ -60,7 +60,7 @@ class _Search:
         self.assigned: dict[str, list[Expression]] = {name: [] for name in sorted(unknown)}
         self.readers: dict[str, set[str]] = {}
         self.uses: dict[str, list[tuple[Expression, Expression | None]]] = {}
-        """Of each open name, the expressions that read it, with where their values go, if anywhere."""
+        """For each open name, the expressions that read it, with the assignees of their values, if any."""
         for instruction in kernel.instructions:
             if instruction.is_c or (isinstance(instruction.assignee, Lookup) and instruction.target in unknown):
                 continue
@@ -76,7 +76,7 @@ class _Search:
                     self.readers.setdefault(name, set()).add(instruction.target)
 
     def follow(self, names: Mapping[str, object]) -> None:
-        """Find what follows for *names*, and on from there, from what is assigned."""
+        """Update ``kinds`` of *names* from their assignments, and then of the variables that read them."""
         waiting = dict.fromkeys(name for name in names if self.assigned.get(name))
         while waiting:
             name = next(iter(waiting))
@@ -87,7 +87,7 @@ class _Search:
                 waiting.update(dict.fromkeys(sorted(self.readers.get(name, ()))))
 
     def ask_readers(self) -> bool:
-        """Give a variable that only constants are assigned to the type that it meets; return whether there was one."""
+        """Give one variable of constants the type of its co-operands; return True if there was such a variable."""
         for name in self.assigned:
             kind = self.kinds[name]
             if not isinstance(kind, Weak):
@@ -101,19 +101,19 @@ class _Search:
         return False
 
     def _met(self, name: str) -> Iterator[DType]:
-        """Yield the types of what the variable *name* is combined with, and stored in."""
+        """Yield the types of the operands that the variable *name* is combined with, and of assignees of its value."""
         for expression, target in self.uses.get(name, ()):
             try:
                 met, kind = met_types(expression, name, self.kinds.get)
                 stored = None if target is None else infer_type(target, self.kinds.get)
             except TypeConflictError:
-                continue  # type_violations says why
+                continue  # reported by type_violations
             yield from met
             if isinstance(kind, Weak) and stored is not None and not isinstance(stored, Weak):
                 yield stored
 
     def may_meet_more(self, name: str) -> bool:
-        """Return whether a type that is still unknown may decide that of *name*."""
+        """Return True if the type of *name* may follow from one that is still unknown."""
         pending, seen = [name], {name}
         while pending:
             at = pending.pop()
@@ -133,14 +133,14 @@ def _assigned_kind(expressions: Sequence[Expression], kinds: Mapping[str, Scalar
         known = [kind for kind in found if kind is not None]
         kind = common_type(known) if known else None
     except TypeConflictError:
-        return None  # type_violations and record_violations say why
+        return None  # reported by type_violations or record_violations
     if any(isinstance(other, Weak) for other in known) and isinstance(kind, np.dtype):
         return _wide(kind)
     return kind
 
 
 def _wide(dtype: DType) -> DType:
-    """Return the type of a variable that a constant is assigned to: as wide as what is computed with *dtype*."""
+    """Return the type of a variable that is assigned a constant and a *dtype*: at least int32, or float32."""
     return DEFAULT_INT if is_integer(dtype) and dtype.itemsize < DEFAULT_INT.itemsize else computed(dtype)
 
 
@@ -148,7 +148,7 @@ _FLOATS: Final = (Weak.FLOAT, Weak.COMPLEX)
 
 
 def _of_constants(kind: Weak, met: Sequence[DType]) -> DType | None:
-    """Return the type of a variable that holds constants, and meets values of the types *met*."""
+    """Return the type of a variable of constants that is combined with the types *met*, None if none fits."""
     wanted = [dtype for dtype in met if (is_inexact(dtype) if kind in _FLOATS else is_integer(dtype))]
     if not wanted:
         return None

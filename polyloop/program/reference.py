@@ -14,7 +14,7 @@ __all__ = ["accumulation_steps", "reference_of"]
 
 
 def accumulation_steps(program: Program) -> dict[str, Lowered]:
-    """Return the inits and updates that are steps of the reference program, by name (rule 4)."""
+    """Return the inits and updates that are steps of their own in the reference program, by name (rule 4)."""
     return {
         name: statement
         for name, statement in program.statements.items()
@@ -23,7 +23,7 @@ def accumulation_steps(program: Program) -> dict[str, Lowered]:
 
 
 def reference_of(kernel: LoopKernel) -> Reference:
-    """Return the reference program that *kernel*, as created, stands for."""
+    """Return the reference program of *kernel*, as created."""
     program = lower(kernel)
     steps = {}
     for name, statement in accumulation_steps(program).items():
@@ -35,9 +35,9 @@ def reference_of(kernel: LoopKernel) -> Reference:
 
 
 def _instruction_tree(program: Program) -> Tree:
-    """Return the loop tree of whole instructions: reductions are one step, as the user wrote them.
+    """Return the loop tree of whole instructions, in which a reduction is one step of its instruction.
 
-    Steps of their own are only the accumulations that belong to a loop in which what they read is set.
+    Only accumulations in a loop that also sets a temporary which they read are steps of their own.
     """
     ids = {instruction.id for instruction in program.kernel.instructions}
     ids.update(accumulation_steps(program))

@@ -1,6 +1,6 @@
-"""Scan recognition: reductions whose terms are those of the preceding result and some new ones.
+"""Scan recognition: reductions in which each result has the terms of the preceding result and some new ones.
 
-That is a fact about the domains alone; if it does not hold, two results and a term are the counterexample.
+It depends on the domains alone.  The counterexample, if there is one, is a pair of results and a term.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Scan:
     Attributes
     ----------
     number
-        Which reduction of the instruction.
+        The number of the reduction in its instruction.
     sweep
-        The iname of the results: each takes its terms over from the one before.
+        The iname of the results: each has the terms of the result before it.
     new
-        ``{ result -> term }``: the terms that the result has and no result before it.
+        ``{ result -> term }``: the terms that no result before it has.
     terms
         ``{ result -> term }``: all of them.
     shift
-        The new term of each result, less the number of the result; None unless there is one such number.
+        The index of the new term minus the index of the result, if that is one constant, else None.
     """
 
     instruction: Instruction
@@ -50,7 +50,7 @@ class Scan:
     terms: isl.Map
     shift: int | None
     is_exclusive: bool
-    """True if the new term of each result has the number of the result before it."""
+    """True if the new term of each result has the index of the result before it."""
 
     @property
     def term(self) -> Term:
@@ -65,7 +65,7 @@ class Scan:
 
 @memoised
 def find_scans(kernel: LoopKernel, instruction: Instruction, sweep: str | None = None) -> list[Scan | Diagnostic]:
-    """Return, for each reduction of *instruction*, the scan that it is, or why it is none (along *sweep*)."""
+    """Return, for each reduction of *instruction*, a scan (along *sweep*), or the diagnostic that it is none."""
     expanded = expand_rules(instruction.expression, kernel.substitutions)
     found: list[Scan | Diagnostic] = []
     for number, reduction in enumerate(reductions(expanded)):
@@ -116,7 +116,7 @@ def _scan_along(
 def _hindrance(
     kernel: LoopKernel, instruction: Instruction, reduction: Reduction, sweep: str, term: Term
 ) -> str | None:
-    """Return why a reduction is no scan along *sweep*, whatever its terms are; None if nothing is in the way."""
+    """Return the reason why a reduction is no scan along *sweep*, for any terms; None if there is no such reason."""
     own = term.inames[len(instruction.inames) :]
     if sweep not in instruction.inames:
         return f"'{instruction.id}' has no loop over '{sweep}'"
@@ -203,7 +203,7 @@ def _points(
 
 
 def carried_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator[Diagnostic]:
-    """Yield that *iname* carries a running total, so that its iterations cannot run at the same time as *text* says."""
+    """Yield a diagnostic if *iname* carries a running total, so its iterations cannot be parallel as the tag *text*."""
     for instruction in kernel.instructions:
         if not instruction.terms:
             continue

@@ -1,4 +1,4 @@
-"""Positions of the user's barriers among the statements of a kernel."""
+"""Positions of the barriers that the user wrote among the statements of a kernel."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["barrier_items"]
 
 
 def barrier_items(kernel: LoopKernel) -> dict[int, list[Item]]:
-    """Return the barriers of *kernel* by the number of the instruction that they stand before.
+    """Return the barriers of *kernel* by the number of the instruction that follows them.
 
-    A barrier follows the last instruction that copies one which it followed in the reference program, or that a
-    transform had made before the barrier was added.  Its loops are
-    what has become of the written loops around it.
+    A barrier comes behind the last copy of an instruction that precedes it in the reference program, and behind
+    instructions that a transform had made before the barrier was added.  The loops around it are those that transforms
+    made of the loops around it in the text.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def barrier_items(kernel: LoopKernel) -> dict[int, list[Item]]:
 
 
 def _nest(kernel: LoopKernel, barrier: ExplicitBarrier, position: int) -> dict[str, int]:
-    """Return the sequential loops around *barrier*, which stands before instruction *position*, with their numbers."""
+    """Return the sequential loops around *barrier*, ahead of instruction *position*, with their ``for`` blocks."""
     numbers = {number for _, number in barrier.blocks}
     if not numbers:
         return {}
