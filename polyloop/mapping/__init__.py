@@ -1,13 +1,14 @@
-"""The mapping of instances to hardware: the thread that executes an instance, and the axes it lies on.
+"""The mapping of statement instances to hardware: blocks, threads, warps and vector lanes.
 
-``thread_mapping`` places the statements of a lowered program on blocks and threads; ``hardware_axes`` has the extents
-of the axes, which are those of the instances. ``collective_shape`` lays out in warps the threads that combine values;
-``array_contraction`` and ``contiguity`` find the axes of an array that a thread or a vector has to itself.
+``thread_mapping`` places the statements of a lowered program on blocks and threads; ``hardware_axes`` has the axes of a
+kernel with their extents. ``collective_shape`` divides the threads that combine values into warps and parts.
+``array_contraction`` finds axes of temporaries along which each thread uses one element. ``contiguity`` proves that the
+lanes of a vector access consecutive, aligned elements.
 
 Digits. An iname tagged ``l/8%4`` is a digit of the thread number (``mixed_radix``). The thread axes of the analysis
-are then the digits of the radix in which every such iname, and ``l.0`` to ``l.2``, is a sum, so no set needs a
-quotient. That a sum of digits determines them is a theorem (``poly.radix``), for which ISL is not asked. Code
+are then the digits of the finest radix: every such iname, and each of ``l.0`` to ``l.2``, is a sum of them, so no set
+needs a quotient. A sum of digits determines the digits by a theorem (``poly.radix``), without a question to ISL. Code
 generation defines each digit in the prologue of the kernel.
 
-Warps. ``lane`` lies on ``l.0`` and ``w`` on ``l.1``; ``warp_axes`` pads ``l.0`` to whole warps.
+Warps. The tag ``lane`` maps to ``l.0`` and ``w`` to ``l.1``; ``warp_axes`` pads ``l.0`` to whole warps.
 """

@@ -1,8 +1,11 @@
-"""Array contraction: an axis along which every thread uses one element of a temporary is not stored.
+"""Array contraction: temporaries lose axes along which each thread uses a single element.
 
-A temporary that is subscripted by ``i`` everywhere needs one element for each thread once ``i`` runs on threads, and
-private storage exists once for each thread already.  An axis of length 1 of a temporary that a transform made is
-contracted too, also in shared memory.
+::
+
+    t[l.0] = a[l.0]; b[l.0] = t[l.0]   ->   t = a[l.0]; b[l.0] = t      t in private memory
+
+Private storage exists once for each thread, so a subscript that is a function of the thread needs no axis.  Temporaries
+that transforms made also lose axes of length 1, in shared memory too.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ def _axes_of_length_1(temporary: TemporaryVariable) -> frozenset[int]:
 def one_element_axes(
     uses: Sequence[tuple[Placed, Access]], axes: Axes, parameters: Sequence[str]
 ) -> frozenset[int]:
-    """Return the subscripts that are one function of the thread in all *uses* of an array."""
+    """Return the axes of an array whose subscript is one affine form of thread and block indices in all *uses*."""
     columns = zip(*(statement.indices(access) for statement, access in uses), strict=True)
     return frozenset(k for k, forms in enumerate(columns) if _is_one({*forms}, axes, parameters))
 

@@ -1,8 +1,8 @@
 """Shape of a collective: the position of its threads in warps, and the number of its parts in shared memory.
 
-Threads are numbered with ``l.0`` running fastest, and consecutive numbers form warps.  If the numbers of two threads of
-a group differ in one bit only, and both are in one warp, they exchange values by shuffles.  The rest are *parts*, each
-with one value, which are combined through shared memory.
+Threads are numbered with ``l.0`` running fastest, and consecutive numbers form warps.  Threads of a group whose numbers
+differ in one bit, and that are in one warp, exchange values by shuffles (butterfly).  This leaves a group divided into
+*parts*, each with one value; parts are combined through shared memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["LOGICAL", "Kind", "Meeting", "Span", "meeting_of"]
 
 
 LOGICAL: Final = frozenset({"any", "all"})
-"""Operations that a barrier of the block carries out by the way."""
+"""Operations that a barrier of the block computes itself (``__syncthreads_or``, ``__syncthreads_and``)."""
 
 
 class Kind(Enum):
@@ -36,7 +36,17 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Span:
-    """One thread axis: its ``extent``, and how many threads along it, 1, 2, 4, .., exchange values directly."""
+    """One thread axis of a collective.
+
+    Attributes
+    ----------
+    direct
+        Number of threads along the axis that exchange values by shuffles, a power of two.
+    stride
+        Difference between the numbers of threads that are neighbours along the axis.
+    is_across
+        True if values are combined along the axis.
+    """
 
     axis: str
     extent: int
@@ -46,12 +56,12 @@ class Span:
 
     @property
     def parts(self) -> int:
-        """Parts along the axis."""
+        """Number of parts along the axis."""
         return self.extent // self.direct
 
     @property
     def bits(self) -> tuple[int, ...]:
-        """Differences in number to the threads that values are exchanged with."""
+        """Differences between the numbers of threads that exchange values by shuffles."""
         found, bit = [], 1
         while bit < self.direct:
             found.append(bit * self.stride)
@@ -68,27 +78,27 @@ class Meeting:
 
     @property
     def across(self) -> tuple[Span, ...]:
-        """The axes along which the threads of a group lie."""
+        """The axes along which the threads of one group combine values."""
         return tuple(span for span in self.spans if span.is_across)
 
     @property
     def along(self) -> tuple[Span, ...]:
-        """The axes that tell groups apart."""
+        """The axes that number the groups."""
         return tuple(span for span in self.spans if not span.is_across)
 
     @property
     def bits(self) -> tuple[int, ...]:
-        """Differences in number between threads that exchange values directly, ascending."""
+        """Differences between the numbers of threads that exchange values by shuffles, ascending."""
         return tuple(bit for span in self.across for bit in span.bits)
 
     @property
     def parts(self) -> int:
-        """Parts of a group, which exchange values through shared memory."""
+        """Number of parts of a group, which exchange values through shared memory."""
         return prod(span.parts for span in self.across)
 
     @property
     def groups(self) -> int:
-        """Groups of a block."""
+        """Number of groups of a block."""
         return prod(span.extent for span in self.along)
 
     @property
@@ -97,7 +107,7 @@ class Meeting:
         return not self.along
 
     def scratch(self, kind: Kind, operation: Operation) -> int:
-        """Return how many elements of shared memory the groups of a block need."""
+        """Return the number of elements of shared memory that the groups of a block need."""
         at_once = kind is Kind.COMBINE and self.is_whole_block and operation.name in LOGICAL
         if self.parts == 1 or at_once:
             return 0
@@ -105,7 +115,7 @@ class Meeting:
 
 
 def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int) -> Meeting:
-    """Return how the threads of a block with *sizes* threads along ``l.0``, ``l.1``, .. meet *across* some axes."""
+    """Return the groups that combine values *across* some axes, in a block of *sizes* along ``l.0``, ``l.1``, .."""
     spans: list[Span] = []
     stride = 1
     for number, extent in enumerate(sizes):

@@ -26,12 +26,12 @@ from polyloop.program.guards import guarded_children
 __all__ = ["MOST_BYTES", "Lanes", "Reason", "element_reads", "known_factor", "why_not_wide"]
 
 MOST_BYTES: Final = 16
-"""Most that one instruction moves for a thread: CUDA C++ Programming Guide, "Device Memory Accesses"."""
+"""Limit on the bytes that one instruction moves for a thread: CUDA C++ Programming Guide, "Device Memory Accesses"."""
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """The iname of the lanes, its first value, and how many there are."""
+    """The iname of the lanes, its first value, and the number of lanes."""
 
     iname: str
     low: int
@@ -40,12 +40,12 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an access is none to a vector, and what to do about it.
+    """Reason why an access cannot be a vector access, with a hint.
 
     Attributes
     ----------
     is_spread
-        The lanes are so many elements apart that no place of the array would make them a vector.
+        True if the distance of the lanes is the reason, which no alignment of the array would change.
     """
 
     text: str
@@ -54,7 +54,7 @@ class Reason:
 
 
 def element_reads(expr: Expression, *, is_sure: bool = True) -> Iterator[tuple[p.Subscript, bool]]:
-    """Yield the elements that *expr* reads, each with whether it does so under no condition."""
+    """Yield the elements that *expr* reads, each with True if it is read unconditionally."""
     for child, guards in guarded_children(expr):
         yield from element_reads(child, is_sure=is_sure and not guards)
     if isinstance(expr, p.Subscript):
@@ -70,21 +70,21 @@ def why_not_wide(
     divisibility: Divisibility,
     shown: Callable[[str], str] = str,
 ) -> Reason | None:
-    """Return why the elements of the lanes are no vectors of *elements* that are aligned, None if they are.
+    """Return the reason why the lanes do not access aligned vectors of *elements*, None if they do.
 
     Parameters
     ----------
     forms, strides, offset
-        The subscripts, the distances along the axes, and where the array begins [elements].
+        Subscripts, strides of the axes, and offset of the array's first element [elements].
     shown
-        What a variable is called in messages.
+        Function from a variable to its name in messages.
     """
     reason = _spread(forms, strides, lanes.iname)
     return reason or _Place(strides, offset, elements, divisibility, shown).misplaced(forms, lanes)
 
 
 def _spread(forms: Sequence[Affine | None], strides: Sequence[Expression], iname: str) -> Reason | None:
-    """Return why the elements of the lanes are not neighbours, None if they are."""
+    """Return the reason why the lanes do not access consecutive elements, None if they do."""
     total = 0
     for form, stride in zip(forms, strides, strict=True):
         if form is None:
@@ -125,7 +125,7 @@ class _Place:
     shown: Callable[[str], str]
 
     def misplaced(self, forms: Sequence[Affine | None], lanes: Lanes) -> Reason | None:
-        """Return why the first lane's element may not stand at a multiple of the elements, None if it must."""
+        """Return the reason why the first lane may be misaligned, None if its address is a multiple of ``elements``."""
         const, elements = 0, self.elements
         for given, stride in zip(forms, self.strides, strict=True):
             assert given is not None, "forms were looked at"
@@ -153,7 +153,7 @@ class _Place:
 
 
 def known_factor(expr: Expression, divisibility: Divisibility) -> int:
-    """Return a number that *expr* is known to be a multiple of."""
+    """Return a known divisor of *expr*; 0 if *expr* is known to be 0."""
     if isinstance(expr, int | np.integer):
         return abs(int(expr))
     if isinstance(expr, p.Variable):
@@ -175,7 +175,7 @@ def _product(coefficient: int, name: str, stride: Expression) -> str:
 
 
 def _unknown(term: str, factor: Expression, elements: int) -> Reason:
-    """Return that *term* is not known to be a multiple of *elements*, because of *factor*."""
+    """Return the reason that *term* is not known to be a multiple of *elements*, because of *factor*."""
     hint = f"split by a multiple of {elements}"
     if isinstance(factor, p.ExpressionNode) and not any(map(is_axis, variables(factor))):
         condition = " and ".join(f"{name} mod {elements} = 0" for name in sorted(variables(factor)))

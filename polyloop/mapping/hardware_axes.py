@@ -18,20 +18,25 @@ __all__ = ["Axes", "axis_twice", "axis_unbounded"]
 class Axes:
     """The hardware axes of a kernel.
 
-    ``local`` maps each thread axis to its extent (None where that is not a constant),
-    ``group`` lists the block axes; ``first`` gives
-    the iname value that runs on index 0 of each axis.
+    Attributes
+    ----------
+    group
+        The block axes.
+    local
+        Each thread axis with its extent, None if that is not a constant.
+    first
+        The iname value that runs on index 0 of each axis.
     """
 
     group: tuple[str, ...]
     local: Mapping[str, int | None]
     first: Mapping[str, int]
     block: Mapping[str, int | None] = field(default_factory=dict)
-    """If inames are digits of the thread number: the extents of ``l.0`` to ``l.2``, of which ``local`` are parts."""
+    """Extents of ``l.0`` to ``l.2`` if inames are digits of the thread number, which ``local`` has then, else empty."""
 
     @cached_property
     def key(self) -> tuple[Hashable, ...]:
-        """The axes as a value that can be looked up."""
+        """The axes as a hashable value."""
         mappings = (self.local, self.first, self.block)
         return (self.group, *(tuple(mapping.items()) for mapping in mappings))
 
@@ -60,7 +65,7 @@ class Axes:
 
 
 def axis_twice(first: str, second: str, axis: str, instruction: Instruction) -> Diagnostic:
-    """Return that two inames of one instruction are on one axis."""
+    """Return the diagnostic for two inames of one instruction on one axis."""
     hint = "tag one of them with another axis, or leave it sequential"
     if not {first, second} <= set(instruction.inames):
         hint += ", or let the reduction be an instruction of its own, whose result all threads have"
@@ -71,7 +76,7 @@ def axis_twice(first: str, second: str, axis: str, instruction: Instruction) -> 
 def axis_unbounded(
     kernel: LoopKernel, home: Domain, iname: str, axis: str, instruction: Instruction
 ) -> Diagnostic:
-    """Return that an axis has an iname without constant bounds."""
+    """Return the diagnostic for an iname on an axis without the constant bounds that it needs."""
     bounds = bound_variables(home.set, (*kernel.parameters, *kernel.inames))
     if bounds:
         return Diagnostic(

@@ -45,18 +45,18 @@ __all__ = [
 
 @dataclass(frozen=True, order=True)
 class Digit:
-    """``thread number / stride % extent``, of which ``extent`` values occur."""
+    """The digit ``thread number / stride % extent`` of the thread number, with values from 0 to ``extent - 1``."""
 
     stride: int
     extent: int
 
     @property
     def axis(self) -> str:
-        """Name of the dimension that code generation has for it."""
+        """Name of the digit's dimension in code generation."""
         return digit_axis(self.stride, self.extent)
 
     def title(self, threads: int) -> str:
-        """Return a name that says how it is computed in a block of so many *threads*."""
+        """Return the name of the digit's variable in generated code, for a block of *threads* threads."""
         over = f"_div_{self.stride}" if self.stride > 1 else ""
         return f"t{over}" + (f"_mod_{self.extent}" if self.stride * self.extent < threads else "")
 
@@ -69,7 +69,10 @@ def digits_among(dims: Iterable[str]) -> dict[str, Digit]:
 
 @dataclass(frozen=True, eq=False)
 class DigitView:
-    """A statement over digits of the thread number, without axes on which every index executes the instance."""
+    """View of code generation on a placed statement: its own digits, block axes and loops, without repeated axes.
+
+    ``find`` computes the instances; ``forms`` has inames of the statement as affine forms of ``dims``.
+    """
 
     dims: tuple[str, ...]
     find: Callable[[], isl.Set]
@@ -77,12 +80,12 @@ class DigitView:
 
     @cached_property
     def exact(self) -> isl.Set:
-        """The instances, over ``dims``; only code generation asks for them."""
+        """The instances, over ``dims``, computed on demand."""
         return self.find()
 
 
 def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:
-    """Return the digit that an iname with *tag* is in a block of these *sizes*; None if it is none."""
+    """Return the digit of an iname with *tag*, in a block of these *sizes*; None for other tags."""
     threads = prod(sizes.values())
     if isinstance(tag, LocalAxis):
         stride = prod(size for axis, size in sizes.items() if number_of(axis) < tag.axis)
@@ -94,7 +97,7 @@ def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:
 
 
 def digit_form(digit: Digit, sizes: Mapping[str, int]) -> Affine:
-    """Return a digit as a form of the axes, which are in order."""
+    """Return a digit as an affine form of the axes, whose *sizes* are in the order of their strides."""
     stride, reach = digit.stride, digit.stride * digit.extent
     left = dict(sizes)
     for axis, size in sizes.items():
@@ -113,9 +116,9 @@ def digit_form(digit: Digit, sizes: Mapping[str, int]) -> Affine:
 
 
 def elementary(sizes: Mapping[str, int], digits: Iterable[Digit]) -> dict[str, int] | None:
-    """Return axes of which every digit, and every thread axis, is a sum: the common refinement of all of them.
+    """Return the common refinement of *digits* and thread axes: axes of which each of these is a sum.
 
-    Over these no digit needs a quotient.  None if the digits do not fit into one another, as 18 and 16.
+    No digit needs a quotient over these.  None if boundaries of digits do not divide one another, such as 16 and 18.
     """
     threads = prod(sizes.values())
     ends, below = {1, threads}, 1
@@ -131,7 +134,7 @@ def elementary(sizes: Mapping[str, int], digits: Iterable[Digit]) -> dict[str, i
 
 
 def gaps(digits: Iterable[Digit], threads: int) -> list[Digit]:
-    """Return the digits that are missing between *digits* and above them."""
+    """Return the digits that complete *digits* to the whole thread number: below, between and above them."""
     found, below = [], 1
     for digit in sorted(digits):
         if digit.stride > below:
@@ -143,7 +146,7 @@ def gaps(digits: Iterable[Digit], threads: int) -> list[Digit]:
 
 
 def place_value_problem(digits: Sequence[tuple[str, Digit]]) -> Diagnostic | None:
-    """Return that two inames of one instruction share a part of the thread number, None if none do."""
+    """Return a diagnostic if two inames of one instruction are overlapping digits of the thread number, else None."""
     ordered = sorted(digits, key=lambda entry: entry[1])
     for (first, low), (second, high) in pairwise(ordered):
         if high.stride % (low.stride * low.extent):
@@ -170,7 +173,7 @@ def threads_combine(kernel: LoopKernel) -> Instruction | None:
 
 
 def combined_digit(instruction: Instruction, iname: str) -> Diagnostic:
-    """Return that threads combine terms along an axis, of which digits know nothing."""
+    """Return the diagnostic for a digit in a kernel in which threads combine terms along an axis."""
     return Diagnostic(
         "bad-digit",
         f"the threads combine the terms of '{instruction.id}' along an axis, and iname '{iname}' is a digit of them",
@@ -182,7 +185,7 @@ def combined_digit(instruction: Instruction, iname: str) -> Diagnostic:
 def no_digit(
     iname: str, tag: ThreadDigit, bounds: tuple[int | None, int | None], instruction: Instruction
 ) -> Diagnostic:
-    """Return that an iname has values that the digit it is tagged with cannot have."""
+    """Return the diagnostic for an iname with values that its digit cannot have."""
     low, high = ("an unknown value" if bound is None else bound for bound in bounds)
     length = tag.extent or WARP_SIZE
     return Diagnostic(
@@ -195,7 +198,7 @@ def no_digit(
 
 
 def open_digit(iname: str, tag: ThreadDigit, axis: str, instruction: Instruction) -> Diagnostic:
-    """Return that the threads of a block are no constant number, of which an iname is a digit."""
+    """Return the diagnostic for a digit in a block without a constant number of threads."""
     return Diagnostic(
         "bad-digit",
         f"iname '{iname}' is tagged '{tag}', and a block has no constant number of threads along '{axis}'",
@@ -205,7 +208,7 @@ def open_digit(iname: str, tag: ThreadDigit, axis: str, instruction: Instruction
 
 
 def digit_of_terms(iname: str, tag: ThreadDigit, instruction: Instruction) -> Diagnostic:
-    """Return that the terms of a reduction cannot be on digits of the thread number."""
+    """Return the diagnostic for a reduction over an iname that is a digit of the thread number."""
     return Diagnostic(
         "parallel-reduction",
         f"iname '{iname}' is the iname of a reduction and cannot be '{tag}'",

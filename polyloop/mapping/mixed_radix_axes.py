@@ -31,7 +31,7 @@ def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:
 def with_digit_parts(
     kernel: LoopKernel, axes: Axes, digits: Mapping[str, tuple[ThreadDigit, int, Instruction]]
 ) -> Axes:
-    """Return *axes* with thread axes of which every digit of the thread number is a sum."""
+    """Return *axes* with thread axes refined so that every digit of the thread number is a sum of them."""
     local = _with_digits(kernel, dict(axes.local), digits)
     sizes = {axis: size for axis, size in local.items() if size is not None}
     iname, (tag, _, instruction) = next(iter(digits.items()))
@@ -47,7 +47,7 @@ def with_digit_parts(
 def _with_digits(
     kernel: LoopKernel, local: dict[str, int | None], digits: Mapping[str, tuple[ThreadDigit, int, Instruction]]
 ) -> dict[str, int | None]:
-    """Return the extents of the thread axes, of which *digits* of the thread number are given, too."""
+    """Return the extents of the thread axes; without any, one axis that is long enough for all *digits*."""
     sizes = {axis: size for axis, size in local.items() if size is not None}
     if not digits or len(sizes) < len(local):
         return local

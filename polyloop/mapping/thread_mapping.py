@@ -1,9 +1,8 @@
 """Thread mapping: the thread that executes each instance, and the threads that see each variable.
 
-Hardware axes are dimensions named ``"g.0"`` .. ``"l.2"``.  Every placed statement has one for each
-axis that the kernel uses: where a statement has no iname on an axis, either the first thread of
-that axis owns the instance (it writes memory that others see) or every thread repeats it (it
-writes private memory).
+Hardware axes are dimensions named ``"g.0"`` .. ``"l.2"``.  Every placed statement has a dimension for each axis that
+the kernel uses.  A statement without an iname on an axis is executed by index 0 of that axis if it writes memory that
+others see (the *owner*), and by every index if it writes private memory (it is *repeated*).
 """
 
 from __future__ import annotations
@@ -78,11 +77,11 @@ class Placed:
     dims
         All axes of the kernel, then the sequential inames from the outermost to the innermost.
     domain
-        Over ``dims``; every instance that runs for some values of the bound variables.
+        Every instance that runs for some values of the bound variables, over ``dims``.
     exact
-        The instances that run for given values of the bound variables, which are parameters of it.
+        The instances that run for given values of the bound variables, which are parameters of the set.
     forms
-        Each iname of the statement as a form of ``dims``.
+        Inames of the statement as affine forms of ``dims``; an iname that is a dimension itself may be missing.
     repeated
         Axes on which every index executes the instance; not constrained in generated code.
     own
@@ -97,7 +96,7 @@ class Placed:
     repeated: frozenset[str]
     own: frozenset[str]
     digits: DigitView | None = None
-    """The same where inames are digits of the thread number, as code generation sees it."""
+    """The statement as code generation sees it, in a kernel with inames that are digits of the thread number."""
 
     @property
     def name(self) -> str:
@@ -124,13 +123,13 @@ class Placed:
         return constant_bounds(self.domain, self.dims.index(dim))
 
     def extent(self, dim: str) -> int | None:
-        """Return how many values lie between the least and the greatest one of a dimension, None if that varies."""
+        """Return the size of the interval from the least to the greatest value of a dimension, None if it varies."""
         low, high = self.interval(dim)
         return None if low is None or high is None else max(0, high - low + 1)
 
 
 def joint_extent(dim: str, first: Placed, second: Placed) -> int | None:
-    """Return how many values lie between the least and the greatest one in both statements, None if that varies."""
+    """Return the size of the interval with all values of a dimension in both statements, None if it varies."""
     if dim not in first.dims or dim not in second.dims:
         return None
     (low, high), (least, most) = first.interval(dim), second.interval(dim)
@@ -204,7 +203,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
 
 
 def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:
-    """Return whether *iname* has bounds whatever the values of bound variables are."""
+    """Return True if *iname* is bounded for all values of bound variables."""
     known = (*kernel.parameters, *kernel.inames)
     if not bound_variables(home.set, known):
         return True
@@ -212,10 +211,10 @@ def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:
 
 
 def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
-    """Return *statement* on its threads, where *space* holds what it writes.
+    """Return *statement* on its threads; *space* is the address space of its writes.
 
-    Memory that others see is written by one owner: by the first thread of an axis without an iname,
-    and, if all blocks see it, by the first block.
+    Shared memory is written by one owner: by the first thread along axes without an iname.  Global memory is written by
+    the first block along such axes, too.
     """
     return _placed(kernel, statement, axes, _owned(kernel, axes, space, statement.inames))
 
@@ -228,7 +227,7 @@ def _placed(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset
 
 
 def _owned(kernel: LoopKernel, axes: Axes, space: AddressSpace, inames: Sequence[str]) -> frozenset[str]:
-    """Return the axes whose first thread owns what a statement with *inames* writes."""
+    """Return the axes along which index 0 alone executes a statement with *inames* that writes to *space*."""
     if space is AddressSpace.PRIVATE:
         return frozenset()
     used = {kernel.axis(iname) for iname in inames}
@@ -237,7 +236,7 @@ def _owned(kernel: LoopKernel, axes: Axes, space: AddressSpace, inames: Sequence
 
 
 def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
-    """Return a statement on the threads of a block whose number has digits that inames are tagged with."""
+    """Return a statement on its threads, in a kernel with inames that are digits of the thread number."""
     sizes = {axis: size for axis, size in axes.local.items() if size is not None}
     block = {axis: size for axis, size in axes.block.items() if size is not None}
     used: dict[str, Digit] = {}
@@ -275,7 +274,7 @@ def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: fro
 
 
 def _begin(kernel: LoopKernel, axes: Axes, iname: str) -> Affine:
-    """Return the value of an iname on the first thread of its axis."""
+    """Return the value of an iname at index 0 of its axis."""
     tag = kernel.tag(iname)
     return Affine((), axes.first[thread_axis(tag.axis)] if isinstance(tag, LocalAxis) else 0)
 
@@ -288,11 +287,11 @@ def _over(
     domain: isl.Set,
     within: Sequence[Row],
 ) -> isl.Set:
-    """Return *domain*, over the inames of *statement*, over other *names*."""
+    """Return *domain*, a set over the inames of *statement*, as a set over *names*, with the constraints *within*."""
     space = universe(domain.params(), names)
     images = [known.get(x) or Affine.variable(x) for x in statement.inames]
     found = preimage(domain.intersect_params(kernel.assumptions), names, images)
-    return found.intersect(add_rows(space, names, within))  # the rows at once: ISL simplifies what it has at each step
+    return found.intersect(add_rows(space, names, within))  # all rows at once, as ISL simplifies after each step
 
 
 def _view(
@@ -304,7 +303,7 @@ def _view(
     around: tuple[Sequence[str], Sequence[str], Sequence[Row]],
     is_owned: bool,
 ) -> DigitView:
-    """Return what code generation sees of a statement on digits, or on the thread axes beside others on digits."""
+    """Return the view of code generation: dimensions are the digits and thread axes of the statement's own inames."""
     kept, loops, rows = around
     named = {
         x: thread_axis(tag.axis) if isinstance(tag := kernel.tag(x), LocalAxis) else d.axis
@@ -329,8 +328,9 @@ def _axis_order(axis: str) -> tuple[int, ...]:
 def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
     """Return *statement* on its threads.
 
-    Where threads combine what they have, all of them come: those without an instance of their own, too, which then
-    are phantoms that only write to their own memory.  Those that have no bounds of the loops around it stay away.
+    All threads execute the init and the combine of a reduction across threads.  Those without an instance of their own
+    write to private memory only.  Along axes on which bounds of the loops around it are computed, threads without an
+    instance have no bounds, and do not take part.
     """
     dims: list[str] = []
     forms: dict[str, Affine] = {}
@@ -342,7 +342,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
             own[axis] = position
             forms[iname] = Affine(((axis, 1),), axes.first[axis])
     forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
-    come = {*axes.local, *statement.across} & own.keys() if statement.across else ()  # all blocks, if they scan
+    come = {*axes.local, *statement.across} & own.keys() if statement.across else ()  # a scan over blocks: all blocks
     together = {axis: own.pop(axis) for axis in sorted({*come} - bound_axes(kernel, statement.bounds))}
     repeated = frozenset(axes.all).difference(owned, own)
     order = (*axes.all, *loops_among(dims))
@@ -371,7 +371,7 @@ def _on_threads(
     together: tuple[str, ...],
     repeated: frozenset[str],
 ) -> isl.Set:
-    """Return *domain* on its threads: for each of the statements that share it the same set."""
+    """Return *domain* over axes and loops, memoised because statements share domains."""
     domain = assumed(domain, assumptions)
     for axis in own:
         position = dims.index(axis)
@@ -388,7 +388,7 @@ def _on_threads(
 def _with_all_axes(
     domain: isl.Set, dims: Sequence[str], order: Sequence[str], axes: Axes, repeated: frozenset[str]
 ) -> isl.Set:
-    """Return *domain* over *order*, with the axes that it lacks: repeated ones in full, others at their first index."""
+    """Return *domain* over *order*, with missing axes added: repeated ones in full, others at index 0."""
     rows: list[Row] = []
     dims = list(dims)
     for axis in axes.all:
@@ -422,9 +422,9 @@ def _shift(domain: isl.Set, position: int, first: int) -> isl.Set:
 
 
 def blocks_of(statements: Iterable[Placed], axis: str) -> isl.Set | None:
-    """Return the blocks along *axis* on which one of *statements* has instances of its own, None if none has that axis.
+    """Return the block indices along *axis* at which statements that are not repeated along it have instances.
 
-    They are a set of one dimension.
+    The result is a one-dimensional set, or None if there are no such statements.
     """
     found: dict[isl.Set, None] = {}
     for placed in statements:
@@ -441,9 +441,9 @@ def _onto(domain: isl.Set, position: int) -> isl.Set:
 
 
 def within_grid(axes: Axes, statements: Mapping[str, Placed]) -> dict[str, Placed]:
-    """Return *statements* with those that each block repeats on the blocks that there are.
+    """Return *statements*, with those that every block repeats restricted to the blocks of the grid.
 
-    The grid is as large as the statements with inames on its axes need, and one block in a launch without them.
+    The grid is as large as the statements with inames on its axes need; a launch without such statements has one block.
     """
     found = dict(statements)
     for axis in axes.group:
@@ -462,7 +462,7 @@ def within_grid(axes: Axes, statements: Mapping[str, Placed]) -> dict[str, Place
 
 @memoised
 def _on_blocks(domain: isl.Set, position: int, blocks: isl.Set) -> isl.Set:
-    """Return *domain* up to the last of *blocks* along one dimension."""
+    """Return *domain*, restricted along one dimension to indices up to the last of *blocks*."""
     after = domain.dim(_SET) - position - 1
     there = _up_to(blocks, _sizes(domain))
     return domain.intersect(there.insert_dims(_SET, 1, after).insert_dims(_SET, 0, position))
@@ -470,13 +470,13 @@ def _on_blocks(domain: isl.Set, position: int, blocks: isl.Set) -> isl.Set:
 
 @memoised
 def _sizes(domain: isl.Set) -> isl.Set:
-    """Return the sizes at which there are instances."""
+    """Return the parameters for which *domain* is not empty."""
     return domain.params().coalesce()
 
 
 @memoised
 def _up_to(blocks: isl.Set, sizes: isl.Set) -> isl.Set:
-    """Return the first block, and those up to the last of *blocks*, at some *sizes*: mostly one convex set."""
+    """Return block 0 and all blocks up to the last of *blocks*, for the parameters *sizes*: mostly one convex set."""
     space = blocks.get_space()
     first = isl.Set.universe(space).fix_val(_SET, 0, 0)
     others = blocks.apply(isl.Map.lex_ge(space)).lower_bound_val(_SET, 0, 0)
@@ -484,7 +484,7 @@ def _up_to(blocks: isl.Set, sizes: isl.Set) -> isl.Set:
 
 
 def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[tuple[str, ...], bool]:
-    """Return the loops that two statements share, and whether the first stands before the second inside them."""
+    """Return the loops that two statements share, and True if the first comes before the second inside of them."""
     a, b = placement.program.places[first.name], placement.program.places[second.name]
     depth = 0
     for one, other in zip(a, b, strict=False):
@@ -503,8 +503,8 @@ def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[t
 def reference_map(statement: Placed, reference: Placed, *, exact: bool = False) -> isl.Map:
     """Return ``{ instance -> instance of the reference statement }``, for a statement that copies one.
 
-    With *exact* the instances are those for given values of the bound variables.  The term of a scan stands for the
-    same term of several results.
+    With *exact*, the instances are those for given values of the bound variables.  An instance with free inames
+    (:func:`free_inames`) maps to several.
     """
     return _reference_map(statement, reference, exact)
 
@@ -523,9 +523,9 @@ def _reference_map(statement: Placed, reference: Placed, exact: bool) -> isl.Map
 
 
 def free_inames(statement: Placed, reference: Placed) -> frozenset[str]:
-    """Return the inames of a reference statement about which *statement*, which holds for several values, says nothing.
+    """Return the inames of *reference* that an instance of its copy *statement* leaves open.
 
-    They are those of the results that a term of a scan, or a partial sum, belongs to.
+    Several results share a term of a scan, or a partial sum: the inames of the results are free.
     """
     origin = statement.lowered.instruction.origin
     match origin:
@@ -539,9 +539,9 @@ def free_inames(statement: Placed, reference: Placed) -> frozenset[str]:
 
 
 def storage_map(placement: Placement, placed: Placed, access: Access, space: AddressSpace) -> isl.Map:
-    """Return ``{ instance -> array[thread or block, element] }``: which cell *access* touches.
+    """Return ``{ instance -> array[thread or block, element] }``, from instances to the cells of *access*.
 
-    A subscript that is not affine stands for every index inside the array.
+    A subscript that is not affine may be every index inside of the array.
     """
     shape: tuple[Expression, ...] = ()
     if not access.is_affine():
@@ -550,7 +550,7 @@ def storage_map(placement: Placement, placed: Placed, access: Access, space: Add
 
 
 def owner_axes(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
-    """Return the axes that number copies of a variable in *space*: each index on them has memory of its own."""
+    """Return the axes that number copies of a variable in *space*: each index of them has storage of its own."""
     match space:
         case AddressSpace.PRIVATE:
             return placement.axes.all

@@ -14,7 +14,7 @@ __all__ = ["bound_axes", "with_warps"]
 
 
 def with_warps(kernel: str, local: Mapping[str, int | None], tags: Collection[InameTag]) -> dict[str, int | None]:
-    """Return the extents of the thread axes with room for whole warps, or parts of one, where *tags* ask for them.
+    """Return the extents of the thread axes, ``l.0`` padded to a warp (``w``) or to a power of two (``lane`` alone).
 
     Raises
     ------
@@ -38,7 +38,7 @@ def with_warps(kernel: str, local: Mapping[str, int | None], tags: Collection[In
 
 
 def bound_axes(kernel: LoopKernel, bounds: Collection[str]) -> frozenset[str]:
-    """Return the axes of the inames for each of whose values a bound of a loop is computed."""
+    """Return the axes of the inames of the instructions that compute the bound variables *bounds*."""
     if not bounds:
         return frozenset()
     writers = (i for i in kernel.instructions if not set(i.writes).isdisjoint(bounds))
