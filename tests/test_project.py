@@ -35,7 +35,6 @@ MANY_SIBLINGS = {
     "codegen/unit.py": 9,
     "expr/parser.py": 9,
     "expr/typing.py": 12,
-    "kernel/build/builder.py": 16,
     "kernel/kernel.py": 9,
     "schedule/build.py": 13,
 }

@@ -25,9 +25,9 @@ from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.build.builder import build_kernel
-from polyloop.kernel.build.foreign import foreign_clashes
 from polyloop.kernel.build.function import Callee, function_table
-from polyloop.kernel.build.text_order import LoopPriority
+from polyloop.kernel.build.plain.foreign import foreign_clashes
+from polyloop.kernel.build.text_order import LoopPriority, priority_chains
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.objects import InstructionObject, spelled
@@ -212,7 +212,7 @@ def create_kernel(
         name=name,
         assumptions=assumptions,
         fixed_parameters=fixed_parameters or {},
-        loop_priority=loop_priority,
+        loop_priority=priority_chains(loop_priority),
         defaults=Defaults(check_order(default_order), default_offset),
         index_dtype=_index_dtype(index_dtype),
         functions=function_table(functions),

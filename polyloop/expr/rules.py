@@ -116,7 +116,8 @@ def expand_apart(expr: Expression, rules: Mapping[str, Rule]) -> Expression:
     """Return *expr* with rules expanded, and fresh names for the inames that each use of a rule reduces over.
 
     ``q`` becomes ``q@1``, ``q@2``, ..: nothing in a text has such a name, and nothing else that was expanded so, and
-    nothing is captured.  :func:`polyloop.kernel.build.binders.reduced_apart` gives them names that people can read.
+    nothing is captured.  :func:`polyloop.kernel.build.plain.binders.reduced_apart` gives them names that people can
+    read.
     """
     expansion = _Expansion(rules, "make_kernel")
     expansion.is_apart = True

@@ -11,7 +11,7 @@ from polyloop.creation.create import make_kernel
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction
-from polyloop.kernel.build.builder import program_of
+from polyloop.kernel.build.callee import program_of
 from polyloop.kernel.build.function import Callee, Function, flattened, function_table
 from polyloop.kernel.made import Written
 from polyloop.kernel.objects import InstructionObject

@@ -1,4 +1,5 @@
 """Construction of a ``LoopKernel`` from statements and domains: names, inames, order, nests, desugaring.
 
-``builder`` runs all steps; each file is one of them, in the order that it imports them.
+``builder`` runs the stages and lists them; ``callee`` stops half-way, for functions that are put in line.
+A statement is ``Parsed..`` (``kernel.text``), then a ``Draft`` with the loops around it, then an ``Instruction``.
 """

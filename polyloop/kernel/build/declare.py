@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import islpy as isl
@@ -24,9 +26,11 @@ from polyloop.memo import Same
 from polyloop.poly.affine import affine_of
 
 __all__ = [
+    "Declared",
     "check_parameters",
     "complete_arguments",
     "condition_of",
+    "declared",
     "fixed_argument",
     "fixed_extents",
     "order_parameters",
@@ -65,6 +69,34 @@ def fixed_argument(argument: Argument, values: Mapping[str, int]) -> Argument | 
             for tag in tags
         )
     return replace(argument, shape=shape, strides=strides, dim_tags=tags, offset=offset)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Arguments and temporaries that ``kernel_data`` and ``<>`` declare, with fixed parameters replaced by numbers.
+
+    ``given`` are the arguments with those parameters.  If ``infer_rest``, other names in the text become arguments too.
+    """
+
+    given: Sequence[Argument]
+    arguments: Sequence[Argument]
+    temporaries: Mapping[str, TemporaryVariable]
+    infer_rest: bool
+
+
+def declared(
+    kernel_data: Sequence[object] | None,
+    statements: Sequence[ParsedInstruction],
+    fixed: Mapping[str, int],
+    defaults: Defaults,
+    others: Mapping[str, TemporaryVariable] = MappingProxyType({}),
+) -> Declared:
+    """Return the declared arguments and temporaries; calls of functions have brought the *others*."""
+    given, temporaries, infer_rest = read_data(kernel_data, statements, defaults)
+    temporaries.update(others)
+    arguments = [argument for entry in given if (argument := fixed_argument(entry, fixed)) is not None]
+    found = {name: replace(entry, shape=fixed_extents(entry.shape, fixed)) for name, entry in temporaries.items()}
+    return Declared(given, arguments, found, infer_rest)
 
 
 def read_data(
@@ -146,27 +178,21 @@ def condition_of(assumptions: str | isl.Set | None, fixed: Mapping[str, int]) ->
 
 
 def complete_arguments(
-    arguments: Sequence[Argument],
-    infer_rest: bool,
-    drafts: Sequence[Draft],
-    temporaries: Mapping[str, TemporaryVariable],
-    inames: Sequence[str],
-    parameters: Sequence[str],
-    defaults: Defaults,
+    data: Declared, drafts: Sequence[Draft], inames: Sequence[str], parameters: Sequence[str], defaults: Defaults
 ) -> tuple[Argument, ...]:
-    """Return *arguments* with everything that the statements and shapes mention besides.
+    """Return the declared arguments with everything that the statements and shapes mention besides.
 
     After those that are listed come the names in the statements as they appear, then sizes that only shapes, strides
     or offsets mention, then the other parameters of the domains.
     """
-    known = {argument.name for argument in arguments} | set(temporaries) | set(inames)
-    complete = list(arguments)
+    known = {argument.name for argument in data.arguments} | set(data.temporaries) | set(inames)
+    complete = list(data.arguments)
     written = {array_name(target) for draft in drafts for target in targets_of(draft.parsed.assignee)}
     order, subscripted = _names_in_order(drafts)
     for name, draft in order.items():
         if name in known:
             continue
-        if not infer_rest and name not in parameters:
+        if not data.infer_rest and name not in parameters:
             raise fail(
                 "undeclared-name",
                 f"'{name}' is not declared",
@@ -180,7 +206,7 @@ def complete_arguments(
             complete.append(ArrayArg(name, shape=shape, strides=shape, order=defaults.order, offset=offset))
         else:
             complete.append(ValueArg(name))
-    sizes = [name for name in _size_names(arguments) if name not in known]
+    sizes = [name for name in _size_names(data.arguments) if name not in known]
     complete.extend(ValueArg(name) for name in dict.fromkeys((*sizes, *parameters)) if name not in known)
     return tuple(complete)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from polyloop.expr.nodes import Lookup, Targets, array_name, targets_of
 from polyloop.expr.rewrite import reductions, variables
 from polyloop.kernel.arrays import TemporaryVariable
-from polyloop.kernel.build.data_bounds import BoundVariables
+from polyloop.kernel.build.domains.data_bounds import BoundVariables
 from polyloop.kernel.build.draft import Draft, fail, site_of
 
 __all__ = ["inherit_inames", "refuse_bound"]

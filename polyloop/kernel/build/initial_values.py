@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import islpy as isl
 
 from polyloop.expr.nodes import array_name, targets_of
+from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.build.declare import Declared
 from polyloop.kernel.build.draft import fail, site_of
+from polyloop.kernel.build.plain.passes import PlainText
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.parser import ParsedInstruction, parse_instructions
 
 __all__ = ["with_initial_values"]
 
 
-def with_initial_values(
-    statements: Sequence[ParsedInstruction],
-    temporaries: dict[str, TemporaryVariable],
-    pieces: Sequence[Domain],
-    taken: frozenset[str],
-) -> tuple[list[ParsedInstruction], dict[str, TemporaryVariable], tuple[Domain, ...]]:
-    """Return statements, temporaries and domains in which no temporary with an initializer is written.
+def with_initial_values(text: PlainText, data: Declared) -> tuple[PlainText, Declared]:
+    """Return text and declarations in which no temporary with an initializer is written.
 
     One that is written gets its values from a table, by an instruction before all others.
+
+    Raises
+    ------
+    KernelError
+        ``not-assignable``: it is read-only.
     """
-    written = {array_name(target) for statement in statements for target in targets_of(statement.assignee)}
-    known = set(taken) | set(temporaries)
+    written = {array_name(target) for statement in text.statements for target in targets_of(statement.assignee)}
+    if not any(name in written for name, entry in data.temporaries.items() if entry.initializer is not None):
+        return text, data
+    known = {*text.taken, *text.inames, *text.rules, *data.temporaries, *_names_of(text.statements)}
+    known.update(argument.name for argument in data.arguments)
     first: list[ParsedInstruction] = []
     found: dict[str, TemporaryVariable] = {}
-    domains = list(pieces)
+    domains = list(text.domains)
 
     def fresh(wish: str) -> str:
         name = next(n for n in (wish, *(f"{wish}_{k}" for k in range(len(known) + 1))) if n not in known)
         known.add(name)
         return name
 
-    for name, temporary in temporaries.items():
+    for name, temporary in data.temporaries.items():
         if temporary.initializer is None or name not in written:
             found[name] = temporary
             continue
         if temporary.is_constant:
-            site = next(site_of(s) for s in statements if targets_of(s.assignee, name))
+            site = next(site_of(s) for s in text.statements if targets_of(s.assignee, name))
             hints = ("drop read_only=True, or assign another variable",)
             raise fail("not-assignable", f"'{name}' is read-only and cannot be assigned", hints=hints, site=site)
         table = fresh(f"{name}_init")
@@ -55,7 +61,17 @@ def with_initial_values(
             )
             domains.append(Domain(inames, isl.Set(f"{{ [{', '.join(inames)}] : {bounds} }}")))
         at = f"[{', '.join(inames)}]" if inames else ""
-        text = f"{name}{at} = {table}{at} {{id={fresh(f'{name}_begin')}}}"
-        parsed = parse_instructions(text, frozenset(inames))
+        line = f"{name}{at} = {table}{at} {{id={fresh(f'{name}_begin')}}}"
+        parsed = parse_instructions(line, frozenset(inames))
         first += [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
-    return [*first, *statements], found, tuple(domains)
+    text = replace(text, entries=(*first, *text.entries), domains=tuple(domains))
+    return text, replace(data, temporaries=found)
+
+
+def _names_of(statements: Iterable[ParsedInstruction]) -> set[str]:
+    """Return every name and id in *statements*."""
+    found = {statement.id for statement in statements if statement.id is not None}
+    for statement in statements:
+        for part in (statement.assignee, statement.expression, *statement.predicates):
+            found |= variables(part)
+    return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from polyloop.errors import Site
 from polyloop.frozen import replace
 from polyloop.kernel.build.draft import BarrierDraft, Draft, fail
+from polyloop.kernel.build.drafts import Drafts
 from polyloop.kernel.build.text_order import stable_order
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction
 from polyloop.kernel.text.match import Glob, Match, Subject, is_glob, matches
@@ -88,12 +89,10 @@ def _cycle(order: Sequence[str], site: Site) -> Exception:
 
 
 def sequenced(
-    drafts: Sequence[Draft],
+    drafts: Drafts,
     built: Mapping[str, Instruction],
-    temporaries: Iterable[str],
     aliases: Mapping[str, tuple[str, ...]],
     nops: Sequence[ParsedNop],
-    barriers: Sequence[BarrierDraft],
 ) -> tuple[tuple[Instruction, ...], tuple[ExplicitBarrier, ...]]:
     """Return the instructions and barriers in the order of the reference program, with their options resolved.
 
@@ -105,13 +104,14 @@ def sequenced(
     KernelError
         ``unknown-instruction``, ``dependency-cycle``.
     """
-    text = _text_order(drafts, barriers)
+    statements, barriers = drafts.statements, drafts.barriers
+    text = _text_order(statements, barriers)
     names = _with_nops(Names(text, aliases, built), nops)
-    parts = _parts(drafts)
-    found = {draft.id: _resolved(draft, built[draft.id], names, parts[draft.id]) for draft in drafts}
-    before = _before(drafts, found, frozenset(temporaries), parts)
+    parts = _parts(statements)
+    found = {draft.id: _resolved(draft, built[draft.id], names, parts[draft.id]) for draft in statements}
+    before = _before(statements, found, frozenset(drafts.temporaries), parts)
     _around_barriers(before, text, barriers, names)
-    priority = {draft.id: draft.parsed.priority for draft in drafts if draft.parsed.priority}
+    priority = {draft.id: draft.parsed.priority for draft in statements if draft.parsed.priority}
 
     def keeps_order(earlier: str, later: str) -> bool:
         if earlier not in found or later not in found:

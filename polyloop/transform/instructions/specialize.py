@@ -14,7 +14,7 @@ from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.build.declare import fixed_argument, fixed_extents
-from polyloop.kernel.build.shared_domains import fixed_domains
+from polyloop.kernel.build.domains.shared_domains import fixed_domains
 from polyloop.kernel.domains import align, fixed_set, parameters_of
 from polyloop.kernel.instruction import Instruction, Origin, Term
 from polyloop.kernel.kernel import LoopKernel

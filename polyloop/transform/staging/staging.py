@@ -16,7 +16,7 @@ from polyloop.expr.rewrite import children, rebuild, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
-from polyloop.kernel.build.builder import term_domains
+from polyloop.kernel.build.instructions import term_domains
 from polyloop.kernel.domains import bound_variables, domain_for
 from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel

@@ -10,7 +10,7 @@ from polyloop.expr.nodes import Expression, Reduction, Shared
 from polyloop.expr.rewrite import children, free_variables, map_nodes, rebuild, shared, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
-from polyloop.kernel.build.desugar import Names, in_front, names_in, value_under
+from polyloop.kernel.build.plain.desugar import Names, in_front, names_in, value_under
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.text.parser import Parsed, ParsedInstruction
 

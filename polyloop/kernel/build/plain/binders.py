@@ -26,9 +26,9 @@ from polyloop.expr.rewrite import (
 )
 from polyloop.expr.rules import MARK, check_rules, expand_apart, names_in
 from polyloop.frozen import replace
-from polyloop.kernel.build.desugar import Names
 from polyloop.kernel.build.draft import fail, site_of
-from polyloop.kernel.build.foreign import mapped_call
+from polyloop.kernel.build.plain.desugar import Names
+from polyloop.kernel.build.plain.foreign import mapped_call
 from polyloop.kernel.domains import outer_inames
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain

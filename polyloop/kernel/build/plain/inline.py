@@ -14,10 +14,10 @@ from polyloop.expr.nodes import Expression, array_name, function_name
 from polyloop.expr.rewrite import calls, map_nodes, reductions, substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, TemporaryVariable
-from polyloop.kernel.build.bind import Binding, bind_arguments, fail_call
 from polyloop.kernel.build.draft import Draft, fail, site_of
-from polyloop.kernel.build.foreign import mapped_call
 from polyloop.kernel.build.function import Function, Program
+from polyloop.kernel.build.plain.bind import Binding, bind_arguments, fail_call
+from polyloop.kernel.build.plain.foreign import mapped_call
 from polyloop.kernel.build.text_order import nest_order
 from polyloop.kernel.domains import outer_inames, parameters_of
 from polyloop.kernel.kernel import Domain

@@ -9,8 +9,8 @@ import islpy as isl
 from polyloop.errors import KernelError
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children
+from polyloop.kernel.build.domains.shared_domains import taken_apart
 from polyloop.kernel.build.draft import Draft, fail, site_of
-from polyloop.kernel.build.shared_domains import taken_apart
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.domain_text import parse_domain
 
