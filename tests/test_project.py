@@ -58,7 +58,6 @@ MANY_FIELDS = {
     "runtime.explanation.AccessFacts": 15,
     "runtime.explanation.Explanation": 13,
     "runtime.explanation.LaunchFacts": 11,
-    "schedule.plan.Storage": 12,
     "testing.brute.Event": 11,
     "transform.reductions.split_scan.SplitScan": 12,
     "transform.staging.buffering.BufferPlan": 11,

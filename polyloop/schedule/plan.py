@@ -34,8 +34,10 @@ __all__ = [
     "FileScope",
     "Front",
     "IndexVariables",
+    "Lane",
     "Launch",
     "LoopForms",
+    "Packed",
     "Product",
     "Remarks",
     "Schedule",
@@ -43,6 +45,7 @@ __all__ = [
     "StartCopy",
     "Statement",
     "Storage",
+    "Strided",
     "Tensor",
     "Update",
     "shared_bytes",
@@ -258,6 +261,51 @@ class Statement:
         return self.action if isinstance(self.action, Collective) else None
 
 
+@dataclass(frozen=True)
+class Packed:
+    """Rows one behind the other; each may end in elements without a use.
+
+    Attributes
+    ----------
+    nesting
+        Axes from the slowest to the fastest; None for their order.
+    padding
+        Elements that are appended to each row, in the axis that is stored contiguously.
+    swizzle
+        How the elements of each row change places.
+    """
+
+    nesting: tuple[int, ...] | None = None
+    padding: int = 0
+    swizzle: Swizzle | None = None
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Elements in one row with gaps, at distances along each axis [elements]."""
+
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A variable of each lane of a warp; lanes read those of each other.
+
+    Attributes
+    ----------
+    subscript
+        The subscript that says whose variable is read.
+    block
+        Threads along each axis of the block.
+    """
+
+    subscript: int
+    block: tuple[int, ...]
+
+
+_PLAIN: Final = Packed()
+
+
 @quick
 @dataclass(frozen=True)
 class Storage:
@@ -267,53 +315,47 @@ class Storage:
     ----------
     shape
         Extents [elements], constant for private and local storage.
-    padding
-        Elements that are appended to each row, in the axis that is stored contiguously.
-    nesting
-        Axes from the slowest to the fastest; None for the order of ``shape``.
-    strides
-        Distances along each axis [elements] where the elements lie in one row with gaps.
     pool
         Name of the storage that it shares with other temporaries.
-    swizzle
-        How the elements of each row change places.
     lane
-        The subscript that says whose variable is read; None for storage that is no variable of each lane.
+        Set if each lane of a warp has one element, in a variable.
     cleared
         Whether it begins with zeros.
-    block
-        Threads along each axis of the block, where each lane has a variable.
     """
 
     name: str
     dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
     address_space: AddressSpace
-    padding: int = 0
-    nesting: tuple[int, ...] | None = None
-    strides: tuple[int, ...] | None = None
+    layout: Packed | Strided = _PLAIN
     pool: str | None = None
-    swizzle: Swizzle | None = None
-    lane: int | None = None
+    lane: Lane | None = None
     cleared: bool = False
-    block: tuple[int, ...] = ()
+
+    @property
+    def swizzle(self) -> Swizzle | None:
+        """Permutation of the elements of each row."""
+        return self.layout.swizzle if isinstance(self.layout, Packed) else None
 
     @property
     def dims(self) -> tuple[int, ...]:
         """Extents as they are declared [elements]."""
-        if self.strides is not None:
-            last = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
-            return (max(0, last) + 1,)
-        dims = [self.shape[axis] for axis in self.nesting or range(len(self.shape))]
-        return (*dims[:-1], dims[-1] + self.padding) if dims else ()
+        match self.layout:
+            case Strided(strides):
+                last = sum((extent - 1) * stride for extent, stride in zip(self.shape, strides, strict=True))
+                return (max(0, last) + 1,)
+            case Packed(nesting, padding):
+                dims = [self.shape[axis] for axis in nesting or range(len(self.shape))]
+                return (*dims[:-1], dims[-1] + padding) if dims else ()
 
     @property
     def distances(self) -> tuple[int, ...]:
         """Distance between neighbours along each axis, as the text has it [elements]."""
-        if self.strides is not None:
-            return self.strides
+        if isinstance(self.layout, Strided):
+            return self.layout.strides
         found, step = [0] * len(self.shape), 1
-        for axis, extent in zip(reversed(self.nesting or range(len(self.shape))), reversed(self.dims), strict=True):
+        nesting = self.layout.nesting or range(len(self.shape))
+        for axis, extent in zip(reversed(nesting), reversed(self.dims), strict=True):
             found[axis] = step
             step *= extent
         return tuple(found)
@@ -321,7 +363,7 @@ class Storage:
     @property
     def is_plain(self) -> bool:
         """True if the elements are stored in the order of their subscripts, without gaps."""
-        return self.strides is None and self.nesting is None and self.swizzle is None and not self.padding
+        return self.layout == _PLAIN
 
     @property
     def nbytes(self) -> int:

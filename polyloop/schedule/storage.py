@@ -9,7 +9,8 @@ import numpy as np
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
-from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.swizzle import swizzle_problem
@@ -19,7 +20,7 @@ from polyloop.mapping.thread_mapping import Placement
 from polyloop.program.infer_types import accumulator_dtypes
 from polyloop.schedule.barrier import shuffled_arrays
 from polyloop.schedule.collective import Collective, local_size
-from polyloop.schedule.plan import Storage
+from polyloop.schedule.plan import Lane, Packed, Storage, Strided
 from polyloop.sync.warp_shuffle import lane_axis
 
 __all__ = ["axes_left_out", "storages_of", "workspace_of"]
@@ -79,20 +80,25 @@ def _declared(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
         if not all(isinstance(extent, int) for extent in extents):
             raise VerificationError("schedule", kernel.name, [_not_constant(name, extents)])
         assert temporary.dtype is not None, f"{name} has no type"
-        storage = Storage(name, temporary.dtype, tuple(extents), space, temporary.padding, pool=temporary.base_storage)
-        kept = [k for k in range(len(temporary.shape or ())) if k not in gone]
-        nesting = temporary.nesting()
-        if nesting is None:
-            strides = temporary.strides()
-            storage = replace(storage, padding=0, strides=tuple(s for k in kept if isinstance(s := strides[k], int)))
-        elif nesting != tuple(range(len(nesting))):
-            storage = replace(storage, nesting=tuple(kept.index(axis) for axis in nesting if axis in kept))
-        if temporary.swizzle is not None and space is AddressSpace.LOCAL:
-            if found_problem := swizzle_problem(temporary.swizzle, temporary.row(), nesting):
-                raise VerificationError("schedule", kernel.name, [_not_swizzled(name, found_problem)])
-            storage = replace(storage, swizzle=temporary.swizzle)
-        found[name] = storage
+        layout = _layout(kernel, temporary, space, gone)
+        found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, temporary.base_storage)
     return found
+
+
+def _layout(
+    kernel: LoopKernel, temporary: TemporaryVariable, space: AddressSpace, gone: frozenset[int]
+) -> Packed | Strided:
+    """Return the layout of a temporary without the axes that are *gone*; only shared memory is swizzled."""
+    kept = [k for k in range(len(temporary.shape or ())) if k not in gone]
+    nesting, swizzle = temporary.nesting(), temporary.swizzle if space is AddressSpace.LOCAL else None
+    if swizzle is not None and (problem := swizzle_problem(swizzle, temporary.row(), nesting)):
+        raise VerificationError("schedule", kernel.name, [_not_swizzled(temporary.name, problem)])
+    if nesting is None:
+        strides = temporary.strides()
+        return Strided(tuple(s for k in kept if isinstance(s := strides[k], int)))
+    is_nested = nesting != tuple(range(len(nesting)))
+    axes = tuple(kept.index(axis) for axis in nesting if axis in kept) if is_nested else None
+    return Packed(axes, temporary.padding, swizzle)
 
 
 def _not_swizzled(name: str, problem: str) -> Diagnostic:
@@ -106,9 +112,10 @@ def _of_lanes(
     """Yield the temporaries of which each lane of a warp has its element in a variable, by name."""
     for name in shuffled:
         if name in storages:
-            lane = lane_axis(placement, name)
+            axis = lane_axis(placement, name)
             block = tuple(extent or 0 for _, extent in sorted(placement.axes.local.items()))
-            yield name, Storage(name, storages[name].dtype, (), AddressSpace.PRIVATE, lane=lane, block=block)
+            lane = None if axis is None else Lane(axis, block)
+            yield name, Storage(name, storages[name].dtype, (), AddressSpace.PRIVATE, lane=lane)
 
 
 def _scratch(

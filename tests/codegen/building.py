@@ -16,7 +16,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree, runs
-from polyloop.schedule.plan import Assign, Contract, Launch, LoopForms, Schedule, Statement, Storage, Update
+from polyloop.schedule.plan import Assign, Contract, Launch, LoopForms, Packed, Schedule, Statement, Storage, Update
 
 __all__ = ["F32", "array", "local", "private", "schedule", "statement", "value"]
 
@@ -64,7 +64,7 @@ def value(name: str, dtype: Any = np.int32) -> Argument:
 
 def local(name: str, *shape: int, padding: int = 0, dtype: Any = F32) -> Storage:
     """Return a temporary that a block shares."""
-    return Storage(name, np.dtype(dtype), shape, AddressSpace.LOCAL, padding)
+    return Storage(name, np.dtype(dtype), shape, AddressSpace.LOCAL, Packed(padding=padding))
 
 
 def private(name: str, *shape: int, dtype: Any = F32) -> Storage:

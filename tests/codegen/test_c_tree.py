@@ -26,7 +26,7 @@ from polyloop.expr.parser import parse_expression
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.affine import Affine
-from polyloop.schedule.plan import Storage
+from polyloop.schedule.plan import Lane, Storage
 from polyloop.target.cuda import CUDA_LANGUAGE
 from tests.codegen.c_parser import parsed
 
@@ -164,7 +164,8 @@ def test_a_choice_that_does_not_name_the_variable_stands_ahead_of_the_loop(condi
 
 
 def scope(**others: Any) -> Any:
-    storage = {name: Storage(name, np.dtype("float32"), (), AddressSpace.PRIVATE, lane=0) for name in ("t", "u")}
+    lane = Lane(0, ())
+    storage = {n: Storage(n, np.dtype("float32"), (), AddressSpace.PRIVATE, lane=lane) for n in ("t", "u")}
     found: Any = SimpleNamespace(
         storage=storage, values={"l.0": "tx", "l.1": "ty", "l.2": "tz"}, language=CUDA_LANGUAGE, indices=Indices(),
         names=Names(()), definitions=SimpleNamespace(helper_names={}), **others,

@@ -15,7 +15,7 @@ from polyloop.codegen.tree.indices import Indices
 from polyloop.errors import CodegenError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.runtime.nvrtc import compile_cuda
-from polyloop.schedule.plan import Storage
+from polyloop.schedule.plan import Lane, Storage
 from polyloop.target.cuda import CUDA_LANGUAGE
 from tests.codegen.c_parser import parsed
 from tests.transform.checking import check, cuda, refused, same_after_replay
@@ -324,7 +324,7 @@ def test_what_comes_after_is_checked_too() -> None:
 
 
 def test_no_shuffle_stands_where_lanes_are_missing() -> None:
-    storage = Storage("t", np.dtype("float32"), (), AddressSpace.PRIVATE, lane=0)
+    storage = Storage("t", np.dtype("float32"), (), AddressSpace.PRIVATE, lane=Lane(0, ()))
     scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE)
     scope.indices = Indices()
     scope.error = lambda problem: CodegenError("generate_code", "k", [problem])

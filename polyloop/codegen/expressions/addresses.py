@@ -26,7 +26,7 @@ from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.axes import THREAD_AXES, thread_axis
-from polyloop.schedule.plan import Storage
+from polyloop.schedule.plan import Storage, Strided
 
 __all__ = ["Addresses"]
 
@@ -57,21 +57,26 @@ class Addresses(Wrapping):
             variable = c.Name(pool or known, "" if storage is None else name)
             own = self.scope.of_thread(variable if pool is None else c.Member(variable, known), name)
             if storage is not None and storage.lane is not None:
-                return self._of_lane(own, indices[storage.lane], storage.block)
-            if storage is not None and storage.strides is not None:
-                return c.Subscript(own, self._address(indices, storage.strides, 0, storage.shape))
-            if storage is not None and storage.nesting is not None:
-                indices = [indices[axis] for axis in storage.nesting]
-            if storage is not None and storage.swizzle is not None:
-                return c.element(own, *self._swizzled(storage, storage.swizzle, indices))
-            extents = indices if storage is None else storage.dims
-            parts = zip(indices, extents, strict=True)
-            return c.element(own, *(self._index(part, extent) for part, extent in parts))
+                return self._of_lane(own, indices[storage.lane.subscript], storage.lane.block)
+            return self._stored(own, indices, storage)
         assert array.strides is not None, f"'{name}' has no strides"
         if name in self.scope.split:
             return part_reference(self.scope, name, indices, self._index, self._address)
         place = self._address(indices, array.strides, array.offset, array.shape or (), partial(span, array))
         return c.Subscript(c.Name(name), place)
+
+    def _stored(self, own: Code, indices: Sequence[Expression], storage: Storage | None) -> Code:
+        """Return an element of a temporary, whose variable is *own*."""
+        if storage is None:
+            return c.element(own, *(self._index(part, part) for part in indices))
+        if isinstance(storage.layout, Strided):
+            return c.Subscript(own, self._address(indices, storage.layout.strides, 0, storage.shape))
+        if storage.layout.nesting is not None:
+            indices = [indices[axis] for axis in storage.layout.nesting]
+        if storage.layout.swizzle is not None:
+            return c.element(own, *self._swizzled(storage.dims, storage.layout.swizzle, indices))
+        parts = zip(indices, storage.dims, strict=True)
+        return c.element(own, *(self._index(part, extent) for part, extent in parts))
 
     def _of_lane(self, variable: Code, lane: Expression, block: Sequence[int]) -> Code:
         """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
@@ -100,10 +105,10 @@ class Addresses(Wrapping):
         place = part if stride * lanes <= WARP_SIZE else c.binary(c.MODULO, part, c.integer(WARP_SIZE // lanes))
         return c.binary(c.INDEX_SHIFT["<<"], mask, c.product(c.integer(lanes), place))
 
-    def _swizzled(self, storage: Storage, swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[Code]:
+    def _swizzled(self, dims: Sequence[int], swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[Code]:
         """Yield the subscripts of an element of which the place in its row depends on the row."""
         *slow, last = indices
-        *extents, row = storage.dims
+        *extents, row = dims
         down = swizzle.base + swizzle.shift - (row.bit_length() - 1)
         number, step = [], 1
         for index, extent in zip(reversed(slow), reversed(extents), strict=True):
