@@ -28,14 +28,14 @@ __all__ = ["Uniformity", "divergent_reductions", "uniformity_of"]
 
 @dataclass(frozen=True, eq=False)
 class Uniformity:
-    """Values that threads agree on.
+    """Uniformity of loop bounds and of thread numbers in a block.
 
     Attributes
     ----------
     varying
-        For each bound of a loop that the program computes, the thread axes along which its value may differ.
+        For each bound variable, the thread axes along which its value may differ.
     warp_axes
-        Thread axes along which all threads of a warp have the same number.
+        Thread axes on which all threads of a warp have the same index.
     """
 
     varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Uniformity:
 
 
 def uniformity_of(placement: Placement) -> Uniformity:
-    """Return the values that the threads of a block, and those of a warp, agree on."""
+    """Return the uniformity of bound variables and thread indices in the blocks of *placement*."""
     return Uniformity(_varying(placement), _warp_axes(placement))
 
 

@@ -1,12 +1,11 @@
 """Barriers: derived from exact conflicts, placed at the fewest positions.
 
-A conflict between threads asks for a barrier in an interval of positions of one block of the loop tree:
-between the two statements if the text orders them, anywhere after the first or before the second
-if a loop around them does.  The positions of a loop's body lie on a circle, so these are arcs, and the fewest
-positions that stab all of them are found exactly; of several such choices the latest is taken.
-Where the conflict stays within a warp, a barrier of the warp is enough, and those of the block serve as well.
-Barriers that the user wrote, and the ends of launches, are positions that are there from the start; so are barriers
-further inside, in the iteration of the first statement behind it or in that of the second before it.
+A conflict between threads requires a barrier in an interval of positions of one block of the loop tree.  For a
+loop-independent conflict, it is the interval between the two statements.  For a loop-carried one, it is all positions
+after the first or before the second.  The positions of a loop's body form a circle, so intervals are arcs.  The fewest
+positions that stab all arcs are found exactly; of several solutions the latest is taken.  A conflict within a warp
+needs a barrier of the warp or of the block.  Barriers of the user and ends of launches count as present from the start.
+So do barriers in inner loops, if they are behind the first statement in its iteration, or before the second in its own.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def shuffled_arrays(placement: Placement, limits: DeviceLimits) -> frozenset[str
 
 
 def needs_of(placement: Placement, limits: DeviceLimits) -> list[Need]:
-    """Return the conflicts between threads over memory, each of which something has to settle."""
+    """Return the conflicts between threads over memory, each of which needs synchronization."""
     shuffled = shuffled_arrays(placement, limits)
     shared = (array for array in shared_arrays(placement) if array not in shuffled)
     found = [need for array in shared for need in needs(placement, array, limits.warp_size)]
@@ -51,10 +50,11 @@ def needs_of(placement: Placement, limits: DeviceLimits) -> list[Need]:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A barrier of *scope* is needed in *block*, after child ``first`` and before child ``second``.
+    """Requirement of a barrier of ``scope`` in ``block``, after child ``first`` and before child ``second``.
 
-    Where ``wraps``, the second follows in a later iteration: after ``first`` or before ``second``; where it is
-    also not ``adjacent``, any position will do.  ``before`` and ``behind`` are the places of the two statements.
+    If ``wraps``, the second statement runs in a later iteration, and the barrier must be after ``first`` or before
+    ``second``.  If it is then not ``adjacent``, there are whole iterations in between, and any position will do.
+    ``before`` and ``behind`` are the places of the two statements.
     """
 
     block: Block
@@ -68,7 +68,7 @@ class Requirement:
 
     @staticmethod
     def between(first: Block, second: Block, loop: str | None, adjacent: bool, scope: Scope) -> Requirement:
-        """Return what a conflict asks for between statements at two places, ordered by *loop* or by the text."""
+        """Return the requirement of a conflict between statements at two places, carried by *loop* or by no loop."""
         if scope is Scope.GRID:
             depth = 0
         elif loop is None:
@@ -81,22 +81,22 @@ class Requirement:
         return Requirement(first[:depth], a, b, loop is not None, adjacent, scope, first, second)
 
     def met_by(self, position: int) -> bool:
-        """Return whether a barrier just before child *position* of the block fulfils this."""
+        """Return True if a barrier just before child *position* of the block meets the requirement."""
         if not self.wraps:
             return self.first < position <= self.second
         return not self.adjacent or position > self.first or position <= self.second
 
     def met_within(self, child: int) -> bool:
-        """Return whether a barrier in the middle of child *child* of the block, a statement, fulfils this."""
+        """Return True if a barrier inside of statement *child* of the block meets the requirement."""
         if not self.wraps:
             return self.first < child < self.second
         return not self.adjacent or child > self.first or child < self.second
 
     def met_inside(self, block: Block, position: int) -> bool:
-        """Return whether a barrier in *block*, which lies inside a child, fulfils this.
+        """Return True if a barrier in *block*, an inner loop of a child, meets the requirement.
 
-        All threads are at it in the iteration of the first statement, after that, or in the iteration of the second one
-        before it.
+        All threads must pass it behind the first statement in the same iteration, or before the second one in its
+        iteration.
         """
         depth = len(block)
         if depth <= len(self.block):
@@ -106,7 +106,7 @@ class Requirement:
 
 
 def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requirement]:
-    """Return the barrier intervals of the *needs*; those of the whole grid stand in the outermost block."""
+    """Return the requirements of the *needs*, those of the whole grid in the outermost block."""
     places = placement.program.places
     found: dict[Requirement, None] = {}
     for need in needs:
@@ -120,7 +120,7 @@ def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requiremen
 
 
 def idle_barriers(placement: Placement, needs: Iterable[Need]) -> Iterator[tuple[str, Diagnostic]]:
-    """Yield the user's barriers at which no threads have to meet: their ids, and what to say about them."""
+    """Yield the user's barriers that no conflict needs: their ids, with a warning."""
     wanted = requirements(placement, needs)
     for barrier in placement.program.kernel.barriers:
         place = _position_of(placement.program.tree, barrier.id)
@@ -154,15 +154,16 @@ def _position_of(nodes: Tree, name: str, prefix: Block = ()) -> tuple[Block, int
 def fewest_positions(
     wanted: Sequence[Requirement], length: int, present: Sequence[int] = (), others: Sequence[Requirement] = ()
 ) -> list[int]:
-    """Return the fewest positions (before child p, or at the end) that fulfil *wanted*, all in one block.
+    """Return the fewest positions (before child p, or at the end) that meet the requirements *wanted* of one block.
 
-    At the positions *present* there is a barrier already; they are not returned.  Of several choices with as few
-    positions it is one that leaves the fewest to ask for because of *others*, and of those the one with the latest.
+    There is a barrier already at the positions *present*, which are not returned.  Of several solutions, one is
+    returned that leaves the fewest further positions for *others*, and of these the latest.
 
     Notes
     -----
-    Some position of every choice fulfils the first requirement.  With that one fixed, what is left are intervals of
-    the line that begins behind it, for which taking the last position of the interval that ends first is optimal.
+    Every solution has a position that meets the first requirement.  With that one fixed, the others are intervals of
+    the line that begins behind it, for which the greedy choice is optimal: the last position of the interval that ends
+    first.
     """
     left = [r for r in wanted if not any(r.met_by(position) for position in present)]
     if not left:
@@ -174,7 +175,7 @@ def fewest_positions(
 
 
 def _from(begin: int, wanted: Sequence[Requirement], length: int) -> list[int]:
-    """Return the fewest positions that fulfil *wanted*, of which one is *begin*."""
+    """Return the fewest positions, *begin* among them, that meet the requirements *wanted*."""
     line = [*range(begin + 1, length + 1), *range(begin)]
     arcs = [
         [place for place, position in enumerate(line) if r.met_by(position)] for r in wanted if not r.met_by(begin)
@@ -189,10 +190,10 @@ def _from(begin: int, wanted: Sequence[Requirement], length: int) -> list[int]:
 def place_barriers(
     tree: Tree, wanted: Sequence[Requirement], cuts: Sequence[int] = (), meetings: Collection[str] = ()
 ) -> Tree:
-    """Return *tree* with the barriers that *wanted* asks for, where none of the user's does.
+    """Return *tree* with barriers for the requirements *wanted* that no other barrier meets.
 
-    At the positions *cuts* of the outermost block a launch ends.  In the middle of the statements *meetings* all
-    threads of a block wait for each other.
+    A launch ends at the positions *cuts* of the outermost block.  The statements *meetings* have a barrier of the block
+    inside.
     """
     blocks: dict[Block, list[Requirement]] = {}
     for requirement in wanted:
@@ -201,14 +202,14 @@ def place_barriers(
 
 
 _Placed: TypeAlias = list[tuple[Block, int, Scope]]
-"""Barriers that there are: block, position in it as the tree was, and scope."""
+"""Barriers of a tree: block, position in it before any barrier was placed, and scope."""
 
 
 def _filled(
     nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Sequence[int],
     meetings: Collection[str],
 ) -> tuple[Tree, _Placed]:  # fmt: skip
-    """Return *nodes* with their barriers, and all barriers in them; what is further inside comes first."""
+    """Return *nodes* with barriers, placed in inner loops first, and the list of all barriers in them."""
     inside: _Placed = []
     bodies: dict[int, Tree] = {}
     for number, node in enumerate(nodes):
@@ -237,5 +238,5 @@ def _filled(
 
 
 def _serves(requirement: Requirement, block: Block, position: int, scope: Scope) -> bool:
-    """Return whether a barrier further inside is enough for *requirement*."""
+    """Return True if a barrier in an inner loop meets *requirement*."""
     return (scope is not Scope.WARP or requirement.scope is Scope.WARP) and requirement.met_inside(block, position)

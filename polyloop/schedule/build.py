@@ -14,7 +14,7 @@ pass                result
 ``place_barriers``  the loop tree with barriers
 ``statements_of``   statements as code generation needs them
 ``launches_of``     launches, with the storage that each uses
-``waits``           proof that something settles each conflict, looked up in the finished launches
+``waits``           proof that the finished launches have a barrier, or a launch's end, for each conflict
 ``without_copies``  copies of partial sums propagated; then reductions of one term as assignments
 ==================  ==========================================================================================
 
@@ -60,10 +60,16 @@ __all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """A schedule, and what was proven of it.
+    """A schedule with its proofs.
 
-    ``waits`` says what keeps apart the threads that use one element; ``assumed`` is what was taken on the user's word;
-    ``placement`` is the program on its threads that the schedule was made of.
+    Attributes
+    ----------
+    placement
+        The program on its threads from which the schedule was made.
+    waits
+        Pairs of conflicting instructions, each with the barrier that separates them.
+    assumed
+        Assumptions on the user's word, which nothing checks.
     """
 
     schedule: Schedule
@@ -82,7 +88,7 @@ def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
 
 
 def _has_gaps(verified: Verified) -> bool:
-    """Return whether something was let pass unproven, which is looked at again the next time."""
+    """Return True if a claim is not proven, but waived; it is tried again at the next call."""
     return any(finding.code == "not-proven" for proof in verified.proofs for finding in proof.found)
 
 
@@ -101,7 +107,7 @@ def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
 
 @memoised
 def prepared(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel* as schedules are made of it: every axis decided, every type known, lanes as loops.
+    """Return *kernel* ready for scheduling: every axis assigned, every type known, lanes as loops.
 
     Raises
     ------
@@ -114,9 +120,9 @@ def prepared(kernel: LoopKernel) -> LoopKernel:
 
 
 def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
-    """Run the passes from a kernel to its schedule; the arguments of each are all that it looks at."""
+    """Run the passes from a kernel to its schedule; each depends on its arguments alone."""
     kernel = prepared(original)
-    if kernel is not original and kernel is with_lanes(original):  # the program that transforms looked at
+    if kernel is not original and kernel is with_lanes(original):  # the program for which transforms have proofs
         share_proofs(original, kernel)
     exact = place(kernel)
     proofs = [*discharge(kernel, obligations(exact, limits))]
@@ -169,7 +175,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:
-    """Return the user's reasons for not insisting on proofs, and what is not proven."""
+    """Return the user's reasons for waiving proofs, and the claims that are not proven."""
     lines = [f"unchecked: {reason}" for reason in kernel.waivers]
     if kernel.waivers:
         found = [finding.message.removeprefix("not proven: ") for finding in _open(proofs)]
@@ -184,7 +190,7 @@ def _same_types(old: LoopKernel, new: LoopKernel) -> bool:
 def _built_with_global(
     kernel: LoopKernel, placement: Placement, cuts: list[int], limits: DeviceLimits
 ) -> Verified | None:
-    """Return the schedule with the temporaries that live across launches in global memory, where that is left open."""
+    """Return the schedule with ``auto`` temporaries in global memory where they are live across launches, else None."""
     open_names = {name for name, t in kernel.temporaries.items() if t.address_space is AddressSpace.AUTO}
     chosen = passages(placement, cuts).keys() & open_names
     if not chosen:

@@ -1,4 +1,4 @@
-"""Collective operations of the threads of a block, as a schedule states them."""
+"""Collective operations of a schedule: reductions and scans across threads, and scans across blocks."""
 
 from __future__ import annotations
 
@@ -21,18 +21,25 @@ from polyloop.sync.lookback_progress import is_over_blocks
 __all__ = ["Collective", "collectives_of", "local_size", "reuse_requirements"]
 
 _LANES: Final = 16
-"""Accumulators of a thread for each of which threads combine what they have in shared memory of its own."""
+"""Limit on the accumulators of a thread that get shared memory of their own for combining."""
 
 
 @dataclass(frozen=True)
 class Collective:
     """Collective operation of all threads ``across`` some axes that have equal coordinates on the others.
 
-    ``scratch`` is the shared array that values are exchanged through, if one warp cannot combine them by itself.  Each
-    iteration of the loops ``apart`` has an accumulator and a scratch array of its own.  With ``is_direct`` the group is
-    inside of a warp, and all threads of the warp must take part; otherwise all threads of the block must.  If
-    ``across`` is the axis of blocks, the blocks pass their totals on through the array ``chain`` in global memory; the
-    shared variable ``ticket`` has the number of a block.
+    Attributes
+    ----------
+    scratch
+        The shared array through which parts of a group exchange values; None if none is needed, as within a warp.
+    apart
+        Loops of which each iteration has an accumulator and a scratch array of its own.
+    is_direct
+        True if each group is inside of a warp: then all threads of the warp must take part, otherwise all of the block.
+    chain
+        For a scan over blocks, the array in global memory through which blocks pass their totals on.
+    ticket
+        For a scan over blocks, the shared variable with the number of the block.
     """
 
     kind: Kind
@@ -44,13 +51,13 @@ class Collective:
     chain: str | None = None
     ticket: str | None = None
     is_stored: bool = False
-    """True if a block only stores its total for the others; code generation makes such statements."""
+    """True for a statement of code generation in which a block only stores its total for the others."""
 
 
 def reuse_requirements(placement: Placement, collectives: Mapping[str, Collective]) -> Iterator[Requirement]:
-    """Yield the waits before shared memory of *collectives* is reused in the next iteration of a loop.
+    """Yield the requirements of barriers before the next iteration of a loop reuses shared memory of *collectives*.
 
-    Within a statement the threads write, wait, and read; between two such there must be another barrier.
+    Within a statement the threads write, wait, and read.  So a barrier is needed between the reads and the next writes.
     """
     places = placement.program.places
     for name, collective in collectives.items():
@@ -60,7 +67,7 @@ def reuse_requirements(placement: Placement, collectives: Mapping[str, Collectiv
 
 
 def collectives_of(placement: Placement, limits: DeviceLimits) -> dict[str, Collective]:
-    """Return the collective operations of the threads of a block, by statement; one thread has none."""
+    """Return the collective operations by statement; there is none for a group of one thread."""
     taken = {*placement.program.kernel.names(), *placement.program.accumulators}
     found: dict[str, Collective] = {}
     ticket = None
@@ -93,7 +100,7 @@ def collectives_of(placement: Placement, limits: DeviceLimits) -> dict[str, Coll
 
 
 def _fresh(wish: str, taken: set[str]) -> str:
-    """Return a name that is not among those taken, and take it."""
+    """Return a name that is not in *taken*, and add it there."""
     name = next(name for name in chain([wish], (f"{wish}_{number}" for number in count())) if name not in taken)
     taken.add(name)
     return name

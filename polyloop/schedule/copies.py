@@ -1,7 +1,10 @@
-"""Copy propagation of private variables: a variable that is dead after its only copy is merged with the copy.
+"""Copy propagation of private scalars: if a variable is dead after a copy of it, the two are merged.
 
-Scans in tiles pass values on from sum to scan to scan, each in a variable of its own.  If one variable is dead when the
-next one is set, both become one.
+::
+
+    s = ..; t = s; b[i] = t   ->   s = ..; b[i] = s
+
+Scans in tiles pass values on from sum to scan to scan, each in a variable of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ class _Copy:
 def without_copies(
     launches: Sequence[Launch], statements: Mapping[str, Statement], passed: Collection[str]
 ) -> tuple[tuple[Launch, ...], dict[str, Statement]]:
-    """Return the program with one variable for each chain of copies of values that the names *passed* stand for."""
+    """Return the program with one variable for each chain of copies that has a variable of *passed*."""
     found = dict(statements)
     return tuple(_joined(launch, found, passed) for launch in launches), found
 

@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 _LARGEST: Final = DeviceLimits(shared_bytes=227 * 1024)
-"""Of any device: counts ask for no particular one."""
+"""The greatest limits of any device, as counts are for no particular one."""
 
 
 @in_time
@@ -66,7 +66,7 @@ def get_op_map(
     within: str | None = None,
     reference: bool = False,
 ) -> ToCountMap[Op]:
-    """Return how many operations of each kind and type *kernel* executes, as polynomials in its parameters.
+    """Return the number of operations of each kind and type in *kernel*, as polynomials in its parameters.
 
     ::
 
@@ -74,24 +74,24 @@ def get_op_map(
         print(ops)                                               # float32 mul : n**3, ..
         ops.filter_by(dtype=[np.float32]).eval_and_sum({"n": 1024})
 
-    Reductions count as the updates that they are.  Dead instances, whose results have no use, are an entry apart
-    (``is_phantom``).  Operations of an instruction whose condition depends on data are
-    counted as if the condition always held; a loop whose bounds depend on data leaves the names of the bounds in the
-    count.  Negations, comparisons and conversions are not counted.
+    Each term of a reduction counts as one update.  Dead instances, whose results have no use, are entries of their own
+    (``is_phantom``).  Operations of an instruction whose condition depends on data are counted as if the condition
+    always held; a loop whose bounds depend on data leaves the names of the bounds in the count.  Negations, comparisons
+    and conversions are not counted.
 
     Parameters
     ----------
     count_redundant_work
-        Whether work that several threads repeat (each for a private variable of its own) counts as often as it is
-        done.  That takes a schedule, and so a kernel that is legal.
+        If true, work that several threads repeat (each for a private variable of its own) counts once for each thread.
+        That takes a schedule, and so a kernel that is legal.
     count_within_subscripts
-        Whether index arithmetic that the text spells out counts.
+        If true, index arithmetic that is written in the instructions counts.
     subgroup_size
-        Threads of a warp, by default (and for ``"guess"``) 32; of no meaning to operations, which threads carry out.
+        Threads of a warp, by default (and for ``"guess"``) 32.  Counts of operations do not depend on it.
     within
-        Count only instructions that this match expression means: ``"writes:c"``.
+        Match expression: only instructions that it selects are counted, as in ``"writes:c"``.
     reference
-        Count the reference program, as if no transform had been applied.
+        If true, the reference program is counted, as if no transform had been applied.
 
     Raises
     ------
@@ -100,8 +100,8 @@ def get_op_map(
 
     Notes
     -----
-    Points of a domain are counted by summation (Faulhaber), or with the extra ``count`` by Barvinok's algorithm
-    (Verdoolaege et al., Algorithmica 48(1), 2007) where that does not do.
+    Points of a domain are counted by summation (Faulhaber).  Where that fails, Barvinok's algorithm (Verdoolaege et
+    al., Algorithmica 48(1), 2007) counts them, if the extra ``count`` is installed.
     """
     census = census_of(kernel, redundant=count_redundant_work, reference=reference, subgroup_size=subgroup_size)
     wanted = None if within is None else parse_match(within, "get_op_map")
@@ -134,7 +134,7 @@ def get_mem_access_map(
         print(pl.get_mem_access_map(knl))
         # global load of a float32 {l.0: 1, l.1: n} {g.0: 0, g.1: 16*n} : n**3/16, ..
 
-    Each access that the text of a statement makes counts, also where one element is accessed twice.  Where all threads
+    Each access in the text of a statement counts, even if it is of an element that was accessed before.  If all threads
     of a warp access one element, ``count_granularity`` is ``SUBGROUP``, and warps are counted.
 
     Parameters
@@ -169,7 +169,7 @@ _MOST_PIECES: Final = 16
 
 
 def _by_use(census: Census, placed: Placed, domain: isl.Set) -> list[tuple[bool | None, PiecewisePolynomial]]:
-    """Return how many instances are of use and how many are not, or all of them where that takes too many cases."""
+    """Return the counts of live and dead instances, or one count of all if there are too many cases."""
     found = census.by_use(placed, domain)
     if any(len(count.pieces) > _MOST_PIECES for _, count in found):
         return [(None, census.count(placed, domain))]
@@ -205,7 +205,7 @@ def census_of(
     subgroup_size: int | str | None = None,
     limits: DeviceLimits | None = None,
 ) -> Census:
-    """Return counts of the instances of *kernel*; see :func:`get_op_map`."""
+    """Return the census of *kernel*, which counts instances; see :func:`get_op_map` for the parameters."""
     if reference and kernel.reference is not None:
         kernel = replace(kernel.reference.kernel, reference=kernel.reference)
     warp_size = subgroup_size if isinstance(subgroup_size, int) else DeviceLimits().warp_size
@@ -223,10 +223,10 @@ def census_of(
 
 
 def combinations(census: Census, placed: Placed) -> int:
-    """Return the number of combinations in an instance: 1, except where threads combine what they have.
+    """Return the number of applications of the operation in one instance: 1, except in a combine across threads.
 
-    Then all of them do at every exchange with other threads of the warp, and for every part that they read from shared
-    memory; where repeated work does not count, there is one combination less than there are threads.
+    There, each thread applies it once for each shuffle, and once for each part that it reads from shared memory.
+    Without redundant work, the number is the number of threads minus one.
     """
     if not isinstance(placed.lowered.part, Combine):
         return 1
@@ -245,7 +245,7 @@ def _meeting_of(local: Mapping[str, int | None], placed: Placed) -> Meeting:
 
 
 _FEW_PARTS: Final = 8
-"""Parts that every thread combines by itself; beyond that about half of them are left after each step."""
+"""Limit on the parts that every thread combines by itself; more are combined in a tree of steps."""
 
 
 # }}}
@@ -254,15 +254,15 @@ _FEW_PARTS: Final = 8
 
 @in_time
 def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | str | None = None) -> ToCountMap[Sync]:
-    """Return how often a thread of *kernel* waits for others, and how many launches there are.
+    """Return the number of barriers that a thread of *kernel* executes, by kind, and the number of launches.
 
     ::
 
         print(pl.get_synchronization_map(knl))
         # barrier_local : 2*floor((n + 15)/16), kernel_launch : 1
 
-    Where the blocks of a launch wait differently often, it is the most that any of them may.  That scans over blocks
-    wait for other blocks, and have a launch ahead that clears what they pass on, is not counted.
+    If the blocks of a launch execute different numbers of barriers, the greatest is returned.  Waits of a scan over
+    blocks for other blocks are not counted, nor the launch that clears the totals before it.
 
     Raises
     ------
@@ -283,7 +283,7 @@ class _Wait:
 
 
 def sync_counts(placement: Placement, launch: Launch) -> Iterator[tuple[str, PiecewisePolynomial]]:
-    """Yield the kinds of synchronization of one launch, with counts."""
+    """Yield the kinds of synchronization of one launch with their counts."""
     yield "kernel_launch", PiecewisePolynomial.of(1)
     kinds = {Scope.BLOCK: "barrier_local", Scope.WARP: "barrier_warp"}
     for meeting in _waits(placement, launch.tree, (), tuple(runs(launch.tree))):
@@ -292,7 +292,7 @@ def sync_counts(placement: Placement, launch: Launch) -> Iterator[tuple[str, Pie
 
 
 def _waits(placement: Placement, tree: Tree, loops: tuple[str, ...], inside: tuple[str, ...]) -> Iterator[_Wait]:
-    """Yield the barriers of a tree, those of threads that combine values through shared memory too."""
+    """Yield the barriers of a tree, also those inside of combines through shared memory."""
     node: Node
     for node in tree:
         match node:
@@ -308,7 +308,7 @@ def _waits(placement: Placement, tree: Tree, loops: tuple[str, ...], inside: tup
 
 
 def _passes(placement: Placement, meeting: _Wait) -> PiecewisePolynomial:
-    """Return the execution count of a node: the passes of the loops around, over all blocks."""
+    """Return the execution count of a barrier: the iterations of the loops around it, over all blocks."""
     if not meeting.loops:
         return PiecewisePolynomial.of(1)
     whole: isl.Set | None = None
@@ -339,9 +339,9 @@ def gather_access_footprints(
     Parameters
     ----------
     ignore_uncountable
-        Leave out arrays where data decides which elements are touched, instead of refusing.
+        If true, arrays whose accessed elements depend on data are left out; otherwise they are refused.
     reference
-        Look at the reference program.
+        If true, the footprints are those of the reference program.
 
     Returns
     -------
@@ -375,9 +375,9 @@ def _footprints(placement: Placement) -> dict[tuple[str, str], Footprint]:
 def gather_access_footprint_bytes(
     kernel: LoopKernel, ignore_uncountable: bool = False, *, reference: bool = False
 ) -> dict[tuple[str, str], PiecewisePolynomial]:
-    """Return how many bytes of each array in global memory are read and written, each counted once.
+    """Return the number of bytes of each array in global memory that are read and written, each counted once.
 
-    It is the least that has to be moved between memory and chip by a launch that finds nothing in caches.
+    It is a lower bound on the traffic between memory and chip of a launch with empty caches.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Peeled prologues of loops: their lengths, and whether they need the barriers of the body.
+"""Peeled prologues of loops: their ends, and the barriers that they need.
 
-A prologue needs no barrier if only later iterations conflict with its accesses.
+A prologue is *quiet*, and needs no barrier, if only iterations after it conflict with its accesses.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["fronts_of"]
 def fronts_of(
     placement: Placement, found: Iterable[Need], tree: Tree, slabs: Mapping[str, tuple[int, int]]
 ) -> dict[str, Front]:
-    """Return the ends of the peeled prologues of loops, of as many iterations as *slabs* says.
+    """Return the peeled prologues of loops, with the numbers of iterations in *slabs*.
 
-    They are quiet where all that has to wait for them runs later, and behind a barrier of the first iteration after
-    them.
+    A prologue is quiet if each access that conflicts with it is in a later iteration, behind a barrier of the first
+    iteration after the prologue.
     """
     needs = [need for need in found if need.scope is not None]
     fronts = {}
@@ -52,7 +52,7 @@ def _least(statement: Placed, iname: str) -> int | None:
 
 
 def _is_quiet(loop: Loop, needs: Iterable[Need], first: int) -> bool:
-    """Return whether each barrier for iterations of *loop* before *first* has one from there on in its place."""
+    """Return True if each conflict with iterations of *loop* before *first* has a barrier from *first* on."""
     position = {name: number for number, node in enumerate(loop.body) for name in runs((node,))}
     inner = {node.iname for node in _loops(loop.body)}
     barriers = [

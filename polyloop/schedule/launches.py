@@ -63,7 +63,7 @@ def _launches(
 
 
 def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:
-    """Yield *tree* without the user's barriers that no two threads need: between launches, or for one thread."""
+    """Yield *tree* without the user's barriers that have no effect: of the grid, or in a block of one thread."""
     for node in tree:
         if isinstance(node, Loop):
             yield Loop(node.iname, tuple(_with_threads(node.body, axes)))
@@ -72,7 +72,7 @@ def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:
 
 
 def crossing_violations(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
-    """Yield private and shared variables that would have to live from one launch to the next."""
+    """Yield a diagnostic for each private or shared variable that is live from one launch to the next."""
     for name in passages(placement, cuts):
         yield Diagnostic(
             "private-across-launches",
@@ -83,6 +83,6 @@ def crossing_violations(placement: Placement, cuts: list[int]) -> Iterator[Diagn
 
 
 def _is_inside_a_launch(placement: Placement, need: Need, cuts: list[int]) -> bool:
-    """Return whether threads of a block meet over *need* within one launch."""
+    """Return True if *need* is between threads of a block within one launch."""
     launches = {launch_of(placement, statement, cuts) for statement in (need.conflict.first, need.conflict.second)}
     return need.scope in {Scope.WARP, Scope.BLOCK} and len(launches) == 1

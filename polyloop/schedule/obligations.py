@@ -40,7 +40,7 @@ def discharge(kernel: LoopKernel, stages: Iterable[Iterable[Obligation]]) -> Ite
     Raises
     ------
     VerificationError
-        With everything found in the first stage in which something does not hold.
+        All diagnostics of the first stage that has any.
     """
     for stage in stages:
         proofs = [prove(kernel, obligation) for obligation in stage]
@@ -56,7 +56,7 @@ def _is_waived(kernel: LoopKernel, proof: Proof, finding: Diagnostic) -> bool:
 
 
 def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable[Obligation]]:
-    """Yield the obligations of a kernel on its threads, in stages: each makes sense if those before it hold."""
+    """Yield the obligations of a kernel on its threads, in stages: each assumes that the stages before it hold."""
     kernel = placement.program.kernel
     comparison = comparison_of(kernel)
     yield _device_obligations(placement, limits)
@@ -144,7 +144,7 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
 
 
 def _without_thread(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield a statement with instances on threads that a block does not have."""
+    """Yield a diagnostic for a statement with instances on threads that a block does not have."""
     for placed in placement.statements.values():
         for axis, extent in placement.axes.local.items():
             low, high = placed.interval(axis)
@@ -161,7 +161,7 @@ def _without_thread(placement: Placement) -> Iterator[Diagnostic]:
 
 
 def _shared_bounds(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield bounds of loops that threads would have to take from each other."""
+    """Yield a diagnostic for a bound variable that is not private: threads would have to share loop bounds."""
     for placed in placement.statements.values():
         for name in placed.lowered.bounds:
             if placement.spaces[name] is not AddressSpace.PRIVATE:
@@ -176,7 +176,7 @@ def _shared_bounds(placement: Placement) -> Iterator[Diagnostic]:
 
 
 def _in_loops(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield global barriers of the user's that would have to divide a loop into launches."""
+    """Yield a diagnostic for each global barrier of the user in a loop, which it cannot divide into launches."""
     marks = {barrier.id: barrier for barrier in placement.program.kernel.barriers}
     inside = [node for node in placement.program.tree if isinstance(node, Loop)]
     while inside:
@@ -208,7 +208,7 @@ def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterato
 
 
 def _private_arrays(storages: Iterable[Storage]) -> dict[str, int]:
-    """Return the private arrays of a thread with their sizes [bytes]."""
+    """Return the sizes of the private arrays of a thread [bytes]."""
     return {s.name: s.nbytes for s in storages if s.address_space is AddressSpace.PRIVATE and s.shape}
 
 

@@ -54,19 +54,19 @@ __all__ = [
 _NONE: Final = frozenset[str]()
 _INT32: Final[np.dtype[np.generic]] = np.dtype(np.int32)
 POOL_ALIGNMENT: Final = 16
-"""Most that an element type asks for [bytes]; storage that several types share is a multiple of it."""
+"""Greatest alignment of an element type [bytes]; the size of storage that several types share is a multiple of it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """That whole warps carry out a statement by a matrix instruction: ``lhs += a*b`` for all i, j and k of it.
+    """A matrix instruction for a statement of whole warps: ``lhs += a*b`` for all i, j and k of the instruction.
 
     Attributes
     ----------
     a, b
         The operands, as in the statement.
     axes
-        For each subscript i, j and k the dimensions of which it is the sum, with their coefficients, the lowest first.
+        For each subscript i, j and k, the terms of its form: dimensions with their coefficients, in ascending order.
     """
 
     intrinsic: MatrixIntrinsic
@@ -74,7 +74,7 @@ class Product:
     b: Expression
     axes: Mapping[str, tuple[tuple[str, int], ...]]
     ahead: bool = False
-    """True if operands are loaded while the products of the step before are added up."""
+    """True if operands are loaded one step ahead of their products (software pipelining)."""
 
     def lane_digits(self) -> Iterator[Digit]:
         """Yield every digit of the lane that addresses of operands may contain."""
@@ -88,13 +88,14 @@ class Product:
 
 
 class Share(Enum):
-    """The share that a statement has in what a matrix instruction does with the loops around it."""
+    """Part of a matrix instruction, and of the loops around it, that one statement executes."""
 
     ALL = "all"
+    """Loads and products of an iteration."""
     FIRST = "first"
-    """Before the loops, if operands are loaded ahead: operands of nothing."""
+    """Ahead of the loops, if operands are loaded ahead: zeros as the operands of the first products."""
     STEP = "step"
-    """Each iteration: the loads for it, and the products of the one before it."""
+    """In each iteration: the loads for it, and the products of the iteration before."""
     LOADS = "loads"
     """The loads of a step alone."""
     PRODUCTS = "products"
@@ -115,11 +116,11 @@ class Tensor:
     loops
         The unrolled loops around it that are printed with it, outermost first, with their extents.
     boxes
-        Extents of all dimensions that are not conditions any more.
+        Extents of the dimensions that the instruction covers as a whole: they run from 0, without conditions.
     fragments
-        Names of the registers of a and b that are kept from one step to the next.
+        Names of the registers of a and b that keep operands from one step to the next.
     step
-        The unrolled loop of which each iteration is such a step.
+        The unrolled loop whose iterations are the steps of a :class:`Share`.
     """
 
     original: Statement
@@ -134,7 +135,7 @@ class Tensor:
 @quick
 @dataclass(frozen=True, eq=False)
 class Assign:
-    """``lhs = rhs``.  If only the instances ``copied`` have something to copy, the others store zeros."""
+    """``lhs = rhs``.  If ``copied`` is a set, only these instances copy, and the others store zeros."""
 
     copied: isl.Set | None = None
 
@@ -144,7 +145,7 @@ class Assign:
 class StartCopy:
     """The start of an asynchronous copy of ``rhs`` to ``lhs``.
 
-    ``copied`` is as in an assignment; ``is_awaited`` says whether there is an arrival for all instances.
+    ``copied`` is as in :class:`Assign`; ``is_awaited`` is True if each instance has an arrival.
     """
 
     copied: isl.Set | None = None
@@ -154,9 +155,9 @@ class StartCopy:
 @quick
 @dataclass(frozen=True, eq=False)
 class AwaitCopy:
-    """The arrival of an asynchronous copy; it says the whole assignment, too, for targets without such copies.
+    """The arrival of an asynchronous copy; it has both sides of the assignment, for targets without such copies.
 
-    ``pending`` is how many groups of copies that were started later may be under way after it.
+    ``pending`` is the number of groups of copies, started later, that may still be in flight after it.
     """
 
     pending: int = 0
@@ -166,7 +167,7 @@ class AwaitCopy:
 @quick
 @dataclass(frozen=True, eq=False)
 class Update:
-    """``rhs`` is combined into ``lhs`` by the operation, from the right; by a matrix instruction where there is one."""
+    """``lhs = lhs op rhs``, by the matrix instruction ``product`` if there is one and the language has it."""
 
     operation: Operation
     product: Product | None = None
@@ -181,7 +182,7 @@ class Atomic:
 
 
 Assignment: TypeAlias = Assign | StartCopy | AwaitCopy
-"""All that gives ``lhs`` the value of ``rhs``."""
+"""Actions that give ``lhs`` the value of ``rhs``."""
 Action: TypeAlias = Assign | StartCopy | AwaitCopy | Update | Atomic | Collective | Tensor
 _ASSIGN: Final = Assign()
 
@@ -196,7 +197,7 @@ class Statement:
     name
         Unique in the schedule.
     instruction
-        Id of the kernel's instruction that it comes from (for comments and messages).
+        Id of its instruction in the kernel (for comments and messages).
     dims
         Names of the dimensions of ``domain``, in order: loop inames under their own names,
         hardware axes as ``"g.0"`` .. ``"g.2"`` and ``"l.0"`` .. ``"l.2"`` (not identifiers, so
@@ -207,15 +208,14 @@ class Statement:
         In terms of ``dims`` (as pymbolic ``Variable("l.0")``), parameters and arrays.
         ``lhs`` is a ``Variable`` or a ``Subscript``.
     action
-        What an instance does with the two.  In a collective operation all threads execute it, and combine what they
-        have in ``lhs``: there is no ``rhs`` to read.
+        The effect of an instance.  All threads execute a collective operation, which combines their values of ``lhs``
+        and does not read ``rhs``.
     predicates
         Data-dependent conditions; all must hold for the instance to have an effect.
     bounds
-        The last of ``dims``: scalar temporaries that the domain depends on, of which the program knows the values
-        from their assignment on.
+        The last of ``dims``: scalar temporaries that the domain depends on, as variables of the generated code.
     fast
-        Whether its functions may be approximations.
+        True if its functions may be approximations.
     """
 
     name: str
@@ -231,7 +231,7 @@ class Statement:
 
     @once
     def digits(self) -> dict[str, Digit]:
-        """Digits of the thread number among ``dims``, and of a matrix instruction those that operands may use.
+        """Digits of the thread number among ``dims``, and for a matrix instruction, those in addresses of operands.
 
         ``"l.8.4"`` is ``thread / 8 % 4``.
         """
@@ -242,7 +242,7 @@ class Statement:
 
     @property
     def is_assignment(self) -> bool:
-        """True if ``lhs`` gets a value whatever it had before."""
+        """True if ``lhs`` gets the value of ``rhs``, independent of its old value."""
         return isinstance(self.action, Assignment)
 
     @property
@@ -252,27 +252,27 @@ class Statement:
 
     @property
     def product(self) -> Product | None:
-        """The matrix instruction that carries out an update, where the language has it."""
+        """The matrix instruction of an update, for languages that have it."""
         return self.action.product if isinstance(self.action, Update) else None
 
     @property
     def collective(self) -> Collective | None:
-        """The collective operation of all threads of a block that it stands for, if it does."""
+        """The collective operation that the statement is, None if it is none."""
         return self.action if isinstance(self.action, Collective) else None
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows one behind the other; each may end in elements without a use.
+    """Layout of contiguous rows, each of which may end in padding.
 
     Attributes
     ----------
     nesting
         Axes from the slowest to the fastest; None for their order.
     padding
-        Elements that are appended to each row, in the axis that is stored contiguously.
+        Elements that are appended to each row, along the contiguous axis.
     swizzle
-        How the elements of each row change places.
+        Permutation of the elements of each row.
     """
 
     nesting: tuple[int, ...] | None = None
@@ -282,19 +282,19 @@ class Packed:
 
 @dataclass(frozen=True)
 class Strided:
-    """Elements in one row with gaps, at distances along each axis [elements]."""
+    """Layout by the stride of each axis [elements]; the array is declared as one row with gaps."""
 
     strides: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Lane:
-    """A variable of each lane of a warp; lanes read those of each other.
+    """Storage in one variable of each lane of a warp; lanes read the variables of one another by shuffles.
 
     Attributes
     ----------
     subscript
-        The subscript that says whose variable is read.
+        The axis whose subscript is the number of the lane that is read.
     block
         Threads along each axis of the block.
     """
@@ -318,9 +318,9 @@ class Storage:
     pool
         Name of the storage that it shares with other temporaries.
     lane
-        Set if each lane of a warp has one element, in a variable.
+        Set if each lane of a warp holds one element in a variable.
     cleared
-        Whether it begins with zeros.
+        True if it is initialized with zeros.
     """
 
     name: str
@@ -350,7 +350,7 @@ class Storage:
 
     @property
     def distances(self) -> tuple[int, ...]:
-        """Distance between neighbours along each axis, as the text has it [elements]."""
+        """Stride of each axis in the generated code [elements]."""
         if isinstance(self.layout, Strided):
             return self.layout.strides
         found, step = [0] * len(self.shape), 1
@@ -372,7 +372,7 @@ class Storage:
 
 
 def shared_bytes(storages: Iterable[Storage]) -> int:
-    """Return the shared memory that *storages* take [bytes]: those of one pool as much as the largest of them."""
+    """Return the shared memory that *storages* take [bytes]; a pool takes the size of its largest member."""
     total, pools = 0, dict[str, int]()
     for storage in storages:
         if storage.address_space is AddressSpace.LOCAL:
@@ -397,7 +397,7 @@ class Launch:
     local_size
         Threads of a block along ``l.0``, ``l.1``, ``l.2``; only the axes in use, in order.
     group_axes
-        Which of ``g.0`` .. ``g.2`` are in use.  Their extents follow from the domains.
+        The axes of ``g.0`` .. ``g.2`` that are in use.  Their extents follow from the domains.
     exchanged
         Arrays through which threads of a block pass values to each other.
     """
@@ -412,7 +412,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class Front:
-    """The iterations of a loop before the value ``end`` stand apart; quiet ones need none of the barriers inside."""
+    """A peeled prologue of a loop: the iterations before the value ``end``.
+
+    ``is_quiet`` is True if the prologue needs none of the barriers of the body.
+    """
 
     end: int
     is_quiet: bool
@@ -429,9 +432,9 @@ class Contract:
     assumptions
         Parameter set (no set dimensions) that the caller guarantees; checked at launch.
     conditions
-        What the parameters must fulfil besides, so that no access leaves its array; checked at launch.
+        Further conditions on the parameters, under which no access leaves its array; checked at launch.
     workspace
-        Temporaries in global memory: arrays that whoever launches the program allocates.
+        Temporaries in global memory, which the caller allocates.
     """
 
     parameters: tuple[str, ...]
@@ -443,7 +446,7 @@ class Contract:
 
 @dataclass(frozen=True, eq=False)
 class LoopForms:
-    """The form in which each loop is printed, if it is no plain sequential loop.
+    """Forms of the loops that are not printed as plain sequential loops.
 
     Attributes
     ----------
@@ -454,7 +457,7 @@ class LoopForms:
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     fronts
-        More about the first iterations that are peeled, by loop.
+        Peeled prologues with a known end, by loop.
     """
 
     tags: Mapping[str, InameTag] = field(default_factory=dict)
@@ -465,18 +468,18 @@ class LoopForms:
 
 @dataclass(frozen=True, eq=False)
 class IndexVariables:
-    """Dimensions as variables of the text: their types, and names of those that the kernel has no iname for.
+    """Dimensions as variables of the generated code: their types, and names of those that are no inames.
 
     Attributes
     ----------
     dtype
-        Type of inames where they are values.
+        Type of inames that are used as values.
     long
-        Dimensions of type int64 where they are values.
+        Dimensions of type int64 when used as values.
     digit_names
-        What to call digits of the thread number.
+        Names for digits of the thread number.
     named
-        Inames of the reference program that several inames make up now, as forms of dimensions.
+        Inames of the reference program that are now sums of several inames, as forms of dimensions.
     """
 
     dtype: np.dtype[np.generic] = _INT32
@@ -494,7 +497,7 @@ class FileScope:
     preambles
         Name and text of each, in order.
     tables
-        Temporaries whose values stand in the text.
+        Temporaries with an initializer, which become constant tables.
     """
 
     preambles: tuple[tuple[str, str], ...] = ()
@@ -508,16 +511,16 @@ class Remarks:
     Attributes
     ----------
     unchecked
-        What the user let pass, and why.
+        The user's reasons for waiving proofs, and the claims that are not proven.
     left_open
-        What ISL gave up on, on which the speed of the text depends; by kernel.
+        Questions that ISL gave up on, which affect the speed of the code only, each with the name of the kernel.
     """
 
     unchecked: tuple[str, ...] = ()
     left_open: tuple[tuple[str, Diagnostic], ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield claims that are not proven, and questions that were left open."""
+        """Yield the lines of both kinds."""
         yield from self.unchecked
         yield from (f"{found.message}: {' '.join(found.notes)}" for _, found in self.left_open)
 
@@ -529,9 +532,9 @@ class Schedule:
     Attributes
     ----------
     phantoms
-        Statements that blocks at an edge carry out as others do, for elements without a use.
+        Statements with instances beyond their domains, for elements that are not used (over-execution at edges).
     uniformity
-        Thread axes along which the bounds of loops may differ that the program computes.
+        Thread axes along which bound variables may differ.
     """
 
     name: str
@@ -546,10 +549,10 @@ class Schedule:
     uniformity: Uniformity = field(default_factory=Uniformity)
 
     def apart(self, tree: Tree) -> frozenset[str]:
-        """Return the thread axes along which loops around *tree* may differ, whose threads meet in it.
+        """Return the thread axes along which bounds of loops around *tree* differ, but only between warps.
 
-        Those of other warps do not take part where only the threads of one exchange values, in a loop whose length data
-        decides.
+        The result is empty unless threads synchronize in *tree* within warps only: then warps may run the loops for
+        different numbers of iterations.
         """
         statements = [self.statements[name] for name in runs(tree)]
         varying = self.uniformity.varying
@@ -560,7 +563,7 @@ class Schedule:
 
 
 def _is_within_warps(tree: Tree, statements: Mapping[str, Statement]) -> bool:
-    """Return whether threads meet in *tree* only if they are of one warp."""
+    """Return True if *tree* has no barrier, and no collective operation that is not within warps."""
     for node in tree:
         if isinstance(node, Barrier):
             return False

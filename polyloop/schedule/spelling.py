@@ -1,4 +1,4 @@
-"""Spelling of a schedule: the loops that are not printed as plain ones, and names of digits and indices."""
+"""Spelling of a schedule: loops that are unrolled or vectorized, and names of digits and indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["index_variables", "loop_tags"]
 
 
 def loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
-    """Yield the tags of loops that are not plain ones; lanes stand around one statement and are unrolled."""
+    """Yield the tags of loops that are not printed as plain loops; loops over ``ilp`` lanes are unrolled."""
     for iname, tag in kernel.iname_tags.items():
         if isinstance(tag, Interleave) and tag.unrolled:
             yield iname, Unroll()
@@ -29,7 +29,7 @@ def loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
 
 
 def index_variables(placement: Placement) -> IndexVariables:
-    """Return the types and names of dimensions where they are variables."""
+    """Return the types and names of dimensions as variables of the generated code."""
     kernel = placement.program.kernel
     return IndexVariables(
         kernel.index_dtype, _long_dimensions(kernel), _digit_names(placement), tuple(_named_indices(placement))
@@ -37,7 +37,7 @@ def index_variables(placement: Placement) -> IndexVariables:
 
 
 def _digit_names(placement: Placement) -> dict[str, str]:
-    """Return the names of digits of the thread number: as the only iname that is one, or by how it is computed."""
+    """Return the names of digits of the thread number: the iname, if only one has the digit, else its formula."""
     found: dict[str, set[str]] = {}
     digits: dict[str, Digit] = {}
     for placed in placement.statements.values():
@@ -52,7 +52,7 @@ def _digit_names(placement: Placement) -> dict[str, str]:
 
 
 def _named_indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
-    """Yield the inames of the reference program that several inames make up now."""
+    """Yield the inames of the reference program that are now sums of several inames, with their forms."""
     found: dict[Affine, str] = {}
     for placed in placement.statements.values():
         origin = placed.lowered.instruction.origin
@@ -66,6 +66,6 @@ def _named_indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
 
 
 def _long_dimensions(kernel: LoopKernel) -> frozenset[str]:
-    """Return the dimensions that are int64 where they are values."""
+    """Return the dimensions that are int64 when used as values."""
     types = dtype_table(kernel)
     return frozenset(kernel.axis(iname) or iname for iname in kernel.inames if types[iname] == np.int64)

@@ -31,9 +31,9 @@ __all__ = ["statements_of"]
 def statements_of(
     exact: Placement, edges: Edges, axes: Mapping[str, frozenset[int]], collectives: Mapping[str, Collective]
 ) -> dict[str, Statement]:
-    """Return the statements of the program at its *edges*, of which *exact* has the program's instances alone.
+    """Return the statements of a schedule, with over-executed instances at its *edges*.
 
-    Temporaries are without the *axes* that each thread has one element along.
+    *exact* has the instances of the program alone.  *axes* are the contracted axes of temporaries, which are left out.
     """
     kernel = exact.program.kernel
     pending = {entry.arrival.name: entry.pending for entry in arrivals(edges.placement)}
@@ -103,7 +103,7 @@ def _statement(
 
 
 def _action(placed: Placed, pending: int) -> Action:
-    """Return what a statement does that is no collective operation; *pending* is about an arrival."""
+    """Return the action of a statement that is no collective operation; *pending* is for :class:`AwaitCopy`."""
     lowered = placed.lowered
     match lowered.part:
         case ir.Update(reduction):
@@ -127,7 +127,7 @@ def _action(placed: Placed, pending: int) -> Action:
 
 
 def _with_product(action: Action, placed: Placed, term: Expression) -> Action:
-    """Return *action* with the matrix instruction that carries out the terms of a reduction, if there is one."""
+    """Return *action* with the matrix instruction of the reduction, if it has one."""
     matrix, lowered = placed.lowered.instruction.matrix, placed.lowered
     if matrix is None or not isinstance(action, Update):
         return action

@@ -27,7 +27,7 @@ __all__ = ["axes_left_out", "storages_of", "workspace_of"]
 
 
 def axes_left_out(placement: Placement, limits: DeviceLimits) -> dict[str, frozenset[int]]:
-    """Return the axes of temporaries along which each thread has one element, by name."""
+    """Return the contracted axes of temporaries, along which each thread has one element, by name."""
     shuffled = shuffled_arrays(placement, limits)
     return {name: gone for name, gone in contracted_axes(placement).items() if name not in shuffled}
 
@@ -46,9 +46,9 @@ def storages_of(
     axes
         Axes of temporaries that are left out, see :func:`axes_left_out`.
     collectives
-        Operations of several threads, which may exchange values through shared memory of their own.
+        Collective operations, which may need shared arrays to exchange values.
     cleared
-        Private temporaries that begin with zeros.
+        Private temporaries that are initialized with zeros.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _not_swizzled(name: str, problem: str) -> Diagnostic:
 def _of_lanes(
     placement: Placement, storages: Mapping[str, Storage], shuffled: Collection[str]
 ) -> Iterator[tuple[str, Storage]]:
-    """Yield the temporaries of which each lane of a warp has its element in a variable, by name."""
+    """Yield the storage of temporaries that are exchanged by shuffles: each lane has its element in a variable."""
     for name in shuffled:
         if name in storages:
             axis = lane_axis(placement, name)

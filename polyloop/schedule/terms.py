@@ -1,7 +1,10 @@
 """Reductions of one term with an initial value, folded into one assignment.
 
-Scans in tiles combine the sum of the tiles before with each result of the tile's own scan: ``acc = s; acc += x[i]; b[i]
-= acc`` becomes ``b[i] = s + x[i]``.
+::
+
+    acc = s; acc += x[i]; b[i] = acc   ->   b[i] = s + x[i]
+
+Scans in tiles have such reductions: they combine the sum of the tiles before with each result of the tile's own scan.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ _DTypes = Mapping[str, "np.dtype[np.generic] | None"]
 def with_terms_at_once(
     launches: Sequence[Launch], statements: Mapping[str, Statement], dtypes: _DTypes
 ) -> tuple[tuple[Launch, ...], dict[str, Statement]]:
-    """Return the program with one statement for the beginning, the only term, and the use of a reduction.
+    """Return the program with one statement for the init, the only update, and the use of a reduction.
 
     *dtypes* are the types of arrays.
     """
@@ -74,7 +77,7 @@ def _terms(tree: Tree, statements: Mapping[str, Statement]) -> Iterator[_Term]:
 
 
 def _only(node: Node, statements: Mapping[str, Statement]) -> tuple[tuple[str, ...], Statement] | None:
-    """Return the one statement that *node* is, with the loops of its own around it."""
+    """Return the statement that *node* consists of, with the loops around it alone; None if there are more."""
     inames: tuple[str, ...] = ()
     while isinstance(node, Loop) and len(node.body) == 1:
         inames, node = (*inames, node.iname), node.body[0]
@@ -82,7 +85,7 @@ def _only(node: Node, statements: Mapping[str, Statement]) -> tuple[tuple[str, .
 
 
 def _is_term(begin: Statement, update: Statement, assign: Statement) -> bool:
-    """Return whether three statements begin a reduction with a value, add its only term, and use the result."""
+    """Return True if three statements are the init, the only update and the use of one reduction."""
     three = (begin, update, assign)
     if not isinstance(begin.action, Assign) or not isinstance(assign.action, Assign):
         return False

@@ -22,7 +22,7 @@ def taken_on_trust(placement: Placement) -> list[str]:
 
 
 def _inside(placement: Placement) -> Iterator[str]:
-    """Yield that data keeps an access inside its array."""
+    """Yield the assumptions that data keeps accesses inside of their arrays."""
     for statement, access, axes in left_to_data(placement.program.kernel):
         along = f" (axis {' and '.join(map(str, axes))})" if len(access.indices) > 1 else ""
         where = statement.instruction.id

@@ -23,7 +23,7 @@ _WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.GRID: 2}
 
 @dataclass(frozen=True)
 class Wait:
-    """Two instructions that use one element of an array on different threads, and what keeps them apart.
+    """Two instructions that access one element of an array on different threads, and the barrier between them.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Wait:
     loop
         The loop that carries the conflict: ``second`` follows in a later iteration; None if it follows in the same one.
     scope
-        The threads that are concerned.
+        The threads that have to wait for each other.
     by
-        The barrier, in words; empty if there is none.
+        Description of the barrier, or of the end of a launch; empty if there is none.
     """
 
     array: str
@@ -52,9 +52,10 @@ class Wait:
 
 
 def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collection[str] = ()) -> tuple[Wait, ...]:
-    """Return the waits between the sides of each of *needs* in *launches*, once for the widest scope; no races.
+    """Return the waits between the sides of each of *needs* in *launches*, equal ones once, with the widest scope.
 
-    In the middle of the statements *meetings* all threads of a block wait for each other.
+    Needs without a scope are races, which are reported elsewhere.  The statements *meetings* have a barrier of the
+    block inside.
     """
     homes = {name: number for number, launch in enumerate(launches) for name, _ in _paths(launch.tree)}
     known = [dict(_paths(launch.tree)) for launch in launches]
@@ -86,9 +87,9 @@ def reuse_waits(
     Parameters
     ----------
     collectives
-        What threads do together, by statement.
+        Collective operations, by statement.
     users
-        Id of the instruction of each statement that has such an array.
+        For each statement with a shared array, the id of its instruction.
     """
     for launch in launches:
         for name, path in _paths(launch.tree):
@@ -106,7 +107,7 @@ def reuse_waits(
 
 
 def wait_obligations(found: Sequence[Wait], limits: DeviceLimits) -> Iterator[Obligation]:
-    """Yield, for each array, that something keeps apart what must be."""
+    """Yield the obligation, for each array, that each pair of conflicting instructions has a barrier between."""
     arrays: dict[str, list[Wait]] = {}
     for wait in found:
         arrays.setdefault(wait.array, []).append(wait)
@@ -129,7 +130,7 @@ def _missing(listed: Iterable[Wait]) -> Iterator[Diagnostic]:
 
 
 def _paths(tree: Tree, prefix: Path = ()) -> Iterator[tuple[str, Path]]:
-    """Yield each statement with its positions and loops from the outside in, barriers counted."""
+    """Yield each statement with its path of positions and loops, from the outside in; barriers count as positions."""
     for number, node in enumerate(tree):
         match node:
             case Run(name):
@@ -139,7 +140,7 @@ def _paths(tree: Tree, prefix: Path = ()) -> Iterator[tuple[str, Path]]:
 
 
 def _block(tree: Tree, path: Sequence[int | str]) -> Tree:
-    """Return the block of *tree* at the end of *path*, which leads to a loop, or nowhere."""
+    """Return the block of *tree* at the end of *path*: the body of its last loop, or *tree* for an empty path."""
     for entry in path:
         if isinstance(entry, int):
             node = tree[entry]
@@ -149,7 +150,7 @@ def _block(tree: Tree, path: Sequence[int | str]) -> Tree:
 
 
 def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collection[str]) -> str:
-    """Return the barrier that keeps the sides of *need* apart, empty if there is none."""
+    """Return the description of the barrier between the sides of *need*, empty if there is none."""
     assert need.scope is not None, "a race has no barrier"
     first, second = paths[need.conflict.first.name], paths[need.conflict.second.name]
     loop = need.conflict.loop
@@ -174,7 +175,7 @@ def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collec
 
 
 def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Scope) -> str:
-    """Return a barrier in the iteration of the first side, behind it, or in that of the second one, before it."""
+    """Return the description of a barrier in inner loops: behind the first side, or before the second."""
     for side, path in enumerate(sides):
         for inner in range(depth + 2, len(path), 2):
             block, own = _block(tree, path[:inner]), path[inner]
@@ -188,7 +189,7 @@ def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Sco
 def _first_of(
     block: Tree, candidates: Iterable[int], scope: Scope, loop: int | str | None, meetings: Collection[str] = ()
 ) -> str:
-    """Return the first of the nodes *candidates* that is a barrier for *scope*, in words."""
+    """Return the description of the first of the nodes *candidates* that is a barrier for *scope*, else empty."""
     for position in candidates:
         node = block[position]
         if isinstance(node, Barrier) and _WIDTH[node.scope] >= _WIDTH[scope]:
