@@ -1,19 +1,21 @@
 """Code generation: from a schedule to the text of a program in C or CUDA C.
 
-``walk`` goes down the loop tree with a context, the rows of integers that the text emitted so far enforces. A
-statement is guarded by exactly those rows of its domain that the context does not imply: a row too few in the context
-costs a test, never a wrong result. ``loops.loops`` makes its loops, ``loops.lanes`` those over the lanes of vectors,
-``assignments`` the statements inside. The result is a small C tree (``tree``), whose passes fold, hoist and name, and
-which the printer turns into text. ``generate`` is the list of the passes from a schedule to a program; ``unit`` is
-what they know of the whole program, ``scope`` what they know of a function, ``language`` all that is known of a target.
-What threads do together, such as shuffles or copies, are entries that a language fills in (``device.entries``).
+``walk`` goes down the loop tree with a context: linear constraints (*rows*, ``form >= 0``) that the code emitted so far
+enforces. A statement is guarded by exactly those rows of its domain that the context does not imply. A row that is
+missing in the context costs a test, never a wrong result. ``loops.loops`` makes loops, ``loops.lanes`` loops over the
+lanes of vectors, ``assignments`` the statements inside. The result is a small C tree (``tree``), with passes that fold,
+hoist and name, and a printer.
 
-Names that mean something else in the text are replaced in the schedule before (``names``, ``renaming``). An index
-that several inames make up gets the program's name for it, ``const int i = 16 * bx + tx``, where that pays: marks
-stand for such indices while the tree is made.
+``generate`` is the list of the passes from a schedule to a program. ``unit`` has the state of the whole program,
+``scope`` that of a function, ``language`` the tables of a target. Device operations, such as shuffles or asynchronous
+copies, are entries that a language fills in (``device.entries``).
 
-Full tiles have a text of their own, apart from partial ones. For a target without threads, axes become loops around
-each region without barriers (``loops.regions``). Barriers, shuffles and combines are refused below anything that
-depends on the thread. A temporary with an initializer becomes a constant table; where a block needs more than 48 KiB
-of shared memory, its arrays are parts of one piece whose size the launch gives (``memory``).
+Names that are reserved in C or CUDA are replaced in the schedule before (``names``, ``renaming``). An iname of the
+reference program that is now a sum of several inames may become a variable, as in ``const int i = 16 * bx + tx``; marks
+are its placeholders until the function is complete (``tree.indices``).
+
+Full tiles get code of their own, without the tests of partial tiles. For a target without threads, axes become loops
+around each region without barriers (``loops.regions``). Barriers, shuffles and combines under a condition that depends
+on the thread are refused. A temporary with an initializer becomes a constant table. A block that needs more than 48 KiB
+of shared memory gets one dynamic array, whose parts are its shared arrays (``memory``).
 """

@@ -1,4 +1,4 @@
-"""Arguments of the functions of a program, and how functions declare them."""
+"""Arguments of the functions of a program."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Inputs:
     Attributes
     ----------
     arguments
-        As functions take them: arrays in parts one by one, and the workspace at the end.
+        Arguments as functions take them: each part of a split array by itself, and the workspace at the end.
     workspace
-        Arrays that are no arguments of the kernel.
+        Arrays that the caller allocates, which are no arguments of the kernel.
     split
         Arrays that are passed in parts.
     arrays
         All arrays, as statements access them.
     parameters
-        Those of the domains.
+        Integer parameters of the domains.
     chains
-        Workspace through which the blocks of a launch pass on totals.
+        Workspace of scans over blocks, by launch.
     """
 
     arguments: tuple[Argument, ...]
@@ -51,17 +51,17 @@ class Inputs:
 
     @property
     def index_names(self) -> tuple[str, ...]:
-        """Integer arguments that indices are made of."""
+        """Integer arguments that occur in index arithmetic."""
         layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
         return (*self.parameters, *layouts)
 
     @property
     def whole(self) -> dict[str, str]:
-        """Array of which an argument is a part."""
+        """The split array of each argument that is a part of one."""
         return {part: split.name for split in self.split.values() for part in split.parts}
 
     def used_by(self, launch: str, statements: Iterable[Statement]) -> tuple[Argument, ...]:
-        """Return the arguments of the function of a launch, of which these are the statements."""
+        """Return the arguments that the function of *launch* uses in *statements*."""
         used: set[str] = set()
         for statement in statements:
             for part in (statement.lhs, statement.rhs, *statement.predicates):
@@ -74,7 +74,7 @@ class Inputs:
         return tuple(a for a in self.arguments if whole.get(a.name, a.name) in used or a.name in self.parameters)
 
     def passed(self, launch: str) -> tuple[ArrayArg, ...]:
-        """Return the arrays through which the blocks of a launch pass on totals."""
+        """Return the workspace of scans over blocks in *launch*."""
         return self.chains[launch].arrays if launch in self.chains else ()
 
 
@@ -107,7 +107,7 @@ def inputs_of(schedule: Schedule, language: Language, known: Known, index_bits: 
 
 
 def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:
-    """Return an argument with a type; parameters are int32 where nothing else was said."""
+    """Return an argument with a type; value arguments without one are int32."""
     if isinstance(argument, ValueArg) and argument.layout_of is not None:
         return replace(argument, dtype=index_dtype)
     if isinstance(argument, ValueArg) and argument.dtype is None:
@@ -116,6 +116,6 @@ def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argumen
 
 
 def held_dtype(argument: Argument) -> np.dtype[np.generic] | None:
-    """Return the type that a function sees: a 16-bit floating-point number is passed by value as a float."""
+    """Return the type of the function's parameter: a 16-bit floating-point number is passed by value as a float."""
     dtype = argument.dtype
     return computed(dtype) if isinstance(argument, ValueArg) and dtype is not None else dtype

@@ -41,7 +41,7 @@ class Assignments:
     Parameters
     ----------
     expressions
-        Renders what is assigned, and where it goes.
+        Printer of both sides.
     extents
         Threads along each local axis.
     """
@@ -53,7 +53,7 @@ class Assignments:
         self._made: dict[tuple[str | int | None, ...], tuple[Assign | Call | Verbatim, Recorded]] = {}
 
     def once(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
-        """Return the assignment of a statement; the copies of one in full and partial tiles are often the same."""
+        """Return the memoised assignment of a statement: full and partial tiles often have the same one."""
         values = self.scope.values
         key = (statement.name, *(values.get(dim) for dim in statement.dims))
         known, magnitudes = self._made.get(key), self.scope.findings.magnitudes
@@ -68,7 +68,7 @@ class Assignments:
         return found
 
     def filled(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
-        """Return a copy that stores zeros where there is nothing to copy."""
+        """Return a copy with zero fill: a condition chooses between the source and zero."""
         cases = copied_rows(self.scope, statement, context)
         if not all(cases):
             return self.new(statement, context)

@@ -85,7 +85,7 @@ def assumption_checks(assumptions: isl.Set) -> tuple[LaunchCheck, ...]:
 
 
 def condition_check(condition: Condition) -> LaunchCheck:
-    """Return the check that an access stays inside its array; its message states what it takes."""
+    """Return the check that an access stays inside its array; its message states the condition."""
     if condition.inside is not None:
         message = f"{condition.access} stays inside {condition.array}, for every instance"
         return LaunchCheck(condition.inside, message, "out-of-bounds", "pass arrays and sizes that fit together")
@@ -111,7 +111,7 @@ def _all(conditions: Sequence[Expression]) -> Expression:
 
 
 def _fits(argument: ValueArg, most: int) -> bool:
-    """Return whether all values of a parameter's type are indices of at most *most*."""
+    """Return True if all values of a parameter's type are at most *most*."""
     dtype = argument.dtype
     return dtype is None or not is_integer(dtype) or integer_limits(dtype)[1] <= most
 
@@ -139,13 +139,13 @@ def index_checks(
     parameters
         Names of the arguments that are used in index arithmetic.
     bounds
-        Upper bounds, in the absolute values of parameters, of what is computed on the way.
+        Upper bounds of intermediate results, as polynomials in the absolute values of parameters.
     context
-        What is known of the parameters; a check that follows from it is left out.
+        Assumptions about the parameters; a check that follows from them is left out.
     natural
-        Those of them that are known not to be negative.
+        Parameters that are known not to be negative.
     wide
-        As *bounds*, of what is computed in 64 bits.
+        As *bounds*, of results that are computed in 64 bits.
     """
     most = 2 ** (bits - 1) - 1
     values = [a for a in arguments if isinstance(a, ValueArg) and a.name in parameters]
@@ -162,7 +162,7 @@ def index_checks(
                 message = f"'{argument.name}' has more than 2^{bits - 1} - 1 elements"
                 checks.append(LaunchCheck(p.Comparison(count, "<=", most), message, "index-overflow"))
             known += [] if product is None else [product]
-    known += [{(name,): 1} for name in own]  # which their types hold, or a check of their own
+    known += [{(name,): 1} for name in own]  # their types, or checks of their own, keep these small enough
     for width, few in ((bits, bounds), (_WIDE, wide)):
         largest = 2 ** (width - 1) - 1
         for bound in _dominating(few, known):
@@ -192,7 +192,7 @@ def _parameter_checks(argument: ValueArg, context: Context, bits: int) -> list[L
 
 
 def _is_known(bound: Polynomial, context: Context, natural: Collection[str], most: int) -> bool:
-    """Return whether a linear bound is known to be at most *most*."""
+    """Return True if a linear bound is known to be at most *most*."""
     if any(len(product) > 1 for product in bound):
         return False
     form = _affine(bound)
@@ -218,7 +218,7 @@ def _expression_of(bound: Polynomial, natural: Collection[str]) -> Expression:
 
 
 def _monomial(count: Expression) -> Polynomial | None:
-    """Return a product of numbers and parameters."""
+    """Return a product of numbers and parameters as a polynomial, None if it is no such product."""
     factors = count.children if isinstance(count, p.Product) else (count,)
     names = [factor.name for factor in factors if isinstance(factor, p.Variable)]
     numbers = [factor for factor in factors if isinstance(factor, int)]
@@ -228,7 +228,7 @@ def _monomial(count: Expression) -> Polynomial | None:
 
 
 def _dominating(bounds: Iterable[Polynomial], known: Iterable[Polynomial]) -> list[Polynomial]:
-    """Drop bounds that are nowhere greater than another one, or than one that is *known* to be small enough."""
+    """Return *bounds* without those that another one, or one that is *known* to be small enough, dominates."""
     kept = list(known)
     count = len(kept)
     for bound in sorted(bounds, key=_size):
@@ -238,7 +238,7 @@ def _dominating(bounds: Iterable[Polynomial], known: Iterable[Polynomial]) -> li
 
 
 def _size(bound: Polynomial) -> tuple[int, int, int]:
-    """Return the key that sorts bounds: those first that others may follow from."""
+    """Return the key that sorts bounds, those first that may dominate others."""
     factors = sum(factor for product, factor in bound.items() if product)
     return -max(map(len, bound), default=0), -factors, -bound.get((), 0)
 

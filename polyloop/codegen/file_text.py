@@ -1,4 +1,4 @@
-"""Text of a program: functions behind the definitions that they need."""
+"""Text of a program: definitions, then functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["file_text"]
 
 
 def file_text(functions: Iterable[Function], texts: Iterable[str], remarks: Iterable[str], unit: Unit) -> str:
-    """Return the whole source file: *remarks* for its readers, definitions, and the *texts* of *functions*."""
+    """Return the whole source file: *remarks* as comments, definitions, and the *texts* of *functions*."""
     parts = [
         comment(remarks),
         unit.language.header,
@@ -29,7 +29,7 @@ def file_text(functions: Iterable[Function], texts: Iterable[str], remarks: Iter
 
 
 def _tables(functions: Iterable[Function], unit: Unit) -> Iterator[str]:
-    """Yield the constant tables that are read, one definition each."""
+    """Yield the definitions of the constant tables that statements read."""
     if not unit.schedule.file_scope.tables:
         return
     first, *others = functions

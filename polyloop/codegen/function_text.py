@@ -57,7 +57,7 @@ def _has_several(launches: Sequence[Launch], unit: Unit) -> bool:
 def _signature(
     arguments: Sequence[Argument], launches: Sequence[Launch], scope: Scope, unit: Unit
 ) -> tuple[str, list[str]]:
-    """Return the parameters of a function, and lines that narrow or widen integer ones."""
+    """Return the parameters of a function, and lines that convert integer ones to the type of indices."""
     statements, whole_of = unit.statements(*launches), unit.inputs.whole
     passed = frozenset(array.name for launch in launches for array in unit.inputs.passed(launch.name))
     written = passed.union(array_name(target) for s in statements for target in targets_of(s.lhs))
@@ -74,8 +74,8 @@ def _signature(
         if isinstance(argument, ArrayArg):
             whole = whole_of.get(argument.name, argument.name)
             const = "" if whole in written else "const "
-            # Told that no other pointer reaches the array, the compiler would keep a loaded value across a barrier
-            # behind which another thread has stored a new one.
+            # With __restrict__ the compiler may keep a loaded value in a register across a barrier, although another
+            # thread has stored a new one.
             meet = whole in exchanged or whole in passed
             shared = scope.language.has_axes and (meet or (const and merged))
             restrict = "" if shared else f"{scope.language.restrict} "
@@ -90,7 +90,7 @@ def _signature(
 
 
 def _body_lines(function: Function, *, is_named: bool) -> list[str]:
-    """Return the lines of a function's body, with names for indices that occur often."""
+    """Return the lines of a function's body, with variables for indices that occur often."""
     names = function.scope.names
 
     def fresh(name: str) -> str | None:
@@ -100,7 +100,7 @@ def _body_lines(function: Function, *, is_named: bool) -> list[str]:
 
 
 def _axis_lines(function: Function, unit: Unit) -> list[str]:
-    """Return the definitions of the axes in use."""
+    """Return the lines that define the axes in use, and tickets and digits."""
     scope, launch = function.scope, function.launch
     shifts = {axis.name: axis for axis in function.axes if not axis.starts_at_zero}
     hardware, chains = hardware_of(launch, unit), unit.inputs.chains.get(launch.name)

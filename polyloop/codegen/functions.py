@@ -36,12 +36,12 @@ _ZERO: Final = ((Affine((), 0),),)
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """The C tree of a launch, with what its text needs besides.
+    """The function of a launch as a C tree.
 
     Attributes
     ----------
     dynamic_shared
-        Shared memory that the launch asks for [bytes].
+        Dynamic shared memory of the launch [bytes].
     axes
         Group axes, with their extents.
     """
@@ -54,7 +54,7 @@ class Function:
 
 
 def function_of(launch: Launch, unit: Unit) -> Function:
-    """Return the function of *launch*: for one thread of a device, or for all of them in turn."""
+    """Return the function of *launch*: for one thread of a device, or on a host with loops over threads."""
     if not any(True for _ in runs(launch.tree)):
         nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.group_axes]
         return Function(launch, _scope(launch, unit), (), 0, nothing)
@@ -62,12 +62,12 @@ def function_of(launch: Launch, unit: Unit) -> Function:
 
 
 def hardware_of(launch: Launch, unit: Unit) -> dict[str, str]:
-    """Return the axis of the grid that each group axis of a launch is."""
+    """Return the grid axis of each group axis of a launch (see :func:`hardware_axes`)."""
     return hardware_axes(launch.group_axes if unit.language.has_axes else ())
 
 
 def _on_host(launch: Launch, unit: Unit) -> Function:
-    """Return a function in which loops stand for blocks and threads."""
+    """Return a function with loops over blocks and threads."""
     taken = unit.names({a.name for a in unit.inputs.arguments} | {t.name for t in launch.temporaries})
     sequential = sequential_tree(launch, unit.schedule, taken)
     launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
@@ -78,7 +78,7 @@ def _on_host(launch: Launch, unit: Unit) -> Function:
 
 
 def _on_device(launch: Launch, unit: Unit) -> Function:
-    """Return a function for one thread, which the hardware starts for each."""
+    """Return a function for one thread of a device."""
     statements, magnitudes = unit.statements(launch), unit.findings.magnitudes
     scope = _scope(launch, unit)
     axes = grid_axes(launch.group_axes, statements, unit.known.context, unit.known.divisibility)
@@ -141,7 +141,7 @@ def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] |
 
 
 def _pools(launch: Launch, unit: Unit, names: Names) -> Iterator[tuple[str, str]]:
-    """Yield the temporaries that share storage, with the C name of that."""
+    """Yield the temporaries that share storage, with the C name of the storage."""
     members: dict[str, list[str]] = {}
     for temporary in launch.temporaries if not asks_for_shared(launch, unit.language) else ():
         if temporary.pool is not None:
@@ -152,7 +152,7 @@ def _pools(launch: Launch, unit: Unit, names: Names) -> Iterator[tuple[str, str]
 
 
 def _indices(dims: Iterable[str], unit: Unit) -> Iterator[tuple[str, Affine]]:
-    """Return the named indices of which the parts have values in a function over *dims*."""
+    """Return the named indices whose parts all are dimensions or parameters of a function over *dims*."""
     known = {*dims, *unit.inputs.index_names}
     return ((name, form) for name, form in unit.schedule.indices.named if form.names() <= known)
 

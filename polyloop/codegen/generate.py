@@ -3,14 +3,14 @@
 ======================  ==========================================================================================
 pass                    result
 ======================  ==========================================================================================
-``spell``               the schedule with names that mean nothing else in the text
+``spell``               the schedule with reserved names replaced
 ``with_totals_stored``  on devices: a block stores its total for those after it as soon as it has it
 ``without_empty``       statements without instances left out
 ``check_launches``      refusals of launches that no device can start
 ``without_digits``      on hosts: the axes of threads in place of digits of the thread number
 ``with_copies``         groups of asynchronous copies, and waits for them
 ``with_matrices``       matrix instructions as statements of whole warps, with registers for operands
-``unit_of``             the program on its way to text: arguments, assumptions, and definitions that functions share
+``unit_of``             the translation unit: arguments, assumptions, and definitions that functions share
 ``function_of``         the C tree of each launch (``walk``), with its declarations
 ``device_program``      functions as text, and their launches; ``host_program`` for a host
 ``file_text``           the source file: definitions, and the functions
@@ -50,8 +50,9 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
     Parameters
     ----------
     index_bits
-        32 or 64: width of index arithmetic.  With 32, ``index_checks`` of the result says where that is enough; where
-        it never is, as for sums of bounds that are read from memory or for numbers beyond it, the result has 64.
+        32 or 64: width of index arithmetic.  With 32, ``index_checks`` of the result has the conditions under which
+        32 bits are enough.  Where they never are, as for sums of bounds that are read from memory or for greater
+        constants, the result has 64.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
 
 
 def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
-    """Run the passes from a schedule to its program; the arguments of each are all that it looks at."""
+    """Run the passes from a schedule to its program; each depends on its arguments alone."""
     language = spelt.how.language
     schedule = without_empty(with_totals_stored(spelt.schedule, language))
     check_launches(schedule, language.limits)

@@ -91,7 +91,7 @@ OPERATIONS: Final = (
     *("floordiv", "floormod", "min", "max", "power", "square", "cube", "fourth", "lshift", "rshift", "sign", "gcd"),
     *("divide", "modulo", "abs"),
 )
-"""Names that helper functions begin with."""
+"""Prefixes of the names of helper functions."""
 
 
 def helper_source(
@@ -110,7 +110,7 @@ def helper_source(
     ctype, dtype
         Type of the arguments, in C and in NumPy.
     unsigned
-        An unsigned integer type of C that holds the bits of the arguments, and is not smaller than int.
+        Unsigned integer type of C, at least as wide as the arguments and as int.
     """
     fill = partial(
         str.format, t=ctype, u=unsigned, f="f" if dtype.name == "float32" else "", bits=8 * dtype.itemsize

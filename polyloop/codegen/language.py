@@ -1,4 +1,4 @@
-"""Language tables of C-like targets, with what their devices can do besides."""
+"""Language tables of C-like targets, with the entries of their device functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AXIS_NAMES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Definition:
-    """Source text that defines a name, and the names that have to be defined before."""
+    """Source text that defines a name, and the names that must be defined before."""
 
     text: str
     needs: tuple[str, ...] = ()
@@ -40,15 +40,15 @@ class Language:
     types
         C type of each NumPy type that is supported, by the NumPy name.
     index_types
-        NumPy name of the integer type of index arithmetic, by its width [bits].
+        C type of index arithmetic, by its width [bits].
     header
-        Text before everything else.
+        Text at the top of the file.
     function, restrict
-        What stands before a function's name, and after the ``*`` of an array argument.
+        Qualifiers and result type of a function, and the qualifier of an array argument, as ``__restrict__``.
     launch_bounds
         Format of the launch bounds with a field ``{threads}``, or an empty string.
     helper
-        What stands before the result type of a helper function.
+        Qualifiers of a helper function, ahead of the result type.
     unroll, unroll_hint, unroll_by
         Pragmas; the first and the last have a field ``{count}``.
     infinity, not_a_number
@@ -58,28 +58,28 @@ class Language:
         with a field for each argument.  Besides those of expressions: ``complex`` (of two parts), ``convert`` (between
         complex types), ``widen``, ``narrow`` and ``narrow_double`` (16-bit floating-point numbers from and to float).
     fast_functions
-        The same, for statements that ask for speed rather than accuracy.
+        The same, for statements that prefer speed to accuracy.
     definitions
-        What has to stand before the first use of what is not built in: of a type, by its C name, and of a function, by
+        Definition of each type and function that is not built in: of a type, by its C name, and of a function, by
         ``"name type"``, as in ``functions``.
     operators
-        The definition that an operator needs, by ``(symbol, left type, right type)``; the left type of a unary one is
-        empty.  Without any, the language computes with complex numbers itself.
+        Key in ``definitions`` of an operator, by ``(symbol, left type, right type)``; the left type of a unary operator
+        is empty.  Without any, complex arithmetic is built in.
     extremes
-        ``min`` and ``max`` of integers, by the same key; what is missing becomes a helper function.
+        Name of ``min`` and ``max`` of integers, by ``(name, type)``; missing ones become helper functions.
     results
-        Statement that computes a function with several results at once, by the same key: a format of the argument and
-        of where each result goes.  Without one, each result is computed by the function of its name.
+        Statement that computes a function with several results at once, by ``(name, type)``: a format of the argument
+        and of the variable for each result.  Without one, each result is computed by the function of its name.
     constant, large_constant
-        What stands before the type of a constant table at file scope, while all of them together have at most
-        ``constant_bytes``, and beyond that.
+        Storage class of a constant table at file scope, as long as the tables have at most ``constant_bytes``
+        together, and beyond that.
     constant_bits
-        Infinity or NaN in such a table: a format of the C type and the bits, as an integer.  Without one it is spelled
-        as elsewhere.
+        Infinity or NaN in such a table: a format of the C type and the bits, as an integer.  Without one, they are
+        spelled as in expressions.
     limits
-        None where nothing is limited.
+        Limits of the device; None for a host.
     device
-        What threads do together (:mod:`polyloop.codegen.device.entries`); without :class:`Threads`, axes are loops.
+        Entries of device functions (:mod:`polyloop.codegen.device.entries`); without :class:`Threads`, axes are loops.
     """
 
     name: str
@@ -115,22 +115,22 @@ class Language:
     device: tuple[Entry, ...] = ()
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
     full_blocks: bool = True
-    """True if full blocks have a text of their own, without tests."""
+    """True if full blocks get code of their own, without tests."""
     load_once: str = ""
-    """Function that loads through a pointer what caches need not keep: numbers of 4 and 8 bytes, vectors of these."""
+    """Function of a streaming load through a pointer, for numbers of 4 and 8 bytes and vectors of these."""
 
     @cached_property
     def _entries(self) -> dict[type[Entry], Entry]:
-        """Entries by the class that says what they are for."""
+        """Entries of device functions by their class."""
         return {type(entry): entry for entry in self.device}
 
     @property
     def has_axes(self) -> bool:
-        """True if blocks and threads exist, as opposed to being loops."""
+        """True if axes are blocks and threads of a device, False if they become loops."""
         return Threads in self._entries
 
     def find(self, kind: type[_E]) -> _E | None:
-        """Return the device functions of a *kind*, None where there are none."""
+        """Return the device functions of a *kind*, None if the language has none."""
         found = self._entries.get(kind)
         assert found is None or isinstance(found, kind), f"an entry {kind.__name__} is one"
         return found

@@ -1,4 +1,4 @@
-"""Launches of a program: limits of a block, and the sizes that a caller starts functions with."""
+"""Launches of a program: checks against the limits of the device, grids and blocks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["check_launches", "device_program", "host_program"]
 
 
 def device_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str], tuple[DeviceLaunch, ...]]:
-    """Return the functions of a program for a device, and how each is launched.
+    """Return the functions of a program for a device, and their launches.
 
-    Where blocks pass on totals, the first function clears what they are passed through.
+    If there are scans over blocks, the first function clears their workspace.
     """
     texts, launches = list[str](), list[DeviceLaunch]()
     for function in functions:
@@ -59,7 +59,7 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
 
 
 def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:
-    """Raise an error if a launch of *schedule* cannot be one.
+    """Raise an error if the device cannot start a launch of *schedule*.
 
     Raises
     ------

@@ -20,11 +20,11 @@ from polyloop.schedule.plan import Launch, Storage, shared_bytes
 __all__ = ["asks_for_shared", "declare_temporaries"]
 
 _ALIGNMENT: Final = 16
-"""Of what the address of an array in shared memory is a multiple, if its size is not declared [bytes]."""
+"""Least alignment of an array in dynamic shared memory [bytes]."""
 
 
 def asks_for_shared(launch: Launch, language: Language) -> bool:
-    """Return whether *launch* has more shared memory than can be declared."""
+    """Return True if *launch* needs more shared memory than can be declared statically."""
     limits, threads = language.limits, language.find(Threads)
     if limits is None or threads is None or not threads.dynamic_shared:
         return False
@@ -32,7 +32,7 @@ def asks_for_shared(launch: Launch, language: Language) -> bool:
 
 
 def declare_temporaries(body: Block, launch: Launch, scope: Scope) -> tuple[Block, int]:
-    """Return *body* with declarations of the temporaries that it uses, and the shared memory to ask for [bytes]."""
+    """Return *body* with declarations of the temporaries that it uses, and its dynamic shared memory [bytes]."""
     if not launch.temporaries:
         return begun(body), 0
     declarations = {t.name: _declaration(t, scope, launch) for t in launch.temporaries}
@@ -59,7 +59,7 @@ def declare_temporaries(body: Block, launch: Launch, scope: Scope) -> tuple[Bloc
 
 
 def _carved(body: Block, storages: Iterable[Storage], scope: Scope) -> tuple[Block, int]:
-    """Return *body* with *storages* as parts of one piece of shared memory, and the size of that [bytes]."""
+    """Return *body* with *storages* as parts of one array of dynamic shared memory, and its size [bytes]."""
     memory = scope.names.fresh("shared_memory")
     parts: list[Carve] = []
     pools: dict[str, int] = {}
@@ -77,7 +77,7 @@ def _carved(body: Block, storages: Iterable[Storage], scope: Scope) -> tuple[Blo
 
 
 def _union(pool: str, members: Sequence[Declare], pools: Mapping[str, str]) -> Declare | Union:
-    """Return the declaration of storage: of one variable, or of several at one address."""
+    """Return the declaration of storage: of one variable, or of a union of several."""
     if pool not in pools.values():
         return members[0]
     return Union(pool, tuple(replace(member, storage="") for member in members), members[0].storage)

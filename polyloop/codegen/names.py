@@ -1,16 +1,16 @@
-"""Names of a kernel as the text of a program has them.
+"""Names of a kernel in the generated code.
 
-An ordinary name stays as it is.  A name that is a reserved word gets an underscore at its end, and so does one that is
-such a word followed by underscores already: the renaming is injective, and a function of the name and the words alone.
-There are two sets of words.
+Most names stay as they are.  A reserved word gets an underscore at its end.  So does a name that is a reserved word
+with underscores at its end already, which makes the renaming injective.  It depends on the name and the words alone.
+There are two sets of reserved words.
 
-* *Local* words cannot name an argument, a variable of a loop or a temporary: keywords, macros of the standard
-  headers, and everything that the text of a function may contain: functions, types and helpers.  A variable may hide
-  all other functions.
+* *Local* words cannot name an argument, a variable of a loop or a temporary.  These are keywords, macros of the
+  standard headers, and every function, type and helper that the text of a function may use.  A variable may hide all
+  other functions.
 * *File* words cannot name a function, a table or a type: also the declarations in headers of C and CUDA.
 
-A name of a function that begins with an underscore, or any with a capital letter behind it, belongs to the compiler;
-``name`` is put before it.
+Identifiers with an underscore and a capital letter in front are reserved for the compiler, at file scope all with an
+underscore in front.  Such names get the prefix ``name``.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _MACRO: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _OURS: Final = re.compile(r"(?:name)*_[A-Z]\w*")
 _OURS_AT_FILE_SCOPE: Final = re.compile(r"(?:name)*_\w*")
 _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CUDART|CU|NV)_\w+|CUDARTAPI|CU[a-z]+")
-"""Guards of helpers, and names of which CUDA has hundreds."""
+"""Include guards of helpers, and families of names in CUDA."""
 
-# What functions call without a table: matrix units (device/matrix.py), vectors (records.py), waits, and C's constants.
+# Helpers that are in no table: those of matrix instructions (device/matrix.py), vectors (records.py) and atomics.
 _MATRICES: Final = """
 pack load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
 ldmatrix_x4_trans
@@ -56,7 +56,7 @@ class Names:
 
     def __init__(self, taken: Iterable[str], words: frozenset[str] = frozenset()) -> None:
         self.taken = set(taken)
-        self.words = words  # that mean something else
+        self.words = words  # reserved words
 
     def fresh(self, wish: str) -> str:
         """Return *wish*, or *wish* with the smallest number that makes it unused, and take it."""
@@ -75,7 +75,7 @@ def listed_words(name: str) -> frozenset[str]:
 
 
 def _said_by_tables(language: Language) -> Iterator[str]:
-    """Yield the texts in the tables of *language* that may stand in a function."""
+    """Yield the texts in the tables of *language* that may occur in a function."""
     yield from language.types.values()
     yield from language.index_types.values()
     for table in (language.functions, language.fast_functions, language.extremes, language.results):
@@ -88,7 +88,7 @@ def _said_by_tables(language: Language) -> Iterator[str]:
 
 
 def _helpers(language: Language) -> Iterator[str]:
-    """Yield the names of helpers that are called the same in every program."""
+    """Yield the names of helpers that are the same in every program."""
     yield from (f"{operation}_{dtype}" for operation in OPERATIONS for dtype in language.types)
     words = (*_VECTOR_WORDS, *OPERATIONS, *FUNCTIONS, *(f"fast_{name}" for name in FUNCTIONS))
     yield from (f"{word}_{vector}" for word in words for vector in VECTORS)
@@ -102,7 +102,7 @@ def _helpers(language: Language) -> Iterator[str]:
 
 @cache
 def local_words(language: Language) -> frozenset[str]:
-    """Return the words that no variable can have as its name."""
+    """Return the words that cannot name a variable."""
     said = (word for text in _said_by_tables(language) for word in _WORD.findall(text))
     return RESERVED | listed_words("macros") | frozenset(said) | frozenset(_helpers(language))
 
@@ -134,9 +134,9 @@ class Spelling:
     language
         The language.
     own
-        Words that are taken in this program besides: macros in C text of the user's.
+        Further reserved words of this program: macros in preambles of the user.
     types
-        Records whose names the text keeps: no variable and no function has them.
+        Records that keep their names, which no variable and no function may have.
     """
 
     language: Language
@@ -144,28 +144,28 @@ class Spelling:
     types: frozenset[str] = frozenset()
 
     def local(self, name: str) -> str:
-        """Return the name of an argument, a variable of a loop or a temporary in the text."""
+        """Return the C name of an argument, a variable of a loop or a temporary."""
         return _moved(name, local_words(self.language), self.own | self.types, _OURS)
 
     def field(self, name: str) -> str:
-        """Return the name of a field of a record in the text, which may be that of a function."""
+        """Return the C name of a field of a record, which may be the name of a function."""
         return _moved(name, _field_words(), self.own | self.types, _OURS)
 
     def at_file_scope(self, name: str) -> str:
-        """Return the name of a function or a table in the text."""
+        """Return the C name of a function or a table."""
         return _moved(name, _file_words(self.language), self.own | self.types, _OURS_AT_FILE_SCOPE)
 
     def of_record(self, name: str) -> str:
-        """Return the name of a record in the text."""
+        """Return the C name of a record."""
         return _moved(name, _file_words(self.language), self.own, _OURS_AT_FILE_SCOPE)
 
     def moved(self, names: Iterable[str]) -> Mapping[str, str]:
-        """Return the local ones of *names* that do not stay, and what they become."""
+        """Return the C names of those of *names* that change, as local names."""
         return {name: new for name in names if (new := self.local(name)) != name}
 
 
 def spelling(language: Language, texts: Iterable[str], types: Iterable[str] = ()) -> Spelling:
-    """Return how a program spells names that has C *texts* of the user's, and records that keep their names."""
+    """Return the renaming of a program with preamble *texts* of the user, and with *types*, which keep their names."""
     return Spelling(language, frozenset(word for text in texts for word in _MACRO.findall(text)), frozenset(types))
 
 

@@ -32,12 +32,12 @@ DType = np.dtype[np.generic]
 
 
 def is_split(array: ArrayArg) -> bool:
-    """Return whether *array* has an axis of separate arguments or of vector components."""
+    """Return True if *array* has an axis of separate arguments or of vector components."""
     return bool(apart_axes(array.dim_tags))
 
 
 def parts_of(array: ArrayArg) -> tuple[SplitArray, tuple[ArrayArg, ...]] | Diagnostic:
-    """Return the parts that *array* is passed in, and the arguments that stand for it."""
+    """Return the parts in which *array* is passed, and their arguments; a diagnostic if there is no vector type."""
     assert isinstance(array.dim_tags, tuple), f"'{array.name}' has no dim_tags"
     assert array.shape is not None, f"'{array.name}' has no shape"
     assert array.strides is not None, f"'{array.name}' has no strides"
@@ -68,7 +68,7 @@ def parts_of(array: ArrayArg) -> tuple[SplitArray, tuple[ArrayArg, ...]] | Diagn
 
 
 def constant_names(statements: Iterable[Statement], split: Mapping[str, SplitArray]) -> frozenset[str]:
-    """Return the names in subscripts that must be constants."""
+    """Return the names in subscripts along split axes, which must be constants."""
     found: set[str] = set()
     for statement in statements if split else ():
         for part in (statement.lhs, statement.rhs, *statement.predicates):
@@ -100,7 +100,7 @@ def part_reference(
     Parameters
     ----------
     index, address
-        Give a subscript, and the place that subscripts, strides and an offset [elements] describe.
+        Functions that print a subscript, and an address from subscripts, strides, an offset [elements] and a shape.
 
     Raises
     ------

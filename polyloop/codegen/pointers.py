@@ -1,4 +1,4 @@
-"""Pointer aliasing: whether a compiler may merge loads through ``__restrict__`` pointers."""
+"""Pointer aliasing: detection of loads that a compiler may merge through ``__restrict__`` pointers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["may_merge_loads"]
 
 
 def may_merge_loads(statements: Iterable[Statement], arrays: frozenset[str]) -> bool:
-    """Return whether one load may stand for reads of two of *arrays*, of which one is stored to as well.
+    """Return True if a compiler may merge loads of two of *arrays* into one, and one of them is stored to as well.
 
-    NVRTC (seen from 13.0 to 13.5) makes one load of ``c ? x[i] : y[i]``, from either address. Where ``x`` is ``const``
-    and ``__restrict__`` it loads through the read-only cache and moves the load ahead of stores to ``y``, whose new
-    values it misses. Where this may happen, what is only read is not declared to be ``__restrict__``.
+    NVRTC (seen from 13.0 to 13.5) makes one load of ``c ? x[i] : y[i]``, from either address. If ``x`` is ``const`` and
+    ``__restrict__``, it loads through the read-only cache and moves the load ahead of stores to ``y``, whose new values
+    it misses. So arrays that are only read are not declared ``__restrict__`` where this may happen.
     """
     known = tuple(statements)
     stored = arrays.intersection([array_name(target) for s in known for target in targets_of(s.lhs)])
@@ -40,7 +40,7 @@ def may_merge_loads(statements: Iterable[Statement], arrays: frozenset[str]) -> 
 
 
 def _subscripts(lhs: Expression) -> Iterator[Expression]:
-    """Yield the subscripts of what a statement writes."""
+    """Yield the subscripts of the assignee of a statement."""
     for target in targets_of(lhs):
         element = element_of(target)
         if isinstance(element, p.Subscript):
@@ -48,5 +48,5 @@ def _subscripts(lhs: Expression) -> Iterator[Expression]:
 
 
 def _has_choice(expr: Expression) -> bool:
-    """Return whether what *expr* reads depends on a condition in it."""
+    """Return True if reads of *expr* depend on a condition in it."""
     return isinstance(expr, p.If | p.LogicalAnd | p.LogicalOr) or any(map(_has_choice, children(expr)))

@@ -31,9 +31,9 @@ class DeviceLaunch:
     arguments
         Names of the arguments, in the order of the function's parameters.
     dynamic_shared_bytes
-        What of it the launch has to ask for, because the text does not declare its size [bytes].
+        Dynamic part of it, which the launch has to request [bytes].
     max_grid
-        How many blocks along x, y, z a device can have, if that is limited.
+        Limits on the blocks along x, y, z, if the device has any.
     """
 
     name: str
@@ -49,8 +49,8 @@ class DeviceLaunch:
 class LaunchCheck:
     """A condition on the integer parameters that the caller must fulfil.
 
-    ``condition`` is a pymbolic comparison or logical expression; it is evaluated in exact integers.  ``hint`` says
-    what to do where it is false.
+    ``condition`` is a pymbolic comparison or logical expression; it is evaluated in exact integers.  ``hint`` is the
+    remedy if it is false.
     """
 
     condition: Expression
@@ -66,13 +66,13 @@ class SplitArray:
     Attributes
     ----------
     parts
-        The arguments that stand for it: one for each index along the axis ``separate``, otherwise one of its name.
+        The arguments: one for each index along the axis ``separate``, otherwise one with the array's name.
     separate
         The axis whose indices are arguments of their own, if there is one.
     vector
         The last axis, if it holds the components of vectors.
     array
-        The array as the kernel sees it.
+        The array in the kernel.
     """
 
     name: str
@@ -101,23 +101,23 @@ class GeneratedProgram:
     checks
         Conditions on the integer parameters, from ``assumptions`` and from proofs.
     workspace
-        Arrays that are no arguments of the kernel and that the caller allocates for the length of a call: temporaries
-        in global memory.  Functions take them after the arguments.
+        Temporaries in global memory, which are no arguments of the kernel: the caller allocates them for each call.
+        Functions take them after the arguments.
     split
-        Arrays of the kernel that stand among the arguments in parts.
+        Arrays of the kernel that functions take in parts.
     alignments
-        Arrays, and what their addresses must be multiples of [bytes], where their elements ask for less.
+        Arrays with the required alignment of their addresses [bytes], if it is more than that of an element.
     notes
-        Where the program is not as fast as the kernel asks for, by instruction.
+        Notes on code that is slower than the kernel asks for, by instruction.
     indexed
-        Arrays of each thread that may not be held in registers.
+        Private arrays that may not be held in registers.
     index_checks
-        Conditions under which 32-bit index arithmetic is exact; where one fails the program
-        must be generated again with ``index_bits=64``.
+        Conditions under which 32-bit index arithmetic is exact; if one fails, the program must be generated again with
+        ``index_bits=64``.
     renamed
-        Names of the kernel that mean something else in the text, and what they are there.
+        Names of the kernel that are different in the text, with their names there.
     proofs
-        What had to be proven of the text itself.
+        Proofs about the text itself.
     """
 
     kernel: str

@@ -1,4 +1,4 @@
-"""Renaming of schedules and programs: names of the kernel to names of the text, and back."""
+"""Renaming of schedules and programs: from names of the kernel to C names, and back."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _KEPT: Final[Mapping[type, tuple[str, ...]]] = {
 }  # fmt: skip
 """Fields whose strings are no names of variables."""
 _KEYS_KEPT: Final = frozenset({(Schedule, "statements"), (Product, "axes")})
-"""Mappings whose keys are none."""
+"""Mappings whose keys are no names of variables."""
 _WORD: Final = re.compile(r"\w+", re.ASCII)
 
 
 def names_of(schedule: Schedule) -> Iterator[str]:
-    """Yield the names that functions of *schedule* may have for variables."""
+    """Yield the names of variables that functions of *schedule* may have."""
     for argument in (*schedule.contract.arguments, *schedule.contract.workspace):
         parts = parts_of(argument) if isinstance(argument, ArrayArg) and is_split(argument) else None
         yield from [argument.name] if parts is None or isinstance(parts, Diagnostic) else parts[0].parts
@@ -63,7 +63,7 @@ def names_of(schedule: Schedule) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Renaming:
-    """Names, and what they become in everything that a schedule or a program holds."""
+    """Substitution of names in a schedule, a program or any part of one; ``names`` maps old names to new ones."""
 
     names: Mapping[str, str]
 
@@ -110,7 +110,7 @@ class Renaming:
         return domain
 
     def text(self, text: str) -> str:
-        """Return *text* for people under the new names."""
+        """Return *text* of a message or comment under the new names."""
         return _WORD.sub(lambda match: self.names.get(match[0], match[0]), text)
 
     def diagnostic(self, found: Diagnostic) -> Diagnostic:
@@ -121,18 +121,18 @@ class Renaming:
 
 @dataclass(frozen=True)
 class Spelt:
-    """A schedule whose names are those of the text.
+    """A schedule with C names.
 
     Attributes
     ----------
     how
-        What names become.
+        The renaming.
     kernel
-        The kernel's name as its user writes it.
+        The kernel's name before.
     renamed
-        Names that did not stay, and what they are now; that of the kernel too.
+        Names that have changed, old and new; among them that of the kernel.
     back
-        Names in the text, and what the user calls them.
+        The inverse renaming, from C names to names of the user.
     """
 
     schedule: Schedule
@@ -142,17 +142,17 @@ class Spelt:
     back: Renaming
 
     def lines(self) -> Iterator[str]:
-        """Yield notes for readers of the text."""
+        """Yield a comment for the text that explains changed names."""
         if self.renamed:
             known = ", ".join(f"{new} is '{old}'" for old, new in self.renamed)
             yield f"Names that mean something else in C or CUDA: {known}."
 
     def error(self, error: CodegenError) -> CodegenError:
-        """Return *error* in the words of the kernel."""
+        """Return *error* with the names of the kernel."""
         return CodegenError(error.operation, self.kernel, map(self.back.diagnostic, error.found))
 
     def described(self, program: GeneratedProgram) -> GeneratedProgram:
-        """Return *program* with everything but its text and its functions in the names of the kernel."""
+        """Return *program* with the names of the kernel in everything but the text and the names of functions."""
         back, text = self.back, self.back.text
         if not self.renamed:
             return program
@@ -174,7 +174,7 @@ class Spelt:
 
 
 def spell(schedule: Schedule, language: Language) -> Spelt:
-    """Return *schedule* with the names that the text will have."""
+    """Return *schedule* with C names."""
     types = {name for a in schedule.contract.arguments if a.dtype is not None for name in record_names(a.dtype)}
     how = spelling(language, (text for _, text in schedule.file_scope.preambles), types)
     moved = how.moved(names_of(schedule))

@@ -1,4 +1,4 @@
-"""State of code generation: what a program defines and finds out, and names, types and storage of one function."""
+"""State of code generation: definitions and findings of a program, and names, types and storage of one function."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ _INDEX_DTYPES: Final[Mapping[int, np.dtype[np.generic]]] = {32: np.dtype("int32"
 
 
 _LEAST_ONCE: Final = 4
-"""Smallest number that is loaded by itself past the caches [bytes]."""
+"""Least size of a number for a streaming load of its own [bytes]."""
 
 
 @dataclass(eq=False)
 class Definitions:
-    """Definitions at file scope, which come in as the text of functions needs them.
+    """Definitions at file scope, which are added as functions need them.
 
     Attributes
     ----------
     kernel
         Name of the program.
     spelling_of
-        What names of fields and of definitions become.
+        The renaming of fields and definitions.
     users
         Names of variables in any function.
     kept_records
-        Records that are called in the text as the user calls them.
+        Records that keep the user's names in the text.
     records, structs
         C names of the records, and their declarations.
     helper_names, helpers
-        Names of helper functions by what they do, and name to source.
+        Names of helper functions, and their source, by a key that describes the function.
     foreign_functions
-        Those that the text calls, by name and, where names are overloaded, types.
+        Foreign functions that the text calls, by C name, and by argument types if functions can be overloaded.
     """
 
     kernel: str
@@ -72,18 +72,18 @@ class Definitions:
 
 @dataclass(eq=False)
 class Findings:
-    """Conditions and notes that come out of the text.
+    """Conditions and notes that follow from the generated text.
 
     Attributes
     ----------
     magnitudes
-        What index arithmetic can amount to.
+        Bounds of values in index arithmetic.
     aligned
-        What arrays must be aligned to beyond their elements [bytes].
+        Required alignment of arrays, if it is more than that of an element [bytes].
     notes
-        Accesses that are not as fast as asked for, by instruction and text.
+        Notes on accesses that are slower than the kernel asks for, by instruction and text.
     wide
-        What is moved at once.
+        Vector accesses, to be proven.
     """
 
     magnitudes: Magnitudes
@@ -99,29 +99,29 @@ class Scope:
     Attributes
     ----------
     definitions, findings
-        Those of the program, which all of its functions share.
+        Definitions and findings of the program, which all of its functions share.
     values
         C name, or constant value, of each iname, axis and parameter.
     dtypes
         Type of each name that expressions may contain.
     value_dtypes
-        Type of inames, axes and parameters where they are values, as opposed to parts of an index.
+        Type of inames, axes and parameters that are used as values, as opposed to parts of an index.
     bounds
-        Scalar temporaries that stand in conditions and bounds of loops.
+        Bound variables: scalar temporaries in conditions and bounds of loops.
     split
         Array arguments that are passed in parts.
     pools
         C name of the storage that a temporary shares with others.
     table_names
-        What constant tables are called at file scope.
+        C names of constant tables.
     expanded
         Private storage that the C target keeps once per thread, with the thread axes, outermost first.
     indices
-        Names for indices that occur more than once.
+        Variables for indices that occur more than once.
     used
         Axes whose value the text needs.
     fast
-        Whether the statement that is printed asks for speed rather than accuracy.
+        True if the statement that is printed prefers speed to accuracy.
     """
 
     definitions: Definitions
@@ -145,16 +145,16 @@ class Scope:
     fast: bool = False
 
     def read_dtype(self, name: str) -> np.dtype[np.generic] | None:
-        """Return the type of what is read from memory or passed by value, None for indices."""
+        """Return the type of a name that is read from memory or passed by value, None for an index."""
         return None if name in self.values else self.dtypes.get(name)
 
     @property
     def types_of_names(self) -> tuple[TypeOf, TypeOf]:
-        """The types of what is read from memory or passed by value, None for indices; the types of all names."""
+        """Two functions from names to types: :meth:`read_dtype`, and one for all names."""
         return self.read_dtype, self.dtypes.get
 
     def is_read_once(self, name: str) -> bool:
-        """Return whether elements of an array are loaded so that caches need not keep them."""
+        """Return True if elements of an array are read by streaming loads, which caches need not keep."""
         array = self.arrays.get(name)
         if array is None or not array.is_read_once or array.dtype is None or name in self.split:
             return False
@@ -192,7 +192,7 @@ class Scope:
         return found
 
     def _record_type(self, dtype: np.dtype[np.generic]) -> str:
-        """Return the C name of a record, which is declared the first time it is asked for."""
+        """Return the C name of a record, and declare it at its first use."""
         name = self.definitions.records.get(dtype)
         if name is None and is_vector(dtype) and self.language.has_vectors:
             name = self.definitions.records[dtype] = record_name(dtype)
@@ -210,15 +210,18 @@ class Scope:
         return name
 
     def shared_helper(self, key: str, name: str, define: Callable[[], str]) -> str:
-        """Return *name*, of a helper function that is the same in all programs; *key* tells overloads apart."""
+        """Return *name*, of a helper function that is the same in all programs, and define it at its first use.
+
+        *key* distinguishes overloads.
+        """
         if key not in self.definitions.helper_names:
             self.definitions.helper_names[key] = name
-            text = define()  # may need other functions, which come first
+            text = define()  # may define further functions, which must precede it
             self.definitions.helpers[key] = guarded(key, text)
         return name
 
     def own_helper(self, key: str, wish: str, define: Callable[[str], str]) -> str:
-        """Return the name of a helper function of this program: the kernel's name and *wish*."""
+        """Return the name of a helper function of this program (kernel's name and *wish*); define it at first use."""
         name = self.definitions.helper_names.get(key)
         if name is None:
             name = self.definitions.helper_names[key] = self._own_name(wish)
@@ -227,12 +230,12 @@ class Scope:
         return name
 
     def _own_name(self, wish: str) -> str:
-        """Return a name at file scope for what belongs to this program."""
+        """Return an unused name at file scope, with the kernel's name in front."""
         name = self.names.fresh(self.definitions.spelling_of.at_file_scope(f"{self.definitions.kernel}_{wish}"))
         return name if name not in self.definitions.users else self._own_name(wish)
 
     def define(self, name: str) -> None:
-        """Put what *name* needs before the functions, if it is not built in."""
+        """Add the definition of *name* to the file, if it is not built in, and those that it needs."""
         definition = self.language.definitions.get(name)
         into = self.definitions.structs if name in self.language.types.values() else self.definitions.helpers
         if definition is not None and name not in into:
@@ -242,7 +245,7 @@ class Scope:
             into[name] = guarded(name, definition.text) if is_text else definition.text
 
     def has_spelling(self, name: str, dtype: np.dtype[np.generic]) -> bool:
-        """Return whether the language has a function for arguments of *dtype*."""
+        """Return True if the language has a function *name* for arguments of *dtype*."""
         return (name, dtype.name) in self.language.functions
 
     def spelling(self, name: str, dtype: np.dtype[np.generic]) -> str:
@@ -264,7 +267,7 @@ class Scope:
         return found
 
     def foreign(self, function: ForeignFunction) -> str:
-        """Return the spelling of a foreign function, and put its preamble before the functions."""
+        """Return the C name of a foreign function, and add its preamble to the file."""
         for dtype in (*function.arguments, function.result):
             self.ctype(dtype)
         target = self.language.name
@@ -291,14 +294,14 @@ class Scope:
     def operator(
         self, symbol: str, left: np.dtype[np.generic] | None, right: np.dtype[np.generic] | None
     ) -> None:
-        """Note that the text has an operator between two types; *left* is None if it is unary."""
+        """Add the definition of an operator between two types, if it needs one; *left* is None for a unary operator."""
         if self.language.operators:
             name = self.language.operators.get((symbol, _operand(left, right), _operand(right, left)))
             if name is not None:
                 self.define(name)
 
     def chain(self) -> Chain:
-        """Return what notes the operators of a chain of operands."""
+        """Return a recorder for the operators of a chain of operands."""
         return Chain(self)
 
     def variable(self, name: str) -> str | int:
@@ -311,7 +314,7 @@ class Scope:
         return value_of(self.variable(name))
 
     def of_thread(self, variable: Code, name: str) -> Code:
-        """Return a thread's own element of *variable* where the C target keeps *name* once per thread."""
+        """Return a thread's own element of *variable*, if the C target keeps *name* once per thread."""
         return element(variable, *map(self.value, self.expanded.get(name, ())))
 
     def bound_variable(self, name: str) -> Code:
@@ -359,19 +362,19 @@ def _operand(dtype: np.dtype[np.generic] | None, other: np.dtype[np.generic] | N
 
 @lru_cache(maxsize=256)
 def _name(dtype: np.dtype[np.generic]) -> str:
-    """Return the name of a type, which NumPy makes anew each time."""
+    """Return the name of a type, memoised because NumPy computes it at each call."""
     return dtype.name
 
 
 class Chain:
-    """The operators between the operands of a sum or product, which C applies from left to right."""
+    """Recorder of the operators between the operands of a sum or product, which C applies from left to right."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self.dtype: np.dtype[np.generic] | None = None
 
     def add(self, symbol: str, dtype: np.dtype[np.generic]) -> None:
-        """Apply *symbol* to what there is and an operand of *dtype*."""
+        """Record *symbol* between the chain so far and an operand of *dtype*."""
         if self.dtype is None:
             self.dtype = dtype
             return

@@ -28,14 +28,14 @@ _DType = np.dtype[Any]
 def struct_source(
     dtype: _DType, name: str, language: Language, ctype: Callable[[_DType], str], spelt: Callable[[str], str]
 ) -> str | Diagnostic:
-    """Return the declaration of a record as the C type *name*, or why the language cannot lay it out as NumPy does.
+    """Return the declaration of a record as the C type *name*, or a diagnostic if its layout in C is not NumPy's.
 
     Parameters
     ----------
     ctype
-        Gives the C name of the type of a field, and declares that if need be.
+        Function from the type of a field to its C name, which declares the type if need be.
     spelt
-        Gives the C name of a field.
+        Function from a field to its C name.
     """
     if is_vector(dtype):
         return f"typedef struct {{ {ctype(component(dtype))} {', '.join(field_names(dtype))}; }} {name};"

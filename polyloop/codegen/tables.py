@@ -19,7 +19,7 @@ _PER_LINE: Final = 8
 
 
 def table_violations(name: str, table: Table, language: Language) -> list[Diagnostic]:
-    """Return why *language* cannot have *table* in its text."""
+    """Return a diagnostic if *language* has no constants of the type of *table*."""
     dtype = table.dtype
     if dtype.kind not in "biuf" or dtype.name not in language.types or (dtype.itemsize == 2 and dtype.kind == "f"):
         message = f"target '{language.name}' cannot have constants of type '{dtype.name}' in its text"
@@ -60,7 +60,7 @@ def _braces(array: np.ndarray[Any, Any], language: Language, indent: str) -> str
 def literal(value: Any, language: Language) -> str:  # noqa: ANN401 - a NumPy scalar
     """Return *value* as a C constant that has exactly this value.
 
-    Numbers that a short decimal does not hit are hexadecimal (C17, section 6.4.4.2).
+    Numbers without an exact short decimal are hexadecimal (C17, section 6.4.4.2).
     """
     dtype = np.dtype(value.dtype)
     if dtype.kind == "b":

@@ -1,4 +1,4 @@
-"""State of the generation of one program: what its functions share (a translation unit)."""
+"""Translation unit: state of the generation of one program, which its functions share."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _INT_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A program on its way to text.
+    """A program during code generation.
 
     Attributes
     ----------
     schedule
-        The program as the walker sees it.
+        The schedule, with C names.
     spelling
-        What names of the kernel become.
+        The renaming of names of the kernel.
     index_bits
         Width of index arithmetic.
     known
@@ -46,11 +46,11 @@ class Unit:
     natural
         Integer arguments that are known not to be negative.
     reserved
-        Identifiers in foreign functions, none of which a generated name may be.
+        Identifiers in foreign functions, which generated names must avoid.
     table_names
-        What constant tables are called at file scope.
+        C names of constant tables.
     definitions, findings
-        What the text needs, and what comes out of it.
+        Definitions that the text needs, and conditions and notes that follow from it.
     """
 
     schedule: Schedule
@@ -71,12 +71,12 @@ class Unit:
 
     @property
     def never_fits(self) -> bool:
-        """True if index arithmetic may exceed 32 bits for all sizes: by what is read, or by numbers alone."""
+        """True if index arithmetic may exceed 32 bits for all sizes, because of data or of constants."""
         bounds = self.findings.magnitudes.bounds(32)
         return self.index_bits == 32 and any(bound.get((), 0) > _INT_MAX for bound in bounds)
 
     def names(self, taken: Iterable[str]) -> Names:
-        """Return names beside those that are *taken*, and beside the words of the language."""
+        """Return a source of names that avoids *taken* ones and the reserved words of the language."""
         return Names(taken, local_words(self.language))
 
     def statements(self, *launches: Launch) -> list[Statement]:
@@ -84,13 +84,13 @@ class Unit:
         return [self.schedule.statements[name] for launch in launches for name in runs(launch.tree)]
 
     def arguments_of(self, launch: Launch) -> tuple[Argument, ...]:
-        """Return the arguments of a device function: of several functions, each has those that it uses."""
+        """Return the arguments of a device function: all if it is the only one, else those that it uses."""
         is_only = len(self.schedule.launches) == 1
         return self.inputs.arguments if is_only else self.inputs.used_by(launch.name, self.statements(launch))
 
 
 def unit_of(schedule: Schedule, how: Spelling, index_bits: int) -> Unit:
-    """Return *schedule* on its way to text, with nothing of that yet."""
+    """Return the translation unit of *schedule*, without any definitions or findings yet."""
     language, bits = how.language, _index_width(schedule, index_bits)
     known = known_of(schedule.contract.assumptions)
     inputs = inputs_of(schedule, language, known, bits)
@@ -107,7 +107,7 @@ def unit_of(schedule: Schedule, how: Spelling, index_bits: int) -> Unit:
 
 
 def _index_width(schedule: Schedule, index_bits: int) -> int:
-    """Return the width of index arithmetic: 64 bits where a loop is bounded by a number of more than 32."""
+    """Return the width of index arithmetic: 64 if a bound variable may exceed int32, else *index_bits*."""
     bounds = {name for statement in schedule.statements.values() for name in statement.bounds}
     dtypes = (t.dtype for launch in schedule.launches for t in launch.temporaries if t.name in bounds)
     return index_bits if all(np.can_cast(dtype, np.int32) for dtype in dtypes) else 64

@@ -26,7 +26,7 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
     Raises
     ------
     CodegenError
-        ``c-name``: what the text calls by its name has another name here, or an element for each thread.
+        ``c-name``: a variable of the text has another name in the program, or an element for each thread.
     """
     text, scope = statement.rhs, expressions.scope
     assert isinstance(text, CText), f"{statement.name} is no C text"
@@ -50,7 +50,7 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
 
 
 def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, Code]]) -> list[tuple[str, str, Code]]:
-    """Return type, name and value of each constant; what is defined in terms of a name that changes comes first."""
+    """Return type, name and value of each constant; if a value uses a name that is redefined, all get copies first."""
     hidden = {name for _, name, _ in values}
     if all(hidden.isdisjoint(c.words(value)) for _, _, value in values):
         return [(scope.ctype(dtype), name, value) for dtype, name, value in values]
@@ -61,20 +61,20 @@ def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, Code]
 
 
 def _dtype(scope: Scope, value: Expression) -> np.dtype[np.generic]:
-    """Return the type of a constant with the value of an expression: that of indices, for plain integers."""
+    """Return the type of a constant with the value of an expression; plain integers get the type of indices."""
     kind = infer_type(value, scope.dtypes.get)
     assert kind is not None, f"'{value}' has no type: types must be inferred before code generation"
     return scope.index_dtype if kind is Weak.INT else settle(kind)
 
 
 def _is_array(scope: Scope, name: str) -> bool:
-    """Return whether C has an array, or a pointer, of this name."""
+    """Return True if *name* is an array or a pointer in C."""
     array, storage = scope.arrays.get(name), scope.storage.get(name)
     return bool(array.shape if array is not None else storage is not None and storage.shape)
 
 
 def _check(scope: Scope, statement: Statement, wanted: str, name: str) -> None:
-    """Refuse a variable *name* that is no longer what the text means by *wanted*."""
+    """Raise an error if the variable *name* is not called *wanted* in C, or has an element for each thread."""
     known = scope.table_names.get(name, name)
     known = f"{scope.pools[name]}.{known}" if name in scope.pools else known
     if known == wanted and not scope.expanded.get(name):

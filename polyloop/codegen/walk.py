@@ -43,12 +43,12 @@ _NONE: Final = frozenset[str]()
 
 
 def _counts(nodes: Tree) -> bool:
-    """Return whether threads that have nothing else to do come to a barrier among *nodes*."""
+    """Return True if *nodes* have a commit or wait of asynchronous copies, which all threads must execute."""
     return any(isinstance(node, Barrier) and node.group is not None for node in nodes)
 
 
 class Walker:
-    """Generates the body of one function.
+    """Walk over the loop tree of one function, which makes its body.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Walker:
         return self.lane_loops.loop(node, bounds, context, inside, inner)
 
     def run(self, tree: Tree, context: Context) -> Block:
-        """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
+        """Return the code of *tree*, with separate code for full blocks if that pays."""
         opened = self.loops.open(self.axes, self.axes)
         body = self._blocks(tree, context)
         return (*self.loops.named(opened, context), *body)
@@ -91,12 +91,12 @@ class Walker:
                 clean = self.block(tree, context.add(full), self.axes)
                 guard = [] if _counts(tree) else self._guard(tree, context, self.axes)
                 if all(map(context.add(guard).implies, full)):
-                    return self._guarded(full, clean, context)  # other blocks have nothing to do
+                    return self._guarded(full, clean, context)  # partial blocks have no instances
                 self.loops.may_peel = False
                 partial = self.block(tree, context, self.axes)
                 self.loops.may_peel = True
                 if len(partial) == 1 and isinstance(last := partial[0], If) and last.body == clean and not last.orelse:
-                    return partial  # all that full blocks would save is one comparison
+                    return partial  # separate code for full blocks would save one comparison only
                 return (If(condition_text(full, self.scope, context), clean, partial),)
         return self.block(tree, context, self.axes)
 
@@ -159,9 +159,9 @@ class Walker:
         return (If(condition, body),)
 
     def _assigned(self, node: Loop | Run | Barrier) -> frozenset[str]:
-        """Return the bound variables that have their values after *node*.
+        """Return the bound variables that are set after *node*.
 
-        After a loop over threads those that are kept once per thread do.
+        After a loop, these are the variables that the C target keeps once per thread.
         """
         if isinstance(node, Barrier) or not self.scope.bounds:
             return _NONE
@@ -190,9 +190,9 @@ class Walker:
         return minimal(rows, context)
 
     def _is_tested_inside(self, nodes: Tree) -> bool:
-        """Return whether *nodes* are a loop of which each iteration is better tested by itself.
+        """Return True if *nodes* are an unrolled loop whose iterations should be tested one by one.
 
-        It is unrolled, and consists of loads into registers that keep their zeros otherwise: those need no branch.
+        Such a loop loads into registers that are initialized with zeros; a test around a single load needs no branch.
         """
         if len(nodes) != 1 or not isinstance(nodes[0], Loop):
             return False
@@ -202,7 +202,7 @@ class Walker:
         return all((storage := self.scope.storage.get(array)) is not None and storage.cleared for array in written)
 
     def _enforced(self, row: Affine, nodes: Tree, context: Context, known: frozenset[str]) -> bool:
-        """Return whether the bounds of the loops *nodes* imply *row* anyway."""
+        """Return True if the bounds of the loops *nodes* imply *row*."""
         for node in nodes:
             if not isinstance(node, Loop) or isinstance(self.loops.forms.tags.get(node.iname), Unroll):
                 return False
@@ -229,7 +229,7 @@ class Walker:
                 return (Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier),)
 
     def _leaf(self, statement: Statement, context: Context) -> Block:
-        """Return a statement under every condition that is not known to hold."""
+        """Return a statement, guarded by the conditions that *context* does not imply."""
         cases = self._unknown_rows(statement, context)
         if isinstance(statement.action, plan.Tensor):
             block = matrix_block(self.expressions, statement, context)
@@ -249,7 +249,7 @@ class Walker:
         return (If(c.conjunction(conditions), body),)
 
     def _refuse_divergence(self, statement: Statement, cases: Iterable[Iterable[Affine]]) -> None:
-        """Raise an error if not all threads reach a statement that they execute together."""
+        """Raise an error if conditions on data may keep some threads from a collective statement."""
         data = sorted(self.loops.reads(chain.from_iterable(cases)))
         if data:
             raise self.scope.error(
