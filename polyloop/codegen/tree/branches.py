@@ -1,4 +1,4 @@
-"""Statements under data-dependent conditions, as ``if`` / ``else if`` / ``else``; conditions ahead of loops."""
+"""Branches: conditions on data as ``if`` and ``else``, loop unswitching, and fusion of loops over lanes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,17 @@ class Guarded:
 
 
 Render = Callable[[Expression], Code]
-"""Gives a condition in C."""
+"""Function from a condition to its C expression."""
 
 
 def branches(entries: Sequence[Guarded], render: Render) -> Block:
-    """Return *entries*, in their order, with each condition that neighbours share written and tested once.
+    """Return *entries*, in their order, with each condition that neighbours share tested once.
 
-    Entries under ``p`` and entries under ``not p`` may change places: no instance runs both.
+    ::
+
+        if (p) A;  if (!p) B;  if (p) C;   ->   if (p) {A; C}  else B;
+
+    Entries under ``p`` and entries under ``not p`` may change places, because no instance runs both.
     """
     out: list[Node] = []
     position = 0
@@ -71,7 +75,7 @@ def _positive(predicate: Expression) -> Expression:
 
 
 def _end_of_group(entries: Sequence[Guarded], start: int, condition: Expression) -> int:
-    """Return the position after the last neighbour that asks for *condition* first, with its value unchanged."""
+    """Return the position after the last neighbour that tests *condition* first, with no write to it in between."""
     reads = variables(condition)
     for position in range(start, len(entries)):
         entry = entries[position]
@@ -97,10 +101,14 @@ def _choice(condition: Expression, true: Block, false: Block, render: Render) ->
 
 
 def unswitched(loop: For) -> Block:
-    """Return *loop*; where a choice between vectors and lanes is all that it does, as the choice between two loops.
+    """Return *loop*, unswitched if its body is a choice between vectors and single lanes.
 
-    The condition is one on loop variables and sizes, so it can be evaluated ahead of the loop if it does not name its
-    variable.
+    ::
+
+        for (i ..) if (p) wide; else by_lane;   ->   if (p) for (i ..) wide; else for (i ..) by_lane;
+
+    The condition is on loop variables and sizes.  So it can be evaluated ahead of the loop, unless it has the variable
+    of the loop.
     """
     guard, body = None, loop.body
     if len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
@@ -118,9 +126,9 @@ def unswitched(loop: For) -> Block:
 
 
 def keeps(block: Block, condition: Code) -> bool:
-    """Return whether *condition* has the value after *block* that it has before it.
+    """Return True if *condition* has the same value before and after *block*.
 
-    Without elements of arrays it consists of loop variables and sizes, which nothing changes.
+    A condition without elements of arrays consists of loop variables and sizes, which nothing changes.
     """
     if not any(isinstance(part, Subscript) for part in nodes(condition)):
         return True
@@ -132,7 +140,7 @@ def keeps(block: Block, condition: Code) -> bool:
                     return False
             case Call(code) if not code.names.isdisjoint(condition.names):
                 return False
-            case Verbatim() | Sync():  # a user's text; other threads, which a barrier lets write
+            case Verbatim() | Sync():  # C text of the user, and a barrier behind which other threads write
                 return False
             case _:
                 pass
@@ -140,9 +148,9 @@ def keeps(block: Block, condition: Code) -> bool:
 
 
 def one_rest(first: For, second: For) -> For | None:
-    """Return two loops over the lanes of one cut vector as one loop, None if a lane might see what another one does.
+    """Return the fusion of two loops over the lanes of one partial vector, None if lanes may depend on each other.
 
-    That is so unless everything that one of them writes and both use is indexed by the lane itself.
+    Lanes are independent if each variable that one loop writes and both use is subscripted by the lane itself.
     """
     if not (first.is_rest and second.is_rest) or replace(first, body=()) != replace(second, body=()):
         return None
@@ -165,12 +173,12 @@ def one_rest(first: For, second: For) -> For | None:
 
 
 def _is_name(node: Node) -> bool:
-    """Return whether a statement gives an index its name."""
+    """Return True if a statement defines a named index."""
     return isinstance(node, Declare) and is_mark(node.name)
 
 
 def _guarded_assignments(loop: For) -> tuple[If | None, tuple[Assign, ...]]:
-    """Return the condition in a loop, without what it guards, and the assignments; none if there is anything else."""
+    """Return the condition around the body of a loop, without its body, and the assignments; none if others occur."""
     guard, nodes = None, tuple(node for node in loop.body if not _is_name(node))
     if len(nodes) == 1 and isinstance(nodes[0], If) and not nodes[0].orelse:
         guard, nodes = replace(nodes[0], body=()), nodes[0].body
@@ -179,7 +187,7 @@ def _guarded_assignments(loop: For) -> tuple[If | None, tuple[Assign, ...]]:
 
 
 def _is_only(code: Code, name: str, own: Code) -> bool:
-    """Return whether all uses of a variable in *code* are of its element *own*."""
+    """Return True if all uses of a variable in *code* are of its element *own*."""
     if name not in code.names or code == own:
         return True
     if isinstance(code, Name) or (isinstance(code, Subscript) and code.base == own):

@@ -56,7 +56,7 @@ class _Statement:
 class Assign(_Statement):
     """``target operator value;`` where ``operator`` is ``=``, ``+=`` or ``*=``.
 
-    With a ``type`` the statement declares its target.  ``is_constant`` is whether the value is a literal.
+    With a ``type`` the statement declares its target.  ``is_constant`` is True if the value is a literal.
     """
 
     target: Code
@@ -68,13 +68,13 @@ class Assign(_Statement):
 
     @property
     def writes(self) -> str | None:
-        """The temporary that changes, None for anything else."""
+        """The temporary that the assignment changes, None if it changes another variable."""
         variable = changed(self.target)
         return None if variable is None else variable.temporary or None
 
     @property
     def reads(self) -> frozenset[str]:
-        """Temporaries in the value and beside the one that changes, and that itself where it is updated."""
+        """Temporaries that the assignment reads: in the value, in subscripts of the target, and an updated target."""
         changes = {self.writes} if self.operator == "=" else ()
         return self.value.temporaries | self.target.temporaries.difference(changes)
 
@@ -91,7 +91,7 @@ class Call(_Statement):
 @quick
 @dataclass(frozen=True)
 class Verbatim(_Statement):
-    """``{ const type name = value; .. text }``: C text of the user's, which uses the temporaries ``touched``, too."""
+    """``{ const type name = value; .. text }``: C text of the user, which accesses the temporaries ``touched``."""
 
     constants: tuple[tuple[str, str, Code], ...]
     text: str
@@ -107,7 +107,7 @@ class Verbatim(_Statement):
 @quick
 @dataclass(frozen=True)
 class Declare(_Statement):
-    """``storage type name[dims] = value;``; ``value`` may be None, and ``more`` are names with values beside it."""
+    """``storage type name[dims] = value;``; ``value`` may be None, and ``more`` are further names with values."""
 
     type: str
     name: str
@@ -130,7 +130,7 @@ class Union(_Statement):
 @quick
 @dataclass(frozen=True)
 class Carve(_Statement):
-    """``type (&name)[dims] = *(type (*)[dims])(memory + start);``: a variable in a piece of memory."""
+    """``type (&name)[dims] = *(type (*)[dims])(memory + start);``: a reference to a part of dynamic shared memory."""
 
     type: str
     name: str
@@ -160,8 +160,8 @@ class Comment(_Statement):
 class For(_Statement):
     """``for (type var = start; test; var += step) body``.
 
-    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent; ``is_rest`` is
-    whether it runs over the lanes of a vector that is not full.
+    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent.  ``is_rest`` is
+    True if it runs over the lanes of a partial vector.
     """
 
     type: str
@@ -180,7 +180,7 @@ class For(_Statement):
 class If(_Statement):
     """``if (condition) body else orelse``.
 
-    ``is_choice`` is whether both cases are the same statements, once for whole vectors and once lane by lane.
+    ``is_choice`` is True if both cases are the same statements, once on whole vectors and once lane by lane.
     """
 
     condition: Code
@@ -242,7 +242,7 @@ def expressions_of(node: Node) -> tuple[Code, ...]:
 
 
 def with_expressions(node: _AnyNode, change: Callable[[Code], Code]) -> _AnyNode:
-    """Return a statement with its own expressions changed; itself where nothing changes."""
+    """Return a statement with its own expressions changed; the same object if nothing changes."""
     new: dict[str, Any] = {}
     match node:
         case Verbatim(constants):

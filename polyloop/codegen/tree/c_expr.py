@@ -1,4 +1,4 @@
-"""C expressions as nodes; operator precedence and parentheses are decided here alone."""
+"""C expressions as nodes, with the only decisions about operator precedence and parentheses."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = [
 
 _CHOICE, _OR, _AND, _BITOR, _BITXOR, _BITAND, _EQUAL, _RELATION, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 14)
 _ALWAYS: Final = 14
-"""Precedence above that of every expression: there are always parentheses."""
+"""Precedence above that of every expression, which forces parentheses."""
 _NONE: Final = frozenset[str]()
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 class Operator(NamedTuple):
-    """A binary operator: how tightly it binds, and how tightly what stands in it without parentheses does.
+    """A binary operator with its precedence ``level``, and the least precedence of operands without parentheses.
 
     ``first`` is for the first operand, ``later`` for the others, ``negative`` for others that begin with a minus.
     """
@@ -69,9 +69,9 @@ OPERATORS: Final[Mapping[str, Operator]] = {
 }  # fmt: skip
 """The operators between values."""
 APART: Final = {symbol: OPERATORS[symbol]._replace(negative=_ALWAYS) for symbol in "+-*/"}
-"""Those between vectors, on which what begins with a minus has parentheses."""
+"""The operators between vectors, with parentheses around operands that begin with a minus."""
 INDEX_PLUS: Final = PLUS._replace(negative=_PRODUCT)
-"""Between the terms of an index: sums in it are no sums of their own."""
+"""The operator between the terms of an index, which flattens nested sums."""
 INDEX_MINUS: Final = MINUS._replace(later=_UNARY)
 INDEX_SHIFT: Final = {symbol: Operator(symbol, _SHIFT, _PRODUCT, _PRODUCT, _PRODUCT) for symbol in ("<<", ">>")}
 INDEX_XOR: Final = Operator("^", _BITXOR, _PRODUCT, _PRODUCT, _PRODUCT)
@@ -96,7 +96,7 @@ def _together(sets: Sequence[frozenset[str]]) -> frozenset[str]:
 
 
 class Code:
-    """A C expression; those are equal that have one text."""
+    """A C expression; expressions with the same text are equal."""
 
     level = _ATOM
     """Precedence of the outermost operator."""
@@ -113,7 +113,7 @@ class Code:
 
     @once
     def temporaries(self) -> frozenset[str]:
-        """The temporaries that occur, as the user calls them."""
+        """The temporaries that occur, under the names of the schedule."""
         return _together([part.temporaries for part in self.parts])
 
     def _print(self) -> str:
@@ -128,7 +128,7 @@ class Code:
         return tuple([getattr(self, name) for name in self.inner])
 
     def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return the same of other *parts*."""
+        """Return the same operator or function with other *parts*."""
         changed: Code = replace(cast("Any", self), **dict(zip(self.inner, parts, strict=True)))
         return changed
 
@@ -149,7 +149,7 @@ class Code:
 @quick
 @dataclass(frozen=True, eq=False)
 class Name(Code):
-    """A variable, which may be a temporary, or hold it with others."""
+    """A variable; ``temporary`` is the temporary that it holds, if any, alone or in storage shared with others."""
 
     text: str
     temporary: str = ""
@@ -179,7 +179,7 @@ class Literal(Code):
 @quick
 @dataclass(frozen=True, eq=False)
 class Raw(Code):
-    """Text that is taken as it is; every word in it may be a variable."""
+    """Text that is printed as it is; every word in it counts as a variable."""
 
     text: str
 
@@ -198,7 +198,7 @@ class _WithArguments(Code):
         return self.arguments
 
     def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return the same function of others."""
+        """Return the same function of other arguments."""
         changed: Code = replace(cast("Any", self), arguments=tuple(parts))
         return changed
 
@@ -206,7 +206,7 @@ class _WithArguments(Code):
 @quick
 @dataclass(frozen=True, eq=False)
 class Template(_WithArguments):
-    """The spelling of a function, with a field for each argument: a call, or in parentheses of its own."""
+    """The spelling of a function with a field for each argument: a call, or an expression in parentheses."""
 
     pattern: str
     arguments: tuple[Code, ...]
@@ -263,7 +263,7 @@ class Member(Code):
 @quick
 @dataclass(frozen=True, eq=False)
 class Parentheses(Code):
-    """``(inner)``, also where C would not need them."""
+    """``(inside)``, even if C needs no parentheses."""
 
     inner = ("inside",)
 
@@ -276,7 +276,7 @@ class Parentheses(Code):
 @quick
 @dataclass(frozen=True, eq=False)
 class Unary(Code):
-    """An operator and what it is in front of."""
+    """A prefix operator and its operand."""
 
     inner = ("operand",)
 
@@ -334,7 +334,7 @@ class Binary(Code):
         return (self.first, *[operand for _, operand in self.rest])
 
     def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return the operators between others; sums become terms of an index in which they stand."""
+        """Return the same operators between other operands; a sum among the terms of an index is flattened."""
         rest: list[tuple[Operator, Code]] = []
         for (operator, _), part in zip(self.rest, parts[1:], strict=True):
             rest += _terms(part) if operator is INDEX_PLUS else [(operator, part)]
@@ -363,36 +363,36 @@ class Choice(Code):
 
 @lru_cache(maxsize=1024)
 def integer(value: int, suffix: str = "") -> Code:
-    """Return a number; without a *suffix* C computes with it as an ``int``, or a wider type where it does not fit."""
+    """Return an integer literal; without a *suffix* its type is ``int``, or a wider one if it does not fit."""
     literal = Literal(f"{abs(value)}{suffix}", abs(value))
     return literal if value >= 0 else Unary(NEGATIVE, literal)
 
 
 @lru_cache(maxsize=1024)
 def value_of(value: str | int) -> Code:
-    """Return the expression of an iname: a variable, or a number."""
+    """Return the expression of a C name or a number."""
     return integer(value) if isinstance(value, int) else Name(value)
 
 
 def binary(operator: Operator, first: Code, *others: Code) -> Code:
-    """Return one operator between operands; the first of them where it is the only one."""
+    """Return one operator between operands, or the operand if there is only one."""
     return Binary(first, tuple([(operator, other) for other in others])) if others else first
 
 
 def conjunction(parts: Sequence[Code]) -> Code:
-    """Return that all of several conditions hold."""
+    """Return the conjunction of several conditions, flattened."""
     flat = [one for part in parts for one in (_operands(part) if _is_all(part, AND) else [part])]
     return binary(AND, *flat)
 
 
 def product(first: Code, second: Code) -> Code:
-    """Return a product of an index; one that is a factor of it is no product of its own, but for quotients in it."""
+    """Return a product in an index; a product as the second factor is flattened, unless it has quotients."""
     is_plain = _is_all(second, TIMES) and not any(_is_quotient(part) for part in nodes(second))
     return binary(TIMES, first, *(_operands(second) if is_plain else [second]))
 
 
 def total(terms: Sequence[Code]) -> Code:
-    """Return the sum of several parts of an index, at least one; what is negative is subtracted."""
+    """Return the sum of several terms of an index, at least one; negative terms are subtracted."""
     first, *others = terms
     return first if not others else Binary(first, tuple([term for other in others for term in _terms(other)]))
 
@@ -428,7 +428,7 @@ def _operands(code: Code) -> list[Code]:
 
 
 def is_negative(code: Code) -> bool:
-    """Return whether an expression begins with a minus, which belongs to its first factor or term."""
+    """Return True if the text of an expression begins with a minus, which belongs to its first factor or term."""
     while True:
         match code:
             case Unary(operator):
@@ -456,7 +456,7 @@ def without_minus(code: Code) -> Code | None:
 
 
 def integer_of(code: Code) -> int | None:
-    """Return the value of a number that has no type of its own, None for anything else."""
+    """Return the value of an integer literal without a suffix, None for anything else."""
     match code:
         case Literal(text, value) if text.isdigit():
             return int(value)
@@ -468,14 +468,14 @@ def integer_of(code: Code) -> int | None:
 
 
 def root(code: Code) -> str | None:
-    """Return the variable of which *code* is a part, or itself; None for what is no variable."""
+    """Return the variable of which *code* is a part (an element, a field, or all), None if there is none."""
     while isinstance(code, Subscript | Member):
         code = code.base
     return code.text if isinstance(code, Name) else None
 
 
 def changed(code: Code) -> Name | None:
-    """Return the variable that an assignment to *code* changes, also by way of its address; None if that is unknown."""
+    """Return the variable that an assignment to *code* changes, directly or by address; None if that is unknown."""
     while not isinstance(code, Name):
         match code:
             case Subscript(base) | Member(base) | Cast(_, base) | Unary(_, base):
@@ -486,14 +486,14 @@ def changed(code: Code) -> Name | None:
 
 
 def nodes(code: Code) -> Iterator[Code]:
-    """Yield an expression and all in it, from left to right, the outer ones first."""
+    """Yield an expression and its subexpressions in preorder, from left to right."""
     yield code
     for part in code.parts:
         yield from nodes(part)
 
 
 def choices(code: Code) -> Iterator[tuple[Code, Code]]:
-    """Yield each part of an expression that may be skipped, after what decides about it."""
+    """Yield ``(condition, part)`` for each part of an expression that is evaluated conditionally."""
     for node in nodes(code):
         if isinstance(node, Choice):
             yield node.condition, node.then
@@ -522,7 +522,7 @@ def words(code: Code) -> frozenset[str]:
 
 
 def may_skip(code: Code) -> bool:
-    """Return whether an operator may leave an operand out."""
+    """Return True if an operator evaluates some operands conditionally: ``?:``, ``&&`` or ``||``."""
     return isinstance(code, Choice) or (isinstance(code, Binary) and code.level in (_AND, _OR))
 
 
@@ -539,7 +539,7 @@ def occurrences(code: Code, name: str) -> int:
 
 
 def put(code: Code, values: Mapping[str, Code]) -> Code:
-    """Return *code* with *values* in the places of variables."""
+    """Return *code* with variables replaced by *values*."""
     if code.names.isdisjoint(values):
         return code
     if isinstance(code, Name):
@@ -548,7 +548,7 @@ def put(code: Code, values: Mapping[str, Code]) -> Code:
 
 
 def renewed(code: Code, change: Callable[[Code], Code | None]) -> Code:
-    """Return *code* with what *change* gives in the place of a node; where it gives None, the nodes inside follow."""
+    """Return *code* with each node replaced by the result of *change*; if that is None, its children are visited."""
     new = change(code)
     if new is not None:
         return new

@@ -32,7 +32,7 @@ def print_block(block: Block, indent: int = 1, *, name_instructions: bool = Fals
     Parameters
     ----------
     name_instructions
-        Whether a comment names the instruction of each assignment.
+        If true, a comment names the instruction of each assignment.
     """
     return list(_Printer(name_instructions).block(block, _STEP * indent))
 
@@ -126,5 +126,5 @@ def _declaration(node: Declare | Carve) -> str:
 
 
 def _declares(node: Node) -> bool:
-    """Return whether a statement is a declaration, which C does not take as the body of a loop or condition."""
+    """Return True if a statement is a declaration, which cannot be the body of a loop or condition in C."""
     return isinstance(node, Declare | Union | Carve) or (isinstance(node, Assign) and bool(node.type))

@@ -14,10 +14,10 @@ __all__ = ["declare_private", "declare_shared"]
 def declare_private(block: Block, names: Iterable[str], declaration: Callable[[str], Declare]) -> Block:
     """Return *block* with a declaration of each of *names* that occurs in it.
 
-    A scalar that is first assigned, unconditionally and in the block of all its uses, is declared by that assignment.
-    A declaration moves into a loop only if each iteration begins with such an assignment, because otherwise a value
-    may come from the iteration before; into the branches of a condition always.  Where the first use is a condition
-    under which a scalar becomes a constant, the declaration says that constant: without the condition nothing reads it.
+    The first assignment of a scalar declares it, if it is unconditional and in the block of all uses.  A declaration
+    moves into the branches of a condition always, into a loop only if each iteration begins with such an assignment:
+    otherwise a value may be live from one iteration to the next.  If the first use is a conditional assignment of a
+    constant, the declaration has the constant, because nothing reads the scalar without the condition.
     """
     for name in names:
         if any(name in node.uses for node in block):
@@ -63,7 +63,10 @@ def _declared(node: Node, name: str, declaration: Declare) -> Block:
 
 
 def _into_alternatives(node: Node, name: str, declaration: Declare) -> Node | None:
-    """Return a node of which every execution of a part has its own variable, None if it is not such a node."""
+    """Return *node* with declarations in its parts, if each execution of a part may have its own variable, else None.
+
+    That holds for branches, for groups, and for loops over blocks or threads.
+    """
     match node:
         case If(_, body, orelse) if name not in node.reads:
             parts = [
@@ -80,7 +83,7 @@ def _into_alternatives(node: Node, name: str, declaration: Declare) -> Node | No
 
 
 def _place_inside(block: Block, name: str, declaration: Declare) -> Block | None:
-    """Return *block* with declarations such that no value enters or leaves, None if that is not clear."""
+    """Return *block* with declarations inside, None if a value may enter or leave the block."""
     users = [position for position, node in enumerate(block) if name in node.uses]
     first = block[users[0]]
     if isinstance(first, Assign) and _begins(first, name) and not declaration.dims:
@@ -99,7 +102,7 @@ def _begins(node: Assign, name: str) -> bool:
 
 
 def _enclose(node: Node, name: str, declaration: Declare) -> Node | None:
-    """Return *node* with the declarations inside it, None if its parts may pass values on."""
+    """Return *node* with the declarations inside of it, None if a value may pass between executions of its parts."""
     match node:
         case For(body=body) if name not in node.reads:
             inside = _place_inside(body, name, declaration)

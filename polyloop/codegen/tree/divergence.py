@@ -17,11 +17,11 @@ from polyloop.poly.axes import THREAD_AXES
 __all__ = ["MATRIX", "refuse_divergent"]
 
 MATRIX: Final = "matrix "
-"""Prefix of the keys of functions for matrices, which whole warps call."""
+"""Prefix of the keys of helper functions with matrix instructions, which whole warps must call."""
 
 
 def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) -> None:
-    """Raise an error if a shuffle or matrix instruction stands under a condition, or in a loop, that a lane decides.
+    """Raise an error if a condition or loop bound around a shuffle or matrix instruction may differ between lanes.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def _matrix_functions(scope: Scope) -> Iterator[str]:
 
 
 def _varying(body: Block, scope: Scope, lanes: Iterable[str]) -> frozenset[str]:
-    """Return *lanes*, and what is defined in terms of them."""
+    """Return *lanes*, and the variables that are defined in terms of them."""
     found = set(lanes)
     for node in walk(body):
         if isinstance(node, Declare) and not found.isdisjoint(_names(node, scope)):
@@ -56,7 +56,7 @@ def _varying(body: Block, scope: Scope, lanes: Iterable[str]) -> frozenset[str]:
 
 
 def _names(node: Node, scope: Scope) -> frozenset[str]:
-    """Return the variables in a statement itself, also those in indices that have names."""
+    """Return the variables in a statement itself, with named indices expanded."""
     return frozenset[str]().union(*[scope.indices.plain(code).names for code in expressions_of(node)])
 
 
@@ -65,7 +65,7 @@ def _shown(codes: Iterable[Code], scope: Scope) -> str:
 
 
 def _parts_of_lanes(body: Block, scope: Scope, lanes: frozenset[str]) -> Iterator[tuple[str, Block]]:
-    """Yield the conditions and bounds that may depend on data or on one of *lanes*, with what they decide about."""
+    """Yield the conditions and loop bounds that may depend on data or on one of *lanes*, each with its body."""
     for node in walk(body):
         if isinstance(node, If | For) and (node.reads or not lanes.isdisjoint(_names(node, scope))):
             yield _shown(expressions_of(node), scope), blocks_of(node)

@@ -1,4 +1,4 @@
-"""Accumulators that begin with their first term, where it follows at once: ``acc = x`` for ``acc = 0; acc += x``."""
+"""Folding of neutral elements: ``acc = 0; acc += x`` becomes ``acc = x``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NEUTRAL: Final = {"+=": 0.0, "*=": 1.0}
 
 
 def begun(block: Block) -> Block:
-    """Return *block* without neutral elements with which the next statement combines a term."""
+    """Return *block* without assignments of neutral elements, if the next statement combines a term into them."""
     out: list[Node] = []
     for node in block:
         match node:
@@ -30,7 +30,7 @@ def begun(block: Block) -> Block:
 
 
 def _is_begun(first: Assign, second: Assign) -> bool:
-    """Return whether *second* combines a term into the neutral element that *first* assigns."""
+    """Return True if *second* combines a term into the neutral element that *first* assigns."""
     if first.target != second.target or first.operator != "=" or not first.is_constant or second.writes is None:
         return False
     is_neutral = isinstance(first.value, Literal) and _NEUTRAL.get(second.operator) == first.value.value

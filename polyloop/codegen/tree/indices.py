@@ -1,8 +1,8 @@
-"""Names for indices that occur more than once, as in hand-written code: ``const int i = 16 * bx + tx;``.
+"""Named indices: variables for indices that occur more than once, as in ``const int i = 16 * bx + tx;``.
 
-An index of the reference program that is a function of several inames now is a candidate as soon as all of them have
-values.  While the text is generated, a mark is its placeholder; when the function is complete, marks that occur often
-enough become names, and the others are expanded.
+An iname of the reference program that is now a sum of several inames is a candidate wherever all of these have values.
+During code generation a *mark* is its placeholder in expressions.  When the function is complete, a mark that occurs
+often enough becomes a variable, and the others are expanded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LINE: Final = 80
 
 
 def is_mark(var: Var) -> bool:
-    """Return whether a variable of a form is a mark."""
+    """Return True if a variable of an affine form is a mark."""
     return type(var) is str and var[0] == _LETTER
 
 
@@ -51,19 +51,19 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """The variable that stands for it until the function is whole."""
+        """The variable in forms and expressions until the function is complete."""
         return f"{_LETTER}{self.number}{_LETTER}"
 
 
 class Indices:
-    """The indices of one function that may have names.
+    """Named indices of one function.
 
     Parameters
     ----------
     candidates
-        Names, with forms of inames, axes and parameters.
+        Names with their affine forms of inames, axes and parameters.
     parameters
-        What has a value everywhere.
+        Names that have a value everywhere.
     """
 
     def __init__(self, candidates: Iterable[tuple[str, Affine]] = (), parameters: Iterable[str] = ()) -> None:
@@ -78,18 +78,18 @@ class Indices:
 
     @property
     def is_open(self) -> bool:
-        """True if any index has a value here."""
+        """True if any candidate has a value at the present place."""
         return bool(self._open)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Let no index be called by its name, where others look for the variables in it."""
+        """Suspend the use of marks, for expressions whose variables are inspected."""
         (opened, taken), (self._open, self._taken) = (self._open, self._taken), ([], {})
         yield
         self._open, self._taken = opened, taken
 
     def open(self, known: frozenset[str], new: Iterable[str], values: Mapping[str, str | int]) -> tuple[Mark, ...]:
-        """Return the indices of which the last inames, *new* ones of the *known*, got values."""
+        """Return marks for the candidates whose last inames, *new* ones among the *known*, got values here."""
         fresh = frozenset(new)
         opened: list[Mark] = []
         for name, form, names in self._candidates:
@@ -103,7 +103,7 @@ class Indices:
         return tuple(opened)
 
     def close(self, opened: Sequence[Mark], ctype: str, show: Callable[[Affine], Code]) -> Block:
-        """Return the definitions of those of *opened* that were used; from here on they have no values."""
+        """Return the definitions of the used marks in *opened*, at the end of their scope."""
         self._open = [mark for mark in self._open if mark not in opened]
         self._taken = {}
         used = [mark for mark in opened if mark.text in self._used]
@@ -111,7 +111,7 @@ class Indices:
         return tuple(Declare(f"const {ctype}", mark.text, (), self._values[mark.text]) for mark in used)
 
     def take(self, form: Affine) -> Affine:
-        """Return *form* with marks, as variables, in place of what they stand for."""
+        """Return *form* with sums replaced by marks."""
         if len(form.terms) < 2:
             return form
         if form in self._taken:
@@ -126,18 +126,18 @@ class Indices:
         return rest
 
     def plain(self, code: Code) -> Code:
-        """Return *code* with what the marks stand for."""
+        """Return *code* with marks expanded."""
         while marks := code.names & self._used.keys():
             code = put(code, {mark: self._values.get(mark) or Name(self._used[mark].name) for mark in marks})
         return code
 
     def settle(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
-        """Return *body* with names for the indices that occur often, and the other ones written out.
+        """Return *body* with variables for the marks that occur often, and the other ones expanded.
 
         Parameters
         ----------
         fresh
-            Takes the name that it is given; None where that belongs to something else.
+            Function that reserves a name and returns it; None if the name is taken.
         """
         return self._settled(body, fresh) if self._used else body
 
@@ -166,9 +166,9 @@ class Indices:
 
 
 def _factor(mark: Affine, form: Affine) -> int:
-    """Return how many times *form* holds the terms of *mark*; 0 if it does not hold all of them, in proportion.
+    """Return the factor with which *form* has all terms of *mark*, 0 if it does not have them in proportion.
 
-    Neither does it where a greater step besides them says that they are a part of an index themselves.
+    The factor is also 0 if another term has a greater coefficient, which makes the terms digits of a longer index.
     """
     have = dict(form.terms)
     (first, size), *others = mark.terms
@@ -180,7 +180,7 @@ def _factor(mark: Affine, form: Affine) -> int:
 
 
 def _is_often(block: Block, mark: str) -> bool:
-    """Return whether a mark occurs so often that it gets a name."""
+    """Return True if a mark occurs often enough for a variable."""
     count = 0
     for number in _uses(block, mark):
         count += number
@@ -190,7 +190,7 @@ def _is_often(block: Block, mark: str) -> bool:
 
 
 def _uses(block: Iterable[Node], mark: str) -> Iterator[int]:
-    """Yield how often a mark occurs in each statement, but for a user's text, which has no names for indices."""
+    """Yield the number of occurrences of a mark in each statement, without C text of the user, which uses no names."""
     for node in block:
         if mark in node.names and not isinstance(node, Verbatim):
             yield sum([occurrences(code, mark) for code in expressions_of(node)])
@@ -198,7 +198,7 @@ def _uses(block: Iterable[Node], mark: str) -> Iterator[int]:
 
 
 def _rewritten(block: Block, mark: str, value: Code, written: Code) -> Block:
-    """Return *block* with *value* in the place of a mark; in what a user's text sees, which has no names, *written*."""
+    """Return *block* with a mark replaced by *value*; in C text of the user, by the expanded form *written*."""
 
     def changed(node: Node) -> Node:
         if mark not in node.names:
@@ -212,7 +212,7 @@ def _rewritten(block: Block, mark: str, value: Code, written: Code) -> Block:
 
 
 def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
-    """Return *node* with *change* applied to the blocks in it; itself where nothing changes."""
+    """Return *node* with *change* applied to the blocks in it; the same object if nothing changes."""
     match node:
         case For(body=body) | Group(body=body):
             return node if (new := change(body)) is body else replace(node, body=new)
@@ -224,7 +224,7 @@ def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
 
 
 def _joined(names: Iterable[Node]) -> list[Declare]:
-    """Return definitions of one type, several on a line."""
+    """Return the definitions, with several on a line."""
     lines: list[Declare] = []
     length = 0
     for node in names:

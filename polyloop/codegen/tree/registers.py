@@ -1,7 +1,7 @@
 """Private arrays with dynamic subscripts.
 
-A thread's array is in registers if each subscript is a constant once loops are unrolled: registers have no addresses.
-The compiler may make constants of other subscripts, by unrolling loops of its own accord; the compiled code shows it.
+A private array can be in registers if each subscript is a constant after unrolling, because registers have no
+addresses.  The compiler may turn other subscripts into constants, too, if it unrolls further loops.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["IndexedArray", "indexed_arrays", "queue_notes"]
 
 @dataclass(frozen=True)
 class IndexedArray:
-    """A private array with a subscript that is not a number after unrolling.
+    """A private array with a subscript that is not a constant after unrolling.
 
     Attributes
     ----------
     launch
         Name of the function.
     element
-        The first such access, as the kernel would write it, in ``instruction``.
+        The first such access, in the kernel's notation, in ``instruction``.
     varying
-        What its subscripts depend on when the program runs.
+        Names in its subscripts that are not constant.
     unrolled
-        Unrolled loops that alone subscript it elsewhere, as they do an array that is meant to be in registers.
+        Unrolled loops in its other accesses, which suggest that the array is meant to be in registers.
     turns
-        The loop that takes its places in turns, and their number; None where a loop unrolled by that number does.
+        For a ring buffer: the loop in the subscript modulo the number of places, and that number; else None.
     """
 
     launch: str
@@ -53,7 +53,7 @@ class IndexedArray:
 
 
 def indexed_arrays(schedule: Schedule) -> tuple[IndexedArray, ...]:
-    """Return the private arrays that have such a subscript."""
+    """Return the private arrays with a subscript that is not a constant after unrolling."""
     return tuple(array for launch in schedule.launches for array in _indexed_arrays(launch, schedule))
 
 
@@ -80,7 +80,7 @@ def _indexed_arrays(launch: Launch, schedule: Schedule) -> Iterator[IndexedArray
 
 
 def _in_turns(index: Expression, varying: Sequence[str]) -> tuple[str, int] | None:
-    """Return the loop that changes the place that *index* takes in turns, and the number of places; None without."""
+    """Return the loop in a subscript modulo a number of places, and that number; None for other subscripts."""
     if not isinstance(index, p.Remainder) or not isinstance(index.denominator, int):
         return None
     form = affine_of(index.numerator)
@@ -90,7 +90,7 @@ def _in_turns(index: Expression, varying: Sequence[str]) -> tuple[str, int] | No
 
 
 def queue_notes(arrays: Iterable[IndexedArray]) -> Iterator[tuple[str, Diagnostic]]:
-    """Yield a warning for each queue of a thread of which the places are not known when it is compiled, by its name."""
+    """Yield a warning, by name, for each private ring buffer whose places are not known at compile time."""
     for array in arrays:
         if array.turns is None:
             continue

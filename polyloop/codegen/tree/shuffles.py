@@ -1,4 +1,9 @@
-"""Common subexpression elimination of shuffles: equal shuffles of a temporary are made once, into a variable."""
+"""Common subexpression elimination of shuffles.
+
+::
+
+    a = shfl(v, 0) + 1;  b = shfl(v, 0) * 2;   ->   const float v_0 = shfl(v, 0);  a = v_0 + 1;  b = v_0 * 2;
+"""
 
 from __future__ import annotations
 
@@ -15,10 +20,10 @@ __all__ = ["shared_shuffles"]
 
 
 def shared_shuffles(body: Block, scope: Scope) -> Block:
-    """Return *body* with each shuffle made once as long as its variable does not change, ahead of loops.
+    """Return *body* with equal shuffles computed once as long as their variables do not change, ahead of loops.
 
-    The lanes that are there at a shuffle are there around the loops and conditions that it stands in too, because
-    none of these may depend on the lane.
+    The lanes that reach a shuffle also reach the places around its loops and conditions, because none of these may
+    depend on the lane.
     """
     return _Shuffles(scope).block(body) if any(s.lane is not None for s in scope.storage.values()) else body
 
@@ -30,7 +35,7 @@ class _Shuffles:
         self.call = scope.language.need(Shuffles).read
 
     def block(self, nodes: Block) -> Block:
-        """Return *nodes* with shuffles that recur in them made ahead of the first."""
+        """Return *nodes* with each recurring shuffle computed ahead of its first use."""
         left = list(nodes)
         for shuffle in dict.fromkeys(found for node in left for found, _ in self._inside(node)):
             left = self._made_once(left, shuffle)
@@ -46,7 +51,7 @@ class _Shuffles:
                 return node
 
     def _made_once(self, nodes: list[Node], shuffle: Apply) -> list[Node]:
-        """Return *nodes* with a shuffle in a variable where it is made more than once."""
+        """Return *nodes* with a shuffle in a variable, for each group of nodes that use one value of it repeatedly."""
         out: list[Node] = []
         group: list[Node] = []
         for node in nodes:
@@ -62,7 +67,7 @@ class _Shuffles:
         return out + self._group(group, shuffle)
 
     def _group(self, nodes: list[Node], shuffle: Apply) -> list[Node]:
-        """Return nodes of which only the last may change the variable that is read."""
+        """Return *nodes*, of which only the last may change the shuffled variable, with the shuffle computed once."""
         counts = [sum(count for found, count in self._inside(node) if found == shuffle) for node in nodes]
         if sum(counts) < 2:
             return nodes
@@ -75,7 +80,7 @@ class _Shuffles:
         return [*nodes[:first], made, *(_renamed(node, shuffle, name) for node in nodes[first:])]
 
     def _inside(self, node: Node) -> Iterator[tuple[Apply, int]]:
-        """Yield the shuffles in *node* that have one value while it runs, with how often each is made: 2 in a loop."""
+        """Yield the shuffles that are invariant in *node*, with the number of their uses: 2 for a use in a loop."""
         match node:
             case Assign(value=value):
                 yield from Counter(self._calls(value)).items()
@@ -104,7 +109,7 @@ def _changes(node: Node, shuffle: Apply) -> bool:
 
 
 def _renamed(node: Node, shuffle: Apply, name: Name) -> Node:
-    """Return *node* with a call replaced by the variable that has its value."""
+    """Return *node* with a shuffle replaced by the variable that has its value."""
     match node:
         case Assign():
             return replace(node, value=renewed(node.value, lambda code: name if code == shuffle else None))
