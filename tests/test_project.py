@@ -34,7 +34,6 @@ MANY_SIBLINGS = {
     "codegen/scope.py": 9,
     "codegen/unit.py": 9,
     "expr/parser.py": 9,
-    "expr/typing.py": 12,
     "kernel/kernel.py": 9,
     "schedule/build.py": 13,
 }

@@ -13,8 +13,8 @@ from polyloop.codegen.tree.c_ast import Verbatim
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
-from polyloop.expr.promotion import settle
-from polyloop.expr.typing import Weak, infer_type
+from polyloop.expr.promotion import Weak, settle
+from polyloop.expr.typing import infer_type
 from polyloop.schedule.plan import Statement
 
 __all__ = ["verbatim"]

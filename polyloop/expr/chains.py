@@ -16,6 +16,7 @@ from polyloop.expr.dtypes import computed, is_bool, is_integer
 from polyloop.expr.nodes import Expression, subtrahend
 from polyloop.expr.promotion import ScalarType, TypeConflictError, Weak, common_type
 from polyloop.expr.records import is_record
+from polyloop.expr.rewrite import children
 
 __all__ = ["CHAINS", "Chain", "operands", "paired"]
 
@@ -23,11 +24,11 @@ Chain: TypeAlias = p.Sum | p.Product | p.BitwiseAnd | p.BitwiseOr | p.BitwiseXor
 CHAINS: Final = frozenset({p.Sum, p.Product, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor})
 
 
-def operands(expr: Chain) -> tuple[Expression, ...]:
-    """Return the operands of a chain: ``b`` for a term ``-1*b`` of a sum, which subtracts it, and 3 for a term -3."""
-    first, *rest = expr.children
+def operands(expr: Expression) -> tuple[Expression, ...]:
+    """Return the operands of a node: ``b`` for a term ``-1*b`` of a sum, which subtracts it, and 3 for a term -3."""
     if type(expr) is not p.Sum:
-        return (first, *rest)
+        return children(expr)
+    first, *rest = expr.children
     return (first, *map(_taken, rest))
 
 

@@ -59,6 +59,7 @@ __all__ = [
     "result_type",
     "results_dtype",
     "settle",
+    "takes",
 ]
 
 DEFAULT_INT: Final[DType] = np.dtype("int32")
@@ -251,6 +252,16 @@ def result_type(function: Function, common: ScalarType | None) -> ScalarType | N
             return None if common is None else results_dtype(function, computed(settle(_floating(common))))
         case ResultType.FLOAT:
             return None if common is None else _floating(common)
+
+
+def takes(function: Function, common: ScalarType) -> bool:
+    """Return whether a function takes values of the type *common*: vectors, where it can do with each component."""
+    if not is_record(common):
+        return True
+    by_component = function.result in (ResultType.SAME, ResultType.REAL, ResultType.FLOAT)
+    if not is_vector(common) or not by_component or function.integer_last or function.domain is Domain.INTEGER:
+        return False
+    return function.result is ResultType.SAME or function.name == "abs" or is_floating(component(settle(common)))
 
 
 def quotient_type(kind: ScalarType) -> ScalarType:

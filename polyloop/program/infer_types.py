@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -11,12 +12,14 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import computed, dtype_name, is_complex, is_integer
+from polyloop.expr.fitting import check_stored
 from polyloop.expr.nodes import Expression, array_name, field_path
 from polyloop.expr.printer import show
+from polyloop.expr.promotion import TypeConflictError, settle
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
-from polyloop.expr.typing import TypeConflictError, check_stored, infer, infer_type, settle
+from polyloop.expr.typing import infer, infer_type
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ValueArg
 from polyloop.kernel.instruction import Instruction
@@ -104,7 +107,7 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 infer(p.LogicalNot(part), table.get)  # a condition: neither a record nor a complex number
             target, kind = infer(instruction.assignee, table.get), infer_type(expression, table.get)
             if target is not None:
-                check_stored(kind, target, expression, table.get)
+                check_stored(kind, target, expression, partial(infer_type, lookup=table.get))
         except TypeConflictError as conflict:
             yield replace(conflict.diagnostic, sites=(instruction.site(),))
             continue
@@ -158,7 +161,7 @@ def record_violations(kernel: LoopKernel, before: LoopKernel) -> Iterator[Diagno
         try:
             target, kind = infer(instruction.assignee, table.get), infer_type(expression, table.get)
             if target is not None:
-                check_stored(kind, target, expression, table.get)
+                check_stored(kind, target, expression, partial(infer_type, lookup=table.get))
             elif kind is not None and is_record(kind):
                 yield _mixed(instruction)
         except TypeConflictError as conflict:

@@ -13,9 +13,7 @@ import numpy as np
 
 from polyloop.expr.dtypes import DType, as_complex, as_real, computed, is_inexact, is_integer
 from polyloop.expr.nodes import Expression, Lookup
-from polyloop.expr.rewrite import variables
-from polyloop.expr.rules import expand_rules
-from polyloop.expr.typing import (
+from polyloop.expr.promotion import (
     DEFAULT_INT,
     WEAK_INTEGERS,
     ScalarType,
@@ -23,10 +21,11 @@ from polyloop.expr.typing import (
     Weak,
     adapted,
     common_type,
-    infer_type,
-    met_types,
     settle,
 )
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
+from polyloop.expr.typing import KindOf, TypeInference, infer_type
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.program.index_types import widened
 
@@ -104,7 +103,7 @@ class _Search:
         """Yield the types of the operands that the variable *name* is combined with, and of assignees of its value."""
         for expression, target in self.uses.get(name, ()):
             try:
-                met, kind = met_types(expression, name, self.kinds.get)
+                met, kind = _met_types(expression, name, self.kinds.get)
                 stored = None if target is None else infer_type(target, self.kinds.get)
             except TypeConflictError:
                 continue  # reported by type_violations
@@ -125,6 +124,41 @@ class _Search:
                 seen |= more
                 pending += sorted(more)
         return False
+
+
+def _met_types(expr: Expression, name: str, lookup: KindOf) -> tuple[list[DType], ScalarType | None]:
+    """Return the operation types that the weakly typed variable *name* meets in *expr*, and the type of *expr*.
+
+    Raises
+    ------
+    TypeConflictError
+        As :func:`polyloop.expr.typing.infer`.
+    """
+    meeting = _Meeting(name, lookup)
+    kind = meeting.visit(expr)
+    return meeting.met, kind
+
+
+class _Meeting(TypeInference):
+    """An inference that notes with which types a variable is combined."""
+
+    def __init__(self, name: str, lookup: KindOf) -> None:
+        super().__init__(lookup)
+        self.name = name
+        self.met: list[DType] = []
+
+    def quick_sum(self, types: Sequence[ScalarType | None]) -> None:
+        del types
+
+    def common(
+        self, expr: Expression, parts: Sequence[Expression], types: Sequence[ScalarType | None]
+    ) -> ScalarType | None:
+        found = super().common(expr, parts, types)
+        if found is not None and not isinstance(found, Weak):
+            pairs = zip(parts, types, strict=True)
+            if any(isinstance(kind, Weak) and self.name in variables(part) for part, kind in pairs):
+                self.met.append(found)
+        return found
 
 
 def _assigned_kind(expressions: Sequence[Expression], kinds: Mapping[str, ScalarType | None]) -> ScalarType | None:

@@ -36,10 +36,12 @@ from polyloop.expr.nodes import (
     subtrahend,
 )
 from polyloop.expr.operations import neutral_value
+from polyloop.expr.operator_types import BITWISE
 from polyloop.expr.printer import show
+from polyloop.expr.promotion import ScalarType, adapted, argument_type, common_type
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.rewrite import children
-from polyloop.expr.typing import BITWISE, ScalarType, adapted, argument_type, common_type, infer_type
+from polyloop.expr.typing import infer_type
 from polyloop.target.numeric import NUMERIC
 
 __all__ = ["Closure", "Compiler", "converted", "neutral"]

@@ -12,9 +12,9 @@ from dataclasses import replace
 from polyloop.expr.dtypes import DType
 from polyloop.expr.foreign import ForeignName, foreign_calls
 from polyloop.expr.functions import FUNCTIONS
+from polyloop.expr.promotion import settle
 from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
-from polyloop.expr.typing import settle
 from polyloop.kernel.arrays import Table, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel

@@ -12,7 +12,8 @@ import pytest
 import polyloop as pl
 from polyloop.expr.constants import MOST_BITS, ConstantError, constant_of, folded, is_mask
 from polyloop.expr.parser import parse_expression
-from polyloop.expr.typing import Weak, infer_type
+from polyloop.expr.promotion import Weak
+from polyloop.expr.typing import infer_type
 from polyloop.poly.affine import Affine, affine_of
 
 

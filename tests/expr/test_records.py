@@ -9,8 +9,9 @@ import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.printer import show
+from polyloop.expr.promotion import TypeConflictError
 from polyloop.expr.records import is_vector, leaf_fields, record_name, struct_alignment, struct_padding
-from polyloop.expr.typing import TypeConflictError, infer
+from polyloop.expr.typing import infer
 
 SAMPLE = pl.record("sample", [("pos", pl.vec.float3), ("n", np.int32), ("flag", np.int8)])
 TYPES = {

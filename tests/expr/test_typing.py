@@ -13,17 +13,8 @@ from polyloop.expr.dtypes import DType, dtype_name, find_dtype, is_inexact, is_s
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import RESERVED, check_identifier, is_identifier
 from polyloop.expr.parser import parse_expression
-from polyloop.expr.typing import (
-    ScalarType,
-    TypeConflictError,
-    Weak,
-    adapted,
-    common_type,
-    infer,
-    infer_type,
-    promote,
-    settle,
-)
+from polyloop.expr.promotion import ScalarType, TypeConflictError, Weak, adapted, common_type, promote, settle
+from polyloop.expr.typing import infer, infer_type
 
 _TYPES = {
     "i": "int32",

@@ -49,8 +49,9 @@ from polyloop.expr.nodes import (
     sign_first,
     subtrahend,
 )
+from polyloop.expr.operator_types import BITWISE
+from polyloop.expr.promotion import Weak, adapted, argument_type, common_type, constant_type
 from polyloop.expr.records import field_dtype, is_record, is_vector
-from polyloop.expr.typing import BITWISE, Weak, adapted, argument_type, common_type, constant_type
 from polyloop.poly.affine import Affine, affine_of
 
 __all__ = ["Expressions"]

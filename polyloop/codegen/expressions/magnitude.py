@@ -22,8 +22,9 @@ from polyloop.codegen.loops.rows import Divisibility
 from polyloop.expr.constants import number_of
 from polyloop.expr.dtypes import DType, is_bool, is_integer, is_unsigned
 from polyloop.expr.nodes import Expression, function_name
+from polyloop.expr.promotion import settle
 from polyloop.expr.rewrite import children
-from polyloop.expr.typing import infer_type, settle
+from polyloop.expr.typing import infer_type
 from polyloop.poly.affine import Affine, Floor, Var
 
 __all__ = ["Magnitudes", "Polynomial", "Recorded", "Sum"]

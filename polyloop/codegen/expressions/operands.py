@@ -15,7 +15,8 @@ from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.dtypes import DType, as_real, computed, is_bool, is_complex, is_inexact, is_integer
 from polyloop.expr.nodes import Expression
-from polyloop.expr.typing import ScalarType, Weak, adapted, common_type, remembering
+from polyloop.expr.promotion import ScalarType, Weak, adapted, common_type
+from polyloop.expr.typing import remembering
 
 __all__ = ["Operands"]
 

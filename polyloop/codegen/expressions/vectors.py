@@ -17,8 +17,8 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.dtypes import is_unsigned
 from polyloop.expr.nodes import Expression, Lookup, Record, function_name, sign_first
+from polyloop.expr.promotion import Weak
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
-from polyloop.expr.typing import Weak
 
 __all__ = ["Vectors"]
 

@@ -14,9 +14,10 @@ from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, Domain, ResultType
 from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast, function_name
 from polyloop.expr.printer import show
+from polyloop.expr.promotion import Weak, common_type, settle
 from polyloop.expr.records import field_dtype, field_names, is_record, is_vector
 from polyloop.expr.rewrite import children, rebuild
-from polyloop.expr.typing import Weak, common_type, infer_type, settle, state_dtype
+from polyloop.expr.typing import infer_type, state_dtype
 from polyloop.testing.integers import (
     MODULUS,
     WORD,
