@@ -27,7 +27,8 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import AXES, is_axis, thread_axis
-from polyloop.schedule.plan import Launch, Storage
+from polyloop.schedule.plan import Launch
+from polyloop.schedule.storage import Storage
 
 __all__ = ["Function", "function_of", "hardware_of"]
 

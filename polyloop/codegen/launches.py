@@ -17,7 +17,8 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Tree
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.axes import BLOCK_AXES
-from polyloop.schedule.plan import Launch, Schedule, shared_bytes
+from polyloop.schedule.plan import Launch, Schedule
+from polyloop.schedule.storage import shared_bytes
 
 __all__ = ["check_launches", "device_program", "host_program"]
 

@@ -15,7 +15,8 @@ from polyloop.codegen.tree.fold_initial_value import begun
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.axes import number_of
-from polyloop.schedule.plan import Launch, Storage, shared_bytes
+from polyloop.schedule.plan import Launch
+from polyloop.schedule.storage import Storage, shared_bytes
 
 __all__ = ["asks_for_shared", "declare_temporaries"]
 

@@ -25,7 +25,7 @@ from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import is_record, is_vector, record_name
 from polyloop.expr.typing import TypeOf
 from polyloop.kernel.arrays import ArrayArg
-from polyloop.schedule.plan import Storage
+from polyloop.schedule.storage import Storage
 from polyloop.verification.addresses import WideAccess
 
 __all__ = ["Chain", "Definitions", "Findings", "Scope"]

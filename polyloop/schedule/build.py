@@ -1,22 +1,20 @@
 """The passes from a kernel to a finished, verified schedule, in their order.
 
-==================  ==========================================================================================
-pass                result
-==================  ==========================================================================================
-``prepared``        the kernel with every axis decided, every type known, and lanes as loops
-``place``           the lowered program on its threads: instances, axes, address spaces
-``obligations``     proofs that it computes what its reference program computes
-``at_edges``        blocks at the edge of an array that compute as full ones do
-``needs_of``        conflicts between threads over memory, each with the threads that have to wait
-``collectives_of``  reductions and scans over threads
-``storages_of``     private and shared variables
-``launch_cuts``     positions at which one launch ends and the next begins
-``place_barriers``  the loop tree with barriers
-``statements_of``   statements as code generation needs them
-``launches_of``     launches, with the storage that each uses
-``waits``           proof that the finished launches have a barrier, or a launch's end, for each conflict
-``without_copies``  copies of partial sums propagated; then reductions of one term as assignments
-==================  ==========================================================================================
+======================  ==========================================================================================
+pass                    result
+======================  ==========================================================================================
+``prepared``            the kernel with every axis decided, every type known, and lanes as loops
+``place``               the lowered program on its threads: instances, axes, address spaces
+``obligations``         proofs that it computes what its reference program computes
+``at_edges``            blocks at the edge of an array that compute as full ones do
+``synchronization_of``  conflicts between threads, their collective operations, and ends of launches
+``storages_of``         private and shared variables
+``with_barriers``       the loop tree with barriers
+``statements_of``       statements as code generation needs them
+``launches_of``         launches, with the storage that each uses
+``settled``             proof that the finished launches have a barrier, or a launch's end, for each conflict
+``simplified``          copies of partial sums propagated; then reductions of one term as assignments
+======================  ==========================================================================================
 
 Code generation goes on from there (``codegen.generate``).
 """
@@ -28,7 +26,7 @@ from dataclasses import dataclass
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.uniformity import uniformity_of
-from polyloop.errors import Diagnostic, VerificationError, warn
+from polyloop.errors import Diagnostic, VerificationError
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
@@ -39,20 +37,15 @@ from polyloop.optimize.over_execution import Edges, at_edges
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.infer_types import require_dtypes
 from polyloop.proof.obligation import Proof, share_proofs
-from polyloop.schedule.barrier import idle_barriers, needs_of, place_barriers, requirements
-from polyloop.schedule.collective import collectives_of, reuse_requirements
-from polyloop.schedule.copies import without_copies
-from polyloop.schedule.fronts import fronts_of
+from polyloop.schedule.allocation import axes_left_out, storages_of, workspace_of
 from polyloop.schedule.launches import crossing_violations, launches_of
-from polyloop.schedule.obligations import discharge, obligations, storage_obligations
-from polyloop.schedule.plan import Contract, FileScope, LoopForms, Remarks, Schedule
-from polyloop.schedule.spelling import index_variables, loop_tags
+from polyloop.schedule.obligations import discharge, obligations, storage_obligations, wait_obligations
+from polyloop.schedule.plan import Contract, FileScope, Remarks, Schedule, Wait
+from polyloop.schedule.simplification import simplified
+from polyloop.schedule.spelling import index_variables, loop_forms
 from polyloop.schedule.statements import statements_of
-from polyloop.schedule.storage import axes_left_out, storages_of, workspace_of
-from polyloop.schedule.terms import with_terms_at_once
-from polyloop.schedule.trust import taken_on_trust
-from polyloop.schedule.waits import Wait, reuse_waits, wait_obligations, waits
-from polyloop.sync.launches import launch_cuts, passages
+from polyloop.schedule.synchronization import Synchronization, settled, synchronization_of, with_barriers
+from polyloop.sync.launches import passages
 from polyloop.transform.loops.auto_local import assign_auto
 
 __all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
@@ -68,15 +61,12 @@ class Verified:
         The program on its threads from which the schedule was made.
     waits
         Pairs of conflicting instructions, each with the barrier that separates them.
-    assumed
-        Assumptions on the user's word, which nothing checks.
     """
 
     schedule: Schedule
     placement: Placement
     proofs: tuple[Proof, ...]
     waits: tuple[Wait, ...]
-    assumed: tuple[str, ...]
 
 
 def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
@@ -130,32 +120,22 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     placement = edges.placement
     if not limits.has_threads:
         edges = Edges(exact)
-    found = needs_of(placement, limits)
-    warn("schedule", kernel.name, idle_barriers(placement, found), kernel.silenced_warnings)
+    sync = synchronization_of(placement, limits)
     axes = axes_left_out(placement, limits)
-    collectives = collectives_of(placement, limits)
-    storages = storages_of(placement, axes, collectives, edges.cleared, limits)
+    storages = storages_of(placement, axes, sync.collectives, edges.cleared, limits)
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
-    cuts = launch_cuts(placement, found)
-    if crossing := tuple(crossing_violations(placement, cuts)):
-        chosen = _built_with_global(original, placement, cuts, limits)
+    if crossing := tuple(crossing_violations(sync)):
+        chosen = _built_with_global(original, sync, limits)
         if chosen is not None and frozenset(_open(proofs)).issuperset(_open(chosen.proofs)):
             return chosen  # a waiver is not about what is chosen here
         raise VerificationError("schedule", kernel.name, crossing)  # the values are private by nature
-    meetings = [name for name, collective in collectives.items() if collective.scratch]
-    required = [*requirements(placement, found), *reuse_requirements(placement, collectives)]
-    tree = place_barriers(placement.program.tree, required, cuts, meetings)
-    statements = statements_of(exact, edges, axes, collectives)
-    launches = launches_of(placement, tree, cuts, storages, found, collectives)
-    users = {name: placement.statements[name].lowered.instruction.id for name in meetings}
-    found_waits = (*waits(found, launches, meetings), *reuse_waits(collectives, users, launches))
-    proofs += discharge(kernel, [wait_obligations(found_waits, limits)])
-    if kernel.partials:
-        launches, statements = without_copies(launches, statements, kernel.partials)
-        dtypes = {name: array.dtype for name, array in kernel.arrays().items()}
-        launches, statements = with_terms_at_once(launches, statements, dtypes)
+    tree = with_barriers(sync)
+    statements = statements_of(exact, edges, axes, sync.collectives)
+    launches = launches_of(sync, tree, storages)
+    waits = settled(sync, launches)
+    proofs += discharge(kernel, [wait_obligations(waits, limits)])
+    launches, statements = simplified(kernel, launches, statements)
     tables = {n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None}
-    fronts = {} if meetings else fronts_of(placement, found, tree, kernel.slabs)
     left_open = () if edges.open is None else ((kernel.name, edges.open),)
     schedule = Schedule(
         name=kernel.name,
@@ -164,14 +144,14 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         ),
         statements=statements,
         launches=launches,
-        loops=LoopForms(dict(loop_tags(kernel)), kernel.tile_inames, dict(kernel.slabs), fronts),
+        loops=loop_forms(sync, tree),
         indices=index_variables(placement),
         file_scope=FileScope(kernel.preambles, tables),
         remarks=Remarks(_unchecked(kernel, proofs), left_open),
         phantoms=edges.placement.phantoms,
         uniformity=uniformity_of(placement),
     )
-    return Verified(schedule, exact, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
+    return Verified(schedule, exact, tuple(proofs), waits)
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:
@@ -187,12 +167,10 @@ def _same_types(old: LoopKernel, new: LoopKernel) -> bool:
     return old.arguments == new.arguments and old.temporaries == new.temporaries
 
 
-def _built_with_global(
-    kernel: LoopKernel, placement: Placement, cuts: list[int], limits: DeviceLimits
-) -> Verified | None:
+def _built_with_global(kernel: LoopKernel, sync: Synchronization, limits: DeviceLimits) -> Verified | None:
     """Return the schedule with ``auto`` temporaries in global memory where they are live across launches, else None."""
     open_names = {name for name, t in kernel.temporaries.items() if t.address_space is AddressSpace.AUTO}
-    chosen = passages(placement, cuts).keys() & open_names
+    chosen = passages(sync.placement, sync.cuts).keys() & open_names
     if not chosen:
         return None
     moved = {name: replace(kernel.temporaries[name], address_space=AddressSpace.GLOBAL) for name in chosen}

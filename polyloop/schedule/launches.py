@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.mapping.thread_mapping import Axes, Placement
-from polyloop.schedule.collective import Collective, local_size
-from polyloop.schedule.plan import Launch, Storage
+from polyloop.schedule.collective import local_size
+from polyloop.schedule.plan import Launch
+from polyloop.schedule.storage import Storage
+from polyloop.schedule.synchronization import Synchronization
 from polyloop.sync.launches import launch_of, passages
 from polyloop.sync.races import Need
 
 __all__ = ["crossing_violations", "launches_of"]
 
 
-def launches_of(
-    placement: Placement,
-    tree: Tree,
-    cuts: list[int],
-    storages: Mapping[str, Storage],
-    needs: Iterable[Need],
-    collectives: Mapping[str, Collective],
-) -> tuple[Launch, ...]:
-    """Return the launches of *tree*, cut at the positions *cuts*, each with the storage that it uses."""
-    return tuple(_launches(placement, tree, cuts, storages, needs, collectives))
+def launches_of(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]) -> tuple[Launch, ...]:
+    """Return the launches of *tree*, which has the barriers of *sync*, each with the storage that it uses."""
+    return tuple(_launches(sync, tree, storages))
 
 
-def _launches(
-    placement: Placement,
-    tree: Tree,
-    cuts: list[int],
-    storages: Mapping[str, Storage],
-    needs: Iterable[Need],
-    collectives: Mapping[str, Collective],
-) -> Iterator[Launch]:
+def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]) -> Iterator[Launch]:
+    placement, cuts, collectives = sync.placement, sync.cuts, sync.collectives
     title = placement.program.kernel.name
-    exchanged = frozenset(need.array for need in needs if _is_inside_a_launch(placement, need, cuts))
+    exchanged = frozenset(need.array for need in sync.needs if _is_inside_a_launch(placement, need, cuts))
     segments: list[list[Node]] = [[] for _ in range(len(cuts) + 1)]
     position = 0
     for node in tree:
@@ -71,9 +60,10 @@ def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:
             yield node
 
 
-def crossing_violations(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
+def crossing_violations(sync: Synchronization) -> Iterator[Diagnostic]:
     """Yield a diagnostic for each private or shared variable that is live from one launch to the next."""
-    for name in passages(placement, cuts):
+    placement = sync.placement
+    for name in passages(placement, sync.cuts):
         yield Diagnostic(
             "private-across-launches",
             f"'{name}' is {placement.spaces[name]} and would have to live from one launch to the next",
@@ -82,7 +72,7 @@ def crossing_violations(placement: Placement, cuts: list[int]) -> Iterator[Diagn
         )
 
 
-def _is_inside_a_launch(placement: Placement, need: Need, cuts: list[int]) -> bool:
+def _is_inside_a_launch(placement: Placement, need: Need, cuts: Sequence[int]) -> bool:
     """Return True if *need* is between threads of a block within one launch."""
     launches = {launch_of(placement, statement, cuts) for statement in (need.conflict.first, need.conflict.second)}
     return need.scope in {Scope.WARP, Scope.BLOCK} and len(launches) == 1

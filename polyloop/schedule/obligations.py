@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from math import prod
 
@@ -17,7 +17,8 @@ from polyloop.mapping.thread_mapping import Placement
 from polyloop.optimize.over_execution import at_edges, edge_obligations
 from polyloop.poly.axes import number_of
 from polyloop.proof.obligation import Claim, Obligation, Proof, is_waived, prove
-from polyloop.schedule.plan import Storage, shared_bytes
+from polyloop.schedule.plan import Wait
+from polyloop.schedule.storage import Storage, shared_bytes
 from polyloop.sync.async_copy import copy_obligations
 from polyloop.sync.block_waits import block_obligations
 from polyloop.sync.lookback_progress import passing_obligations
@@ -32,7 +33,7 @@ from polyloop.verification.order import order_obligations
 from polyloop.verification.provenance import expression_obligations
 from polyloop.verification.values import value_obligations
 
-__all__ = ["discharge", "obligations", "storage_obligations"]
+__all__ = ["discharge", "obligations", "storage_obligations", "wait_obligations"]
 
 def discharge(kernel: LoopKernel, stages: Iterable[Iterable[Obligation]]) -> Iterator[Proof]:
     """Yield the proofs of the obligations of *kernel*, stage by stage.
@@ -109,6 +110,29 @@ def storage_obligations(storages: Iterable[Storage], limits: DeviceLimits) -> It
         says = f"a thread has at most {limits.local_bytes} bytes of private arrays"
         find = partial(_private_memory, kept, limits)
         yield Obligation(Claim.DEVICE, "private arrays", says, f"{needed} bytes are declared", find, limits)
+
+
+def wait_obligations(found: Sequence[Wait], limits: DeviceLimits) -> Iterator[Obligation]:
+    """Yield the obligation, for each array, that each pair of conflicting instructions has a barrier between."""
+    arrays: dict[str, list[Wait]] = {}
+    for wait in found:
+        arrays.setdefault(wait.array, []).append(wait)
+    for array, listed in arrays.items():
+        count = f"{len(listed)} pairs" if len(listed) > 1 else "the pair"
+        says = f"a barrier or the end of a launch stands between {count} of instructions that share '{array}'"
+        by = "positions in the loops of the schedule"
+        yield Obligation(Claim.BARRIERS, f"'{array}'", says, by, partial(_missing, listed), limits)
+
+
+def _missing(listed: Iterable[Wait]) -> Iterator[Diagnostic]:
+    for wait in listed:
+        if not wait.by:
+            yield Diagnostic(
+                "race",
+                f"nothing stands between '{wait.first}' and '{wait.second}', which use '{wait.array}' on different "
+                "threads",
+                hints=("this is a fault of polyloop: please report it with the kernel",),
+            )
 
 
 def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Diagnostic]:

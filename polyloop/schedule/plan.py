@@ -1,11 +1,10 @@
-"""The finished schedule: what code generation turns into text.  Data only."""
+"""The finished schedule, and what keeps its threads apart.  Data only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from math import prod
 from typing import Final, TypeAlias
 
 import islpy as isl
@@ -15,15 +14,15 @@ from polyloop.dataflow.uniformity import Uniformity
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
-from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
+from polyloop.kernel.arrays import Argument, ArrayArg, Table
 from polyloop.kernel.intrinsic import WARP, MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
-from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
-from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
 from polyloop.schedule.collective import Collective
+from polyloop.schedule.storage import Storage
 
 __all__ = [
     "Action",
@@ -34,27 +33,21 @@ __all__ = [
     "FileScope",
     "Front",
     "IndexVariables",
-    "Lane",
     "Launch",
     "LoopForms",
-    "Packed",
     "Product",
     "Remarks",
     "Schedule",
     "Share",
     "StartCopy",
     "Statement",
-    "Storage",
-    "Strided",
     "Tensor",
     "Update",
-    "shared_bytes",
+    "Wait",
 ]
 
 _NONE: Final = frozenset[str]()
 _INT32: Final[np.dtype[np.generic]] = np.dtype(np.int32)
-POOL_ALIGNMENT: Final = 16
-"""Greatest alignment of an element type [bytes]; the size of storage that several types share is a multiple of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,128 +254,6 @@ class Statement:
         return self.action if isinstance(self.action, Collective) else None
 
 
-@dataclass(frozen=True)
-class Packed:
-    """Layout of contiguous rows, each of which may end in padding.
-
-    Attributes
-    ----------
-    nesting
-        Axes from the slowest to the fastest; None for their order.
-    padding
-        Elements that are appended to each row, along the contiguous axis.
-    swizzle
-        Permutation of the elements of each row.
-    """
-
-    nesting: tuple[int, ...] | None = None
-    padding: int = 0
-    swizzle: Swizzle | None = None
-
-
-@dataclass(frozen=True)
-class Strided:
-    """Layout by the stride of each axis [elements]; the array is declared as one row with gaps."""
-
-    strides: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Lane:
-    """Storage in one variable of each lane of a warp; lanes read the variables of one another by shuffles.
-
-    Attributes
-    ----------
-    subscript
-        The axis whose subscript is the number of the lane that is read.
-    block
-        Threads along each axis of the block.
-    """
-
-    subscript: int
-    block: tuple[int, ...]
-
-
-_PLAIN: Final = Packed()
-
-
-@quick
-@dataclass(frozen=True)
-class Storage:
-    """A temporary as it is declared in the generated code.
-
-    Attributes
-    ----------
-    shape
-        Extents [elements], constant for private and local storage.
-    pool
-        Name of the storage that it shares with other temporaries.
-    lane
-        Set if each lane of a warp holds one element in a variable.
-    cleared
-        True if it is initialized with zeros.
-    """
-
-    name: str
-    dtype: np.dtype[np.generic]
-    shape: tuple[int, ...]
-    address_space: AddressSpace
-    layout: Packed | Strided = _PLAIN
-    pool: str | None = None
-    lane: Lane | None = None
-    cleared: bool = False
-
-    @property
-    def swizzle(self) -> Swizzle | None:
-        """Permutation of the elements of each row."""
-        return self.layout.swizzle if isinstance(self.layout, Packed) else None
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """Extents as they are declared [elements]."""
-        match self.layout:
-            case Strided(strides):
-                last = sum((extent - 1) * stride for extent, stride in zip(self.shape, strides, strict=True))
-                return (max(0, last) + 1,)
-            case Packed(nesting, padding):
-                dims = [self.shape[axis] for axis in nesting or range(len(self.shape))]
-                return (*dims[:-1], dims[-1] + padding) if dims else ()
-
-    @property
-    def distances(self) -> tuple[int, ...]:
-        """Stride of each axis in the generated code [elements]."""
-        if isinstance(self.layout, Strided):
-            return self.layout.strides
-        found, step = [0] * len(self.shape), 1
-        nesting = self.layout.nesting or range(len(self.shape))
-        for axis, extent in zip(reversed(nesting), reversed(self.dims), strict=True):
-            found[axis] = step
-            step *= extent
-        return tuple(found)
-
-    @property
-    def is_plain(self) -> bool:
-        """True if the elements are stored in the order of their subscripts, without gaps."""
-        return self.layout == _PLAIN
-
-    @property
-    def nbytes(self) -> int:
-        """Size [bytes]."""
-        return prod(self.dims) * self.dtype.itemsize
-
-
-def shared_bytes(storages: Iterable[Storage]) -> int:
-    """Return the shared memory that *storages* take [bytes]; a pool takes the size of its largest member."""
-    total, pools = 0, dict[str, int]()
-    for storage in storages:
-        if storage.address_space is AddressSpace.LOCAL:
-            if storage.pool is None:
-                total += storage.nbytes
-            else:
-                pools[storage.pool] = max(pools.get(storage.pool, 0), storage.nbytes)
-    return total + sum(-(-size // POOL_ALIGNMENT) * POOL_ALIGNMENT for size in pools.values())
-
-
 @quick
 @dataclass(frozen=True, eq=False)
 class Launch:
@@ -408,6 +279,36 @@ class Launch:
     group_axes: tuple[str, ...]
     temporaries: tuple[Storage, ...]
     exchanged: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Two instructions that access one element of an array on different threads, and the barrier between them.
+
+    Attributes
+    ----------
+    array
+        The array, or the storage that several temporaries share.
+    first, second
+        Ids of the instructions, in the order that must hold.
+    loop
+        The loop that carries the conflict: ``second`` follows in a later iteration; None if it follows in the same one.
+    scope
+        The threads that have to wait for each other.
+    by
+        Description of the barrier, or of the end of a launch; empty if there is none.
+    """
+
+    array: str
+    first: str
+    second: str
+    loop: str | None
+    scope: Scope
+    by: str
+
+    def __str__(self) -> str:
+        later = f", in a later iteration of '{self.loop}'" if self.loop else ""
+        return f"'{self.array}': '{self.first}' before '{self.second}'{later}: {self.by}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Spelling of a schedule: loops that are unrolled or vectorized, and names of digits and indices."""
+"""Spelling of a schedule: forms of loops, types and names of index variables."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ import numpy as np
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vectorize
+from polyloop.kernel.tree import Tree
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine
 from polyloop.program.infer_types import dtype_table
-from polyloop.schedule.plan import IndexVariables
+from polyloop.schedule.fronts import fronts_of
+from polyloop.schedule.plan import IndexVariables, LoopForms
+from polyloop.schedule.synchronization import Synchronization
 
-__all__ = ["index_variables", "loop_tags"]
+__all__ = ["index_variables", "loop_forms"]
 
 
-def loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
+def loop_forms(sync: Synchronization, tree: Tree) -> LoopForms:
+    """Return the forms of the loops of *tree*; those around collectives are not peeled without their barriers."""
+    kernel = sync.placement.program.kernel
+    fronts = {} if sync.meetings else fronts_of(sync.placement, sync.needs, tree, kernel.slabs)
+    return LoopForms(dict(_loop_tags(kernel)), kernel.tile_inames, dict(kernel.slabs), fronts)
+
+
+def _loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
     """Yield the tags of loops that are not printed as plain loops; loops over ``ilp`` lanes are unrolled."""
     for iname, tag in kernel.iname_tags.items():
         if isinstance(tag, Interleave) and tag.unrolled:

@@ -1,161 +1,141 @@
-"""Storage of a schedule: shared and private arrays of a launch, and arrays that the caller allocates."""
+"""Temporaries as they are declared in the generated code.  Data only."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Final
 
 import numpy as np
 
-from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.nodes import Expression
-from polyloop.frozen import replace
-from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
-from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.layout import order_tags
-from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.swizzle import swizzle_problem
-from polyloop.mapping.array_contraction import contracted_axes
-from polyloop.mapping.collective_shape import meeting_of
-from polyloop.mapping.thread_mapping import Placement
-from polyloop.program.infer_types import accumulator_dtypes
-from polyloop.schedule.barrier import shuffled_arrays
-from polyloop.schedule.collective import Collective, local_size
-from polyloop.schedule.plan import Lane, Packed, Storage, Strided
-from polyloop.sync.warp_shuffle import lane_axis
+from polyloop.frozen import quick
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.swizzle import Swizzle
 
-__all__ = ["axes_left_out", "storages_of", "workspace_of"]
+__all__ = ["POOL_ALIGNMENT", "Lane", "Packed", "Storage", "Strided", "shared_bytes"]
+
+POOL_ALIGNMENT: Final = 16
+"""Greatest alignment of an element type [bytes]; the size of storage that several types share is a multiple of it."""
 
 
-def axes_left_out(placement: Placement, limits: DeviceLimits) -> dict[str, frozenset[int]]:
-    """Return the contracted axes of temporaries, along which each thread has one element, by name."""
-    shuffled = shuffled_arrays(placement, limits)
-    return {name: gone for name, gone in contracted_axes(placement).items() if name not in shuffled}
+@dataclass(frozen=True)
+class Packed:
+    """Layout of contiguous rows, each of which may end in padding.
 
-
-def storages_of(
-    placement: Placement,
-    axes: Mapping[str, frozenset[int]],
-    collectives: Mapping[str, Collective],
-    cleared: Iterable[str],
-    limits: DeviceLimits,
-) -> dict[str, Storage]:
-    """Return the private and shared variables of a schedule, by name.
-
-    Parameters
+    Attributes
     ----------
-    axes
-        Axes of temporaries that are left out, see :func:`axes_left_out`.
-    collectives
-        Collective operations, which may need shared arrays to exchange values.
-    cleared
-        Private temporaries that are initialized with zeros.
-
-    Raises
-    ------
-    VerificationError
-        ``temporary-not-constant``, ``bad-swizzle``.
+    nesting
+        Axes from the slowest to the fastest; None for their order.
+    padding
+        Elements that are appended to each row, along the contiguous axis.
+    swizzle
+        Permutation of the elements of each row.
     """
-    found = _declared(placement, axes)
-    found.update(_of_lanes(placement, found, shuffled_arrays(placement, limits)))
-    found.update(_scratch(placement, collectives, limits))
-    found.update((name, replace(found[name], cleared=True)) for name in cleared)
-    return found
+
+    nesting: tuple[int, ...] | None = None
+    padding: int = 0
+    swizzle: Swizzle | None = None
 
 
-def _declared(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[str, Storage]:
-    kernel = placement.program.kernel
-    found: dict[str, Storage] = {}
-    for name, dtype in accumulator_dtypes(kernel).items():
-        shape = placement.program.accumulators[name].shape
-        found[name] = Storage(name, dtype, shape, AddressSpace.PRIVATE)
-    used = {a.array for s in placement.statements.values() for a in s.lowered.accesses}
-    for name, temporary in kernel.temporaries.items():
-        if name not in used:
-            continue
-        space = placement.spaces[name]
-        gone = axes.get(name, frozenset())
-        extents = tuple(extent for k, extent in enumerate(temporary.shape or ()) if k not in gone)
-        if space is AddressSpace.GLOBAL:
-            continue
-        if not all(isinstance(extent, int) for extent in extents):
-            raise VerificationError("schedule", kernel.name, [_not_constant(name, extents)])
-        assert temporary.dtype is not None, f"{name} has no type"
-        layout = _layout(kernel, temporary, space, gone)
-        found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, temporary.base_storage)
-    return found
+@dataclass(frozen=True)
+class Strided:
+    """Layout by the stride of each axis [elements]; the array is declared as one row with gaps."""
+
+    strides: tuple[int, ...]
 
 
-def _layout(
-    kernel: LoopKernel, temporary: TemporaryVariable, space: AddressSpace, gone: frozenset[int]
-) -> Packed | Strided:
-    """Return the layout of a temporary without the axes that are *gone*; only shared memory is swizzled."""
-    kept = [k for k in range(len(temporary.shape or ())) if k not in gone]
-    nesting, swizzle = temporary.nesting(), temporary.swizzle if space is AddressSpace.LOCAL else None
-    if swizzle is not None and (problem := swizzle_problem(swizzle, temporary.row(), nesting)):
-        raise VerificationError("schedule", kernel.name, [_not_swizzled(temporary.name, problem)])
-    if nesting is None:
-        strides = temporary.strides()
-        return Strided(tuple(s for k in kept if isinstance(s := strides[k], int)))
-    is_nested = nesting != tuple(range(len(nesting)))
-    axes = tuple(kept.index(axis) for axis in nesting if axis in kept) if is_nested else None
-    return Packed(axes, temporary.padding, swizzle)
+@dataclass(frozen=True)
+class Lane:
+    """Storage in one variable of each lane of a warp; lanes read the variables of one another by shuffles.
+
+    Attributes
+    ----------
+    subscript
+        The axis whose subscript is the number of the lane that is read.
+    block
+        Threads along each axis of the block.
+    """
+
+    subscript: int
+    block: tuple[int, ...]
 
 
-def _not_swizzled(name: str, problem: str) -> Diagnostic:
-    hints = ("swizzle after the transforms that change the shape or the layout of an array",)
-    return Diagnostic("bad-swizzle", f"'{name}' cannot be swizzled", (problem,), hints)
+_PLAIN: Final = Packed()
 
 
-def _of_lanes(
-    placement: Placement, storages: Mapping[str, Storage], shuffled: Collection[str]
-) -> Iterator[tuple[str, Storage]]:
-    """Yield the storage of temporaries that are exchanged by shuffles: each lane has its element in a variable."""
-    for name in shuffled:
-        if name in storages:
-            axis = lane_axis(placement, name)
-            block = tuple(extent or 0 for _, extent in sorted(placement.axes.local.items()))
-            lane = None if axis is None else Lane(axis, block)
-            yield name, Storage(name, storages[name].dtype, (), AddressSpace.PRIVATE, lane=lane)
+@quick
+@dataclass(frozen=True)
+class Storage:
+    """A temporary as it is declared in the generated code.
+
+    Attributes
+    ----------
+    shape
+        Extents [elements], constant for private and local storage.
+    pool
+        Name of the storage that it shares with other temporaries.
+    lane
+        Set if each lane of a warp holds one element in a variable.
+    cleared
+        True if it is initialized with zeros.
+    """
+
+    name: str
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    address_space: AddressSpace
+    layout: Packed | Strided = _PLAIN
+    pool: str | None = None
+    lane: Lane | None = None
+    cleared: bool = False
+
+    @property
+    def swizzle(self) -> Swizzle | None:
+        """Permutation of the elements of each row."""
+        return self.layout.swizzle if isinstance(self.layout, Packed) else None
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Extents as they are declared [elements]."""
+        match self.layout:
+            case Strided(strides):
+                last = sum((extent - 1) * stride for extent, stride in zip(self.shape, strides, strict=True))
+                return (max(0, last) + 1,)
+            case Packed(nesting, padding):
+                dims = [self.shape[axis] for axis in nesting or range(len(self.shape))]
+                return (*dims[:-1], dims[-1] + padding) if dims else ()
+
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """Stride of each axis in the generated code [elements]."""
+        if isinstance(self.layout, Strided):
+            return self.layout.strides
+        found, step = [0] * len(self.shape), 1
+        nesting = self.layout.nesting or range(len(self.shape))
+        for axis, extent in zip(reversed(nesting), reversed(self.dims), strict=True):
+            found[axis] = step
+            step *= extent
+        return tuple(found)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the elements are stored in the order of their subscripts, without gaps."""
+        return self.layout == _PLAIN
+
+    @property
+    def nbytes(self) -> int:
+        """Size [bytes]."""
+        return prod(self.dims) * self.dtype.itemsize
 
 
-def _scratch(
-    placement: Placement, collectives: Mapping[str, Collective], limits: DeviceLimits
-) -> Iterator[tuple[str, Storage]]:
-    """Yield the shared arrays through which the threads of a block combine their values, by name."""
-    dtypes = accumulator_dtypes(placement.program.kernel)
-    for name, collective in collectives.items():
-        if collective.scratch is not None:
-            dtype = dtypes[placement.statements[name].lowered.write.array]
-            meeting = meeting_of(local_size(placement.axes.local), collective.across, limits.warp_size)
-            size = meeting.scratch(collective.kind, collective.operation) if collective.chain is None else 1
-            accumulator = placement.program.accumulators[placement.statements[name].lowered.write.array]
-            shape = (*(accumulator.shape if collective.apart else ()), size)
-            storage = Storage(collective.scratch, dtype, shape, AddressSpace.LOCAL)
-            yield collective.scratch, storage
-        if collective.ticket is not None:
-            yield collective.ticket, Storage(collective.ticket, np.dtype(np.uint32), (), AddressSpace.LOCAL)
-
-
-def workspace_of(placement: Placement) -> tuple[ArrayArg, ...]:
-    """Return the temporaries in global memory, as arrays that the caller of a launch allocates."""
-    used = {a.array for s in placement.statements.values() for a in s.lowered.accesses}
-    found = []
-    for name, temporary in placement.program.kernel.temporaries.items():
-        if name in used and placement.spaces[name] is AddressSpace.GLOBAL and temporary.initializer is None:
-            shape = temporary.shape or ()
-            tags = temporary.dim_tags or order_tags(len(shape), "C")
-            strides = temporary.strides()
-            found.append(ArrayArg(name, temporary.dtype, shape, strides, is_input=False, dim_tags=tags))
-    return tuple(found)
-
-
-def _not_constant(name: str, shape: Iterable[Expression]) -> Diagnostic:
-    return Diagnostic(
-        "temporary-not-constant",
-        f"temporary '{name}' has the shape ({', '.join(str(extent) for extent in shape)}), which is not constant",
-        ("private and shared memory is sized when the kernel is compiled",),
-        (
-            f"split a loop so that '{name}' holds one tile, fix the parameter, or give it an axis for each loop on a "
-            "thread or block, so that it can live in global memory",
-        ),
-    )
+def shared_bytes(storages: Iterable[Storage]) -> int:
+    """Return the shared memory that *storages* take [bytes]; a pool takes the size of its largest member."""
+    total, pools = 0, dict[str, int]()
+    for storage in storages:
+        if storage.address_space is AddressSpace.LOCAL:
+            if storage.pool is None:
+                total += storage.nbytes
+            else:
+                pools[storage.pool] = max(pools.get(storage.pool, 0), storage.nbytes)
+    return total + sum(-(-size // POOL_ALIGNMENT) * POOL_ALIGNMENT for size in pools.values())

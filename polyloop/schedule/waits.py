@@ -3,52 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 
-from polyloop.errors import Diagnostic
-from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
-from polyloop.proof.obligation import Claim, Obligation
 from polyloop.schedule.collective import Collective
-from polyloop.schedule.plan import Launch
+from polyloop.schedule.plan import Launch, Wait
 from polyloop.sync.races import Need
 
-__all__ = ["Wait", "reuse_waits", "wait_obligations", "waits"]
+__all__ = ["reuse_waits", "waits"]
 
 Path = tuple[int | str, ...]
 
 _WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.GRID: 2}
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Two instructions that access one element of an array on different threads, and the barrier between them.
-
-    Attributes
-    ----------
-    array
-        The array, or the storage that several temporaries share.
-    first, second
-        Ids of the instructions, in the order that must hold.
-    loop
-        The loop that carries the conflict: ``second`` follows in a later iteration; None if it follows in the same one.
-    scope
-        The threads that have to wait for each other.
-    by
-        Description of the barrier, or of the end of a launch; empty if there is none.
-    """
-
-    array: str
-    first: str
-    second: str
-    loop: str | None
-    scope: Scope
-    by: str
-
-    def __str__(self) -> str:
-        later = f", in a later iteration of '{self.loop}'" if self.loop else ""
-        return f"'{self.array}': '{self.first}' before '{self.second}'{later}: {self.by}"
 
 
 def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collection[str] = ()) -> tuple[Wait, ...]:
@@ -104,29 +69,6 @@ def reuse_waits(
                 by = _first_of(block, others, Scope.BLOCK, loops[-1], users)
                 by = by or _further_inside(launch.tree, (path, path), depth, Scope.BLOCK)
                 yield Wait(entry.scratch, users[name], users[name], loops[-1], Scope.BLOCK, by)
-
-
-def wait_obligations(found: Sequence[Wait], limits: DeviceLimits) -> Iterator[Obligation]:
-    """Yield the obligation, for each array, that each pair of conflicting instructions has a barrier between."""
-    arrays: dict[str, list[Wait]] = {}
-    for wait in found:
-        arrays.setdefault(wait.array, []).append(wait)
-    for array, listed in arrays.items():
-        count = f"{len(listed)} pairs" if len(listed) > 1 else "the pair"
-        says = f"a barrier or the end of a launch stands between {count} of instructions that share '{array}'"
-        by = "positions in the loops of the schedule"
-        yield Obligation(Claim.BARRIERS, f"'{array}'", says, by, partial(_missing, listed), limits)
-
-
-def _missing(listed: Iterable[Wait]) -> Iterator[Diagnostic]:
-    for wait in listed:
-        if not wait.by:
-            yield Diagnostic(
-                "race",
-                f"nothing stands between '{wait.first}' and '{wait.second}', which use '{wait.array}' on different "
-                "threads",
-                hints=("this is a fault of polyloop: please report it with the kernel",),
-            )
 
 
 def _paths(tree: Tree, prefix: Path = ()) -> Iterator[tuple[str, Path]]:

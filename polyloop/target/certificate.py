@@ -13,7 +13,7 @@ from polyloop.codegen.program import LaunchCheck
 from polyloop.errors import Diagnostic
 from polyloop.expr.printer import show
 from polyloop.proof.obligation import Proof
-from polyloop.schedule.waits import Wait
+from polyloop.schedule.plan import Wait
 
 __all__ = ["Assumption", "Certificate"]
 

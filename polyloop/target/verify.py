@@ -11,6 +11,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.budget import budget
 from polyloop.proof.obligation import public_call
 from polyloop.schedule.build import build_verified
+from polyloop.schedule.trust import taken_on_trust
 from polyloop.target.base import Target, target_of
 from polyloop.target.budget import operation_budget
 from polyloop.target.certificate import Assumption, Certificate
@@ -53,7 +54,7 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
         target=chosen.name,
         proofs=(*verified.proofs, *program.proofs),
         waits=verified.waits,
-        assumptions=(*_checked(program), *map(Assumption, verified.assumed)),
+        assumptions=(*_checked(program), *map(Assumption, taken_on_trust(verified.placement))),
         unchecked=tuple(map(str, kernel.waivers)),
         rewrites=tuple(s.call() for s in kernel.trace if isinstance(s, Applied) and s.transform.changes_meaning),
     )

@@ -16,7 +16,8 @@ from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree, runs
-from polyloop.schedule.plan import Assign, Contract, Launch, LoopForms, Packed, Schedule, Statement, Storage, Update
+from polyloop.schedule.plan import Assign, Contract, Launch, LoopForms, Schedule, Statement, Update
+from polyloop.schedule.storage import Packed, Storage
 
 __all__ = ["F32", "array", "local", "private", "schedule", "statement", "value"]
 

@@ -26,7 +26,7 @@ from polyloop.expr.parser import parse_expression
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.affine import Affine
-from polyloop.schedule.plan import Lane, Storage
+from polyloop.schedule.storage import Lane, Storage
 from polyloop.target.cuda import CUDA_LANGUAGE
 from tests.codegen.c_parser import parsed
 

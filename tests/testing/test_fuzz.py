@@ -234,7 +234,7 @@ def test_a_missing_barrier_is_noticed(waivers: tuple[Step, ...], monkeypatch: py
     )
     pair = Pair(source, steps, (6,), 1)
     assert not check_pair(pair).failures
-    monkeypatch.setattr("polyloop.schedule.build.place_barriers", lambda tree, *_: tree)
+    monkeypatch.setattr("polyloop.schedule.synchronization.place_barriers", lambda tree, *_: tree)
     monkeypatch.setattr("polyloop.schedule.build.wait_obligations", lambda *_: ())
     (failure,) = check_pair(pair).failures
     assert failure.kind == "wrong-result"

@@ -15,7 +15,7 @@ from polyloop.codegen.tree.indices import Indices
 from polyloop.errors import CodegenError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.runtime.nvrtc import compile_cuda
-from polyloop.schedule.plan import Lane, Storage
+from polyloop.schedule.storage import Lane, Storage
 from polyloop.target.cuda import CUDA_LANGUAGE
 from tests.codegen.c_parser import parsed
 from tests.transform.checking import check, cuda, refused, same_after_replay

@@ -29,7 +29,8 @@ from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import constant_bounds, insert_dims
-from polyloop.schedule.plan import Product, Schedule, Share, StartCopy, Statement, Storage, Tensor
+from polyloop.schedule.plan import Product, Schedule, Share, StartCopy, Statement, Tensor
+from polyloop.schedule.storage import Storage
 
 __all__ = ["Operand", "with_matrices"]
 

@@ -26,7 +26,7 @@ from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.axes import THREAD_AXES, thread_axis
-from polyloop.schedule.plan import Storage, Strided
+from polyloop.schedule.storage import Storage, Strided
 
 __all__ = ["Addresses"]
 

@@ -23,7 +23,8 @@ from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, ru
 from polyloop.mapping.collective_shape import Kind
 from polyloop.memo import memoised
 from polyloop.poly.axes import thread_axis
-from polyloop.schedule.plan import Assign, Launch, Schedule, Statement, Storage, Update
+from polyloop.schedule.plan import Assign, Launch, Schedule, Statement, Update
+from polyloop.schedule.storage import Storage
 
 __all__ = ["SequentialTree", "sequential_tree"]
 

@@ -1,41 +1,119 @@
-"""Reductions of one term with an initial value, folded into one assignment.
+"""Simplification of scans in tiles: copy propagation of private scalars, and reductions of one term as assignments.
 
 ::
 
+    s = ..; t = s; b[i] = t            ->   s = ..; b[i] = s
     acc = s; acc += x[i]; b[i] = acc   ->   b[i] = s + x[i]
 
-Scans in tiles have such reductions: they combine the sum of the tiles before with each result of the tile's own scan.
+Scans in tiles pass values on from sum to scan to scan, each in a variable of its own: if a variable is dead after a
+copy of it, the two are merged.  They combine the sum of the tiles before with each result of the tile's own scan, which
+is a reduction of one term with an initial value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import array_name, targets_of
-from polyloop.expr.rewrite import variables
+from polyloop.expr.rewrite import substitute, variables
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Loop, Node, Run, Tree, runs
 from polyloop.schedule.plan import Assign, Launch, Statement, Update
 
-__all__ = ["with_terms_at_once"]
+__all__ = ["simplified"]
 
 _NODES: Final = {"sum": p.Sum, "product": p.Product}
 _DTypes = Mapping[str, "np.dtype[np.generic] | None"]
 
 
-def with_terms_at_once(
-    launches: Sequence[Launch], statements: Mapping[str, Statement], dtypes: _DTypes
+def simplified(
+    kernel: LoopKernel, launches: tuple[Launch, ...], statements: dict[str, Statement]
 ) -> tuple[tuple[Launch, ...], dict[str, Statement]]:
-    """Return the program with one statement for the init, the only update, and the use of a reduction.
-
-    *dtypes* are the types of arrays.
-    """
+    """Return the program of *kernel* with fewer variables and statements, if it has partial results."""
+    if not kernel.partials:
+        return launches, statements
     found = dict(statements)
-    return tuple(_joined(launch, found, dtypes) for launch in launches), found
+    dtypes = {name: array.dtype for name, array in kernel.arrays().items()}
+    launches = tuple(_without_copies(launch, found, kernel.partials) for launch in launches)
+    return tuple(_with_terms_at_once(launch, found, dtypes) for launch in launches), found
+
+
+# {{{ copies
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """``later = earlier``, a statement of the tree; both are scalars of one thread."""
+
+    statement: str
+    later: str
+    earlier: str
+
+
+def _without_copies(launch: Launch, statements: dict[str, Statement], passed: Collection[str]) -> Launch:
+    while (copy := _first_copy(launch, statements, passed)) is not None:
+        kept, gone = (copy.later, copy.earlier) if copy.later in passed else (copy.earlier, copy.later)
+        tree = _without(launch.tree, {copy.statement})
+        launch = replace(launch, tree=tree, temporaries=tuple(t for t in launch.temporaries if t.name != gone))
+        for name in statements.keys() & set(runs(tree)):
+            statements[name] = _renamed(statements[name], {gone: p.Variable(kept)})
+    return launch
+
+
+def _renamed(statement: Statement, names: Mapping[str, p.Variable]) -> Statement:
+    return replace(
+        statement,
+        lhs=substitute(statement.lhs, names),
+        rhs=substitute(statement.rhs, names),
+        predicates=tuple(substitute(predicate, names) for predicate in statement.predicates),
+    )
+
+
+def _first_copy(launch: Launch, statements: Mapping[str, Statement], passed: Collection[str]) -> _Copy | None:
+    scalars = {
+        t.name: t.dtype for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE and not t.shape
+    }
+    uses = {name: _names(statements[name]) for name in runs(launch.tree) if name in statements}
+    for body in _bodies(launch.tree):
+        for position, node in enumerate(body):
+            copy = _copy(statements[node.name]) if isinstance(node, Run) and node.name in statements else None
+            if copy is None or {copy.later, copy.earlier}.isdisjoint(passed):
+                continue
+            if copy.later not in scalars or scalars.get(copy.earlier) != scalars[copy.later]:
+                continue
+            before, after = set(runs(body[: position + 1])), set(runs(body[position:]))
+            if _used_in(copy.earlier, uses) <= before and _used_in(copy.later, uses) <= after:
+                return copy
+    return None
+
+
+def _copy(statement: Statement) -> _Copy | None:
+    names = isinstance(statement.lhs, p.Variable) and isinstance(statement.rhs, p.Variable)
+    if not isinstance(statement.action, Assign) or not names or statement.predicates or statement.bounds:
+        return None
+    return _Copy(statement.name, statement.lhs.name, statement.rhs.name)
+
+
+def _used_in(name: str, uses: Mapping[str, frozenset[str]]) -> set[str]:
+    return {statement for statement, names in uses.items() if name in names}
+
+
+def _bodies(tree: Tree) -> Iterator[Tree]:
+    yield tree
+    for node in tree:
+        if isinstance(node, Loop):
+            yield from _bodies(node.body)
+
+
+# }}}
+# {{{ terms
 
 
 @dataclass(frozen=True)
@@ -47,7 +125,7 @@ class _Term:
     assign: str
 
 
-def _joined(launch: Launch, statements: dict[str, Statement], dtypes: _DTypes) -> Launch:
+def _with_terms_at_once(launch: Launch, statements: dict[str, Statement], dtypes: _DTypes) -> Launch:
     private = {t.name: t.dtype for t in launch.temporaries}
     for term in list(_terms(launch.tree, statements)):
         begin, update, assign = (statements[name] for name in (term.begin, term.update, term.assign))
@@ -102,7 +180,7 @@ def _is_term(begin: Statement, update: Statement, assign: Statement) -> bool:
 
 def _names(statement: Statement) -> frozenset[str]:
     parts = (*targets_of(statement.lhs), statement.rhs, *statement.predicates)
-    return frozenset[str]().union(*map(variables, parts))
+    return frozenset[str]().union(statement.bounds, *map(variables, parts))
 
 
 def _without(tree: Tree, names: set[str]) -> Tree:
@@ -115,3 +193,6 @@ def _without(tree: Tree, names: set[str]) -> Tree:
         elif not (isinstance(node, Run) and node.name in names):
             out.append(node)
     return tuple(out)
+
+
+# }}}

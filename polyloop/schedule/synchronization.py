@@ -1,0 +1,65 @@
+"""Synchronization of a program on its threads: conflicts, collective operations, and ends of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from polyloop.errors import warn
+from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.tree import Tree
+from polyloop.mapping.thread_mapping import Placement
+from polyloop.schedule.barrier import idle_barriers, needs_of, place_barriers, requirements
+from polyloop.schedule.collective import Collective, collectives_of, reuse_requirements
+from polyloop.schedule.plan import Launch, Wait
+from polyloop.schedule.waits import reuse_waits, waits
+from polyloop.sync.launches import launch_cuts
+from polyloop.sync.races import Need
+
+__all__ = ["Synchronization", "settled", "synchronization_of", "with_barriers"]
+
+
+@dataclass(frozen=True, eq=False)
+class Synchronization:
+    """Threads of a program that have to wait for each other.
+
+    Attributes
+    ----------
+    needs
+        Conflicts between threads over memory, each with the threads that have to wait.
+    collectives
+        Reductions and scans over threads, by statement.
+    cuts
+        Positions in the outermost block at which one launch ends and the next begins.
+    """
+
+    placement: Placement
+    needs: Sequence[Need]
+    collectives: Mapping[str, Collective]
+    cuts: Sequence[int]
+
+    @property
+    def meetings(self) -> tuple[str, ...]:
+        """Statements in the middle of which all threads of a block wait for each other."""
+        return tuple(name for name, collective in self.collectives.items() if collective.scratch)
+
+
+def synchronization_of(placement: Placement, limits: DeviceLimits) -> Synchronization:
+    """Return the synchronization that a program needs; warns of the user's barriers that no conflict needs."""
+    needs, kernel = needs_of(placement, limits), placement.program.kernel
+    warn("schedule", kernel.name, idle_barriers(placement, needs), kernel.silenced_warnings)
+    return Synchronization(placement, needs, collectives_of(placement, limits), launch_cuts(placement, needs))
+
+
+def with_barriers(sync: Synchronization) -> Tree:
+    """Return the loop tree of the program with barriers."""
+    placement = sync.placement
+    wanted = [*requirements(placement, sync.needs), *reuse_requirements(placement, sync.collectives)]
+    return place_barriers(placement.program.tree, wanted, sync.cuts, sync.meetings)
+
+
+def settled(sync: Synchronization, launches: Sequence[Launch]) -> tuple[Wait, ...]:
+    """Return the barrier or the end of a launch that settles each conflict, looked up in the finished launches."""
+    statements = sync.placement.statements
+    users = {name: statements[name].lowered.instruction.id for name in sync.meetings}
+    return (*waits(sync.needs, launches, sync.meetings), *reuse_waits(sync.collectives, users, launches))
