@@ -1,4 +1,4 @@
-"""Loop bounds from rows."""
+"""Loop bounds from rows: lower and upper bounds, strides."""
 
 from __future__ import annotations
 
@@ -21,24 +21,27 @@ _IN: Final = isl.dim_type.in_
 _DIV: Final = isl.dim_type.div
 
 Bound: TypeAlias = tuple[tuple[Affine, ...], ...]
-"""Alternatives, each a conjunction.  As a lower bound: the least alternative of the greatest
-of its forms; as an exclusive upper bound: the greatest alternative of the least of its forms."""
+"""Alternatives, each a conjunction of forms.
+
+A lower bound is the minimum over the alternatives of the maximum of its forms; an exclusive upper bound is the maximum
+over the alternatives of the minimum of its forms.
+"""
 
 
 @dataclass(frozen=True)
 class Stride:
-    """Values are ``offset + step * z``."""
+    """Stride of a loop, whose values are ``offset + step * z``."""
 
     step: int
     offset: Affine
 
     def row(self, iname: str) -> Affine:
-        """Return ``step * floor((i - offset) / step) - (i - offset) >= 0``, which says the same."""
+        """Return the equivalent row ``step * floor((i - offset) / step) - (i - offset) >= 0``."""
         distance = Affine.variable(iname).add(self.offset, -1)
         return distance.floordiv(self.step).scale(self.step).add(distance, -1)
 
     def align(self, form: Affine) -> Affine:
-        """Return the first value from *form* on."""
+        """Return the least value of the loop that is at least *form*."""
         steps = form.add(self.offset, -1).add(Affine((), self.step - 1)).floordiv(self.step)
         return self.offset.add(steps, self.step)
 
@@ -59,7 +62,7 @@ class Bounds:
         return self.lower_rows + self.upper_rows
 
     def forms(self) -> list[Affine]:
-        """Return every form that the bounds consist of."""
+        """Return every form in the bounds."""
         return [form for bound in (self.lower, self.upper) for forms in bound for form in forms]
 
     def constants(self) -> tuple[int, int] | None:
@@ -87,7 +90,7 @@ def limit_value(row: Affine, name: str) -> Affine:
 
 
 def minimal(rows: Sequence[Affine], context: Context) -> list[Affine]:
-    """Drop rows that follow from *context* and the other rows."""
+    """Return *rows* without those that follow from *context* and the other rows."""
     left = list(rows)
     for row in sorted(rows, key=lambda row: len(row.terms)):
         if len(left) < 2:
@@ -109,9 +112,9 @@ def _on(piece: Piece, name: str) -> list[Affine]:
 
 
 def _relaxed(piece: Piece, name: str) -> list[Affine]:
-    """Return rows on *name* that follow from those in which it occurs inside floors.
+    """Return rows on *name* without floors around it, implied by the rows of *piece* that have such floors.
 
-    Because ``x - d < d * floor(x / d) <= x``.
+    They follow from ``x - d < d * floor(x / d) <= x``.
     """
     found = []
     for terms, const in piece.items():
@@ -128,7 +131,7 @@ def _relaxed(piece: Piece, name: str) -> list[Affine]:
 
 
 def _side(piece: Piece, name: str, context: Context, *, is_lower: bool) -> tuple[Affine, ...]:
-    """Return the bounds on one side of *name* that one piece gives."""
+    """Return the bounds on one side of *name* in one piece."""
     rows = _minimal_sides(_on(piece, name), name, context)
     return _bound(rows, name, is_lower=is_lower) or _bound(_relaxed(piece, name), name, is_lower=is_lower)
 
@@ -144,8 +147,8 @@ def bounds_of(
 ) -> Bounds | None:
     """Return the bounds of loop *name* over the union of *pieces*, None if it is unbounded.
 
-    What all pieces have in common becomes one bound, which is then known inside the loop; otherwise the bound is the
-    extreme over the pieces, and the statements guard themselves.
+    Rows that all pieces have become one bound, which is then known inside the loop.  Without such rows, the bound is
+    the extreme over the pieces, and the statements need guards.
     """
     common = _minimal_sides(_on(hull(pieces), name), name, context)
     lower_rows = tuple(row for row in common if row.coefficient(name) > 0)
@@ -172,11 +175,11 @@ def bounds_of(
 
 
 def _extremes(alternatives: Bound, context: Context, *, is_lower: bool) -> Bound:
-    """Return *alternatives* without those that another one is known to exceed."""
+    """Return *alternatives* without those that another one dominates."""
     sign = 1 if is_lower else -1
 
     def is_beyond(other: tuple[Affine, ...], forms: tuple[Affine, ...]) -> bool:
-        """Return whether *other* is never beyond *forms*: each of its forms is inside of one of these."""
+        """Return True if *other* is always at least as extreme as *forms*, so that these are redundant."""
         return all(
             any(context.implies(tightened(form.add(inner, -1).scale(sign))) for form in forms) for inner in other
         )
@@ -189,7 +192,7 @@ def _extremes(alternatives: Bound, context: Context, *, is_lower: bool) -> Bound
 
 
 def _minimal_sides(rows: Sequence[Affine], name: str, context: Context) -> list[Affine]:
-    """Drop superfluous rows, but neither the last lower nor the last upper one."""
+    """Return *rows* without redundant ones, but with at least one lower and one upper row, if there were any."""
     left = list(rows)
     for row in sorted(rows, key=lambda row: -len(row.terms)):
         is_lower = row.coefficient(name) > 0

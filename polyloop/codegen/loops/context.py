@@ -26,7 +26,7 @@ _Named: TypeAlias = tuple[frozenset[Var], Terms, int]
 
 
 def _floor_facts(terms: Terms) -> Iterator[Affine]:
-    """Yield the rows of every floor in *terms*: its remainder lies between 0 and the divisor."""
+    """Yield the rows of every floor in *terms*: its remainder is at least 0 and less than the divisor."""
     for var, _ in terms:
         if isinstance(var, Floor):
             remainder = Affine(var.terms, var.const).add(Affine(((var, 1),)), -var.den)
@@ -35,7 +35,7 @@ def _floor_facts(terms: Terms) -> Iterator[Affine]:
 
 
 def _without_floor(terms: Terms, const: int) -> Iterator[Affine]:
-    """Yield rows that say the same as ``terms + const >= 0`` with one floor less.
+    """Yield the row that is equivalent to ``terms + const >= 0`` with one floor less, if there is one.
 
     ``floor(t / d) + r >= 0`` holds exactly where ``t + d * r >= 0`` does, and ``r - floor(t / d) >= 0`` exactly where
     ``d * r + d - 1 - t >= 0`` does, because ``r`` is an integer.
@@ -63,7 +63,7 @@ class Context:
         self._name_sets: set[frozenset[Var]] = set()
 
     def add(self, rows: Iterable[Affine]) -> Context:
-        """Return the context that knows *rows* as well; the same one, with what it has proved, for the same rows."""
+        """Return the context with *rows* added; it is kept, with its proofs, for the next call with the same rows."""
         new = tuple(rows)
         if not new:
             return self
@@ -74,7 +74,7 @@ class Context:
         child.rows = self.rows.copy()
         child.box = self.box.copy()
         child._proved = self._proved.copy()
-        if self._named is not None:  # with rows that new ones are stronger than: what these show holds all the same
+        if self._named is not None:  # old rows stay beside stronger new ones: they are still true
             added = [_named(*row) for row in new]
             child._named = [*self._named, *added]
             child._name_sets = self._name_sets.union([names for names, _, _ in added if names])
@@ -90,7 +90,7 @@ class Context:
         return child
 
     def _narrow(self, var: Var, coefficient: int, const: int) -> None:
-        """Take ``coefficient * var + const >= 0`` into the box."""
+        """Narrow the box by ``coefficient * var + const >= 0``."""
         low, high = self.box.get(var, (None, None))
         if coefficient > 0:
             bound = -(const // coefficient)
@@ -129,11 +129,11 @@ class Context:
         return total
 
     def interval(self, var: Var) -> tuple[int | None, int | None]:
-        """Return the interval that *var* is known to lie in."""
+        """Return the known interval of *var*, None for a side without a bound."""
         return self.box.get(var, (None, None))
 
     def implies(self, row: Affine) -> bool:
-        """Return whether *row* is known to hold; False may mean that the proof was not found."""
+        """Return True if *row* provably holds; False if no proof was found."""
         terms, const = row
         if not terms:
             return const >= 0
@@ -162,7 +162,7 @@ class Context:
         return any(self.implies(row) for row in _without_floor(terms, const))
 
     def _prove_worst_case(self, terms: Terms, const: int) -> bool:
-        """Put in the worst value of each variable between constants, round, and look up."""
+        """Try to prove a row after substituting the worst value of each variable with a constant interval."""
         rest = []
         for var, coefficient in terms:
             low, high = self.box.get(var, (None, None))
@@ -179,10 +179,10 @@ class Context:
         return (least is not None and least >= 0) or self._prove_by_difference(row.terms, row.const)
 
     def _prove_by_difference(self, terms: Terms, const: int) -> bool:
-        """Look for a known row K such that ``row - K`` is known to be nonnegative.
+        """Try to find a known row K such that ``row - K`` is known to be nonnegative.
 
-        The least value of ``row`` over the box is known to be negative.  Then so is that of ``row - K`` for a K on one
-        variable, which the box contains; only a known multiple is left to look for.
+        The least value of ``row`` over the box is negative here.  For a K on one variable, which the box includes
+        already, so is the least value of ``row - K``; it is only compared with known rows, up to a factor.
         """
         wanted = dict(terms)
         names = frozenset(wanted)
@@ -212,7 +212,7 @@ class Context:
         return False
 
     def _has_multiple(self, terms: dict[Var, int], const: int) -> bool:
-        """Return whether an unsorted row, divided by the gcd of its coefficients, is known."""
+        """Return True if an unsorted row, divided by the gcd of its coefficients, is known."""
         common = gcd(*terms.values())
         if common > 1:
             terms = {var: coefficient // common for var, coefficient in terms.items()}
@@ -221,7 +221,7 @@ class Context:
 
 
 def _times(wanted: dict[Var, int], known: Terms) -> int:
-    """Return how often *known* is a part of *wanted*, in all of its variables; 1 if it is not."""
+    """Return the factor with which *wanted* has all terms of *known*; 1 if there is none."""
     var, coefficient = known[0]
     times = wanted.get(var, 0) // coefficient
     if times > 1 and all(wanted.get(var) == times * coefficient for var, coefficient in known):
@@ -247,14 +247,14 @@ def _named(terms: Terms, const: int) -> _Named:
 
 @dataclass(frozen=True)
 class Known:
-    """Assumptions about the parameters: as rows, and as remainders."""
+    """Assumptions about the parameters: rows, and residues such as ``n mod 16 = 0``."""
 
     context: Context
     divisibility: Divisibility
 
 
 def known_of(assumptions: isl.Set) -> Known:
-    """Return what *assumptions* say of the parameters."""
+    """Return *assumptions* as rows and residues."""
     divisibility = residues(assumptions)
     basics = assumptions.compute_divs().get_basic_sets()
     pieces = in_order(rows_of(basic, (), divisibility) for basic in basics)

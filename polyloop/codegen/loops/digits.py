@@ -1,4 +1,4 @@
-"""Digits of the thread number in the text: variables of the prologue, or quotients where axes are loops."""
+"""Digits of the thread number: variables in the prologue of a device function, quotients if axes are loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["digit_lines", "digits_of", "without_digits"]
 
 
 def digits_of(statements: Iterable[Statement]) -> dict[str, Digit]:
-    """Return the digits of the thread number that *statements* run on, by the name of their axis."""
+    """Return the digits of the thread number in *statements*, by the name of their axis."""
     found: dict[str, Digit] = {}
     for statement in statements:
         found.update(statement.digits)
@@ -31,7 +31,7 @@ def digits_of(statements: Iterable[Statement]) -> dict[str, Digit]:
 
 
 def without_digits(schedule: Schedule, language: Language) -> Schedule:
-    """Return *schedule* over the thread axes themselves where these become loops."""
+    """Return *schedule* over ``l.0`` to ``l.2`` in place of digits, if these become loops."""
     digits = {} if language.has_axes else digits_of(schedule.statements.values())
     if not digits:
         return schedule
@@ -47,7 +47,7 @@ def without_digits(schedule: Schedule, language: Language) -> Schedule:
 
 
 def _over_threads(statement: Statement, sizes: Mapping[str, int]) -> Statement:
-    """Return *statement* over the thread axes themselves."""
+    """Return *statement* over ``l.0`` to ``l.2`` in place of digits."""
     if not statement.digits:
         return statement
     others = [dim for dim in statement.dims if dim not in statement.digits]
@@ -70,7 +70,7 @@ def _over_threads(statement: Statement, sizes: Mapping[str, int]) -> Statement:
 
 
 def _digit_text(digit: Digit, sizes: Mapping[str, int], scope: Scope, context: Context) -> Code:
-    """Return a quotient of the thread number, and its remainder where there is more of it."""
+    """Return the expression of a digit: a quotient of the thread number, modulo the extent unless it is the highest."""
     whole = digit_form(Digit(digit.stride, -(-prod(sizes.values()) // digit.stride)), sizes)
     form = digit_form(digit, sizes)
     if form == whole or digit.stride == 1:

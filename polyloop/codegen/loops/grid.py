@@ -22,7 +22,7 @@ __all__ = ["GridAxis", "grid_axes", "hardware_axes", "host_expression"]
 
 @dataclass(frozen=True)
 class GridAxis:
-    """A group axis: it runs over ``[lower, lower + extent)``; ``rows`` hold for each value of it."""
+    """A group axis with values ``[lower, lower + extent)``; ``rows`` hold for each of them."""
 
     name: str
     lower: Bound
@@ -32,15 +32,15 @@ class GridAxis:
 
     @property
     def starts_at_zero(self) -> bool:
-        """True if the hardware's index is the value."""
+        """True if values are the hardware's indices, without an offset."""
         return self.lower == ((Affine((), 0),),)
 
 
 def hardware_axes(used: Collection[str]) -> dict[str, str]:
-    """Return the axis of the grid that each group axis is, of which those that are *used* have more than one block.
+    """Return the grid axis of each group axis; the *used* axes have more than one block.
 
-    They are the same, but where none is on the first axis: then the next one takes its place, because a grid can have
-    2^31 - 1 blocks along the first axis, and 65,535 along the others.
+    Each group axis is its own grid axis if the first one is used.  Otherwise the first used axis changes places with
+    the first one, because a grid can have 2^31 - 1 blocks along that axis, and 65,535 along the others.
     """
     found = {axis: axis for axis in BLOCK_AXES}
     first = min(used, default=BLOCK_AXES[0])

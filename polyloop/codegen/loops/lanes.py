@@ -1,4 +1,4 @@
-"""Loops over the lanes of one statement: wide loads, the arithmetic of each lane, a wide store."""
+"""Loops over the lanes of one statement: vector loads, the arithmetic of each lane, a vector store."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from polyloop.schedule.plan import Atomic, StartCopy, Statement
 __all__ = ["LaneLoops", "merged"]
 
 Vector: TypeAlias = tuple[str, tuple[str, ...]]
-"""The variable that holds a vector, and what its components are called; nothing if they are ``.e[..]``."""
+"""The variable that holds a vector, and the names of its components; none if they are ``.e[..]``."""
 
 _LINES = 4
-"""Up to this many lanes are written out, more stand in a loop."""
+"""Limit on the lanes that are written out; more lanes get a loop."""
 
 
 class LaneLoops:
-    """Loops over the lanes of vectors: full vectors where that is possible."""
+    """Loops over the lanes of vectors: whole vectors if possible, single lanes otherwise."""
 
     def __init__(self, loops: Loops, assignments: Assignments) -> None:
         self.loops = loops
@@ -57,7 +57,7 @@ class LaneLoops:
         self.inputs = self.scope.arrays.keys() - written
 
     def without(self, tree: Tree) -> Tree:
-        """Return *tree* without loops over the lanes of vectors, which full tiles need not be told apart for."""
+        """Return *tree* without loops over the lanes of vectors, which do not make a separation of full tiles pay."""
         out: list[TreeNode] = []
         for node in tree:
             if isinstance(node, Loop):
@@ -71,7 +71,7 @@ class LaneLoops:
     def loop(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
     ) -> Block:
-        """Return a loop over lanes: full vectors at once where that is possible, the rest lane by lane."""
+        """Return a loop over lanes: whole vectors at once if possible, partial ones lane by lane."""
         plans = self._plans(node)
         if any(self._is_filled_by_lane(node, plan, context) for plan in plans):
             return self.loops.unrolled(node, bounds, context, inside, inner)
@@ -94,7 +94,7 @@ class LaneLoops:
         return (If(condition_text(full, self.scope, context), wide, by_lane, is_choice=True),)
 
     def _is_filled_by_lane(self, node: Loop, plan: Plan, context: Context) -> bool:
-        """Return whether the lanes of a copy that stores zeros elsewhere have to copy or store each by itself."""
+        """Return True if a copy with zero fill must run lane by lane."""
         assert isinstance(node.body[0], Run), "a plan is made for one statement"
         statement = self.statements[node.body[0].name]
         if statement.copied is None:
@@ -110,13 +110,13 @@ class LaneLoops:
         return not is_known or copied_rows_of_lanes(self.scope, statement, plan.lanes, context) is None
 
     def _is_copied(self, statement: Statement, plan: Plan) -> bool:
-        """Return whether a statement copies a vector, and does nothing else."""
+        """Return True if a statement only copies a vector."""
         store = plan.store
         is_copy = store is not None and len(plan.loads) == 1 and statement.rhs is plan.loads[0].access
         return is_copy and store is not None and plan.loads[0].dtype == store.dtype
 
     def _plans(self, node: Loop) -> tuple[Plan, ...]:
-        """Return the wide accesses in a loop over lanes, nothing if there are none."""
+        """Return the plans of vector accesses for a loop over lanes, none if there are no vector accesses."""
         if len(node.body) != 1 or not isinstance(node.body[0], Run):
             return ()
         statement = self.statements[node.body[0].name]
@@ -135,13 +135,13 @@ class LaneLoops:
         if key not in self.plans:
             plans = plans_of(self.scope, statement, lanes)
             is_wide = any(plan.loads or plan.store for plan in plans)
-            if isinstance(statement.action, StartCopy):  # there are no registers in which to take a vector apart
+            if isinstance(statement.action, StartCopy):  # no registers hold the vector, so it cannot be taken apart
                 is_wide = all(plan.loads and plan.store for plan in plans)
             self.plans[key] = plans if is_wide else ()
         return self.plans[key]
 
     def _tell(self, node: Loop, reason: str) -> None:
-        """Note that a statement runs lane by lane."""
+        """Record a note that a statement runs lane by lane."""
         assert isinstance(node.body[0], Run), "a reason is given for one statement"
         name = self.statements[node.body[0].name].instruction
         self.scope.findings.notes[name, ""] = Diagnostic(
@@ -154,9 +154,9 @@ class LaneLoops:
     def _full_rows(
         self, plans: Sequence[Plan], node: Loop, context: Context, *, for_one: bool = False
     ) -> list[Affine] | None:
-        """Return the rows under which all lanes run, as far as *context* does not imply them; None if unclear.
+        """Return the rows under which all lanes run, without those that *context* implies; None if no rows express it.
 
-        With *for_one* those without which not even one lane runs.
+        With *for_one*, return the rows without which no lane runs.
         """
         assert isinstance(node.body[0], Run), "a plan is made for one statement"
         statement = self.statements[node.body[0].name]
@@ -181,9 +181,9 @@ class LaneLoops:
     def _lane_by_lane(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
     ) -> Block:
-        """Return a loop over lanes of which some may not run.
+        """Return a loop over lanes, some of which may not run.
 
-        What is kept in registers for each lane needs an unrolled loop, because registers have no addresses.
+        The loop is unrolled if each lane has a register, because registers have no addresses.
         """
         assert isinstance(node.body[0], Run), "a plan is made for one statement"
         statement = self.statements[node.body[0].name]
@@ -197,7 +197,7 @@ class LaneLoops:
         return tuple(replace(loop, is_rest=True) if isinstance(loop, For) else loop for loop in found)
 
     def _uses_registers(self, statement: Statement, lane: str) -> bool:
-        """Return whether a statement subscripts a private variable by its lane."""
+        """Return True if a statement subscripts a private array by its lane."""
         for part in (statement.lhs, statement.rhs, *statement.predicates):
             for access in accesses(part):
                 storage = self.scope.storage.get(array_name(access))
@@ -222,7 +222,7 @@ class LaneLoops:
         return (If(condition, body),)
 
     def _copied(self, statement: Statement, plan: Plan, context: Context) -> Block:
-        """Return a copy of a vector as one assignment; nothing if the statement does more than copy."""
+        """Return a copy of a vector as one assignment; empty if the statement does more than copy."""
         store = plan.store
         if store is None or not self._is_copied(statement, plan):
             return ()
@@ -236,7 +236,7 @@ class LaneLoops:
         return (Assign(self._element(store, plan.lanes, context), "=", value, statement.instruction),)
 
     def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Code | None:
-        """Return under which condition a vector is copied that otherwise consists of zeros, None if it always is."""
+        """Return the condition of a copy with zero fill, None if the vector is always copied."""
         if statement.copied is None:
             return None
         cases = copied_rows_of_lanes(self.scope, statement, plan.lanes, context)
@@ -253,7 +253,7 @@ class LaneLoops:
         return None if call is None else Call(call, statement.instruction)
 
     def _place(self, wide: Wide, context: Context) -> Code:
-        """Return the element of the first lane, or the vector that it is a component of."""
+        """Return the element of the first lane, or the vector of which it is a component."""
         name = array_name(wide.access)
         place = self.expressions.element(wide.access, context)
         if wide.is_element:
@@ -275,7 +275,7 @@ class LaneLoops:
         return c.Unary(c.TARGET, pointer)
 
     def _computed(self, statement: Statement, plan: Plan, context: Context, var: str) -> Block:
-        """Return loads into vectors, the statement for each lane, and the store of the vector that it made."""
+        """Return vector loads, the statement for each lane, and the vector store."""
         lanes, out = plan.lanes, list[Node]()
         self.scope.values[lanes.iname] = lanes.low
         held: dict[Key, Vector] = {}
@@ -302,10 +302,10 @@ class LaneLoops:
         return (*out, *last)
 
     def _vector(self, statement: Statement, wide: Wide, context: Context) -> str:
-        """Return the name of the vector that holds what an access moves, the same in all copies of the statement.
+        """Return the name of the vector for an access, the same in all copies of the statement.
 
-        Of an array that is never written, all statements of a loop hold an element under one name.  Another loop of the
-        text, of which no vector is used here, may have the same names.
+        All statements of a loop share the vectors of an array that is never written.  Loops that are not nested may use
+        the same names.
         """
         values = self.scope.values
         constants = tuple(value for dim in statement.dims if isinstance(value := values.get(dim), int))
@@ -318,7 +318,7 @@ class LaneLoops:
         return known[key]
 
     def _vector_name(self, wish: str, taken: Collection[str]) -> str:
-        """Return *wish*, or the first of its numbered forms, that is no vector in *taken* and nothing else anywhere."""
+        """Return *wish*, or the first of its numbered forms, that names no vector in *taken* and no other variable."""
         for name in chain([wish], (f"{wish}_{number}" for number in count())):
             if name in self.vector_names:
                 if name not in taken:
@@ -340,8 +340,8 @@ class LaneLoops:
     ) -> Block:
         """Return the statement for each lane, written out or in a loop.
 
-        *held* are the vectors that were loaded, *made* is the one that is stored afterwards, of which each lane makes a
-        component.  What lanes read of the stored elements under a condition is in memory.
+        *held* are the vectors that were loaded.  *made* is the vector that is stored afterwards; each lane computes one
+        of its components.
         """
         values, found, lanes = self.scope.values, list[Node](), plan.lanes
         others = [access for access, _ in element_reads(statement.rhs) if plan.has_part(access)]
@@ -374,13 +374,13 @@ def _less(code: Code, number: int) -> Code:
 
 
 def _component(vector: Vector, number: int, place: Code) -> Code:
-    """Return a component of a vector by its number, which is *place* in C."""
+    """Return a component of a vector by its number, whose C expression is *place*."""
     name, parts = vector
     return c.Member(c.Name(name), parts[number]) if parts else c.Subscript(c.Member(c.Name(name), "e"), place)
 
 
 def _apart(statement: Statement, lanes: Lanes) -> str:
-    """Return why the lanes of a statement must run one by one, nothing if they need not."""
+    """Return the reason why the lanes of a statement must run one by one, empty if they need not."""
     if any(lanes.iname in variables(predicate) for predicate in statement.predicates):
         return "a condition on data may differ from lane to lane"
     if isinstance(statement.action, Atomic):
@@ -393,13 +393,13 @@ def _apart(statement: Statement, lanes: Lanes) -> str:
 
 
 def _box(lanes: Lanes) -> list[Affine]:
-    """Return that a lane is one of *lanes*."""
+    """Return the rows ``low <= lane < low + count``."""
     name = lanes.iname
     return [Affine(((name, 1),), -lanes.low), Affine(((name, -1),), lanes.low + lanes.count - 1)]
 
 
 def _least(forms: tuple[Affine, ...], context: Context) -> tuple[Affine, ...]:
-    """Return *forms* without those that are known to be at least another one."""
+    """Return *forms* without those that another one dominates in a minimum."""
     left = list(forms)
     for form in forms:
         if any(context.implies(tightened(form.add(other, -1))) for other in left if other is not form):
@@ -408,9 +408,9 @@ def _least(forms: tuple[Affine, ...], context: Context) -> tuple[Affine, ...]:
 
 
 def merged(nodes: Sequence[Node]) -> Block:
-    """Return *nodes* with neighbouring choices between the same two cases made once, and no vector loaded twice.
+    """Return *nodes* with neighbouring choices under one condition merged, and repeated vector loads removed.
 
-    Neighbouring loops over the lanes of one cut vector become one loop where that changes nothing.
+    Neighbouring loops over the lanes of one partial vector are fused if that is legal.
     """
     out: list[Node] = []
     for node in nodes:
@@ -426,7 +426,7 @@ def merged(nodes: Sequence[Node]) -> Block:
 
 
 def _is_same_choice(first: If, second: If) -> bool:
-    """Return whether two conditions are one, which nothing in between can change, and have two cases each."""
+    """Return True if two statements with two cases each have one condition, whose value cannot change in between."""
     is_same = first.condition == second.condition and not first.reads and not second.reads
     is_choice = is_same and bool(first.orelse) and bool(second.orelse)
     return is_choice and keeps((*first.body, *first.orelse), first.condition)

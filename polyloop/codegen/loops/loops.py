@@ -1,4 +1,4 @@
-"""Loops: bounds, unrolling, slabs, and the separation of full tiles from partial ones.
+"""Loops: bounds, unrolling, peeling (slabs), and the separation of full tiles from partial ones.
 
 A loop adds only the rows that its bounds enforce to the context of its body.
 """
@@ -36,12 +36,12 @@ from polyloop.schedule.plan import Schedule
 __all__ = ["Loops"]
 
 _NONE: Final = frozenset[str]()
-_WRITTEN_OUT: Final = 32  # first iterations that are statements, each with its number; more of them are a loop
+_WRITTEN_OUT: Final = 32  # limit on peeled first iterations that are written out; more of them get a loop
 _INT_MAX: Final = 2**31 - 1
 
 
 class Inside(Protocol):
-    """Code of what stands in loops."""
+    """Generator of loop bodies."""
 
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
         """Return the code of *nodes*; *known* are the variables with a value here."""
@@ -51,14 +51,14 @@ class Inside(Protocol):
 
 
 class Loops:
-    """Loops of one function, and the conditions on its statements that they are made of.
+    """Loops of one function.
 
     Parameters
     ----------
     axes, extents
         Axes that have values from the start; threads along each local axis.
     inside
-        Gives the code of the bodies.
+        Generator of the bodies.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class Loops:
         self.constants = constant_names(self.statements.values(), scope.split)
         self.constant_bounds: dict[tuple[str, tuple[str, ...], frozenset[str]], Bounds] = {}
         self._scope_numbers = count(1)
-        self.scopes = [0]  # the function and the loops of the text around: a loop that is written out has no scope
+        self.scopes = [0]  # numbers of the function and of the C loops around; a loop that is written out has none
 
     def full(self, tile: Tile, tree: Tree, context: Context) -> list[Affine]:
-        """Return the rows under which a tile is full, none where that does not pay."""
+        """Return the rows under which a tile is full, empty if a separation does not pay."""
         return full_tile(
             tile, tuple(places(tree, self.statements)), context, self.parameters, self.scope.divisibility
         )
@@ -90,10 +90,10 @@ class Loops:
         return self.bounds.intersection(chain.from_iterable(row.names() for row in rows)) if self.bounds else _NONE
 
     def visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
-        """Return the variables that conditions around *nodes* may depend on.
+        """Return the variables that conditions around *nodes* may use.
 
-        Around a barrier these are neither threads nor bound variables that may differ from thread to thread, except
-        where they are the same for all threads that meet.
+        Around a barrier, these are uniform variables only: no thread axes, and no bound variables that may differ among
+        the threads that synchronize.
         """
         expanded = self.scope.expanded
         if has_barrier(nodes):
@@ -107,7 +107,7 @@ class Loops:
         return pieces_of(self.statements[name], keep, self.scope.divisibility)
 
     def sure_bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds:
-        """Return the bounds of a loop over all statements that it numbers."""
+        """Return the bounds of a loop over all of its statements, or raise ``unbounded-loop``."""
         bounds = self.find_bounds(node, context, known)
         if bounds is None:
             raise self.scope.error(self._no_bounds(node))
@@ -129,7 +129,7 @@ class Loops:
         return Diagnostic("unbounded-loop", f"loop '{name}' has no bounds", notes, (hint,))
 
     def find_bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds | None:
-        """Return the bounds of a loop over all statements that it numbers, None without any."""
+        """Return the bounds of a loop over all of its statements, None if it is unbounded."""
         name = node.iname
         keep = self.visible(node.body, known | {name})
         names = tuple(runs(node.body))
@@ -139,7 +139,7 @@ class Loops:
         pieces: list[Piece] = []
         box: Piece = {((name, 1),): 0, ((name, -1),): self.extents[name] - 1} if name in self.extents else {}
         for statement in names:
-            if name in self.statements[statement].dims:  # what is left out of rows, such as remainders, may allow more
+            if name in self.statements[statement].dims:  # projected rows may be weaker than the box: add it
                 found = self.pieces(statement, keep)
                 pieces += [{**piece, **{k: min(v, piece.get(k, v)) for k, v in box.items()}} for piece in found]
             elif box:
@@ -148,7 +148,7 @@ class Loops:
         stride = stride_of(name, (self.statements[s] for s in names), pieces, keep, self.scope.divisibility)
         bounds = bounds_of(name, pieces, context, stride)
         if bounds is not None and all(between_constants(name, piece) for piece in pieces):
-            self.constant_bounds[key] = bounds  # which no context makes any others
+            self.constant_bounds[key] = bounds  # the same in every context
         return bounds
 
     def loop(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
@@ -185,7 +185,7 @@ class Loops:
     def _rest(
         self, node: Loop, bounds: Bounds, counts: tuple[int, int], context: Context, inner: frozenset[str]
     ) -> Block:
-        """Return a loop that runs in order, with as many iterations apart at its ends as *counts* says."""
+        """Return a loop with *counts* iterations peeled at its ends."""
         name = node.iname
         if any(counts):
             return self._slabs(node, bounds, counts, context, inner)
@@ -199,7 +199,7 @@ class Loops:
         return self.plain(node, bounds, context, inside, inner, self._hint(name))
 
     def _hint(self, iname: str) -> str:
-        """Return the pragma that asks the compiler to unroll a loop; empty without such a tag."""
+        """Return the unroll pragma of a loop with the tag ``unr_hint``, else empty."""
         tag, language = self.forms.tags.get(iname), self.scope.language
         if not isinstance(tag, UnrollHint):
             return ""
@@ -208,13 +208,13 @@ class Loops:
     def plain(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str], pragma: str = ""
     ) -> Block:
-        """Return a loop that is neither unrolled nor taken apart."""
+        """Return a plain loop, neither unrolled nor peeled."""
         step = 1 if bounds.stride is None else bounds.stride.step
         start, test = self._lower_text(bounds.lower, context), self._test(node.iname, bounds.upper, context)
         return self._for(node, start, test, inside, inner, pragma, step)
 
     def _name(self, iname: str, bounds: Bounds, inside: Context) -> None:
-        """Choose the C name of a loop variable, and note how large it can become."""
+        """Choose the C name of a loop variable, and record its greatest values."""
         if iname not in self.scope.values:
             self.scope.values[iname] = self.scope.names.fresh(iname)
         low, high = inside.interval(iname)
@@ -222,7 +222,7 @@ class Loops:
         is_small = high is not None and high + step <= _INT_MAX
         upper = ((Affine((), high + 1),),) if high is not None and is_small else bounds.upper
         self.scope.findings.magnitudes.define(iname, (*upper, *bounds.lower), low)
-        for form in chain.from_iterable(upper):  # where the last increment leads
+        for form in chain.from_iterable(upper):  # the value after the last increment
             if step > 1 or form.const or len(form.terms) > 1:
                 self.scope.findings.magnitudes.record(form.add(Affine((), step - 1)))
 
@@ -258,7 +258,7 @@ class Loops:
         return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis))
 
     def open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
-        """Return the indices of which the last inames, *new* ones, got values."""
+        """Return marks for the named indices whose last inames, *new* ones, got values."""
         opened = self.scope.indices.open(known, new, self.scope.values)
         for mark in opened:
             self.scope.findings.magnitudes.define_sum(mark.text, mark.form)
@@ -273,7 +273,7 @@ class Loops:
     def unrolled(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
     ) -> Block:
-        """Return a loop with a constant trip count; what the constants do not say becomes conditions inside."""
+        """Return an unrolled loop over constant bounds; the rows that these do not enforce become conditions inside."""
         name = node.iname
         low, high = inside.interval(name)
         if low is None or high is None:
@@ -307,7 +307,7 @@ class Loops:
         return self._for(node, c.integer(low), test, context.add(rows), inner, pragma, step)
 
     def _instance(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
-        """Return the body of a loop for one value of its variable, without statements that have no such instance."""
+        """Return the body of a loop for one value of its variable, without statements that have no instance there."""
         dropped = {
             name for name in (*runs(node.body), *waited_for(node.body))
             if node.iname in (dims := self.statements[name].dims)
@@ -332,7 +332,7 @@ class Loops:
     def _slabs(
         self, node: Loop, bounds: Bounds, counts: tuple[int, int], context: Context, inner: frozenset[str]
     ) -> Block:
-        """Return a loop with iterations split off at its ends."""
+        """Return a loop with iterations peeled at its ends."""
         name = node.iname
         front, back = counts
         start, limit = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
@@ -358,7 +358,7 @@ class Loops:
     def _between(
         self, node: Loop, begin: Code, end: Code, inside: Context, inner: frozenset[str], pragma: str = ""
     ) -> Block:
-        """Return a loop from *begin* to below *end*, without the loop where numbers say that it runs once or never."""
+        """Return a loop from *begin* to below *end*, or just its body or nothing if it runs once or never."""
         first, limit = c.integer_of(begin), c.integer_of(end)
         if first is None or limit is None or limit - first > 1:
             return self._for(node, begin, self._below(node.iname, end), inside, inner, pragma)
@@ -370,9 +370,9 @@ class Loops:
         return show(tuple(tuple(form.add(Affine((), distance)) for form in forms) for forms in bound), context)
 
     def _full_iterations(self, node: Loop, inside: Context, known: frozenset[str]) -> list[Affine]:
-        """Return upper bounds on a tile loop below which every tile is full; empty if that does not pay.
+        """Return upper bounds on a tile loop below which every tile is full; empty if a separation does not pay.
 
-        A row with the loop's iname inside a floor too is no bound on it.
+        A row that has the loop's iname inside of a floor, too, is no bound on it.
         """
         name = node.iname
         decided = (known | {name}) - self.threads - self.bounds
@@ -383,7 +383,7 @@ class Loops:
     def _peeled(
         self, node: Loop, bounds: Bounds, full: Sequence[Affine], context: Context, inner: frozenset[str]
     ) -> Block:
-        """Return a tile loop as full tiles, then the others."""
+        """Return a tile loop in two parts: full tiles, then the others."""
         name = node.iname
         start, limit = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
         clean = context.add(bounds.facts).add(full)
@@ -412,13 +412,13 @@ class Loops:
         return (first, *fast, *rest)
 
     def _possible(self, node: Loop, known: frozenset[str], context: Context) -> Loop:
-        """Return a loop without the statements of which *context* excludes all instances."""
+        """Return a loop without the statements that *context* excludes."""
         names = (*runs(node.body), *waited_for(node.body))
         dropped = {name for name in names if not self._may_run(name, known, context)}
         return Loop(node.iname, without_runs(node.body, dropped)) if dropped else node
 
     def _may_run(self, name: str, known: frozenset[str], context: Context) -> bool:
-        """Return whether *context*, which is about the variables *known*, leaves a statement any instance."""
+        """Return True unless *context* excludes all instances of a statement, by its rows on *known* variables."""
         rows = ([Affine(terms, const) for terms, const in piece.items()] for piece in self.pieces(name, known))
         return not all(any(context.implies(negated(row)) for row in piece) for piece in rows)
 
@@ -429,7 +429,7 @@ class Loops:
     def _test(self, iname: str, limit: Bound, context: Context) -> Code:
         """Return the condition of a loop, as ``j <= i`` rather than ``j < i + 1``; *context* is that of the loop.
 
-        Where data bounds it, its sign is not known, and C's division is no floor: so there is none.
+        The sign of a bound in memory is not known, and C's division is no floor division: the condition avoids it.
         """
         form = limit[0][0]
         plain = form.const == 1 and form.terms and all(type(v) is str and v not in self.bounds for v, _ in form.terms)
@@ -465,5 +465,5 @@ def _start(bounds: Bounds) -> int | None:
 
 
 def _strengthened(row: Affine, name: str, distance: int) -> Affine:
-    """Return *row* as it reads *distance* iterations further out."""
+    """Return *row* shifted by *distance* iterations, which makes it stronger."""
     return Affine(row.terms, row.const - abs(row.coefficient(name)) * distance)

@@ -1,4 +1,8 @@
-"""Sequential form of device schedules: axes become loops, barriers divide loops.
+"""Sequential form of device schedules: axes become loops, barriers divide loops (loop fission).
+
+::
+
+    for each thread: {A; barrier; B}   ->   for l.0: A;   for l.0: B
 
 The group axes are the outermost loops.  Each maximal barrier-free region is enclosed by loops over the local axes; a
 loop with a barrier stays outside of them.  A private value that is live from one region to the next is stored once per
@@ -31,9 +35,16 @@ __all__ = ["SequentialTree", "sequential_tree"]
 
 @dataclass(frozen=True)
 class SequentialTree:
-    """A tree in which axes are loops; ``expanded`` are the private temporaries to keep once per thread.
+    """A tree in which axes are loops.
 
-    ``statements`` are what collective statements have become, with the ``temporaries`` that they need.
+    Attributes
+    ----------
+    expanded
+        Private temporaries to keep once per thread, with the thread axes.
+    statements
+        Statements that replace collective ones.
+    temporaries
+        Variables of these statements.
     """
 
     tree: Tree
@@ -41,7 +52,7 @@ class SequentialTree:
     statements: Mapping[str, Statement] = field(default_factory=dict)
     temporaries: tuple[Storage, ...] = ()
     ahead: tuple[str, ...] = ()
-    """Statements that stand before the loops over blocks."""
+    """Statements ahead of the loops over blocks."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class _Region:
 
 
 def sequential_tree(launch: Launch, schedule: Schedule, names: Names) -> SequentialTree:
-    """Return *launch*, of *schedule*, as a loop program for one thread; *names* are those that are taken."""
+    """Return *launch* of *schedule* as a loop program for one thread; *names* gives new names."""
     statements = schedule.statements
     local = tuple(thread_axis(n) for n in reversed(range(len(launch.local_size))))
     dtypes = {t.name: t.dtype for t in launch.temporaries}
@@ -76,7 +87,7 @@ def sequential_tree(launch: Launch, schedule: Schedule, names: Names) -> Sequent
 def _meetings(
     tree: Tree, schedule: Schedule, around: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the statements at which threads meet, with the axes over which a loop around them runs apart."""
+    """Yield the collective statements, each with the axes of loops around it over warps (see :func:`_apart`)."""
     for node in tree:
         if isinstance(node, Loop):
             yield from _meetings(node.body, schedule, around | _apart(node, schedule))
@@ -85,16 +96,17 @@ def _meetings(
 
 
 def _apart(loop: Loop, schedule: Schedule) -> frozenset[str]:
-    """Return the axes whose threads have *loop*, in which others meet, each for itself."""
+    """Return the axes along which warps run *loop*, which has barriers, independently of one another."""
     return schedule.apart((loop,)) if has_barrier((loop,)) else frozenset()
 
 
 def _own_axes(
     name: str, local: tuple[str, ...], regions: Sequence[_Region], schedule: Schedule
 ) -> tuple[str, ...]:
-    """Return the axes along which each thread keeps its value of a temporary.
+    """Return the axes along which each thread keeps a value of its own of a temporary.
 
-    A bound of a loop has one value for all threads that agree on it: they set it again before anything reads it.
+    A bound variable is kept only along the axes on which its value may differ, if each region that sets it does so
+    before it reads it.
     """
     differing = schedule.uniformity.varying.get(name)
     if differing is None:
@@ -109,7 +121,7 @@ def _own_axes(
 
 
 def _together(statement: Statement, dtype: np.dtype[np.generic], local: Sequence[str], total: str) -> SequentialTree:
-    """Return a collective operation as loops over the threads: their values are added up, then each gets the sum."""
+    """Return a collective operation as two loops over threads, which combine values and distribute the result."""
     assert statement.collective is not None, f"'{statement.name}' is no collective"
     operation, kind = statement.collective.operation, statement.collective.kind
     if kind is not Kind.COMBINE:
@@ -134,7 +146,7 @@ def _together(statement: Statement, dtype: np.dtype[np.generic], local: Sequence
 
 
 def _one_by_one(statement: Statement, dtype: np.dtype[np.generic], local: Sequence[str], total: str) -> SequentialTree:
-    """Return a scan over threads as loops over them: each gets what those before it have, and adds its own."""
+    """Return a scan over threads as a loop over them: each gets the running total, and adds its own value."""
     assert statement.collective is not None, f"'{statement.name}' is no collective"
     operation, across = statement.collective.operation, statement.collective.across
     variable, own = p.Variable(total), p.Variable(f"{total}_own")
@@ -158,7 +170,7 @@ def _block_by_block(
     steps: tuple[Statement, Statement, Statement, Statement], statement: Statement, dtype: np.dtype[np.generic],
     local: Sequence[str],
 ) -> SequentialTree:  # fmt: skip
-    """Return a scan over blocks: they come in their order; each thread of one has the same, which counts once."""
+    """Return a scan over blocks in their order; all threads of a block have one value, which is added once."""
     begin, keep, give, add = steps
     assert statement.collective is not None, f"'{statement.name}' is no collective"
     keeping, giving = (_enclosed((Run(step.name),), local) for step in (keep, give))
@@ -177,7 +189,7 @@ def _enclosed(tree: Tree, axes: Sequence[str]) -> Tree:
 
 
 def _split(tree: Tree) -> Iterator[Tree]:
-    """Yield barrier-free runs of nodes, and each loop that holds a barrier by itself."""
+    """Yield maximal barrier-free sequences of nodes, and each other node with a barrier inside by itself."""
     pending: list[Node] = []
     for node in tree:
         holds = isinstance(node, Barrier) or has_barrier((node,))
@@ -204,7 +216,7 @@ def _regions(tree: Tree, in_barrier_loop: bool) -> Iterator[_Region]:
 
 @dataclass(frozen=True)
 class _Threads:
-    """Puts loops over thread axes around the regions of a tree."""
+    """Transformation of a tree that puts loops over thread axes around its regions."""
 
     schedule: Schedule
     local: tuple[str, ...]
@@ -212,7 +224,7 @@ class _Threads:
     together: Mapping[str, SequentialTree]
 
     def tree(self, tree: Tree, around: frozenset[str]) -> Tree:
-        """Return *tree*, which loops over the axes *around* are around."""
+        """Return *tree* with loops over threads; loops over the axes *around* enclose it already."""
         out: list[Node] = []
         for part in _split(tree):
             if not has_barrier(part):
@@ -245,7 +257,7 @@ def _names(statement: Statement) -> frozenset[str]:
 
 
 def _kept(regions: Sequence[_Region], private: set[str], statements: Mapping[str, Statement]) -> frozenset[str]:
-    """Return the private temporaries whose values cross from one region to another, or back to the same one."""
+    """Return the private temporaries that are live from one region to another, or from one iteration to the next."""
     found: dict[str, list[_Region]] = {}
     for region in regions:
         names = frozenset[str]().union(*(_names(statements[name]) for name in runs(region.nodes)))
@@ -259,13 +271,13 @@ def _kept(regions: Sequence[_Region], private: set[str], statements: Mapping[str
 
 
 def _is_begun(region: _Region, temporary: str, statements: Mapping[str, Statement]) -> bool:
-    """Return whether the first statement of the region that mentions a temporary sets it."""
+    """Return True if the first statement of the region that mentions a temporary sets it."""
     first = next(name for name in runs(region.nodes) if temporary in _names(statements[name]))
     return _begins(statements[first], temporary)
 
 
 def _begins(statement: Statement, temporary: str) -> bool:
-    """Return whether a statement sets a scalar without using its old value."""
+    """Return True if a statement sets a scalar without using its old value."""
     return (
         isinstance(statement.lhs, p.Variable)
         and statement.lhs.name == temporary

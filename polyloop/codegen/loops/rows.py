@@ -1,8 +1,8 @@
 """Integer rows ``form >= 0``: constraints of domains, as plain Python values.
 
 A *piece* is a conjunction of rows, kept as ``{terms: constant}`` with the strongest constant; a set is a tuple of
-pieces.  Parameters with a known residue, ``n = m * q + r``, are written in terms of ``q``, which is called ``"n#"``;
-every guard that the residue makes redundant is then removed by ordinary integer reasoning.
+pieces.  A parameter with a known residue, ``n = m * q + r``, is replaced by ``m * q + r`` with ``q`` named ``"n#"``.
+Ordinary integer reasoning then removes every guard that the residue makes redundant.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CONSTANT: Final = isl.dim_type.cst
 
 
 def tightened(form: Affine) -> Affine:
-    """Divide ``form >= 0`` by the gcd of its coefficients; the constant is rounded down, which is exact."""
+    """Return ``form >= 0`` divided by the gcd of its coefficients; the constant is rounded down, which is exact."""
     common = 0
     for _, coefficient in form.terms:
         common = gcd(common, coefficient)
@@ -70,7 +70,7 @@ def put(piece: Piece, row: Affine) -> None:
 
 
 def hull(pieces: Iterable[Piece]) -> Piece:
-    """Return rows that hold on all *pieces*: those that all of them have, with the weakest constant."""
+    """Return rows that hold on all *pieces*: the rows that all of them have, with the weakest constants."""
     total: Piece | None = None
     for piece in pieces:
         if total is None:
@@ -89,7 +89,7 @@ def rewrite(form: Affine, divisibility: Divisibility) -> Affine:
 
 
 def _number(value: isl.Val) -> int:
-    """Return an integer; ``get_num_si`` is much faster than ``to_python``, and 0 for what has more than 64 bits."""
+    """Return an integer; ``get_num_si`` is much faster than ``to_python``, but 0 for numbers of more than 64 bits."""
     return 0 if value.is_zero() else value.get_num_si() or value.to_python()
 
 
@@ -99,7 +99,7 @@ def _parameters(basic: isl.BasicSet) -> list[str]:
 
 
 def rows_of(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> Piece:
-    """Return the constraints of a basic set whose divs are all known, in an order that ISL has no part in."""
+    """Return the constraints of a basic set whose divs are all known, in an order that does not depend on ISL."""
     return _in_order(_read(basic, dims, divisibility), dims)
 
 
@@ -116,7 +116,7 @@ def _in_order(piece: Piece, dims: Sequence[str]) -> Piece:
 
 
 def in_order(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return the pieces of a union in an order that ISL has no part in."""
+    """Return the pieces of a union in an order that does not depend on ISL."""
     found = list(pieces)
     if len(found) < 2:
         return found
@@ -130,7 +130,7 @@ def _read(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) 
     piece: Piece = {}
     for matrix, is_equality in ((basic.equalities_matrix, True), (basic.inequalities_matrix, False)):
         for row in _vectors(matrix(PARAM, SET, DIV, CONSTANT)):
-            if not is_equality and row in skipped:  # an equality says more: that there is no remainder
+            if not is_equality and row in skipped:  # an equality is kept: it says that there is no remainder
                 continue
             form = form_of(row)
             put(piece, form)
@@ -160,7 +160,7 @@ def _definitions(basic: isl.BasicSet, columns: list[Affine]) -> set[tuple[int, .
         row = [_number(aff.get_coefficient_val(*place).mul(denominator)) for place in places]
         const = _number(aff.get_constant_val().mul(denominator))
         total = Affine((), const)
-        for coefficient, column in zip(row, columns, strict=False):  # a quotient is one of those before it
+        for coefficient, column in zip(row, columns, strict=False):  # quotients use earlier columns only
             total = total.add(column, coefficient)
         columns.append(total.floordiv(den))
         row[first + number] = -den
@@ -169,7 +169,7 @@ def _definitions(basic: isl.BasicSet, columns: list[Affine]) -> set[tuple[int, .
 
 
 def _sums(columns: Sequence[Affine]) -> Callable[[tuple[int, ...]], Affine]:
-    """Return a function from rows of coefficients, one for each column, and a constant, to forms."""
+    """Return a function from a row of matrix entries (one for each column, then the constant) to its form."""
     last = len(columns)
     atoms = {column.terms[0][0]: i for i, column in enumerate(columns) if len(column.terms) == 1}
     if len(atoms) == last and all(column == Affine.variable(column.terms[0][0]) for column in columns):
@@ -191,7 +191,7 @@ def _sums(columns: Sequence[Affine]) -> Callable[[tuple[int, ...]], Affine]:
 def pieces_of(statement: Statement, keep: frozenset[str], divisibility: Divisibility) -> tuple[Piece, ...]:
     """Return the projection of a statement's domain onto the dimensions *keep* (and the parameters).
 
-    Exact where *keep* has every dimension; otherwise possibly larger.
+    The result is exact if *keep* has every dimension, otherwise it may be larger.
     """
     return _pieces(statement.domain, statement.dims, keep, tuple(divisibility.items()))
 
@@ -201,7 +201,7 @@ _Divisors: TypeAlias = tuple[tuple[str, tuple[int, int]], ...]
 
 @memoised
 def _pieces(domain: isl.Set, dims: tuple[str, ...], keep: frozenset[str], divisibility: _Divisors) -> tuple[Piece, ...]:
-    """Return the result of :func:`pieces_of`: statements on one domain share it."""
+    """Return the result of :func:`pieces_of`, which statements on one domain share."""
     return _project(domain, dims, tuple(name for name in dims if name in keep), divisibility)
 
 
@@ -209,7 +209,7 @@ def _pieces(domain: isl.Set, dims: tuple[str, ...], keep: frozenset[str], divisi
 def _project(
     domain: isl.Set, dims: tuple[str, ...], kept: tuple[str, ...], divisibility: _Divisors
 ) -> tuple[Piece, ...]:
-    domain = domain.detect_equalities()  # as questions to ISL do, in place: rows may not depend on who asked before
+    domain = domain.detect_equalities()  # other ISL calls do it in place; so rows do not depend on earlier calls
     exact = len(kept) == len(dims)
     if not exact and (without := _without_independent(domain, dims, kept, divisibility)) is not None:
         return without
@@ -226,9 +226,9 @@ def _project(
 def _without_independent(
     domain: isl.Set, dims: tuple[str, ...], kept: tuple[str, ...], divisibility: _Divisors
 ) -> tuple[Piece, ...] | None:
-    """Return the projection of a convex domain in which the rows of independent dimensions are just left out.
+    """Return the projection of a convex domain by dropping the rows of independent dimensions, None if there are none.
 
-    These lie between constants, and nothing else depends on them.  None if there are none.
+    Such dimensions have constant bounds, and occur in no other row.
     """
     whole = _pieces(domain, dims, frozenset(dims), divisibility)
     if len(whole) != 1:
@@ -245,7 +245,7 @@ def _without_independent(
 
 
 def _independent(piece: Piece) -> set[str]:
-    """Return the names of which rows say nothing but constants between which they lie; these are some."""
+    """Return the names whose only rows are constant bounds, between which there are values."""
     alone: dict[str, int] = {}
     coupled: set[str] = set()
     for terms, const in piece.items():
@@ -274,7 +274,7 @@ def _projected(domain: isl.Set, dims: Sequence[str], kept: Sequence[str]) -> isl
 
 
 def between_constants(name: str, piece: Piece) -> bool:
-    """Return whether all that *piece* says of *name* is between which constants it lies."""
+    """Return True if constant bounds are the only rows of *piece* on *name*."""
     for terms in piece:
         if len(terms) == 1 and terms[0][0] == name:
             continue
@@ -284,10 +284,10 @@ def between_constants(name: str, piece: Piece) -> bool:
 
 
 def mentions(var: Var, name: str) -> bool:
-    """Return whether *name* occurs inside the floor *var*."""
+    """Return True if *var* is a floor with *name* inside."""
     return isinstance(var, Floor) and _is_on(var.terms, name)
 
 
 def _is_on(terms: Terms, name: str) -> bool:
-    """Return whether *name* occurs in *terms*, inside floors too."""
+    """Return True if *name* occurs in *terms*, also inside of floors."""
     return any(var == name or (type(var) is not str and mentions(var, name)) for var, _ in terms)

@@ -1,8 +1,8 @@
 """Conditions of full tiles, from rows.
 
-The condition for a row of a statement's domain is the row with its worst value over all undecided variables: inner
-loops and the threads of the block.  Any set of such rows may be the condition of a special case, because both cases are
-generated from the exact domains; an omitted row only leaves a test in the fast case.
+For each row of a statement's domain, the condition is the row at its worst values of the variables that vary in the
+tile: inner loops and the threads of the block.  Any set of such rows may be the condition of a special case, because
+both cases are generated from the exact domains.  An omitted row only leaves a test in the fast case.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Place", "Tile", "full_tile", "places"]
 
 @dataclass(frozen=True)
 class Place:
-    """A statement and the loops around it, outermost first, each with whether it holds a barrier."""
+    """A statement and the loops around it, outermost first, each with True if it has a barrier."""
 
     statement: Statement
     loops: tuple[tuple[str, bool], ...]
@@ -32,10 +32,18 @@ class Place:
 
 @dataclass(frozen=True)
 class Tile:
-    """Tile to separate: a block (``outer`` are group axes) or an iteration of a loop.
+    """Tile to separate: a block, or an iteration of a loop.
 
-    ``outer`` are the variables that number tiles, ``known`` all whose value is decided at the separation and equal
-    for all threads, ``holds_barrier`` whether a barrier stands inside, ``lanes`` the inames of the lanes of vectors.
+    Attributes
+    ----------
+    outer
+        The variables that number tiles: the group axes, or the loop.
+    known
+        Variables with a value at the place of the test, equal for all threads.
+    holds_barrier
+        True if there is a barrier inside.
+    lanes
+        Inames of the lanes of vectors.
     """
 
     outer: frozenset[str]
@@ -63,9 +71,10 @@ def places(
 
 
 def _of_a_lane(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine:
-    """Return *row* for that lane for which it holds first, where it always cuts a vector: only its store is apart.
+    """Return *row* for its best lane if it always cuts a vector, so partial vectors do not make a tile partial.
 
-    So a row of an array is one tile, of which the first and the last vector have a lane that does not run.
+    For example, each row of an array without its boundary is one tile, although the first and the last vector of it
+    have a lane that does not run.
     """
     for lane in tile.lanes & row.names():
         coefficient = row.coefficient(lane)
@@ -80,9 +89,9 @@ def _of_a_lane(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affin
 
 
 def _worst(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine | None:
-    """Return the weakest row found that makes *row* hold for everything that *tile* does not know, None if none is.
+    """Return the weakest known row that implies *row* for all values of the variables that vary in *tile*, else None.
 
-    Besides the interval of each variable, rows such as ``16 * hc + hi < 18`` limit sums of them.
+    The values of these variables are limited by their intervals, and by rows such as ``16 * hc + hi < 18``.
     """
     best = _worst_by_box(row, tile, context, piece)
     unknown = {term for term in row.terms if term[0] not in tile.known}
@@ -98,7 +107,7 @@ def _worst(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine | 
 
 
 def _worst_by_box(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine | None:
-    """Return *row* with everything that *tile* does not know at its worst, None if that has no end."""
+    """Return *row* at the worst values of the variables that vary in *tile*, None if one is unbounded."""
     terms: list[tuple[Var, int]] = []
     const = row.const
     for var, coefficient in row.terms:
@@ -117,7 +126,7 @@ def _worst_by_box(row: Affine, tile: Tile, context: Context, piece: Piece) -> Af
 
 
 def _limit(var: str, coefficient: int, context: Context, piece: Piece) -> int | None:
-    """Return the greatest (least, for a positive coefficient) value of *var*."""
+    """Return the worst value of *var* for a row: the least for a positive *coefficient*, else the greatest."""
     low, high = context.interval(var)
     sign = 1 if coefficient > 0 else -1
     own = piece.get(((var, sign),))
@@ -128,7 +137,7 @@ def _limit(var: str, coefficient: int, context: Context, piece: Piece) -> int | 
 
 
 def _pays(row: Affine, place: Place, tile: Tile) -> bool:
-    """Return whether a test in a loop or next to a barrier disappears."""
+    """Return True if the separation removes a test of *row* from a loop, or next to a barrier."""
     inner = {name for name, _ in place.loops}
     mentioned = row.names()
     if mentioned & inner - tile.outer:
@@ -142,7 +151,7 @@ def _pays(row: Affine, place: Place, tile: Tile) -> bool:
 def full_tile(
     tile: Tile, all_places: tuple[Place, ...], context: Context, parameters: frozenset[str], divisibility: Divisibility
 ) -> list[Affine]:
-    """Return the rows under which a tile is full; empty if there are none or nothing is gained.
+    """Return the rows under which a tile is full; empty if there are none or the separation does not pay.
 
     Parameters
     ----------

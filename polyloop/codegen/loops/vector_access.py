@@ -1,4 +1,4 @@
-"""Vector accesses: loads and stores of the lanes of a statement that are one access of contiguous, aligned elements.
+"""Vector accesses: loads and stores that access the contiguous, aligned elements of all lanes of a statement at once.
 
 The proof is in :mod:`polyloop.mapping.contiguity`.  The alignment of the array itself is checked at launch, or
 declared.
@@ -35,7 +35,7 @@ from polyloop.verification.addresses import WideAccess
 __all__ = ["Key", "Plan", "Wide", "at_once", "plans_of", "vector_type", "wide_access"]
 
 _BUILT_IN: Final = 4
-"""Most components of the language's own vector types, x to w."""
+"""Greatest number of components of built-in vector types, x to w."""
 
 Key: TypeAlias = tuple[str, tuple[Expression, ...]]
 _Element: TypeAlias = tuple[str, tuple[Affine, ...]]
@@ -44,14 +44,14 @@ DType = np.dtype[np.generic]
 
 @dataclass(frozen=True)
 class Wide:
-    """An access to the elements of all lanes at once.
+    """A vector access: to the elements of all lanes at once.
 
     Attributes
     ----------
     alignment
-        Of the array, in bytes, which the proof needs.
+        Alignment of the array that the proof assumes [bytes].
     is_element
-        Whether the array has vectors as elements, of which it is one.
+        True if the elements of the array are vectors, and the access is to one of them.
     """
 
     access: p.Subscript
@@ -67,16 +67,16 @@ class Wide:
 
 @dataclass(frozen=True)
 class Plan:
-    """Vector loads and store of one statement; all other accesses are made lane by lane."""
+    """Vector loads and store of one statement; its other accesses are made lane by lane."""
 
     lanes: Lanes
     loads: tuple[Wide, ...]
     store: Wide | None
 
     def component(self, access: p.Subscript, number: int) -> tuple[Key, int] | None:
-        """Return the vector, and the component of it, that lane *number* reads by *access*, which is no vector itself.
+        """Return the vector and the component that lane *number* reads by *access*, which is no vector load itself.
 
-        So the neighbours of a stencil are components of the vector that holds its centre.
+        For example, neighbours in a stencil are components of the vector that is loaded for its centre.
         """
         name, indices = array_name(access), access.index_tuple
         if self.store is not None and self.store.key[0] == name:
@@ -86,7 +86,7 @@ class Plan:
         return next((place for place in found or () if place[0] != (name, indices)), None)
 
     def has_part(self, access: p.Subscript) -> bool:
-        """Return whether some lane reads a component of a vector by *access*."""
+        """Return True if some lane reads a component of a loaded vector by *access*."""
         return any(self.component(access, number) is not None for number in range(self.lanes.count))
 
     @cached_property
@@ -110,10 +110,10 @@ def _forms(indices: tuple[Expression, ...], lanes: Lanes) -> tuple[tuple[Affine,
 
 
 def plans_of(scope: Scope, statement: Statement, lanes: Lanes) -> tuple[Plan, ...]:
-    """Return the wide accesses of *statement*; why another access of its lanes is none is noted in *scope*.
+    """Return plans of the vector accesses of *statement*; other accesses of its lanes get a note in *scope*.
 
-    Several where a swizzle takes part: what is moved at once then is what one instruction moves, because only that
-    much is proven to begin at a multiple of its length.
+    There are several plans if an array is swizzled.  Each is for the lanes of one instruction then, because no longer
+    vector is proven to be aligned.
     """
     width = lanes.count
     for access in (*(read for read, _ in element_reads(statement.rhs)), *targets_of(statement.lhs)):
@@ -125,7 +125,7 @@ def plans_of(scope: Scope, statement: Statement, lanes: Lanes) -> tuple[Plan, ..
 
 
 def _plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
-    """Return the wide accesses of some lanes of *statement*."""
+    """Return the plan of the vector accesses of some lanes of *statement*."""
     loads: dict[Key, Wide] = {}
     for access, is_sure in sorted(element_reads(statement.rhs), key=lambda read: not read[1]):
         if (array_name(access), access.index_tuple) not in loads:
@@ -135,7 +135,7 @@ def _plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
     store = None
     if statement.is_assignment and isinstance(statement.lhs, p.Subscript):
         store = _checked(scope, statement, statement.lhs, lanes)
-        is_copy = isinstance(statement.rhs, p.Subscript)  # to a tile that is stored transposed: as it was meant
+        is_copy = isinstance(statement.rhs, p.Subscript)  # a transposed store to a tile is intended: no note
         if (loads or is_copy) and array_name(statement.lhs) in scope.storage:
             scope.findings.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
     if store is not None:
@@ -143,16 +143,16 @@ def _plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
     for found in _between(scope, statement, lanes):
         loads.setdefault(found.key, found)
     plan = _with_registers(scope, statement, Plan(lanes, tuple(loads.values()), store))
-    for access, _ in element_reads(statement.rhs):  # all but the first or the last are in a vector
+    for access, _ in element_reads(statement.rhs):  # most of its lanes read components of loaded vectors: no note
         if plan.has_part(access):
             scope.findings.notes.pop((statement.instruction, _text(scope, access)), None)
     return plan
 
 
 def _between(scope: Scope, statement: Statement, lanes: Lanes) -> Iterator[Wide]:
-    """Yield the vectors that no access is, but of which the lanes read each component by accesses beside it.
+    """Yield vectors without an access of their own, all of whose components the lanes read by other accesses.
 
-    So ``a[j-1] + a[j+1]`` loads the vector at ``a[j]``, and an element on each side of it.
+    For example, ``a[j-1] + a[j+1]`` loads the vector at ``a[j]``, and one element on each side of it.
     """
     sure = [access for access, is_sure in element_reads(statement.rhs) if is_sure]
     own = {array_name(statement.lhs): None} if statement.is_assignment else {}
@@ -170,7 +170,7 @@ def _between(scope: Scope, statement: Statement, lanes: Lanes) -> Iterator[Wide]
 
 
 def _forget_columns(scope: Scope, statement: Statement, lanes: Lanes) -> None:
-    """Drop the notes on tiles that were stored along rows and are read along columns: as it was meant."""
+    """Drop the notes on tiles that are stored along rows and read along columns, which is intended."""
     for access, _ in element_reads(statement.rhs):
         if array_name(access) in scope.storage:
             found = _wide(scope, access, lanes)
@@ -179,12 +179,12 @@ def _forget_columns(scope: Scope, statement: Statement, lanes: Lanes) -> None:
 
 
 def _elements(access: p.Subscript, lanes: Lanes) -> set[_Element]:
-    """Return the elements that the lanes access, nothing if they are not affine."""
+    """Return the elements that the lanes access, empty if they are not affine."""
     return {(array_name(access), forms) for forms in _forms(access.index_tuple, lanes) or ()}
 
 
 def _moved(access: p.Subscript, lanes: Lanes) -> Iterator[p.Subscript]:
-    """Yield accesses to elements beside those of *access*, less than a vector away."""
+    """Yield *access* shifted along the lanes by less than a vector, in both directions."""
     axes = [axis for axis, index in enumerate(access.index_tuple) if lanes.iname in variables(index)]
     form = affine_of(access.index_tuple[axes[0]]) if len(axes) == 1 else None
     if form is None or form.coefficient(lanes.iname) != 1:
@@ -196,7 +196,7 @@ def _moved(access: p.Subscript, lanes: Lanes) -> Iterator[p.Subscript]:
 
 
 def _with_registers(scope: Scope, statement: Statement, plan: Plan) -> Plan:
-    """Return *plan*, in which a copy between memory and registers moves vectors in the latter too."""
+    """Return *plan*; for a copy between memory and registers, with a vector access to the registers, too."""
     load, store = statement.rhs, statement.lhs
     if not isinstance(load, p.Subscript) or not isinstance(store, p.Subscript) or not statement.is_assignment:
         return plan
@@ -208,7 +208,7 @@ def _with_registers(scope: Scope, statement: Statement, plan: Plan) -> Plan:
 
 
 def _in_registers(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | None:
-    """Return a wide access to a private array, None if it is none."""
+    """Return a vector access to a private array, None if *access* is none."""
     name = array_name(access)
     storage = scope.storage.get(name)
     if storage is None or storage.address_space is not AddressSpace.PRIVATE or name in scope.expanded:
@@ -220,7 +220,7 @@ def _in_registers(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Non
 def _checked(
     scope: Scope, statement: Statement, access: p.Subscript, lanes: Lanes, *, is_sure: bool = True
 ) -> Wide | None:
-    """Return *access* as a wide one; None if it is the same for all lanes, in registers, or lane by lane."""
+    """Return *access* as a vector access; None if it is uniform, to registers, or must be made lane by lane."""
     name = array_name(access)
     if all(lanes.iname not in variables(index) for index in access.index_tuple):
         return None
@@ -242,7 +242,7 @@ def _checked(
 
 
 def _text(scope: Scope, expr: Expression) -> str:
-    """Return *expr* as text, with the names that axes have in the program."""
+    """Return *expr* as text, with the C names of axes."""
     return show(substitute(expr, {x: p.Variable(str(scope.values[x])) for x in variables(expr) if is_axis(x)}))
 
 
@@ -275,7 +275,7 @@ def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:
 
 
 def _is_vector_element(scope: Scope, access: p.Subscript, lanes: Lanes) -> bool:
-    """Return whether the lanes are all components of one element of an array of vectors."""
+    """Return True if the lanes are all components of one element of an array of vectors."""
     split = scope.split.get(array_name(access))
     if split is None or split.vector is None or lanes.low:
         return False
@@ -290,7 +290,7 @@ def _is_vector_element(scope: Scope, access: p.Subscript, lanes: Lanes) -> bool:
 
 
 def at_once(scope: Scope, statement: Statement, plan: Plan) -> Iterator[WideAccess]:
-    """Yield the wide accesses of a plan as they are to be proven; elements that are vectors need no proof."""
+    """Yield the vector accesses of a plan for their proof; elements that are vectors themselves need none."""
     for wide in (*plan.loads, *([plan.store] if plan.store is not None else [])):
         if not wide.is_element:
             multiple = wide.alignment // wide.dtype.itemsize
@@ -298,7 +298,7 @@ def at_once(scope: Scope, statement: Statement, plan: Plan) -> Iterator[WideAcce
 
 
 def wide_access(scope: Scope, instruction: str, access: p.Subscript, lanes: Lanes, multiple: int) -> WideAccess:
-    """Return an access of all *lanes* to neighbours, the first of which must lie at a multiple of elements."""
+    """Return a vector access for its proof; *multiple* is the required alignment [elements]."""
     name = array_name(access)
     forms = tuple(form for index in access.index_tuple if (form := affine_of(index)) is not None)
     text, array = _text(scope, access), scope.arrays.get(name)
@@ -319,15 +319,15 @@ def _shown(scope: Scope, var: str) -> str:
 
 @lru_cache(maxsize=256)
 def _built_in(dtype: DType, count: int) -> DType | None:
-    """Return the language's own type of vectors of *count* numbers, None if it has none."""
+    """Return the built-in vector type of *count* numbers, None if there is none."""
     return next((v for v in VECTORS.values() if component(v) == dtype and len(v.names or ()) == count), None)
 
 
 def vector_type(scope: Scope, wide: Wide, lanes: Lanes) -> tuple[str, tuple[str, ...]]:
-    """Return the C name of what an access moves, and how each component is called: ``x``, or nothing.
+    """Return the C type of a vector, and the names of its components: ``x`` to ``w``, or none.
 
-    The language has vectors of 2 and 4 components; others are declared, as a structure with an array ``e``.  The
-    elements of an array of vectors have the language's types, which can be longer than what one instruction moves.
+    Vectors of up to 4 components have built-in types; others are declared as a structure with an array ``e``.  The
+    elements of an array of vectors have built-in types even if one instruction cannot move them.
     """
     dtype, count = wide.dtype, lanes.count
     if wide.is_element or (count <= _BUILT_IN and count * dtype.itemsize <= MOST_BYTES):

@@ -1,4 +1,4 @@
-"""Copies with zero fill: the conditions under which an element exists."""
+"""Copies with zero fill: the conditions under which the source element exists."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from polyloop.schedule.plan import Assign, Statement
 __all__ = ["copied_rows", "copied_rows_of_lanes"]
 
 Cases = list[list[Affine]]
-"""Rows of which those of one entry hold where something is copied; an empty entry if something always is."""
+"""A disjunction of conjunctions of rows, the condition under which an instance copies; an empty entry if always."""
 
 
 def copied_rows(scope: Scope, statement: Statement, context: Context) -> Cases:
-    """Return the conditions under which *statement* copies, as far as *context* does not imply them."""
+    """Return the condition under which *statement* copies, without rows that *context* implies."""
     assert statement.copied is not None, f"'{statement.name}' copies wherever it runs"
     copying = replace(statement, domain=statement.copied, action=Assign())
     pieces = pieces_of(copying, frozenset(statement.dims), scope.divisibility)
@@ -32,7 +32,7 @@ def copied_rows(scope: Scope, statement: Statement, context: Context) -> Cases:
 
 
 def copied_rows_of_lanes(scope: Scope, statement: Statement, lanes: Lanes, context: Context) -> Cases | None:
-    """Return the same for several lanes at once; None if some of them may copy where others do not."""
+    """Return the condition under which all *lanes* copy; None if some of them may copy while others do not."""
     name, ends = lanes.iname, (lanes.low, lanes.low + lanes.count - 1)
     box = [Affine(((name, 1),), -ends[0]), Affine(((name, -1),), ends[1])]
     found = [[_of_lanes(row, name, ends) for row in rows] for rows in copied_rows(scope, statement, context.add(box))]
