@@ -1,7 +1,7 @@
 """Asynchronous copies: starts, commits of groups, and waits.
 
-A group is committed directly behind the starts, in every iteration of the innermost loop that they share with arrivals:
-then at least as many groups are committed after the awaited one as the analysis has counted
+A group is committed directly behind the starts, in every iteration of the innermost loop that they share with arrivals.
+Then at least as many groups are committed after the awaited one as the analysis has counted
 (:mod:`polyloop.sync.async_copy`).  So commits and waits may be under no condition other than that of the whole loop.
 """
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def without_runs(tree: Tree, dropped: Collection[str]) -> Tree:
-    """Return *tree* without some statements, loops that then have none, and waits for nothing else."""
+    """Return *tree* without the statements *dropped*, and without loops and waits that have no others."""
     out: list[Node] = []
     for node in tree:
         match node:
@@ -47,12 +47,12 @@ def without_runs(tree: Tree, dropped: Collection[str]) -> Tree:
 
 
 def without_barriers(tree: Tree) -> Tree:
-    """Return *tree* without barriers between threads that were derived; those in loops inside stay."""
+    """Return *tree* without derived barriers between threads; those in inner loops stay."""
     return tuple(node for node in tree if not isinstance(node, Barrier) or node.group is not None or node.name)
 
 
 def waited_for(tree: Tree) -> Iterator[str]:
-    """Yield the arrivals that waits in *tree* stand for."""
+    """Yield the names of the arrivals that waits in *tree* replace."""
     for node in tree:
         if isinstance(node, Loop):
             yield from waited_for(node.body)
@@ -61,9 +61,10 @@ def waited_for(tree: Tree) -> Iterator[str]:
 
 
 def with_copies(schedule: Schedule, language: Language) -> Schedule:
-    """Return *schedule* with groups of asynchronous copies, or with copies where they would have arrived without any.
+    """Return *schedule* with commits and waits of asynchronous copies.
 
-    A group ends behind the starts, and waits take the place of arrivals.
+    A commit follows the starts of a group, and waits replace arrivals.  For a language without asynchronous copies, the
+    starts are dropped, and arrivals become ordinary copies.
     """
     if not any(isinstance(s.action, StartCopy | AwaitCopy) for s in schedule.statements.values()):
         return schedule
@@ -77,7 +78,7 @@ def _without_starts(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
 
 
 def _with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
-    """Return *tree* with groups and waits; a loop of starts without a wait is followed by a wait for all of them."""
+    """Return *tree* with commits and waits; a loop with starts that nothing awaits is followed by a wait for all."""
     out: list[Node] = []
     for node in _in_groups(tree, statements):
         out.append(node)
@@ -111,7 +112,7 @@ def _in_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
 
 
 def _steps(node: Node, statements: Mapping[str, Statement]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the arrays whose copies start, and those whose copies arrive, in a node, with the statements."""
+    """Return the starts and the arrivals of copies in a node: the statement of each array."""
     starts, arrivals = dict[str, str](), dict[str, str]()
     for name in runs((node,)):
         match statements[name].action:
@@ -131,7 +132,7 @@ def _wait(statements: Mapping[str, Statement], arriving: Collection[str]) -> Bar
 
 
 def _joined(nodes: list[Node]) -> Tree:
-    """Return *nodes* with neighbouring waits as one, and one end for groups between which there are only starts."""
+    """Return *nodes* with neighbouring waits merged, and with one commit for groups with only starts in between."""
     out: list[Node] = []
     for node in nodes:
         last, before = _group(out, -1), _group(out, -2)
@@ -152,7 +153,7 @@ def _group(nodes: list[Node], at: int) -> Group | None:
 
 
 def group_text(scope: Scope, group: Group) -> str:
-    """Return the statement that ends a group of copies, or waits for groups."""
+    """Return the statement that commits a group of copies, or waits for groups."""
     copies = scope.language.need(Copies)
     name = copies.wait if group.arrivals else copies.commit
     scope.define(name)
@@ -160,9 +161,9 @@ def group_text(scope: Scope, group: Group) -> str:
 
 
 def start_text(scope: Scope, target: Code, source: Code, size: int, condition: Code | None = None) -> Code | None:
-    """Return the call that starts a copy of *size* bytes from one element to another, None if there is none.
+    """Return the call that starts a copy of *size* bytes from one element to another, None if the size is not possible.
 
-    With *condition*, it copies where that holds, and stores zeros elsewhere.
+    With *condition*, it copies if that holds, and stores zeros otherwise.
     """
     copies = scope.language.find(Copies)
     if copies is None or size not in copies.starts:

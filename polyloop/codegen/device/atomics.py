@@ -28,7 +28,7 @@ _OPERATORS: Final = {"sum": "+", "product": "*", "and": "&", "or": "|", "xor": "
 def atomic_update(
     expressions: Expressions, statement: Statement, operation: str, context: Context
 ) -> Assign | Call:
-    """Return the update of *statement* by an *operation*; one that no other thread can see is an ordinary assignment.
+    """Return the atomic update of *statement* by an *operation*; for private variables, an ordinary assignment.
 
     Raises
     ------

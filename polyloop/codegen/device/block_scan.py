@@ -1,10 +1,7 @@
 """Scans over the threads of a block, as device functions: the combined value of all preceding threads.
 
-Within a warp, by shuffles upward in a logarithmic number of steps.  The last thread of each warp stores the total of
-its warp, and every thread combines the totals of the preceding warps.
-
-Within a warp by shuffles upward, in as many steps as doublings; the last thread of each warp stores what its warp has,
-and every thread combines what the warps before its own have stored.
+Within a warp, shuffles upward combine values in a logarithmic number of steps.  The last thread of each warp stores the
+total of its warp, and every thread combines the totals of the preceding warps.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ _Y: Final = c.Name("y")
 def prefix_call(
     expressions: Expressions, statement: Statement, collective: Collective, context: Context, sizes: Sequence[int]
 ) -> Assign:
-    """Return the assignment that gives every thread what the threads before it, or up to it, have."""
+    """Return the assignment by which every thread gets the scan of the values of threads before it, or up to it."""
     scope = expressions.scope
     limits = scope.language.limits
     assert limits is not None, f"target '{scope.language.name}' has no threads"

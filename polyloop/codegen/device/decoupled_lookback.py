@@ -1,9 +1,10 @@
 """Scans over the blocks of a launch by decoupled look-back: each block passes its total on through global memory.
 
-Blocks take their numbers from a counter when they begin, so that those before a block are always under way.  Each
-stores its own total as soon as it has it; where it needs those before it, the threads of one warp look at as many
-blocks at a time, back to the nearest one that has stored the total of all up to it, and the block stores that, too:
-decoupled look-back, Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA, 2016.
+Blocks take their numbers from a counter when they begin, so that the blocks before a block have always begun.  Each
+block stores its own total (its aggregate) as soon as it has it.  To get the totals before it, the threads of one warp
+read as many blocks at a time, back to the nearest block that has stored the total of all blocks up to it (its inclusive
+prefix).  Then the block stores its own inclusive prefix.  Source: Merrill and Garland, "Single-pass Parallel Prefix
+Scan with Decoupled Look-back", NVIDIA, 2016.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _X: Final = c.Name("x")
 _Y: Final = c.Name("y")
 _EARLIER: Final = c.Name("earlier")
 _CLEARING: Final = 256
-"""Threads of a block that clears words, of which there are a multiple of as many."""
+"""Threads of a block that clears words; the number of words is a multiple of it."""
 _WARP: Final = WARP_SIZE
 _PAUSE: Final = 2000
 """Delay of a block before its look-back [ns]: polling takes bandwidth, and later there are fewer blocks to poll."""
@@ -71,7 +72,9 @@ class Chains:
     ticket
         The shared variable with the number of a block.
     arrays
-        All arrays, of which the elements of ``cleared`` must be 0 at the beginning.
+        All arrays.
+    cleared
+        Names of the arrays that must be 0 at the beginning.
     words
         Number of words that the launch clears [multiples of 256].
     """
@@ -84,7 +87,7 @@ class Chains:
 
 
 def chains_in(schedule: Schedule, language: Language, known: Known, arguments: Iterable[str]) -> dict[str, Chains]:
-    """Return the arrays through which the blocks of each launch pass on totals, beside *arguments*; by launch."""
+    """Return the workspace of the scans over blocks, by launch, with names that *arguments* do not have."""
     passing = {launch.name: list(_passing(launch, schedule.statements)) for launch in schedule.launches}
     if not language.has_axes or not any(passing.values()):
         return {}
@@ -104,9 +107,9 @@ def chains_in(schedule: Schedule, language: Language, known: Known, arguments: I
 def _chains(
     launch: Launch, statements: Iterable[Statement], blocks: Expression, names: Names, packed: Collection[str]
 ) -> Chains:
-    """Return the arrays through which the blocks of *launch* pass on the totals of *statements*.
+    """Return the workspace through which the blocks of *launch* pass on the totals of *statements*.
 
-    A total of a *packed* type and its state are one word.
+    One word holds a total and its state if the type of the total is one of *packed*.
     """
     dtypes = {t.name: t.dtype for t in launch.temporaries}
     words = p.FloorDiv(p.Sum((blocks, _CLEARING - 1)), _CLEARING)
@@ -136,7 +139,7 @@ def _array(name: str, dtype: str | _DType, extent: Expression) -> ArrayArg:
 
 
 def clear_text(name: str, chains: Sequence[Chains], language: Language) -> str:
-    """Return the function that sets to 0 what must be 0 before a run."""
+    """Return the text of the function that clears workspace before a run."""
     arrays = {array.name: array for chain in chains for array in chain.arrays if array.name in chain.cleared}
     counters = {chain.counter for chain in chains}
     bounds, threads = language.launch_bounds.format(threads=_CLEARING), language.need(Threads)
@@ -160,7 +163,7 @@ def clear_text(name: str, chains: Sequence[Chains], language: Language) -> str:
 
 
 def clear_launch(name: str, chains: Sequence[Chains]) -> DeviceLaunch:
-    """Return the launch of that function."""
+    """Return the launch of the function of :func:`clear_text`."""
     extents = [chain.words for chain in chains]
     words = extents[0] if len(extents) == 1 else p.Max(tuple(extents))
     names = tuple(array for chain in chains for array in chain.cleared)
@@ -168,7 +171,7 @@ def clear_launch(name: str, chains: Sequence[Chains]) -> DeviceLaunch:
 
 
 def ticket_lines(chains: Chains, sizes: Sequence[int], threads: Threads, functions: LookBack) -> Iterator[str]:
-    """Yield the definition of the number of a block: blocks count themselves as they begin."""
+    """Yield the lines that define the number of a block, in the order in which blocks begin."""
     ticket = chains.ticket
     yield f"    {threads.shared}unsigned int {ticket};  // this block's number: those before it have begun"
     first = " && ".join(f"{threads.axes[thread_axis(n)]} == 0" for n, size in enumerate(sizes) if size > 1)
@@ -182,7 +185,7 @@ def ticket_lines(chains: Chains, sizes: Sequence[int], threads: Threads, functio
 
 
 def with_totals_stored(schedule: Schedule, language: Language) -> Schedule:
-    """Return *schedule* with a statement that stores the total of a block as soon as the block has it."""
+    """Return *schedule* with a statement that stores the total of a block as soon as it is known."""
     statements = dict(schedule.statements)
     if not language.has_axes or not any(s.collective and s.collective.chain for s in statements.values()):
         return schedule
@@ -212,7 +215,7 @@ def _written(node: Node, statements: Mapping[str, Statement]) -> set[str]:
 def passing_call(
     expressions: Expressions, statement: Statement, collective: Collective, context: Context, sizes: Sequence[int]
 ) -> Assign | Call:
-    """Return what gives every block what the blocks before it, or up to it, have, or tells those after it its own."""
+    """Return the assignment by which a block gets the scan of totals, or the call that stores its own total."""
     assert collective.chain is not None, f"'{statement.name}' passes nothing on"
     assert collective.scratch is not None, f"'{statement.name}' has nothing to tell all threads through"
     target, _, dtype = expressions.target(statement.lhs, context)
@@ -278,11 +281,11 @@ _COMMENTS: Final = {
 
 
 class _LookBack(ThreadScan):
-    """The body of a function that scans over the values ``x`` of blocks; all threads of one have the same."""
+    """The body of a function that scans over the values ``x`` of blocks; all threads of a block have the same value."""
 
     @property
     def is_packed(self) -> bool:
-        """True if a value and its state are one word, which is written and read at once."""
+        """True if one word holds a value and its state, which are then written and read atomically."""
         return self.dtype.name in self.functions.words
 
     @property
@@ -291,7 +294,7 @@ class _LookBack(ThreadScan):
         return self.scope.language.need(LookBack)
 
     def chain(self) -> str:
-        """Return the parameters with what blocks pass on."""
+        """Return the parameters for the workspace."""
         if self.is_packed:
             return "volatile unsigned long long *totals"
         return f"{self.scope.ctype(self.dtype)} *totals, volatile unsigned int *known"
@@ -330,7 +333,7 @@ class _LookBack(ThreadScan):
         yield "return *before;"
 
     def stored(self, value: str, what: int) -> Iterator[str]:
-        """Yield the statements by which a block tells others *value*: its own (1), or that of all up to it (2)."""
+        """Yield the statements that publish *value* with its state: own total (1), or total of all up to it (2)."""
         if self.is_packed:
             yield f"totals[block] = {what}ull << 32 | {self.functions.words[self.dtype.name].to.format(value)};"
             return
@@ -339,7 +342,7 @@ class _LookBack(ThreadScan):
         yield f"known[block] = {what};"
 
     def warp(self, thread: str) -> Iterator[str]:
-        """Yield the look-back of a warp, whose threads read as many blocks at a time."""
+        """Yield the look-back of a warp, whose threads read one block each at a time."""
         ctype = self.scope.ctype(self.dtype)
         yield f"for (int last = block - 1; last >= 0; last -= {_WARP}) {{"
         yield f"    const int other = last - {thread};"
@@ -406,7 +409,7 @@ class _LookBack(ThreadScan):
 
 
 def _passing(launch: Launch, statements: Mapping[str, Statement]) -> Iterator[Statement]:
-    """Yield the statements of a launch at which its blocks look back."""
+    """Yield the statements of a launch that are scans over blocks."""
     for name in runs(launch.tree):
         entry = statements[name].collective if name in statements else None
         if entry is not None and entry.chain is not None and not entry.is_stored:

@@ -1,11 +1,11 @@
 """Device functions: the entries that the language of a device fills in.
 
-Each entry is what text needs for one thing that threads do together.  A language has an entry or lacks it
-(:attr:`~polyloop.codegen.language.Language.device`); text that needs one asks by :meth:`Language.need
-<polyloop.codegen.language.Language.need>`, which refuses where it is missing.  :class:`Reductions` and :class:`Copies`
-are the two that no text needs: shuffles do the one, and ordinary copies the other.
+Each entry has the functions of one kind of device operation.  A language has an entry or lacks it
+(:attr:`~polyloop.codegen.language.Language.device`).  Code generation asks for an entry by :meth:`Language.need
+<polyloop.codegen.language.Language.need>`, which raises an error if it is missing.  :class:`Reductions` and
+:class:`Copies` are optional: shuffles replace the first, and ordinary copies the second.
 
-A language whose device has no warps, or warps without shuffles, says so in its limits: then nothing asks for
+A language whose device has no warps, or warps without shuffles, says so in its limits.  Then nothing asks for
 :class:`Shuffles`, and values go through shared memory.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Atomics", "Copies", "Entry", "LookBack", "Matrices", "Reductions", "
 
 
 class Entry:
-    """An entry, with what it is in words, and what to do without it."""
+    """An entry; ``what`` and ``hint`` describe it, and a remedy without it, in messages."""
 
     what: ClassVar[str]
     hint: ClassVar[str]
@@ -38,7 +38,7 @@ class Entry:
 
 
 def lacking(target: str, kind: type[Entry]) -> Diagnostic:
-    """Return the refusal of text for a target without an entry."""
+    """Return the diagnostic for a target without an entry that the program needs."""
     return Diagnostic(
         "unsupported-device-function",
         f"target '{target}' has no {kind.what}",
@@ -69,10 +69,9 @@ class Threads(Entry):
     shared
         Storage class of memory shared by a block.
     dynamic_shared
-        Declaration of such memory of which the launch says the size: a format with the fields ``{name}`` and
-        ``{bytes}``, of which its address is a multiple.
+        Declaration of dynamic shared memory: a format with the fields ``{name}``, and ``{bytes}`` for its alignment.
     global_space
-        What stands before the type of an array argument.
+        Qualifier of the type of an array argument.
     """
 
     what = "blocks and threads"
@@ -89,8 +88,8 @@ class Threads(Entry):
 class Shuffles(Entry):
     """Functions by which the lanes of a warp read variables of one another.
 
-    Each takes a mask of the lanes that call it, a variable, and a number: of the lane that is read, of the bits in
-    which its number differs, or of lanes that it lies below or above.
+    Each takes a mask of the calling lanes, a variable, and a number.  The number is the lane to read (``read``), the
+    XOR of the two lanes' numbers (``differing``), or the distance to the lane below or above.
     """
 
     what = "shuffles, by which the lanes of a warp exchange values"
@@ -103,7 +102,7 @@ class Shuffles(Entry):
 
 @dataclass(frozen=True)
 class Reductions(Entry):
-    """Calls of what a whole warp, or a whole block, reduces in one instruction.
+    """Calls of reductions over a whole warp, or a whole block, in one instruction.
 
     Attributes
     ----------
@@ -128,10 +127,10 @@ class Atomics(Entry):
     native
         Call of each native update, by ``(operation, NumPy name of the type)``; fields are the element and the value.
     swap
-        Call that compares a word with an expected one and swaps it for a new one, by which all other updates are made:
-        the fields are the address of the word, the expected word and the new one.
+        Call of compare-and-swap on a word, which implements all other updates; the fields are the address of the word,
+        the expected word and the new one.
     words
-        The word that is compared and swapped for each type; of types of 16 bits by the name ``half``.
+        The word for compare-and-swap, by NumPy name of the type; ``half`` for types of 16 bits.
     """
 
     what = "atomic updates"
@@ -150,16 +149,16 @@ class LookBack(Entry):
     take
         Call that adds 1 to a counter and returns the number before; the field is its address.
     fence
-        Statement before which stores to global memory come before those after it.
+        Memory fence for global memory: stores before it are visible before stores after it.
     ballot
-        Call that gives the lanes of a warp the mask of those for which a condition holds; fields are the mask of the
-        lanes that call it, and the condition.
+        Call that returns the mask of the lanes of a warp for which a condition holds; fields are the mask of the
+        calling lanes, and the condition.
     first
         The number of the lowest bit that is set; the field is a mask.
     mask
         Type of a mask.
     pause
-        Statement that lets a block wait; the field is a time [ns].  Empty where there is none.
+        Statement that delays a thread; the field is a time [ns].  Empty if there is none.
     words
         Conversions of a value of 4 bytes to the lower half of a word of 8 bytes, and back, by NumPy name of the type.
     """
@@ -182,15 +181,16 @@ class Copies(Entry):
     Attributes
     ----------
     starts
-        ``f(to, from)`` for each number of bytes.
+        ``f(to, from)``, by number of bytes.
     fills
-        ``f(to, from, condition)`` for the same numbers: where the condition does not hold, *from* is no address of
-        anything, and zeros are stored.
+        ``f(to, from, condition)``, by number of bytes: zeros are stored if the condition does not hold, and *from* need
+        not be a valid address then.
     commit
-        ``f()`` ends a group of copies.
+        ``f()`` commits a group of copies.
     wait
-        A function that waits for all groups but the last ones; ``waiting`` is the format of its call, of which the
-        fields are the function and how many groups may be ``pending``.
+        A function that waits for all groups but the last ones.
+    waiting
+        Format of its call; fields are the function, and the number of groups that may be ``pending``.
     """
 
     what = "asynchronous copies"
@@ -204,24 +204,24 @@ class Copies(Entry):
 
 @dataclass(frozen=True)
 class Matrices(Entry):
-    """Matrix instructions, as functions: each is a head (result type and parameters) and the lines of its body.
+    """Matrix instructions, as C functions: each is a head (result type and parameters) and the lines of its body.
 
     Attributes
     ----------
     lacks
-        Gives why the device does not have an instruction, and a hint; None if it has it.
+        Returns the reason why the device does not have an instruction, with a hint; None if it has it.
     multiply
-        Gives the function that adds a product of fragments to a third one.
+        Returns the function that adds a product of two fragments to a third one.
     load
-        Gives the function that loads a number of matrices of 8 rows of 16 bytes, transposed or not.
+        Returns the function that loads a number of matrices of 8 rows of 16 bytes, transposed or not.
     convert
-        Gives the function that makes an operand of a float.
+        Returns the function that converts a float to an operand.
     pack
-        The function that puts two elements of 16 bits into a register.
+        The function that packs two elements of 16 bits into a register.
     pair
-        Gives the function that loads two neighbours as operands, from the name of a function that makes one.
+        Returns the function that loads two neighbours as operands, given the name of the function for one.
     as_register, as_float
-        Functions from a float to a register with its bits, and back.
+        Names of the functions from a float to a register with its bits, and back.
     """
 
     what = "matrix instructions"

@@ -1,9 +1,9 @@
 """Matrix instructions: loads of operand fragments by whole warps, and the instructions that multiply them.
 
 A statement with a :class:`~polyloop.schedule.plan.Tensor` is printed together with the unrolled loops around it.  In
-each iteration of the loops that both operands depend on, the fragments of both operands are loaded, and products are
-added up: those of this iteration, or, with operands loaded ahead, those of the iteration before.  Elements that belong
-to no term are loaded as zeros.
+each iteration of the loops on which both operands depend, the fragments of both operands are loaded, and products are
+accumulated: those of this iteration, or with operands loaded ahead, those of the iteration before.  Elements that
+belong to no term are loaded as zeros.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Printer:
         self.rest = rest
 
     def block(self) -> Iterator[Node]:
-        """Yield the code of the statement; where elements may be missing, full tiles apart from others."""
+        """Yield the code of the statement, with separate code for full tiles if elements may be missing."""
         share = self.tensor.share
         if share is Share.FIRST or share is Share.LAST:
             yield from self.first() if share is Share.FIRST else self.last()
@@ -97,7 +97,7 @@ class _Printer:
         yield If(condition_text(rows, self.scope, self.context), tuple(self.tile()), partial)
 
     def full_rows(self) -> list[Affine] | None:
-        """Return what holds, for a whole warp, where no element is missing, None if that cannot be said so."""
+        """Return the rows under which no element is missing for a whole warp, None if no rows express it."""
         if len(self.rest) != 1:
             return None
         found: list[Affine] = []
@@ -113,11 +113,11 @@ class _Printer:
 
     @cached_property
     def both(self) -> list[tuple[str, int]]:
-        """The loops that both operands depend on, or none of them."""
+        """The loops on which both operands depend, or neither."""
         return [(x, n) for x, n in self.tensor.loops if ((x, n) in self.a.loops) == ((x, n) in self.b.loops)]
 
     def own_loops(self, operand: Operand) -> list[tuple[str, int]]:
-        """Return the loops that one operand depends on."""
+        """Return the loops on which one operand depends alone."""
         return [(x, n) for x, n in operand.loops if (x, n) not in self.both]
 
     @cached_property
@@ -130,11 +130,11 @@ class _Printer:
         return c.Literal("0.0", 0.0) if self.intrinsic.is_double else c.integer(0)
 
     def count(self, operand: Operand) -> int:
-        """Return how many registers an operand has."""
+        """Return the number of registers of an operand."""
         return self.intrinsic.registers(operand.name) // self.intrinsic.per_register
 
     def tile(self) -> Iterator[Node]:
-        """Yield the loops that both operands depend on, around everything else."""
+        """Yield the loops of ``both``, around the loads and products of one iteration."""
         body: list[Node] = []
         share = self.tensor.share
         now: tuple[Code, ...] = ()
@@ -153,7 +153,7 @@ class _Printer:
         yield from self.nested(self.both, body)
 
     def first(self) -> Iterator[Node]:
-        """Yield operands of nothing, for the first step, to which there is none before."""
+        """Yield zeros as the operands of the first step, for which none are loaded ahead."""
         for operand in (self.a, self.b):
             name, loops = self.fragment(operand.name), self.own_loops(operand)
             first = c.element(name, c.integer(1), *self.at(loops))
@@ -168,7 +168,7 @@ class _Printer:
         yield from self.products((c.integer(1),))
 
     def fragment(self, operand: str) -> Code:
-        """Return the registers of an operand, of the same name wherever the statement is printed."""
+        """Return the variable for the registers of an operand, the same wherever the statement is printed."""
         if operand in self.tensor.fragments:
             return c.Name(self.tensor.fragments[operand], self.tensor.fragments[operand])
         key = f"{self.statement.name}#{operand}"
@@ -190,14 +190,14 @@ class _Printer:
         return out
 
     def products(self, step: Sequence[Code]) -> Block:
-        """Return the instructions, in their loops, for the operands of one *step*."""
+        """Return the matrix instructions, in their loops, for the operands of one *step*."""
         registers = [self.accumulator(number) for number in range(self.intrinsic.registers("d"))]
         own = [c.element(self.fragment(x.name), *step, *self.at(self.own_loops(x))) for x in (self.a, self.b)]
         call = Call(c.Apply(self.helper(), (*registers, *own)), self.id)
         return self.nested([(x, n) for x, n in self.tensor.loops if (x, n) not in self.both], [call])
 
     def accumulator(self, number: int) -> Code:
-        """Return the element of the sums that is one register of the result."""
+        """Return the accumulator that is register *number* of the result."""
         parts = self.intrinsic.layout("d")
         values: dict[str, Expression] = {}
         for axis in "ij":
@@ -240,7 +240,7 @@ class _Printer:
         return self.nested(loops, body, steps)
 
     def at(self, loops: Sequence[tuple[str, int]], next_of: str = "") -> list[Code]:
-        """Return the subscripts of a fragment that belong to *loops*; of one of them, that of the iteration after."""
+        """Return the subscripts of a fragment by *loops*; for the loop *next_of*, of its next iteration."""
         one = c.integer(1)
         return [c.binary(c.PLUS, self.scope.value(x), *([one] if x == next_of else [])) for x, _ in loops]
 
@@ -250,9 +250,9 @@ class _Printer:
         return next(part.axis for part in operand.parts if part.axis != rows) if transposed else rows
 
     def matrices(self, operand: Operand) -> tuple[bool, list[Part]] | None:
-        """Return whether ``ldmatrix`` is to transpose, and the bits of the subscripts that number its matrices.
+        """Return the arguments of ``ldmatrix`` for a fragment: True to transpose, and the parts that number matrices.
 
-        None if it cannot load the fragment: its rows are 16 bytes in shared memory.
+        The result is None if ``ldmatrix`` cannot load the fragment: its rows are 16 bytes in shared memory.
         """
         size = self.intrinsic.operands.itemsize
         storage = self.scope.storage.get(operand.array)
@@ -283,7 +283,7 @@ class _Printer:
         return None
 
     def is_row(self, operand: Operand, axis: str, count: int) -> bool:
-        """Return whether *count* elements along a subscript, from a multiple on, are aligned neighbours."""
+        """Return True if *count* elements along a subscript, from a multiple of it on, are contiguous and aligned."""
         storage = self.scope.storage[operand.array]
         if storage.swizzle is not None and not storage.swizzle.keeps(count):
             return False
@@ -309,7 +309,7 @@ class _Printer:
             yield Assign(c.element(target, c.integer(register)), "=", value, self.id)
 
     def is_paired(self, operand: Operand) -> bool:
-        """Return whether neighbouring registers hold neighbours in shared memory, of 4 bytes, that come together."""
+        """Return True if one access to shared memory can load neighbouring registers of 4 bytes in pairs."""
         low = next((part for part in operand.parts if not part.in_lane and part.place == 1), None)
         storage = self.scope.storage.get(operand.array)
         if storage is None or storage.address_space is not AddressSpace.LOCAL or operand.array in self.scope.pools:
@@ -346,7 +346,7 @@ class _Printer:
         return code if condition is None else c.Choice(condition, code, self.zero)
 
     def condition(self, operand: Operand, forms: Mapping[str, Affine]) -> Code | None:
-        """Return under which condition there is a term with an element, None if there always is."""
+        """Return the condition under which some term has an element of an operand, None if one always does."""
         cases = []
         for piece in pieces_of(self.reach(operand), frozenset(self.reach(operand).dims), self.scope.divisibility):
             rows = [Affine(terms, const).substitute({f"#{axis}": form for axis, form in forms.items()})
@@ -358,11 +358,11 @@ class _Printer:
         return found[0] if len(found) == 1 else c.binary(c.OR, *map(c.Parentheses, found))
 
     def reach(self, operand: Operand) -> Statement:
-        """Return the elements that terms have, over subscripts ``"#i"`` to ``"#k"`` and what is around."""
+        """Return a statement whose domain has the elements in terms, over ``"#i"`` to ``"#k"`` and other dimensions."""
         return _reach(self.tensor, operand.name)
 
     def forms(self, parts: Sequence[Part]) -> dict[str, Affine]:
-        """Return the subscripts that are sums of digits of the lane; neighbouring digits are one."""
+        """Return the subscripts i, j and k as sums of digits of the lane, with contiguous digits merged."""
         found: dict[str, Affine] = {}
         for axis in {part.axis for part in parts}:
             own = sorted((part for part in parts if part.axis == axis), key=lambda part: part.place)
@@ -377,7 +377,7 @@ class _Printer:
         return found
 
     def moved(self, element: p.Subscript, forms: Mapping[str, Affine]) -> p.Subscript:
-        """Return *element* for other values of the subscripts i, j and k, 0 if there is none."""
+        """Return *element* at the subscripts i, j and k in *forms*, or 0 if they are missing there."""
         values: dict[str, Expression] = {}
         for axis, pairs in self.tensor.product.axes.items():
             form = forms.get(axis, Affine((), 0))
@@ -391,7 +391,7 @@ class _Printer:
     # {{{ functions
 
     def define(self, wish: str, lines: Sequence[str]) -> str:
-        """Return the name of a function of which *lines* are the result type and parameters, and the body."""
+        """Return the name of a helper function; *lines* are its result type with parameters, then its body."""
 
         def text(name: str) -> str:
             result, _, parameters = lines[0].partition(" (")
@@ -404,7 +404,7 @@ class _Printer:
         return self.scope.own_helper(f"{MATRIX}{wish}", wish, text)
 
     def helper(self) -> str:
-        """Return the name of the function around the instruction."""
+        """Return the name of the function with the matrix instruction."""
         return self.define(self.intrinsic.name, self.functions.multiply(self.intrinsic))
 
     def ldmatrix(self, count: int, *, transposed: bool) -> str:
@@ -413,7 +413,7 @@ class _Printer:
         return self.define(wish, self.functions.load(count, transposed))
 
     def packer(self) -> str:
-        """Return the name of the function that puts two elements into a register."""
+        """Return the name of the function that packs two elements into a register."""
         return self.define("pack", self.functions.pack)
 
     def pair_loader(self) -> str:
@@ -423,7 +423,7 @@ class _Printer:
         return self.define(wish, self.functions.pair(convert))
 
     def converter(self) -> str:
-        """Return the name of the function that makes an operand of a float."""
+        """Return the name of the function that converts a float to an operand."""
         conversion = self.intrinsic.conversion
         if not conversion:
             return self.functions.as_register

@@ -1,8 +1,8 @@
-"""Statements with matrix instructions, without their lanes and the unrolled loops around them.
+"""Rewrite of statements on matrix instructions: one statement for whole warps and the unrolled loops around it.
 
-Lanes, registers and these loops are not loops of the statement any more: it is under no condition on them.  With
-operands that are loaded ahead there are two more statements: registers are zeroed before the loops of the sum, and the
-last products are added up behind them.
+Lanes, registers and these loops are no dimensions of the new statement, so there are no conditions on them.  If
+operands are loaded ahead, there are two more statements: one zeroes registers before the loops of the sum, and one
+accumulates the last products behind them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SET: Final = isl.dim_type.set
 
 
 class Operand:
-    """One operand: its element, the axes of its layout, and the loops that it depends on."""
+    """One operand: its element, its register layout, and the loops on which it depends."""
 
     def __init__(self, name: str, tensor: Tensor) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class Operand:
 
 
 def with_matrices(schedule: Schedule, language: Language) -> Schedule:
-    """Return *schedule* with matrix instructions as single statements, and registers for operands, on devices.
+    """Return *schedule* with matrix instructions as single statements, and registers for operands; on hosts as it is.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def _collapsed(tree: Tree, name: str, inside: Sequence[str]) -> Tree:
 def _whole(
     statement: Statement, product: Product, loops: Mapping[str, int], statements: Mapping[str, Statement]
 ) -> Iterator[tuple[str, Statement]]:
-    """Yield the statement for whole warps and tiles, and the beginning of its sums, by name."""
+    """Yield the statement for whole warps and tiles, and the init of its sums, by name."""
     registers = {dim for pairs in product.axes.values() for dim, _ in pairs}
     boxes = {**loops, **{dim: digit.extent for dim, digit in statement.digits.items() if dim in registers}}
     tiles = tuple((x, n) for x, n in loops.items() if x not in registers)
@@ -178,10 +178,10 @@ def _whole(
 def _ahead(
     tree: Tree, name: str, statements: dict[str, Statement], schedule: Schedule, storages: list[Storage]
 ) -> Tree:
-    """Return *tree* with the beginning and the end of a statement whose operands are loaded ahead.
+    """Return *tree* with the first and last part of a statement whose operands are loaded ahead.
 
-    They stand around the outermost loop that the beginning of the sums is not in.  The registers of the operands come
-    to *storages*.
+    These enclose the outermost loop that does not have the init of the sums inside.  The registers of the operands are
+    added to *storages*.
     """
     statement = statements[name]
     tensor = _tensor(statement)
@@ -223,9 +223,9 @@ def _ahead(
 
 
 def _loads_apart(tree: Tree, name: str, statements: dict[str, Statement]) -> Tree:
-    """Return *tree* with the loads of a step ahead of copies that are started in it: these are issued meanwhile.
+    """Return *tree* with the loads of a step moved ahead of copies that start in it, whose issue hides their latency.
 
-    The elements that such a copy writes have no readers before its arrival, so not these loads.
+    The move is legal: no statement reads the elements of such a copy before its arrival.
     """
     out: list[TreeNode] = []
     for number, node in enumerate(tree):
@@ -243,7 +243,7 @@ def _loads_apart(tree: Tree, name: str, statements: dict[str, Statement]) -> Tre
 
 
 def _starts(node: TreeNode, statements: Mapping[str, Statement]) -> bool:
-    """Return whether a node does nothing but start copies."""
+    """Return True if a node only starts asynchronous copies."""
     match node:
         case Run(name):
             return isinstance(statements[name].action, StartCopy)
@@ -256,7 +256,7 @@ def _starts(node: TreeNode, statements: Mapping[str, Statement]) -> bool:
 def _step_around(
     tree: Tree, statement: Statement, operands: Iterable[Operand], schedule: Schedule
 ) -> list[tuple[str, int]]:
-    """Return the unrolled loop around a statement and others, if both operands depend on it."""
+    """Return the innermost loop around a statement and its extent, if it is unrolled and both operands depend on it."""
     loop = next(reversed(_nest(tree, statement.name)), "")
     is_step = all(loop in variables(operand.element) for operand in operands)
     extent = _extent(statement, loop) if is_step and isinstance(schedule.loops.tags.get(loop), Unroll) else None
@@ -264,7 +264,7 @@ def _step_around(
 
 
 def _in_each(statement: Statement, loop: str, extent: int) -> Statement:
-    """Return a statement for every iteration of a loop: elements that no term has are loaded as zeros."""
+    """Return a statement extended to every iteration of a loop: elements without a term are loaded as zeros."""
     tensor = _tensor(statement)
     position = statement.dims.index(loop)
     domain = insert_dims(statement.domain.project_out(_SET, position, 1), position, [loop])
@@ -296,9 +296,9 @@ def _several_sums(statement: Statement, loop: str) -> Diagnostic:
 
 
 def _around(tree: Tree, name: str, common: Sequence[str], once: Sequence[str]) -> Tree:
-    """Return *tree* with the beginning and the end of a statement around the loops inside of *common* ones.
+    """Return *tree* with the first and last part of a statement around its loops inside of the *common* ones.
 
-    Loops that run *once*, and by which sums are subscripted, are around these, too.
+    Both parts are enclosed by loops that run *once* and subscript the sums.
     """
     out: list[TreeNode] = []
     for node in tree:
@@ -325,7 +325,7 @@ def _no_steps(statement: Statement, steps: Sequence[tuple[str, int]]) -> Diagnos
 
 
 def _without(statement: Statement, gone: Iterable[str]) -> tuple[isl.Set, tuple[str, ...]]:
-    """Return the domain of a statement without some of its dimensions, and the others."""
+    """Return the domain of a statement with the dimensions *gone* projected out, and the other dimensions."""
     domain, dims = statement.domain, list(statement.dims)
     for name in gone:
         if name in dims:

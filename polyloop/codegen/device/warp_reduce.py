@@ -1,7 +1,7 @@
 """Reductions over the threads of a block, as device functions on one value of each thread.
 
-Threads of one warp exchange values by shuffles; what is left goes through shared memory, one value for each part of a
-group.  Every function is called by all threads of the block.
+Threads of one warp exchange values by shuffles.  Then the parts of a group exchange one value each through shared
+memory.  All threads of the block call each function.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Exchange", "collective_call", "indented", "leaves", "listed", "mixed
 
 _DType = np.dtype[np.generic]
 _FEW: Final = 8
-"""Parts that every thread combines by itself: reading one value for all threads takes less time than a shuffle."""
+"""Limit on the parts that every thread combines by itself: a broadcast load takes less time than a shuffle."""
 _WORDS: Final = {
     "max": "The greatest x", "min": "The least x", "any": "Whether x holds on any", "all": "Whether x holds on all",
 }  # fmt: skip
@@ -43,13 +43,13 @@ _X: Final = c.Name("x")
 _Y: Final = c.Name("y")
 _ZERO: Final = c.integer(0)
 _SERIAL: Final = 32
-"""Parts beyond which the threads of a group share the work of combining them."""
+"""Limit on the parts that are combined serially; more are combined by the threads of the group in a tree."""
 
 
 def collective_call(
     expressions: Expressions, statement: Statement, collective: Collective, context: Context, sizes: Sequence[int]
 ) -> Assign:
-    """Return the assignment that makes of every thread's value what the threads of a block have together."""
+    """Return the assignment by which every thread of a group gets the combination of the group's values."""
     scope = expressions.scope
     limits = scope.language.limits
     assert limits is not None, f"target '{scope.language.name}' has no threads"
@@ -72,7 +72,7 @@ def _function(
 ) -> str:
     """Return the name of the function that combines one value of each thread of a group.
 
-    *block* are its sizes, and who calls the function, in words.
+    *block* has the sizes of the block, and the description of the function's callers.
     """
     sizes, callers = block
     scope = expressions.scope
@@ -118,7 +118,7 @@ class Exchange:
         self.dtype = dtype
         self.meeting = meeting
         self.sizes = sizes
-        # Every thread gets the same result, whatever is rounded: the side of the lower thread always comes first.
+        # All threads get the same result despite rounding: the operand of the lower thread always comes first.
         self.is_symmetric = not operation.combine and not (is_complex(dtype) and operation.name == "product")
 
     def lines(self) -> Iterator[str]:
@@ -138,7 +138,7 @@ class Exchange:
             yield from self.through_memory()
 
     def combine(self, left: Code, right: Code) -> tuple[str, Code]:
-        """Return how *right* is combined into *left*, operator and value; both are always evaluated."""
+        """Return the assignment operator and the value by which *right* is combined into *left*, without branches."""
         if self.operation.name in LOGICAL:
             return "|=" if self.operation.name == "any" else "&=", right
         some = has_terms(self.operation, self.dtype, p.Variable("y"))
@@ -153,7 +153,7 @@ class Exchange:
         return value if operator == "=" else c.binary(c.OPERATORS[operator[:-1]], left, value)
 
     def of_parts(self, some: Expression) -> str:
-        """Return the name of the function that combines states, of which those of no terms are left out."""
+        """Return the name of the function that combines two states, and leaves out one without terms."""
         ctype = self.scope.ctype(self.dtype)
         _, call = updated(self.printer, self.operation, (_X, self.dtype), p.Variable("y"), Context())
 
@@ -177,22 +177,22 @@ class Exchange:
 
     @property
     def shuffles(self) -> Shuffles:
-        """Functions by which lanes exchange values."""
+        """Shuffle functions of the language."""
         return self.scope.language.need(Shuffles)
 
     def thread(self, axis: str) -> Code:
-        """Return the number of a thread along an axis."""
+        """Return the expression for the index of a thread along an axis."""
         return _code(self.threads.axes[axis])
 
     def part_of(self, span: Span, operator: c.Operator = c.OVER) -> Code:
-        """Return the part of a group that a thread is in, or, by the remainder, its place in that."""
+        """Return the part of a group with the thread along an axis, or with ``MODULO``, its place in the part."""
         number = self.thread(span.axis)
         return number if span.direct == 1 else c.binary(operator, number, c.integer(span.direct))
 
     # {{{ within a warp
 
     def exchange(self, bits: Sequence[int]) -> Iterator[str]:
-        """Yield the combination with the values of threads in the same warp whose number differs in *bits*."""
+        """Yield the butterfly exchange of values with threads of the warp whose number differs in one of *bits*."""
         for low, high in _runs(bits):
             one = low == high
             body = list(self.step(c.value_of(low if one else "step")))
@@ -206,7 +206,7 @@ class Exchange:
                 yield "}"
 
     def step(self, step: Code) -> Iterator[str]:
-        """Yield the combination with the value of the thread whose number differs in *step*."""
+        """Yield one step of the exchange, with the thread whose number differs in the bit *step*."""
         other = self.exchanged(_X, step)
         if self.is_symmetric:
             yield from self.combined(_X, other)
@@ -216,7 +216,7 @@ class Exchange:
         yield f"x = {c.Choice(is_upper, self.expression(_Y, _X), self.expression(_X, _Y))};"
 
     def exchanged(self, value: Code, step: Code) -> Code:
-        """Return the value of the thread whose number differs in *step*."""
+        """Return *value* of the thread whose number differs in the bit *step*."""
         comment = "// The value of the thread of the warp whose number differs in the bit step."
         return self.shuffled(self.shuffles.differing, value, ("step", step), "exchange", "exchanged", comment)
 
@@ -228,9 +228,9 @@ class Exchange:
         Parameters
         ----------
         by
-            What the function calls its second parameter, and what is passed for it.
+            Name of the function's second parameter, and its argument.
         what, wish
-            By what the function is known, and what it is called if that is free.
+            Key of the function, and its name if that is free.
         """
         mask = f"0x{2 ** min(prod(self.sizes), self.meeting.warp_size) - 1:x}"
         parameter, given = by
@@ -248,7 +248,7 @@ class Exchange:
         return c.Apply(name, (value, given))
 
     def number(self) -> Code:
-        """Return the number of the thread in its block, as far as it says which lane of a warp it is."""
+        """Return the number of the thread in its block; if values go along ``l.0`` alone, its index there."""
         spans = {span.axis for span in self.meeting.across if span.direct > 1}
         sizes = self.sizes[:1] if spans == {THREAD_AXES[0]} else self.sizes
         axes = [(self.thread(thread_axis(number)), size) for number, size in enumerate(sizes)]
@@ -258,7 +258,7 @@ class Exchange:
     # {{{ through shared memory
 
     def through_memory(self) -> Iterator[str]:
-        """Yield the combination of the parts of a group, of each of which one thread stores its value."""
+        """Yield the combination of the parts of a group through shared memory, with one value for each part."""
         meeting = self.meeting
         parts, groups = meeting.parts, meeting.groups
         across = [(span, self.part_of(span)) for span in meeting.across if span.parts > 1]
@@ -296,7 +296,7 @@ class Exchange:
             yield from indented(self.combined(_X, element))
 
     def tree(self, own: Code, part: Code, stride: int, conditions: Sequence[str]) -> Iterator[str]:
-        """Yield the combination of many parts in shared memory, half of them by the other half, until one is left."""
+        """Yield the combination of many parts in shared memory by a tree, which halves their number in each step."""
         parts = self.meeting.parts
         begin = 1 << ((parts - 1).bit_length() - 1)
         yield f"for (int half = {begin}; half > 0; half /= 2) {{"
@@ -315,7 +315,7 @@ class Exchange:
 
 
 def listed(numbers: Sequence[str]) -> str:
-    """Return the numbers of a thread along axes in words, with what they have in common said once."""
+    """Return expressions such as ``threadIdx.x and .y`` for a comment, with the common prefix written once."""
     first, *others = numbers
     common = first.rpartition(".")[0]
     return " and ".join([first, *(other.removeprefix(common) for other in others)])
@@ -323,7 +323,7 @@ def listed(numbers: Sequence[str]) -> str:
 
 @cache
 def _code(number: str) -> Code:
-    """Return the number of a thread: a member of a variable, or a call."""
+    """Return the expression for the index of a thread: a member of a variable, or a call."""
     function, bracket, argument = number.partition("(")
     if bracket:
         return c.Apply(function, (c.Raw(argument.removesuffix(")")),))
@@ -337,7 +337,7 @@ def partial(*terms: Code) -> Code:
 
 
 def leaves(dtype: _DType, prefix: str, field: Callable[[str], str]) -> Iterator[str]:
-    """Yield the paths to what a shuffle can move."""
+    """Yield the paths to the scalar members of a value, which a shuffle can move."""
     if is_record(dtype):
         for name in field_names(dtype):
             yield from leaves(field_dtype(dtype, name), f"{prefix}.{field(name)}", field)
@@ -350,7 +350,7 @@ def leaves(dtype: _DType, prefix: str, field: Callable[[str], str]) -> Iterator[
 
 
 def _runs(bits: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield *bits* as runs in which each is twice the one before."""
+    """Yield the first and last bit of each run in *bits*, in which each bit is twice the one before."""
     begin = 0
     for number, bit in enumerate(bits):
         if number + 1 == len(bits) or bits[number + 1] != 2 * bit:
@@ -372,16 +372,16 @@ def mixed(digits: Sequence[tuple[Code, int]]) -> Code:
 
 
 def times(code: Code, factor: int) -> Code:
-    """Return *code* *factor* times."""
+    """Return the product of *factor* and *code*, simplified."""
     return code if factor == 1 or code == _ZERO else c.binary(c.TIMES, c.integer(factor), code)
 
 
 def _total(*terms: Code) -> Code | None:
-    """Return the sum of *terms* but for zeros, None if nothing is left."""
+    """Return the sum of the *terms* that are not 0, None if there are none."""
     left = [term for term in terms if term != _ZERO]
     return c.total(left) if left else None
 
 
 def indented(lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
-    """Return *lines* one level further in."""
+    """Return *lines* indented by one level."""
     return (f"    {line}" for line in lines)

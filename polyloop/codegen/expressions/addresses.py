@@ -32,10 +32,10 @@ __all__ = ["Addresses"]
 
 
 class Addresses(Wrapping):
-    """The part of :class:`polyloop.codegen.expressions.expressions.Expressions` that renders elements and indices.
+    """The part of :class:`polyloop.codegen.expressions.expressions.Expressions` that prints elements and indices.
 
-    ``held`` are elements that are in variables, by array and subscripts; ``made`` is the variable, if there is one,
-    that takes the place of the target of an assignment.
+    ``held`` has the variables that hold elements, by array and subscripts.  ``made`` is the variable that replaces the
+    target of an assignment, if there is one.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -44,12 +44,12 @@ class Addresses(Wrapping):
         self.made: Code | None = None
 
     def _reference(self, name: str, indices: Sequence[Expression]) -> Code:
-        """Return an element of an array, or of a scalar temporary: of the variable that holds it."""
+        """Return an element of an array, or a scalar temporary, or the variable that holds it."""
         held = self.held.get((name, tuple(indices))) if self.held else None
         return self._place(name, indices) if held is None else held
 
     def _place(self, name: str, indices: Sequence[Expression]) -> Code:
-        """Return an element where it is stored, or a scalar temporary."""
+        """Return an element in its storage, or a scalar temporary."""
         array = self.scope.arrays.get(name)
         if array is None:
             known, pool = self.scope.table_names.get(name, name), self.scope.pools.get(name)
@@ -79,7 +79,7 @@ class Addresses(Wrapping):
         return c.element(own, *(self._index(part, extent) for part, extent in parts))
 
     def _of_lane(self, variable: Code, lane: Expression, block: Sequence[int]) -> Code:
-        """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
+        """Return a shuffle that reads *variable* of a *lane*, or the variable if it is the thread's own lane."""
         with self.scope.indices.hidden():
             read = self._index(lane)
             own = self._index(p.Variable(THREAD_AXES[0]))
@@ -89,7 +89,7 @@ class Addresses(Wrapping):
         return c.Apply(self.scope.language.need(Shuffles).read, (self._mask(block), variable, read, *width))
 
     def _mask(self, block: Sequence[int]) -> Code:
-        """Return the mask of the lanes that have the same place as a thread along all axes but the first."""
+        """Return the mask of the lanes with the same indices as the thread along all axes but the first."""
         lanes, *others = block
         bits = (1 << lanes) - 1
         mask = c.Literal(f"0x{bits:x}u", bits)
@@ -106,13 +106,13 @@ class Addresses(Wrapping):
         return c.binary(c.INDEX_SHIFT["<<"], mask, c.product(c.integer(lanes), place))
 
     def _swizzled(self, dims: Sequence[int], swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[Code]:
-        """Yield the subscripts of an element of which the place in its row depends on the row."""
+        """Yield the subscripts of an element of a swizzled array; the last one depends on the row."""
         *slow, last = indices
         *extents, row = dims
         down = swizzle.base + swizzle.shift - (row.bit_length() - 1)
         number, step = [], 1
         for index, extent in zip(reversed(slow), reversed(extents), strict=True):
-            if step < 1 << (down + swizzle.bits):  # what comes after has no bits in the mask
+            if step < 1 << (down + swizzle.bits):  # slower subscripts have no bits in the mask
                 number.append(index if step == 1 else p.Product((step, index)))
             step *= extent
         turned = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
@@ -133,7 +133,7 @@ class Addresses(Wrapping):
         shape: Sequence[Expression],
         whole: Callable[[], Expression] | None = None,
     ) -> Code:
-        """Return the number of an element, which is below *whole*."""
+        """Return the address of an element [elements]; *whole* returns an upper bound of addresses."""
         whole = whole or partial(spanned, shape, strides, offset)
         zero = c.integer(0)
         first = zero if type(offset) is int and not offset else self._index(offset, offset)
@@ -164,9 +164,9 @@ class Addresses(Wrapping):
         Parameters
         ----------
         limit
-            An extent, where the expression is a subscript of an array along an axis of that extent.
+            Extent of the axis, if the expression is a subscript of an array.
         whole
-            Gives the number of elements of that array, where the text is added, term by term, to what other axes make.
+            Function that returns the number of elements of the array, if the terms are added one by one to an address.
         """
         opaque: list[tuple[Expression, int]] = []
         linear: dict[str, int] = {}
@@ -185,7 +185,7 @@ class Addresses(Wrapping):
         return join_terms(ordered, const, self._index_atom)
 
     def _with_named(self, expr: Expression) -> Expression:
-        """Return *expr* with the indices that have names."""
+        """Return *expr* with sums replaced by named indices."""
         form = affine_of(expr) if self.scope.indices.is_open and type(expr) in (p.Sum, p.Product) else None
         if form is None:
             return expr
@@ -206,7 +206,7 @@ class Addresses(Wrapping):
     def _collect(
         self, expr: Expression, factor: int, opaque: list[tuple[Expression, int]], linear: dict[str, int]
     ) -> int:
-        """Split *factor* times *expr* into a linear part, other nodes, and the constant that is returned."""
+        """Add the terms of *factor* times *expr* to *linear* and *opaque* (other nodes); return its constant."""
         known = number_of(expr)
         if known is not None:
             return factor * known
@@ -231,7 +231,7 @@ class Addresses(Wrapping):
         return 0
 
     def _simpler_remainder(self, expr: p.Remainder) -> Expression | None:
-        """Return a remainder without multiples of its divisor and without known variables, None if there are none."""
+        """Return a remainder with multiples of its divisor and known variables removed, None if there are none."""
         form, divisor = affine_of(expr.numerator), expr.denominator
         if form is None or type(divisor) is not int or divisor <= 0:
             return None
@@ -245,7 +245,7 @@ class Addresses(Wrapping):
         return p.Remainder(to_expression(rest), divisor) if len(rest.terms) < len(form.terms) else None
 
     def _is_below(self, form: Affine, divisor: int) -> bool:
-        """Return whether *form* is known to be at least 0 and less than *divisor*."""
+        """Return True if *form* is known to be at least 0 and less than *divisor*."""
         self.used_context = True
         rows = (form, Affine((), divisor - 1).add(form, -1))
         return all(self.context.implies(rewrite(row, self.scope.divisibility)) for row in rows)

@@ -32,7 +32,7 @@ def updated(
     term: Expression,
     context: Context,
 ) -> tuple[str, Code]:
-    """Return how *term* is combined into *target*, with its type: an assignment operator and its right side."""
+    """Return the assignment operator and the right side that combine *term* into *target*, a variable and its type."""
     left, dtype = target
     if operation.combine:
         function = _function(expressions, operation, dtype)
@@ -56,10 +56,10 @@ def updated(
 def compound(
     target: Code, value: Code, lhs: Expression, rhs: Expression, dtype: np.dtype[np.generic], unsigned: str = ""
 ) -> tuple[str, Code]:
-    """Return ``target = target + x`` as an assignment operator and its right side, and anything else with ``=``.
+    """Return an assignment operator and its right side: ``+= x`` for ``target = target + x``, ``= value`` otherwise.
 
-    Only a sum, difference or product of two operands, the first of them the target, is the same either way: another
-    grouping may round otherwise.  *unsigned* is the C type in which the target's type wraps.
+    Compound assignments are used only for a sum, difference or product of two operands with the target first, because
+    another grouping may round differently.  *unsigned* is the C type in which the target's type wraps.
     """
     is_plain = dtype.names is None and dtype.kind in "iuf" and dtype.itemsize >= _WORD
     if is_plain and isinstance(rhs, p.Sum | p.Product) and len(rhs.children) == _OPERANDS and rhs.children[0] == lhs:
@@ -98,7 +98,7 @@ def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.g
 
 
 def function_scope(scope: Scope, dtypes: Mapping[str, np.dtype[np.generic]]) -> Scope:
-    """Return the scope of a function of variables with these *dtypes*, which shares what the program declares."""
+    """Return the scope of a helper function of variables with these *dtypes*; it shares the program's definitions."""
     return replace(
         scope, divisibility={}, values={}, dtypes=dtypes, value_dtypes={}, arrays={}, storage={}, expanded={},
         bounds=frozenset(), used=set(), table_names={}, split={},

@@ -18,7 +18,7 @@ _DOUBLE: Final[DType] = np.dtype("float64")
 
 
 def cast(scope: Scope, dtype: DType, text: Code) -> Code:
-    """Return *text*, a real number, as *dtype*, which C has as an arithmetic type."""
+    """Return *text*, a real number, cast to *dtype*, an arithmetic type of C."""
     return c.Cast(scope.ctype(dtype), text)
 
 
@@ -30,7 +30,8 @@ def widened(scope: Scope, dtype: DType, text: Code) -> Code:
 def narrowed(scope: Scope, dtype: DType, text: Code, have: DType) -> Code:
     """Return *text* of type *have* rounded to float16 or bfloat16, as it is stored.
 
-    A double is rounded once where the target can; ``ml_dtypes`` too makes a bfloat16 of it by way of float32.
+    A double is rounded once if the target can do so.  Otherwise it is rounded to float32 first, as ``ml_dtypes`` does
+    for bfloat16.
     """
     if have == _DOUBLE and scope.has_spelling("narrow_double", dtype):
         return _applied(scope, "narrow_double", dtype, text)
@@ -40,7 +41,7 @@ def narrowed(scope: Scope, dtype: DType, text: Code, have: DType) -> Code:
 
 
 def converted(scope: Scope, text: Code, have: DType, want: DType) -> Code:
-    """Return *text* of type *have* so that it can be assigned to a variable of type *want*."""
+    """Return *text* of type *have*, converted for an assignment to a variable of type *want*."""
     if is_half(want):
         return narrowed(scope, want, text, have)
     if not is_complex(want) or have == want or not scope.language.operators:

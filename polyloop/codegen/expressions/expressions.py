@@ -67,9 +67,9 @@ _UINT16: Final[DType] = np.dtype("uint16")
 
 
 class Expressions(Addresses):
-    """Renders expressions in one :class:`Scope`.
+    """Printer of expressions in one :class:`Scope`.
 
-    ``used_context`` becomes true where what is rendered depends on what is known; the caller sets it back.
+    ``used_context`` becomes true if the result depends on the context; the caller resets it.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -79,12 +79,12 @@ class Expressions(Addresses):
     # {{{ entry points
 
     def value(self, expr: Expression, context: Context, want: DType | None = None) -> Code:
-        """Return *expr* in C; *want* is the type for values that adapt."""
+        """Return *expr* in C; *want* is the type for constants that adapt."""
         self.context = context
         return self._render(expr, None if want is None else computed(want))
 
     def stored(self, expr: Expression, context: Context, dtype: DType) -> Code:
-        """Return *expr* as it can be assigned to a variable of *dtype*."""
+        """Return *expr* converted for an assignment to a variable of *dtype*."""
         self.context = context
         if is_record(dtype):
             return super().stored(expr, context, dtype)
@@ -109,7 +109,7 @@ class Expressions(Addresses):
         return code, name, dtype
 
     def element(self, expr: p.Variable | p.Subscript, context: Context) -> Code:
-        """Return a variable or an element as it stands in memory."""
+        """Return a variable or an element as an lvalue, without conversion."""
         self.context = context
         return self._leaf(expr)
 
@@ -119,7 +119,7 @@ class Expressions(Addresses):
         return self._index(expr)
 
     def combine(self, operation: str, left: Code, left_type: DType, expr: Expression) -> Code:
-        """Return the maximum or minimum of a rendered text and an expression."""
+        """Return the maximum or minimum of a printed value and an expression."""
         if is_vector(left_type):
             return self._vector_extreme(operation, left_type, [left, self._as_vector(expr, left_type)])
         dtype = computed(adapted(common_type((left_type, self._type(expr))), None))
@@ -133,11 +133,11 @@ class Expressions(Addresses):
         return self._exact(expr, dtype)
 
     def loaded(self, text: Code, dtype: DType) -> Code:
-        """Return an element of *dtype*, rendered already, as a value to compute with."""
+        """Return a printed element of *dtype* as a value for arithmetic: 16-bit floats are widened."""
         return widened(self.scope, dtype, text) if is_half(dtype) else text
 
     def extreme(self, operation: str, dtype: DType, left: Code, right: Code) -> Code:
-        """Return the minimum or maximum of two rendered values of *dtype*."""
+        """Return the minimum or maximum of two printed values of *dtype*."""
         return self._extreme(operation, dtype, left, right)
 
     # }}}
@@ -173,7 +173,7 @@ class Expressions(Addresses):
         )
 
     def _constant(self, expr: Expression, value: int, want: DType | None) -> Code:
-        """Return an expression of constants, which amounts to *value*: in an unsigned type, modulo its 2^bits."""
+        """Return an expression of constants as a literal of its *value*; in an unsigned type, modulo its range."""
         dtype = computed(adapted(constant_type(value), want))
         if type(expr) is p.BitwiseNot and value < 0 and is_integer(dtype) and dtype.itemsize >= 4:
             write = typed_literal if is_unsigned(dtype) else literal
@@ -183,7 +183,7 @@ class Expressions(Addresses):
         return typed_literal(self.scope, value, dtype)
 
     def _leaf(self, expr: p.Variable | p.Subscript) -> Code:
-        """Return the text of a variable or an element as it is stored."""
+        """Return a variable or an element as it is stored, or the variable that holds it."""
         name = array_name(expr)
         return self._reference(name, () if isinstance(expr, p.Variable) else expr.index_tuple)
 
@@ -219,7 +219,7 @@ class Expressions(Addresses):
     # {{{ arithmetic
 
     def _chain(self, expr: Chain, want: DType | None) -> Code:
-        """Return a chain of operations, each in the type of its own operands; indices are computed exactly."""
+        """Return a chain of operations, each in the type of its own operands; index arithmetic is exact."""
         if len(expr.children) > 2 and not self.indexing and self.exact is None:
             expr = paired(expr, [self._type(part) for part in operands(expr)])
         return self._CHAINS[type(expr)](self, expr, want)
@@ -244,7 +244,7 @@ class Expressions(Addresses):
         return self._wrapped(dtype, out) if wraps else self._narrowed(dtype, out)
 
     def _subtracted(self, part: Expression, dtype: DType) -> Expression | None:
-        """Return what a term of a sum in *dtype* subtracts; one that is negative by itself, where that is the same."""
+        """Return the subtrahend of a term of a sum in *dtype*, None if the term is to be added."""
         taken = subtrahend(part)
         if taken is not None or (own := opposite(part)) is None:
             return taken
@@ -252,7 +252,7 @@ class Expressions(Addresses):
         return own if alike else None
 
     def _has_sign_in(self, part: Expression, dtype: DType) -> bool:
-        """Return whether it is the same to negate *part* in its own type and in *dtype*: only integers wrap."""
+        """Return True if negation of *part* in its own type and in *dtype* agree; only integers wrap."""
         kind = self._type(part)
         return isinstance(kind, Weak) or not is_integer(kind) or self._in_index(kind) == dtype or self._is_number(part)
 
@@ -260,7 +260,7 @@ class Expressions(Addresses):
         return self.indexing or self.exact is not None or self._is_index_value(part)
 
     def _is_signed(self, expr: Expression) -> bool:
-        """Return whether a leading minus of an expression's text is the sign of its value: not that of ``-u % m``."""
+        """Return True if a leading minus in the text negates the whole expression, unlike that of ``-u % m``."""
         if type(expr) is p.Product:
             return self._is_signed(expr.children[0])
         if not isinstance(expr, p.ExpressionNode) or constant_of(expr) is not None:
@@ -317,13 +317,13 @@ class Expressions(Addresses):
         return self.scope.call(operation, dtype, *texts)
 
     def _is_natural(self, numerator: Expression, denominator: Expression) -> bool:
-        """Return whether C's division gives Python's result."""
+        """Return True if C's division gives Python's result: both operands are known not to be negative."""
         if not isinstance(denominator, int | np.integer) or denominator <= 0:
             return False
         return self._is_known(affine_of(numerator))
 
     def _is_known(self, form: Affine | None) -> bool:
-        """Return whether *form* is known not to be negative."""
+        """Return True if *form* is known not to be negative."""
         self.used_context = True
         return form is not None and self.context.implies(rewrite(form, self.scope.divisibility))
 
@@ -379,7 +379,7 @@ class Expressions(Addresses):
     # {{{ calls, casts, choices
 
     def _call_function(self, name: str, dtype: DType, arguments: Sequence[Code]) -> Code:
-        """Return a call of a function of expressions on arguments of type *dtype*."""
+        """Return a call of the language's function *name* on arguments of type *dtype*."""
         spelling = self.scope.spelling(name, dtype)
         if "{" not in spelling:
             return c.Apply(spelling, tuple(arguments))
@@ -449,7 +449,7 @@ class Expressions(Addresses):
             then, orelse = (self._exact(part, dtype) for part in parts)
         else:
             then, orelse = self._operands(parts, dtype)
-        exact, self.exact = self.exact, None  # data may decide between exact numbers
+        exact, self.exact = self.exact, None  # the condition may read data, unlike the index values
         condition = self._render(expr.condition, None)
         self.exact = exact
         return c.Choice(condition, then, orelse)
@@ -475,7 +475,7 @@ class Expressions(Addresses):
         return c.binary(c.OPERATORS[operator], left, right)
 
     def _is_compared_as_it_is(self, parts: Sequence[Expression], dtype: DType) -> bool:
-        """Return whether one of *parts* is a number of inames and sizes, and C compares it with the other exactly."""
+        """Return True if one of *parts* is an index value, and C compares it with the other exactly, without casts."""
         others = [part for part in parts if not (type(part) is int or self._is_index_value(part))]
         if not others:
             return True
@@ -521,7 +521,7 @@ class Expressions(Addresses):
         return self._narrowed(dtype, c.binary(c.OPERATORS["<<" if is_left else ">>"], left, right))
 
     def _is_shift_count(self, count: Expression, width: int) -> bool:
-        """Return whether C can shift a number of *width* bits by *count*."""
+        """Return True if C can shift a number of *width* bits by *count*: it is known to be in range."""
         number = number_of(count)
         if number is not None:
             return 0 <= number < width
@@ -561,7 +561,10 @@ class Expressions(Addresses):
 
 
 def _product(texts: Sequence[Code], *, minus: bool, whole: bool = False, one: c.Prefix = c.OPPOSITE) -> Code:
-    """Return a product, or its opposite: of its first factor, or as a whole; that of *one* factor is so written."""
+    """Return a product, or with *minus* its negation: of the first factor, or as a *whole*.
+
+    *one* is the operator for the negation of a single factor.
+    """
     if not minus:
         return c.binary(c.TIMES, *texts)
     first, *others = texts

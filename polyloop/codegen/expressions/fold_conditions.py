@@ -1,4 +1,4 @@
-"""Folding of conditions that their context decides."""
+"""Folding of conditions whose value follows from the context."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from polyloop.poly.affine import Affine, affine_of
 __all__ = ["decided"]
 
 _SIGNS: Final = {">=": (1, 0), ">": (1, -1), "<=": (-1, 0), "<": (-1, -1)}
-"""The row that says ``difference <op> 0``: a factor of the difference, and what is added."""
+"""The row for ``difference <op> 0``: the factor of the difference, and a constant to add."""
 
 
 def decided(
     expr: Expression, scope: Scope, context: Context, type_of: Callable[[str], DType | None]
 ) -> bool | None:
-    """Return whether a condition on loop variables and sizes holds at *context*, None if that is not known."""
+    """Return the truth value of a condition on loop variables and sizes in *context*, None if it is not known."""
     match expr:
         case p.Comparison():
             return _compared(expr, scope, context, type_of)
@@ -62,7 +62,7 @@ def _compared(
 
 
 def _row(row: Affine, context: Context) -> bool | None:
-    """Return whether ``row >= 0``, None if it is not known."""
+    """Return the truth value of ``row >= 0``, None if it is not known."""
     if context.implies(row):
         return True
     return False if context.implies(negated(row)) else None

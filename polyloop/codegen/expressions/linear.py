@@ -33,9 +33,9 @@ _RANK: Final = {Level.GRID: 0, None: 1, Level.BLOCK: 2}
 
 
 def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], Code]) -> Code:
-    """Return ``c * atom + ... + const`` for terms in the order in which they are to be read.
+    """Return ``c * atom + ... + const`` for terms in their order in the text.
 
-    A positive constant comes first where nothing else is positive: ``7 - i``.
+    A positive constant comes first if nothing else is positive: ``7 - i``.
     """
     leads = const > 0 and bool(terms) and all(coefficient < 0 for _, coefficient in terms)
     first = c.integer(const) if leads else None
@@ -65,7 +65,7 @@ def form_order(term: tuple[Var, int]) -> tuple[bool, bool, int, int, str]:
 
 
 def _without_multiples(form: Affine, scope: Scope) -> Affine:
-    """Return *form* with ``n#`` turned back into ``n`` where no division is needed, and constants put in."""
+    """Return *form* with ``n#`` replaced by ``n`` where that needs no division, and with constants substituted."""
     terms: list[tuple[Var, int]] = []
     const = form.const
     for var, coefficient in form.terms:
@@ -85,7 +85,7 @@ def _without_multiples(form: Affine, scope: Scope) -> Affine:
 
 
 def _take_modulo(form: Affine) -> tuple[Affine, Floor | None, int]:
-    """Find ``c * (x - d * floor(x / d))`` in *form*; return the rest, the floor and ``c`` (0 if not found)."""
+    """Return *form* without ``c * (x - d * floor(x / d))``, the floor, and ``c``; None and 0 without such a part."""
     have = dict(form.terms)
     for var, coefficient in form.terms:
         if not isinstance(var, Floor) or coefficient % var.den:
@@ -107,7 +107,7 @@ class _Quotient:
 
 
 def _as_quotient(term: tuple[Var, int], scope: Scope) -> tuple[Var | _Quotient, int]:
-    """Return ``4 * (n / 32)`` as ``n / 8``."""
+    """Return a term with ``4 * (n / 32)`` replaced by ``n / 8``, for a parameter that 32 divides."""
     var, coefficient = term
     if not isinstance(var, str) or not var.endswith("#") or abs(coefficient) == 1:
         return term
@@ -118,7 +118,7 @@ def _as_quotient(term: tuple[Var, int], scope: Scope) -> tuple[Var | _Quotient, 
 
 
 def form_text(form: Affine, scope: Scope, context: Context) -> Code:
-    """Return *form* in C; *context* decides whether C's division may be used."""
+    """Return *form* in C; C's division is used for numerators that *context* proves nonnegative."""
 
     def atom(var: Var | tuple[str, Floor] | _Quotient) -> Code:
         if isinstance(var, Floor):
@@ -146,9 +146,9 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Code:
 def is_index_arithmetic(
     parts: Sequence[Expression], scope: Scope, type_of: Callable[[str], np.dtype[np.generic] | None]
 ) -> bool:
-    """Return whether *parts* are affine in loop variables and sizes, which the analysis relies on.
+    """Return True if *parts* are affine in loop variables and sizes, and record their values in the magnitudes.
 
-    They have to be computed like indices then: 32 bits are enough, or the call needs wider ones.
+    Such parts must be computed like indices: exactly, in 32 bits if these are enough, else in 64.
     """
     forms = [form for part in parts if (form := affine_of(part)) is not None]
     names = {name for form in forms for name in form.names()}
@@ -166,7 +166,7 @@ def is_index_arithmetic(
 
 
 def _joined(form: Affine, context: Context) -> Affine:
-    """Return ``rest + floor(x / d)`` as one division where only then C's division may be used."""
+    """Return ``rest + floor(x / d)`` as one floor, if C's division is right for that one but not for ``x / d``."""
     floors = [(var, c) for var, c in form.terms if isinstance(var, Floor)]
     if len(floors) != 1 or floors[0][1] != 1 or (len(form.terms) == 1 and not form.const):
         return form
@@ -193,7 +193,7 @@ def _division_text(floor: Floor, scope: Scope, context: Context, operator: str =
 
 
 def _scaled(row: Affine, scope: Scope) -> Affine:
-    """Multiply a row so that every ``n#`` in it can be written as ``n``."""
+    """Return a row multiplied so that every ``n#`` in it can be written as ``n``."""
     for var, coefficient in row.terms:
         if isinstance(var, str) and var.endswith("#"):
             modulus = scope.divisibility[var[:-1]][0]
@@ -219,7 +219,7 @@ def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Co
 
 
 def union_text(cases: Sequence[Sequence[Affine]], scope: Scope, context: Context) -> Code:
-    """Return that all rows of at least one of *cases* hold."""
+    """Return the C condition that all rows of at least one of *cases* hold."""
     common = [row for row in cases[0] if all(row in case for case in cases)]
     texts = [condition_text(common, scope, context)] if common else []
     rests = [[row for row in case if row not in common] for case in cases]
@@ -230,7 +230,7 @@ def union_text(cases: Sequence[Sequence[Affine]], scope: Scope, context: Context
 
 
 def _of_all_lanes(row: Affine, context: Context) -> Affine:
-    """Return *row* without the lane where it holds for all lanes or for none, so that it cannot part them."""
+    """Return *row* without the lane if it holds for all lanes or for none, so that the condition is uniform."""
     coefficient, (low, high) = row.coefficient(THREAD_AXES[0]), context.interval(THREAD_AXES[0])
     if not coefficient or low is None or high is None:
         return row

@@ -35,7 +35,7 @@ def literal(scope: Scope, value: complex, dtype: DType) -> Code:
 
 
 def typed_literal(scope: Scope, value: complex, dtype: DType) -> Code:
-    """Return *value* with the type *dtype* in C too: what it is combined with may be narrower."""
+    """Return *value* as a literal that has the type *dtype* in C, too, as the other operand may be narrower."""
     if dtype.kind not in "iu" or dtype.itemsize <= np.dtype(np.int32).itemsize or value == -(2**63):
         return literal(scope, value, dtype)
     assert not isinstance(value, complex), f"{value} is not {dtype}"

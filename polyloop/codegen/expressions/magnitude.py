@@ -1,9 +1,9 @@
 """Magnitudes of intermediate results of index arithmetic, as polynomials in the sizes.
 
-Every integer expression that is emitted as part of an index, a bound or a condition is recorded here, with its names;
-its magnitude and those of its parts are polynomials in the sizes.  ``codegen/checks.py`` derives from these the
-conditions under which the program's index type is wide enough.  Texts of thread numbers and digits alone are not
-recorded: a block has at most 1024 threads.
+Every integer expression that is emitted as part of an index, a bound or a condition is recorded here.  Upper bounds of
+its absolute value, and of those of its parts, are polynomials in the sizes.  ``codegen/checks.py`` derives from these
+the conditions under which the program's index type is wide enough.  Expressions of thread numbers and digits alone are
+not recorded, because a block has at most 1024 threads.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from polyloop.poly.affine import Affine, Floor, Var
 __all__ = ["Magnitudes", "Polynomial", "Recorded", "Sum"]
 
 Polynomial: TypeAlias = Mapping[tuple[str, ...], int]
-"""Coefficients of products of sizes, which are sorted; of the empty product, the constant."""
+"""A polynomial: coefficients by products of sizes (sorted names); the empty product has the constant."""
 _Bound: TypeAlias = dict[tuple[str, ...], Fraction | int]
 _DATA: Final = "(data)"
-"""Stands in bounds for a number of 64 bits that is read, or of which nothing is known."""
+"""Symbol in bounds for a 64-bit number that is read from memory, or of which nothing is known."""
 _WIDEST: Final = 2**63 - 1
 _TypeOf: TypeAlias = Callable[[str], DType | None]
 _Types: TypeAlias = tuple[_TypeOf, _TypeOf]
-"""The types of names that are read from memory or passed by value, None for indices; the types of all names."""
+"""Two functions from names to types: for names that are read or passed by value (None for indices), and for all."""
 _MOST_POWER: Final = 64
 _FEW: Final = 2
 _BYTES: Final = 8
@@ -49,12 +49,15 @@ _NO_LARGER: Final = frozenset({"min", "max", "abs", "gcd", "sign"})
 class Sum:
     """``c * atom + .. + const`` as it is emitted; an atom is a name, a floor or another expression.
 
-    ``limit``, if there is one, is an extent that the value is known to be below, and not to be negative: the value is
-    the subscript of an element that exists, and only what is computed on the way to it can be too large.  ``is_wide``
-    is whether it is computed in 64 bits whatever indices have.
-
-    With ``is_added`` its terms are added one by one to what the other axes of an array make of an address; ``limit`` is
-    the number of elements that there are.
+    Attributes
+    ----------
+    limit
+        Extent of the axis, if the value is the subscript of an existing element: it is at least 0 and less than that,
+        and only intermediate results can be greater.
+    is_wide
+        True if it is computed in 64 bits whatever the width of indices.
+    is_added
+        True if its terms are added one by one to an address of other axes; ``limit`` is then the number of elements.
     """
 
     terms: tuple[tuple[Expression | Var, int], ...]
@@ -65,11 +68,11 @@ class Sum:
 
 
 Recorded: TypeAlias = Sequence[tuple[Affine | Sum, _Types | None]]
-"""Items, with the types of what is read in them."""
+"""Recorded items, each with the types of its names."""
 
 
 class Magnitudes:
-    """Upper bounds of absolute values: polynomials in the absolute values of the sizes."""
+    """Recorder of index arithmetic; bounds absolute values by polynomials in the absolute values of the sizes."""
 
     def __init__(self, divisibility: Divisibility, nonnegative: Iterable[str] = ()) -> None:
         self._known: dict[str, _Bound] = {}
@@ -88,9 +91,9 @@ class Magnitudes:
     # {{{ what is computed
 
     def define(self, name: str, alternatives: Iterable[Iterable[Affine]], least: int | None = None) -> None:
-        """Say that from here on some of *alternatives* bounds the absolute value of *name*, by any of its forms.
+        """Define the bound of *name* from here on: the maximum over *alternatives* of the minimum of their forms.
 
-        It is at least *least*, if that is given.
+        *least* is a lower bound of its value, if there is one.
         """
         total: _Bound = {}
         for forms in alternatives:
@@ -105,7 +108,7 @@ class Magnitudes:
 
     @contextmanager
     def fixed(self, name: str, value: int) -> Iterator[None]:
-        """Say that inside *name* is *value*; afterwards it is what it was before."""
+        """Define *name* as the constant *value* in a ``with`` block."""
         known, is_natural = self._known.get(name), name in self._natural
         self.define(name, ((Affine((), value),),), value)
         self._fixed.add(name)
@@ -119,23 +122,23 @@ class Magnitudes:
         (self._natural.add if is_natural else self._natural.discard)(name)
 
     def define_read(self, name: str, dtype: DType) -> None:
-        """Say that from here on *name* is a number of type *dtype* from memory."""
+        """Define *name* from here on as a number of type *dtype* from memory."""
         self._settle()
         self._known[name] = _of_type(dtype)
         self._natural.discard(name)
 
     def define_sum(self, name: str, form: Affine) -> None:
-        """Say that from here on *name* is *form*."""
+        """Define *name* from here on as *form*."""
         is_natural = form.const >= 0 and all(c > 0 and self._is_natural(var) for var, c in form.terms)
         self.define(name, ((form,),), 0 if is_natural else None)
 
     def record(self, item: Affine | Sum, types: _Types | None = None) -> None:
-        """Note that *item* is computed, with its names as they are defined now; *types* are those of the names."""
+        """Record that the code computes *item*, with its names as they are defined now; *types* are their types."""
         self._seen[item] = types
         self._log.append((item, types))
 
     def mark(self) -> int:
-        """Return a place in the order of what was recorded, for :meth:`since`."""
+        """Return the present position in the log of recorded items, for :meth:`since`."""
         return len(self._log)
 
     def since(self, mark: int) -> Recorded:
@@ -143,15 +146,15 @@ class Magnitudes:
         return self._log[mark:]
 
     def again(self, items: Recorded) -> None:
-        """Note that *items* are computed once more, where their names may be defined otherwise."""
+        """Record *items* again, at a place where their names may have other definitions."""
         for item, types in items:
             self.record(item, types)
 
     def bounds(self, bits: int, *, wide: bool = False) -> list[Polynomial]:
-        """Return the magnitudes of the recorded items and their parts: those that are *wide*, or the others.
+        """Return the bounds of the recorded items and their parts: those that are *wide*, or the others.
 
-        What numbers of 64 bits from memory decide is left out of what is computed in 64 *bits*: their caller answers
-        for them, as for every subscript that is read.
+        For 64 *bits*, bounds that depend on 64-bit numbers from memory are left out: the caller is responsible for
+        these, as for every subscript that is read from memory.
         """
         self._settle()
         found = [dict(bound) for is_wide, bound in self._bounds if is_wide == wide]
@@ -164,7 +167,7 @@ class Magnitudes:
 
     def _settle(self) -> None:
         """Bound the items recorded so far, before a name in them gets another meaning."""
-        for item, self._types in self._seen.items():  # noqa: B020 - the types of what is looked at
+        for item, self._types in self._seen.items():  # noqa: B020 - the types of the present item
             self._is_wide = isinstance(item, Sum) and item.is_wide
             if isinstance(item, Sum) and item.is_added:
                 self._settle_added(item)
@@ -175,7 +178,7 @@ class Magnitudes:
         self._seen.clear()
 
     def _settle_added(self, item: Sum) -> None:
-        """Bound what terms are added to: what is positive comes first, and the last sum is below the limit."""
+        """Bound the partial sums of an address: positive terms come first, and the whole is below the limit."""
         negative = [(var, c) for var, c in item.terms if c < 0]
         self._keep(_added([self._size(item.limit), self._of(negative, min(item.const, 0)), {(): -1}]))
 
@@ -186,7 +189,7 @@ class Magnitudes:
         for var, _ in item.terms:
             if type(var) is not str:
                 self._settle_parts(var)
-        # what is positive is added first, so that no partial sum exceeds the whole where nothing else is negative
+        # positive terms are added first, so no partial sum exceeds the whole if no other term is negative
         others = [coefficient for var, coefficient in item.terms if type(var) is not str]
         is_rising = len(others) < _FEW or (len(others) == _FEW and max(map(abs, others)) == 1)
         names = [(var, c) for var, c in item.terms if type(var) is str]
@@ -210,7 +213,7 @@ class Magnitudes:
             self._keep(side)
 
     def _settle_parts(self, atom: Expression) -> None:
-        """Keep the bounds of what an atom consists of; one that is a product is a part of the subscript itself."""
+        """Keep the bounds of the parts of an atom; the product itself is a term of the subscript."""
         if isinstance(atom, p.Product):
             for factor in atom.children:
                 self._settle_parts(factor)
@@ -222,7 +225,7 @@ class Magnitudes:
         self._bounds[self._is_wide, tuple(found)] = None
 
     def _sides(self, terms: Iterable[tuple[Expression | Var, int]], const: int) -> tuple[_Bound, _Bound]:
-        """Return how far a sum, and the sum of any of its terms, can be above and below 0."""
+        """Return bounds of a sum, and of the sum of any of its terms, above and below 0."""
         above: _Bound = {(): max(const, 0)}
         below: _Bound = {(): max(-const, 0)}
         for var, coefficient in terms:
@@ -239,7 +242,7 @@ class Magnitudes:
         return _joined(self._sides(terms, const))
 
     def _is_natural(self, atom: Expression | Var) -> bool:
-        """Return whether an atom cannot be negative."""
+        """Return True if an atom cannot be negative."""
         if type(atom) is str:
             return atom in self._natural
         if not isinstance(atom, Floor):
@@ -259,7 +262,8 @@ class Magnitudes:
     def _size(self, expr: Expression) -> _Bound:
         """Return the bound of an expression, and keep those of its parts.
 
-        A name or an element has a type that holds it, but where a name is one value, that is written in its place.
+        The bound of a name or an element is not kept, because its type holds it.  A name that is defined as a constant
+        is replaced by a literal, so its bound is kept.
         """
         bound = self._node(expr)
         is_held = expr.name not in self._fixed if isinstance(expr, p.Variable) else isinstance(expr, p.Subscript)
@@ -274,7 +278,7 @@ class Magnitudes:
         return self._typed(expr) if method is None else method(self, expr)
 
     def _typed(self, expr: Expression) -> _Bound:
-        """Return what the type of a value says; it is computed in its own type, and its operands are in theirs."""
+        """Return the bound of a value by its type, in which it is computed; keep the bounds of its operands."""
         for part in children(expr):
             self._size(part)
         kind = None if self._types is None else infer_type(expr, self._types[1])
@@ -316,12 +320,12 @@ class Magnitudes:
     def _bits(self, expr: Expression) -> _Bound:
         if isinstance(expr, p.BitwiseAnd):
             masks = [number for part in expr.children if (number := number_of(part)) is not None and number >= 0]
-            if masks:  # what has no sign leaves none
+            if masks:  # a nonnegative mask clears the sign
                 for part in expr.children:
                     self._size(part)
                 return {(): min(masks)}
         bounds = [self._size(part) for part in children(expr)]
-        if all(bound.keys() <= {()} for bound in bounds):  # numbers of so many bits and a sign stay such numbers
+        if all(bound.keys() <= {()} for bound in bounds):  # operations on b bits and a sign give b bits and a sign
             return {(): (1 << ceil(max(bound.get((), 0) for bound in bounds)).bit_length()) - 1}
         parts = _added(bounds)
         return _added([parts, parts, {(): 1}])
@@ -370,7 +374,7 @@ class Magnitudes:
 
 
 def _small(expr: Expression) -> int | None:
-    """Return a number that is a reasonable exponent or count, None for anything else."""
+    """Return a constant exponent or shift count of moderate size, None for anything else."""
     return int(expr) if isinstance(expr, int | np.integer) and 0 <= expr <= _MOST_POWER else None
 
 
@@ -389,7 +393,7 @@ def _is_of_data(product: tuple[str, ...]) -> bool:
 
 
 def _greatest(bound: dict[tuple[str, ...], int]) -> Polynomial:
-    """Return a bound with the greatest value of 64 bits in the place of what is read."""
+    """Return a bound with the greatest 64-bit value substituted for data."""
     total: dict[tuple[str, ...], int] = {}
     for product, factor in bound.items():
         names = tuple([name for name in product if name != _DATA])
@@ -418,7 +422,7 @@ def _multiplied(bounds: Iterable[_Bound]) -> _Bound:
 
 
 def _joined(bounds: Iterable[_Bound]) -> _Bound:
-    """Return a bound of each of several values."""
+    """Return a common bound of several values, the greatest coefficient of each product."""
     total: _Bound = {}
     for bound in bounds:
         for product, factor in bound.items():

@@ -1,4 +1,4 @@
-"""Operand types of expressions, and operands as text of these types."""
+"""Operand types of expressions, and operands printed with these types."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ _INT32: Final[DType] = np.dtype("int32")
 class Operands(Vectors):
     """The part of :class:`~polyloop.codegen.expressions.expressions.Expressions` that knows C's types of operands.
 
-    ``indexing`` is whether what is rendered is part of an index, ``exact`` the type of the number of inames and sizes
-    that what is rendered is part of.
+    Attributes
+    ----------
+    indexing
+        True while a part of an index is printed.
+    exact
+        The type of the index value (a number of inames and sizes, used as a value) of which a part is printed, or None.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -43,31 +47,31 @@ class Operands(Vectors):
         return kind
 
     def _type_of(self, name: str) -> DType | None:
-        """Return the type of a name: loop variables and sizes are as wide as indices where they make up an index."""
+        """Return the type of a name; in an index, loop variables and sizes have the width of indices."""
         own = None if self.indexing else self.scope.value_dtypes.get(name)
         return own or self.scope.dtypes.get(name)
 
     def _computed(self, expr: Expression, want: DType | None) -> DType:
-        """Return the type that *expr* is computed in where *want* is wanted."""
+        """Return the type in which *expr* is computed if its result is wanted as *want*."""
         own = self._index_dtype(expr, want)
         return self._in_index(computed(adapted(self._type(expr), want))) if own is None else own
 
     def _common(self, parts: Sequence[Expression], want: DType | None) -> DType:
-        """Return the type that *parts* are computed in."""
+        """Return the common type in which *parts* are computed."""
         return self._in_index(computed(adapted(common_type([self._type(part) for part in parts]), want)))
 
     def _in_index(self, dtype: DType) -> DType:
-        """Return the type in which values of *dtype* are computed: integers as indices where they make up one."""
+        """Return the type in which values of *dtype* are computed; integers in an index have the type of indices."""
         if not is_integer(dtype):
             return dtype
         return self.scope.index_dtype if self.indexing else self.exact or dtype
 
     @abstractmethod
     def _index_dtype(self, expr: Expression, want: DType | None) -> DType | None:
-        """Return the type in which a number of inames and sizes is computed, None for other values."""
+        """Return the type in which an index value is computed, None for other values."""
 
     def _seen(self, expr: Expression, dtype: DType) -> DType:
-        """Return the type that C sees in the text of *expr*: small integers become int, and so do most constants."""
+        """Return the type of the printed *expr* in C, where small integers and most constants are int."""
         if (own := self._index_dtype(expr, dtype)) is not None:
             return own
         if self.exact is not None:
@@ -81,15 +85,15 @@ class Operands(Vectors):
         return _INT32 if is_bool(found) or (is_integer(found) and found.itemsize < 4) else found
 
     def _exactly_seen(self, expr: Expression) -> DType:
-        """Return the type that C sees in a part of a number of inames and sizes."""
+        """Return the type in C of a printed part of an index value."""
         if isinstance(expr, p.Variable):
             return _INT32 if isinstance(self.scope.values.get(expr.name), int) else self.scope.index_dtype
         return self.exact if isinstance(expr, p.ExpressionNode) and self.exact is not None else _INT32
 
     def _operands(self, parts: Sequence[Expression], dtype: DType) -> list[Code]:
-        """Render the operands of a chain that C evaluates from left to right, cast where it would not use *dtype*.
+        """Return the printed operands of a chain, which C evaluates from left to right, with needed casts to *dtype*.
 
-        The first operation is the one that decides: a later one has its result, or an operand of its own, in *dtype*.
+        A cast in the first operation is enough: its result makes the later ones use *dtype*.
         """
         texts = [self._render(part, dtype) for part in parts]
         if is_integer(dtype):
@@ -114,7 +118,7 @@ class Operands(Vectors):
         return converted(self.scope, text, have, dtype) if is_complex(have) else text
 
     def _exact(self, expr: Expression, dtype: DType) -> Code:
-        """Render an argument of a function that must have exactly type *dtype*."""
+        """Return a printed argument of a function, of exactly the type *dtype*."""
         text = self._render(expr, dtype)
         if is_complex(dtype):
             return converted(self.scope, text, self._computed(expr, dtype), dtype)
@@ -125,7 +129,7 @@ class Operands(Vectors):
         return cast(self.scope, dtype, text)
 
     def _narrowed(self, dtype: DType, text: Code) -> Code:
-        """Return what C computes in ``int`` as the small type that it has."""
+        """Return *text*, which C computes in ``int``, cast to *dtype* if that is a small integer type."""
         if is_integer(dtype) and dtype.itemsize < 4:
             return cast(self.scope, dtype, text)
         return text

@@ -20,9 +20,9 @@ _WORDS: Final = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
 def _helper(scope: Scope, dtype: _DType, wish: str, define: Callable[[str], str], types: str = "") -> str:
-    """Return the name of a helper function on *dtype*; *define* gives the text of one with a name.
+    """Return the name of a helper function on *dtype*; *define* returns the source of a function with a given name.
 
-    Those on vectors are the same in every program.
+    Functions on vectors are the same in every program.
     """
     if is_vector(dtype):
         return scope.shared_helper(f"{wish} {types}".strip(), wish, lambda: define(wish))
@@ -53,7 +53,7 @@ def make_record(scope: Scope, dtype: _DType, values: Sequence[Code]) -> Code:
 
 
 def splat(scope: Scope, dtype: _DType, value: Code) -> Code:
-    """Return the vector whose components all are *value*."""
+    """Return a vector with all components equal to *value*."""
     ctype, base = scope.ctype(dtype), scope.ctype(component(dtype))
 
     def define(name: str) -> str:
@@ -64,10 +64,10 @@ def splat(scope: Scope, dtype: _DType, value: Code) -> Code:
 
 
 def operator_text(scope: Scope, dtype: _DType, symbol: str, operands: Sequence[tuple[Code, bool]]) -> Code:
-    """Return one operation on vectors; each operand comes with whether it is a vector itself.
+    """Return one operation on vectors; each operand is paired with True if it is a vector itself.
 
-    ``-`` with one operand is negation.  Where the language has operators of one's own, they are defined, otherwise
-    functions such as ``add_float4``.
+    ``-`` with one operand is negation.  If the language can define operators, these are used, otherwise functions such
+    as ``add_float4``.
     """
     ctype, base = scope.ctype(dtype), scope.ctype(component(dtype))
     negation = len(operands) == 1
@@ -96,7 +96,7 @@ def _one(symbol: str, parts: Sequence[Code]) -> Code:
 
 
 def _narrow(scope: Scope, dtype: _DType, body: Sequence[Code]) -> list[Code]:
-    """Return components that C computes in ``int`` as the small type that they have."""
+    """Return components, which C computes in ``int`` for small types, cast to their type."""
     base = component(dtype)
     return [c.Cast(scope.ctype(base), c.Parentheses(part)) for part in body] if base.itemsize < 4 else list(body)
 
@@ -104,7 +104,7 @@ def _narrow(scope: Scope, dtype: _DType, body: Sequence[Code]) -> list[Code]:
 def apply_componentwise(
     scope: Scope, dtype: _DType, name: str, apply: Callable[[Sequence[Code]], Code], arguments: Sequence[Code]
 ) -> Code:
-    """Return *apply* done to each component of *arguments*, which are vectors, in a helper function."""
+    """Return a call of a helper function that applies *apply* to each component of vectors, the *arguments*."""
     ctype = scope.ctype(dtype)
     names = [c.Name(name) for name in "abcdefgh"[: len(arguments)]]
     body = [apply([c.Member(name, x) for name in names]) for x in field_names(dtype)]
@@ -124,7 +124,7 @@ def _function(
 def results_function(
     scope: Scope, function: str, dtype: _DType, apply: Callable[[str, Sequence[Code]], Code], argument: Code
 ) -> Code:
-    """Return a call of a function with several results, each of which is a function of its own: ``sincos``."""
+    """Return a call of a helper function with several results, as ``sincos``, computed at once or one by one."""
     ctype, base = scope.ctype(dtype), field_dtype(dtype, field_names(dtype)[0])
     wish = f"{function}_{base.name}"
 

@@ -15,7 +15,7 @@ __all__ = ["magnitude", "span", "spanned", "total"]
 
 
 def span(array: ArrayArg) -> Expression:
-    """Return a number that no element of *array* has, and none behind: its gaps and its offset are included."""
+    """Return an upper bound (exclusive) of the addresses of elements of *array*, with gaps and offset included."""
     assert array.shape is not None, f"'{array.name}' has no shape"
     assert array.strides is not None, f"'{array.name}' has no strides"
     tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
@@ -28,7 +28,7 @@ def span(array: ArrayArg) -> Expression:
 
 
 def spanned(shape: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> Expression:
-    """Return a number that no element has whose subscripts are below *shape*, and none behind."""
+    """Return an upper bound (exclusive) of the addresses of elements with subscripts below *shape*."""
     spans = [_product(extent, step) for extent, step in zip(shape, strides, strict=True)]
     if not isinstance(offset, int) or offset:
         spans.append(offset)
@@ -41,7 +41,7 @@ def magnitude(stride: Expression) -> Expression:
 
 
 def total(parts: Sequence[Expression]) -> Expression:
-    """Return the sum of *parts*, of which there is one at least."""
+    """Return the sum of *parts*, at least one."""
     return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))
 
 

@@ -26,7 +26,7 @@ DType = np.dtype[np.generic]
 
 
 class Vectors(ABC):
-    """The part of :class:`polyloop.codegen.expressions.expressions.Expressions` that renders records and vectors."""
+    """The part of :class:`polyloop.codegen.expressions.expressions.Expressions` that prints records and vectors."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -34,7 +34,7 @@ class Vectors(ABC):
 
     @abstractmethod
     def _render(self, expr: Expression, want: DType | None) -> Code:
-        """Return any expression as text."""
+        """Return any expression in C; *want* is the type for constants that adapt."""
 
     @abstractmethod
     def _type(self, expr: Expression) -> DType | Weak:
@@ -49,7 +49,7 @@ class Vectors(ABC):
         """Return a call of a function of scalars."""
 
     def stored(self, expr: Expression, context: Context, dtype: DType) -> Code:
-        """Return *expr* as it is assigned to a variable of type *dtype*."""
+        """Return *expr* converted for an assignment to a variable of type *dtype*."""
         self.context = context
         return self._as_vector(expr, dtype) if is_vector(dtype) else self._render(expr, dtype)
 
@@ -70,7 +70,7 @@ class Vectors(ABC):
         return records.make_record(self.scope, expr.dtype, values)
 
     def _component(self, expr: Expression, dtype: DType) -> Code:
-        """Render an operand of vectors of type *dtype*: a vector, or a scalar of the type of their components."""
+        """Return a printed operand of vectors of type *dtype*: a vector, or a scalar of the component type."""
         kind, base = self._type(expr), component(dtype)
         text = self._render(expr, base)
         return text if is_vector(kind) or isinstance(kind, Weak) or kind == base else cast(self.scope, base, text)

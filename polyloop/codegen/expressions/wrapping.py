@@ -1,8 +1,9 @@
 """Integer arithmetic: wrapping values, and exact index values.
 
-Signed overflow is undefined in C and CUDA C: where values may overflow, their arithmetic is emitted on unsigned
-numbers.  Numbers made of inames and sizes alone are computed like indices: their magnitudes are recorded, so that a
-program runs only for sizes for which its index type is wide enough.
+Signed overflow is undefined in C and CUDA C.  So arithmetic that may overflow is emitted on unsigned numbers.
+
+An *index value* is a number made of inames and sizes alone that is used as a value.  It is computed exactly, like an
+index: its magnitude is recorded, so that a program runs only for sizes for which its index type is wide enough.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ __all__ = ["Wrapping"]
 _LONG: Final[DType] = np.dtype("int64")
 _WORD: Final = 4
 _HEAVY: Final = 2**20
-"""From this factor on a number is computed in 64 bits rather than checked to fit into 32."""
+"""Least factor for which an index value is computed in 64 bits, rather than checked to fit into 32."""
 
 
 class Wrapping(Operands):
-    """The part of :class:`~polyloop.codegen.expressions.expressions.Expressions` that decides how integers go."""
+    """The part of :class:`~polyloop.codegen.expressions.expressions.Expressions` that prints integer arithmetic."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
@@ -43,7 +44,7 @@ class Wrapping(Operands):
     # {{{ exact numbers
 
     def _is_index_name(self, name: str) -> bool:
-        """Return whether a name is an iname or a size, of a type that indices have."""
+        """Return True if a name is an iname or a size of a signed type of at least 32 bits."""
         dtype = self.scope.value_dtypes.get(name) if name in self.scope.values else None
         return dtype is not None and is_signed(dtype) and dtype.itemsize >= _WORD and name not in self.scope.bounds
 
@@ -51,9 +52,9 @@ class Wrapping(Operands):
         return is_index_value(expr, self._is_index_name)
 
     def _index_dtype(self, expr: Expression, want: DType | None) -> DType | None:
-        """Return the type in which a number of inames and sizes is computed, None for other values.
+        """Return the type in which an index value is computed, None for other values.
 
-        Modulo 2^32, sums and products may wrap on the way.
+        If only its low 32 bits are wanted, sums and products may wrap, and the value counts as an ordinary one.
         """
         if self.indexing or self.exact is not None or not isinstance(expr, p.ExpressionNode):
             return None
@@ -67,13 +68,13 @@ class Wrapping(Operands):
         return None if want is not None and want.itemsize <= _WORD and _may_wrap(expr, want) else _LONG
 
     def _is_heavy(self, expr: Expression) -> bool:
-        """Return whether a number is computed in 64 bits, rather than checked to fit into an index."""
+        """Return True if an index value is computed in 64 bits, rather than checked to fit into an index."""
         if weight(expr) >= _HEAVY:
             return True
         return self.scope.index_bits == 8 * _LONG.itemsize and is_ring(expr) and affine_of(expr) is None
 
     def _index_value(self, expr: Expression, dtype: DType, want: DType | None) -> Code:
-        """Return a number of inames and sizes, computed in *dtype* and wanted as *want*."""
+        """Return an index value, computed in *dtype* and wanted as *want*."""
         is_heavy = self._is_heavy(expr)
         self.exact, self.may_wrap = dtype, is_heavy and _may_wrap(expr, want)
         if not self.may_wrap:
@@ -87,7 +88,7 @@ class Wrapping(Operands):
     # {{{ numbers that wrap
 
     def _wraps(self, dtype: DType) -> bool:
-        """Return whether arithmetic in *dtype* may overflow where C does not say what that gives."""
+        """Return True if arithmetic in *dtype* may overflow, with undefined behaviour in C."""
         is_value = not self.indexing and (self.exact is None or self.may_wrap)
         return is_value and is_integer(dtype) and is_signed(dtype) and dtype.itemsize >= _WORD
 
@@ -98,12 +99,12 @@ class Wrapping(Operands):
         return signed
 
     def _without_cast(self, text: Code, dtype: DType) -> Code:
-        """Return *text* as it can be stored in an integer of type *dtype*, which takes the bits that it holds."""
+        """Return *text* without a cast to a signed type that a store to an integer of type *dtype* makes redundant."""
         inner = self._unsigned.get(text)
         return text if inner is None or not is_integer(dtype) or dtype.itemsize > inner[1].itemsize else inner[0]
 
     def _wrapping_operands(self, parts: Sequence[Expression], dtype: DType) -> list[Code]:
-        """Render the operands of a chain so that C computes it in the unsigned type of the width of *dtype*."""
+        """Return the printed operands of a chain such that C computes it in the unsigned type as wide as *dtype*."""
         found = [self._wrapping_operand(part, dtype) for part in parts]
         texts = [text for text, _ in found]
         if not any(is_unsigned for _, is_unsigned in found[:2]):
@@ -111,7 +112,7 @@ class Wrapping(Operands):
         return texts
 
     def _wrapping_operand(self, expr: Expression, dtype: DType) -> tuple[Code, bool]:
-        """Return an operand, and whether C sees the unsigned type in it."""
+        """Return a printed operand, and True if it has the unsigned type in C."""
         if type(expr) is int:
             return typed_literal(self.scope, expr, _unsigned(dtype)), True
         text = self._render(expr, dtype)
@@ -124,7 +125,7 @@ class Wrapping(Operands):
         return text, seen == _unsigned(dtype)
 
     def unsigned(self, expr: Expression, text: Code, dtype: DType) -> Code:
-        """Return *text*, of *expr* as it is stored in *dtype*, so that an update with it wraps."""
+        """Return *text* of *expr*, stored in *dtype*, as an unsigned number, so that an update with it wraps."""
         if not is_integer(dtype) or not is_signed(dtype) or dtype.itemsize < _WORD:
             return text
         if type(expr) is int:
@@ -137,7 +138,7 @@ class Wrapping(Operands):
 
 
 def _may_wrap(expr: Expression, want: DType | None) -> bool:
-    """Return whether a number is right where it is computed modulo a power of 2."""
+    """Return True if a value modulo a power of 2 is enough: it is wanted as an integer, and made of ring operations."""
     return want is not None and is_integer(want) and is_ring(expr)
 
 
