@@ -3,8 +3,9 @@
 ``walk`` goes down the loop tree with a context: linear constraints (*rows*, ``form >= 0``) that the code emitted so far
 enforces. A statement is guarded by exactly those rows of its domain that the context does not imply. A row that is
 missing in the context costs a test, never a wrong result. ``loops.loops`` makes loops, ``loops.lanes`` loops over the
-lanes of vectors, ``assignments`` the statements inside. The result is a small C tree (``tree``), with passes that fold,
-hoist and name, and a printer.
+lanes of vectors, ``assignments`` the statements inside. ``expressions.expressions`` has a rule for each kind of node of
+an expression, which renders the parts of the node by their rules. The result is a small C tree (``tree``), with passes
+that fold, hoist and name, and a printer.
 
 ``generate`` is the list of the passes from a schedule to a program. ``unit`` has the state of the whole program,
 ``scope`` that of a function, ``language`` the tables of a target. Device operations, such as shuffles or asynchronous

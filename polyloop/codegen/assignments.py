@@ -60,10 +60,10 @@ class Assignments:
         if known is not None:
             magnitudes.again(known[1])
             return known[0]
-        self.expressions.used_context = False
+        self.expressions.renderer.used_context = False
         mark = magnitudes.mark()
         found = self.new(statement, context)
-        if not self.expressions.used_context:
+        if not self.expressions.renderer.used_context:
             self._made[key] = found, magnitudes.since(mark)
         return found
 

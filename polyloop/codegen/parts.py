@@ -6,27 +6,22 @@ of a vector type.  Subscripts along both must be constants where an access is pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.program import SplitArray
-from polyloop.codegen.scope import Scope
-from polyloop.codegen.tree import c_expr as c
-from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
-from polyloop.expr.printer import show
 from polyloop.expr.records import VECTORS, component
 from polyloop.expr.rewrite import children, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import Separate, Vectorized, apart_axes, part_names
-from polyloop.poly.axes import is_axis
 from polyloop.schedule.plan import Statement
 
-__all__ = ["constant_names", "is_split", "part_reference", "parts_of"]
+__all__ = ["constant_names", "is_split", "parts_of"]
 
 DType = np.dtype[np.generic]
 
@@ -86,58 +81,3 @@ def _subscripts(
         yield expr.aggregate.name, expr.index_tuple
     for child in children(expr):
         yield from _subscripts(child, split)
-
-
-def part_reference(
-    scope: Scope,
-    name: str,
-    indices: Sequence[Expression],
-    index: Callable[[Expression], Code],
-    address: Callable[[Sequence[Expression], Sequence[Expression], Expression, Sequence[Expression]], Code],
-) -> Code:
-    """Return an element of an array that is passed in parts: ``a_s1[i]``, ``a[i].x``.
-
-    Parameters
-    ----------
-    index, address
-        Functions that print a subscript, and an address from subscripts, strides, an offset [elements] and a shape.
-
-    Raises
-    ------
-    CodegenError
-        ``subscript-not-constant``.
-    """
-    split, array = scope.split[name], scope.arrays[name]
-    assert array.strides is not None, f"'{name}' has no strides"
-    kept = [axis for axis in range(len(indices)) if axis not in (split.separate, split.vector)]
-    number, field = (
-        None if axis is None else _number(scope, split, axis, indices[axis], index(indices[axis]))
-        for axis in (split.separate, split.vector)
-    )
-    own, strides, shape = ([part[k] for k in kept] for part in (indices, array.strides, array.shape or ()))
-    place = address(own, strides, split.array.offset, shape)
-    found = c.Subscript(c.Name(split.parts[number or 0]), place)
-    return found if field is None else c.Member(found, "xyzw"[field])
-
-
-def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, found: Code) -> int:
-    number = c.integer_of(found)
-    if number is not None and number >= 0:
-        return number
-    names = sorted(variables(index))
-    if not scope.values.keys() >= set(names):
-        hint = f"only constants and unrolled loop variables can stand there: tag axis {axis} N0, or use if(..)"
-    elif any(map(is_axis, names)):
-        hint = "let a sequential loop with the tag unr run over it, no threads or blocks"
-    else:
-        tags = ", ".join(f'"{name}": "unr"' for name in names)
-        hint = f"unroll the loops in it: pl.tag_inames(knl, {{{tags}}})"
-    what = "an argument of its own" if axis == split.separate else "a component of a vector"
-    raise scope.error(
-        Diagnostic(
-            "subscript-not-constant",
-            f"the subscript {show(index)} of '{split.name}' along axis {axis} is not a constant",
-            (f"each index along that axis is {what}",),
-            (hint,),
-        )
-    )

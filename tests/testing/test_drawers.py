@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.expressions.addresses import Addresses
+from polyloop.codegen.expressions.addresses import address
 from polyloop.codegen.loops.rows import hull, pieces_of
 from polyloop.codegen.loops.vector_access import _plan_of
 from polyloop.codegen.names import Names
@@ -173,7 +173,7 @@ def _names(patch: pytest.MonkeyPatch) -> None:
 
 def _signed(patch: pytest.MonkeyPatch) -> None:
     """Write signed arithmetic where it may wrap."""
-    patch.setattr("polyloop.codegen.expressions.wrapping.Wrapping._wraps", lambda *_: False)
+    patch.setattr("polyloop.codegen.expressions.types.Types.wraps", lambda *_: False)
 
 
 def _pieces(patch: pytest.MonkeyPatch) -> None:
@@ -183,12 +183,11 @@ def _pieces(patch: pytest.MonkeyPatch) -> None:
 
 def _strides(patch: pytest.MonkeyPatch) -> None:
     """Take the elements of a row for neighbours."""
-    address = Addresses._address
 
-    def packed(self: Addresses, indices: Any, strides: Any, *more: Any) -> Code:
-        return address(self, indices, (*strides[:-1], 1) if strides else strides, *more)
+    def packed(r: Any, indices: Any, strides: Any, *more: Any) -> Code:
+        return address(r, indices, (*strides[:-1], 1) if strides else strides, *more)
 
-    patch.setattr(Addresses, "_address", packed)
+    patch.setattr("polyloop.codegen.expressions.elements.address", packed)
 
 
 def _bare(patch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from polyloop.codegen.device.entries import Atomics, Word
-from polyloop.codegen.expressions.conversions import narrowed
+from polyloop.codegen.expressions.calls import extreme
+from polyloop.codegen.expressions.conversions import narrowed, widened
 from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.expressions.wrapping import as_unsigned
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
@@ -42,18 +44,17 @@ def atomic_update(
     value = expressions.converted(statement.rhs, computed(dtype), context)
     storage = scope.storage.get(name)
     if scope.language.has_axes and (storage is None or storage.address_space is not AddressSpace.PRIVATE):
-        return Call(_call(expressions, operation, target, value, dtype), statement.instruction)
+        return Call(_call(scope, operation, target, value, dtype), statement.instruction)
     operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
-    new = expressions.unsigned(statement.rhs, value, dtype) if operation in _OPERATORS else value
+    new = as_unsigned(expressions.renderer, statement.rhs, value, dtype) if operation in _OPERATORS else value
     if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
-        new = _combined(expressions, operation, dtype, expressions.loaded(target, dtype), value)
+        new = _combined(scope, operation, dtype, _loaded(scope, target, dtype), value)
     if is_half(dtype):
         new = narrowed(scope, dtype, new, computed(dtype))
     return Assign(target, operator, new, statement.instruction)
 
 
-def _call(expressions: Expressions, operation: str, target: Code, value: Code, dtype: DType) -> Code:
-    scope = expressions.scope
+def _call(scope: Scope, operation: str, target: Code, value: Code, dtype: DType) -> Code:
     atomics = scope.language.need(Atomics)
     native = atomics.native.get((operation, dtype.name))
     if native is not None:
@@ -64,10 +65,10 @@ def _call(expressions: Expressions, operation: str, target: Code, value: Code, d
     name = f"atomic_{operation}_{dtype.name}"
 
     def define() -> str:
-        old = expressions.loaded(c.Name("old"), dtype)
+        old = _loaded(scope, c.Name("old"), dtype)
         if is_integer(dtype) and is_signed(dtype) and operation in _OPERATORS:  # arithmetic on words wraps
             old = c.Cast(word.type, old)
-        combined = _combined(expressions, operation, dtype, old, c.Name("value"))
+        combined = _combined(scope, operation, dtype, old, c.Name("value"))
         return _compare_and_swap(scope, name, dtype, combined, word)
 
     return c.Apply(scope.shared_helper(name, name, define), (c.Unary(c.ADDRESS, target), value))
@@ -82,12 +83,17 @@ def _unsupported(scope: Scope, operation: str, dtype: DType) -> Diagnostic:
     )
 
 
-def _combined(expressions: Expressions, operation: str, dtype: DType, old: Code, value: Code) -> Code:
+def _loaded(scope: Scope, text: Code, dtype: DType) -> Code:
+    """Return an element as a value to compute with."""
+    return widened(scope, dtype, text) if is_half(dtype) else text
+
+
+def _combined(scope: Scope, operation: str, dtype: DType, old: Code, value: Code) -> Code:
     """Return the new value of an element."""
     if operation == EXCHANGE:
         return value
     if operation in ("min", "max"):
-        return expressions.extreme(operation, computed(dtype), old, value)
+        return extreme(scope, operation, computed(dtype), old, value)
     return c.binary(c.OPERATORS[_OPERATORS[operation]], old, value)
 
 

@@ -8,13 +8,21 @@ from typing import Final
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen.expressions.calls import extreme
+from polyloop.codegen.expressions.conversions import cast
 from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.expressions.operands import argument
+from polyloop.codegen.expressions.renderer import Renderer
+from polyloop.codegen.expressions.vectors import as_vector, vector_added, vector_extreme
+from polyloop.codegen.expressions.wrapping import as_unsigned
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
+from polyloop.expr.dtypes import computed, is_floating
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.printer import show
+from polyloop.expr.promotion import adapted, common_type
 from polyloop.expr.records import is_vector
 from polyloop.frozen import replace
 
@@ -39,18 +47,28 @@ def updated(
         return "=", c.Apply(function, (left, expressions.stored(term, context, dtype)))
     match operation.name:
         case "sum" | "product" if is_vector(dtype):
-            return "=", expressions.added(operation.name, left, dtype, term, context)
+            return "=", vector_added(expressions.at(context), operation.name, left, dtype, term)
         case "sum" | "product":
             operator = _ASSIGNMENTS[operation.name]
-            value = expressions.unsigned(term, expressions.stored(term, context, dtype), dtype)
+            value = as_unsigned(expressions.renderer, term, expressions.stored(term, context, dtype), dtype)
             expressions.scope.operator(operator, dtype, dtype)
             return operator, value
         case "max" | "min":
-            return "=", expressions.combine(operation.name, left, dtype, term)
+            return "=", _extreme(expressions.at(context), operation.name, left, dtype, term)
         case "any" | "all":
             other = expressions.value(term, context, np.dtype("bool"))
             return "=", c.binary(c.OR if operation.name == "any" else c.AND, left, other)
     raise AssertionError(f"'{operation}' says not how it combines")
+
+
+def _extreme(r: Renderer, operation: str, left: Code, left_type: np.dtype[np.generic], term: Expression) -> Code:
+    """Return the maximum or minimum of a printed value and *term*."""
+    if is_vector(left_type):
+        return vector_extreme(r, operation, left_type, [left, as_vector(r, term, left_type)])
+    dtype = computed(adapted(common_type((left_type, r.types.of(term))), None))
+    if left_type != dtype and not is_floating(dtype):
+        left = cast(r.scope, dtype, left)
+    return extreme(r.scope, operation, dtype, left, argument(r, term, dtype))
 
 
 def compound(
@@ -84,7 +102,7 @@ def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.g
     scope = expressions.scope
     ctype = scope.ctype(dtype)
     inside = function_scope(scope, {"a": dtype, "b": dtype})
-    printer = type(expressions)(inside)
+    printer = Expressions(inside)
     if len(operation.combine) == 1:
         lines = [f"    return {printer.stored(operation.combine[0], Context(), dtype)};"]
     else:

@@ -349,17 +349,17 @@ class LaneLoops:
         for number in (0,) if is_loop else range(lanes.count):
             values[lanes.iname] = var if is_loop else lanes.low + number
             place = _less(c.Name(var), lanes.low) if is_loop else c.integer(number)
-            self.expressions.held = {key: _component(vector, number, place) for key, vector in held.items()}
-            self.expressions.made = None if made is None else _component(made, number, place)
+            own = {key: _component(vector, number, place) for key, vector in held.items()}
             for access in others:
                 if (part := plan.component(access, number)) is not None:
-                    own = _component(held[part[0]], part[1], c.integer(part[1]))
-                    self.expressions.held[array_name(access), access.index_tuple] = own
+                    component = _component(held[part[0]], part[1], c.integer(part[1]))
+                    own[array_name(access), access.index_tuple] = component
+            self.expressions.hold(own, None if made is None else _component(made, number, place))
             rows = [] if is_loop else [Affine(((lanes.iname, s),), -s * (lanes.low + number)) for s in (1, -1)]
             assign = self.assignments.new(statement, context.add(rows or _box(lanes)))
             assert isinstance(assign, Assign), "a plan is made for assignments"
             found.append(replace(assign, instruction="") if plan.store is not None else assign)
-        self.expressions.held, self.expressions.made = {}, None
+        self.expressions.hold({})
         if not is_loop:
             return tuple(found)
         test = c.binary(c.OPERATORS["<"], c.Name(var), c.integer(lanes.low + lanes.count))

@@ -1,0 +1,219 @@
+"""Variables and elements of arrays, as they are stored and as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Final
+
+import pymbolic.primitives as p
+
+from polyloop.codegen.device.entries import Shuffles
+from polyloop.codegen.expressions.addresses import address, index_text
+from polyloop.codegen.expressions.conversions import cast, widened
+from polyloop.codegen.expressions.literals import literal
+from polyloop.codegen.expressions.renderer import Renderer, Rule
+from polyloop.codegen.expressions.spans import span
+from polyloop.codegen.program import SplitArray
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
+from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import DType, is_half, is_inexact
+from polyloop.expr.nodes import Expression, Lookup, array_name, element_of, field_path
+from polyloop.expr.printer import show
+from polyloop.expr.promotion import Weak
+from polyloop.expr.records import field_dtype
+from polyloop.expr.rewrite import variables
+from polyloop.kernel.limits import WARP_SIZE
+from polyloop.kernel.swizzle import Swizzle
+from polyloop.poly.axes import THREAD_AXES, is_axis, thread_axis
+from polyloop.schedule.storage import Storage, Strided
+
+__all__ = ["ELEMENTS", "element", "target"]
+
+# {{{ where they are stored
+
+
+def target(r: Renderer, lhs: Expression) -> tuple[Code, str, DType]:
+    """Return code, name and type of the left-hand side of an assignment."""
+    name, whole, path = array_name(lhs), element_of(lhs), field_path(lhs)
+    code = r.made or _place(r, name, () if isinstance(whole, p.Variable) else whole.index_tuple)
+    dtype = r.scope.dtypes.get(name)
+    assert dtype is not None, f"'{name}' has no type"
+    for field in path:
+        dtype = field_dtype(dtype, field)
+        code = c.Member(code, r.scope.definitions.spelling_of.field(field))
+    return code, name, dtype
+
+
+def element(r: Renderer, expr: p.Variable | p.Subscript) -> Code:
+    """Return a variable or an element as it is stored, or the variable that holds it."""
+    name = array_name(expr)
+    indices = () if isinstance(expr, p.Variable) else expr.index_tuple
+    held = r.held.get((name, indices)) if r.held else None
+    return _place(r, name, indices) if held is None else held
+
+
+def _place(r: Renderer, name: str, indices: Sequence[Expression]) -> Code:
+    """Return an element in its storage, or a scalar temporary."""
+    array = r.scope.arrays.get(name)
+    if array is None:
+        known, pool = r.scope.table_names.get(name, name), r.scope.pools.get(name)
+        storage = r.scope.storage.get(name)
+        variable = c.Name(pool or known, "" if storage is None else name)
+        own = r.scope.of_thread(variable if pool is None else c.Member(variable, known), name)
+        if storage is not None and storage.lane is not None:
+            return _of_lane(r, own, indices[storage.lane.subscript], storage.lane.block)
+        return _of_temporary(r, own, indices, storage)
+    assert array.strides is not None, f"'{name}' has no strides"
+    if name in r.scope.split:
+        return _of_part(r, name, indices)
+    number = address(r, indices, array.strides, array.offset, array.shape or (), partial(span, array))
+    return c.Subscript(c.Name(name), number)
+
+
+def _of_temporary(r: Renderer, own: Code, indices: Sequence[Expression], storage: Storage | None) -> Code:
+    """Return an element of a temporary, whose variable is *own*."""
+    if storage is None:
+        return c.element(own, *(index_text(r, part, part) for part in indices))
+    if isinstance(storage.layout, Strided):
+        return c.Subscript(own, address(r, indices, storage.layout.strides, 0, storage.shape))
+    if storage.layout.nesting is not None:
+        indices = [indices[axis] for axis in storage.layout.nesting]
+    if storage.layout.swizzle is not None:
+        return c.element(own, *_swizzled(r, storage.dims, storage.layout.swizzle, indices))
+    parts = zip(indices, storage.dims, strict=True)
+    return c.element(own, *(index_text(r, part, extent) for part, extent in parts))
+
+
+def _of_lane(r: Renderer, variable: Code, lane: Expression, block: Sequence[int]) -> Code:
+    """Return a shuffle that reads *variable* of a *lane*, or the variable if it is the thread's own lane."""
+    with r.scope.indices.hidden():
+        read = index_text(r, lane)
+        own = index_text(r, p.Variable(THREAD_AXES[0]))
+    if read == own:
+        return variable
+    width = (c.integer(block[0]),) if block[0] < WARP_SIZE else ()
+    return c.Apply(r.scope.language.need(Shuffles).read, (_mask(r, block), variable, read, *width))
+
+
+def _mask(r: Renderer, block: Sequence[int]) -> Code:
+    """Return the mask of the lanes with the same indices as the thread along all axes but the first."""
+    lanes, *others = block
+    bits = (1 << lanes) - 1
+    mask = c.Literal(f"0x{bits:x}u", bits)
+    if lanes == WARP_SIZE or prod(others) == 1:
+        return mask
+    number: list[Expression] = []
+    stride = 1
+    for axis, extent in enumerate(others, 1):
+        coordinate = p.Variable(thread_axis(axis))
+        number.append(p.Product((stride, coordinate)) if stride > 1 else coordinate)
+        stride *= extent
+    part = index_text(r, p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
+    place = part if stride * lanes <= WARP_SIZE else c.binary(c.MODULO, part, c.integer(WARP_SIZE // lanes))
+    return c.binary(c.INDEX_SHIFT["<<"], mask, c.product(c.integer(lanes), place))
+
+
+def _swizzled(r: Renderer, dims: Sequence[int], swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[Code]:
+    """Yield the subscripts of an element of a swizzled array; the last one depends on the row."""
+    *slow, last = indices
+    *extents, row = dims
+    down = swizzle.base + swizzle.shift - (row.bit_length() - 1)
+    number, step = [], 1
+    for index, extent in zip(reversed(slow), reversed(extents), strict=True):
+        if step < 1 << (down + swizzle.bits):  # what comes after has no bits in the mask
+            number.append(index if step == 1 else p.Product((step, index)))
+        step *= extent
+    turned = index_text(r, p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
+    if down:
+        turned = c.binary(c.INDEX_SHIFT[">>"], turned, c.integer(down))
+    if step > 1 << (down + swizzle.bits):
+        turned = c.binary(c.SHIFTED_AND if down else c.INDEX_AND, turned, c.integer((1 << swizzle.bits) - 1))
+    if swizzle.base:
+        turned = c.binary(c.INDEX_SHIFT["<<"], turned, c.integer(swizzle.base))
+    yield from (index_text(r, part) for part in slow)
+    yield c.binary(c.INDEX_XOR, index_text(r, last), turned)
+
+
+def _of_part(r: Renderer, name: str, indices: Sequence[Expression]) -> Code:
+    """Return an element of an array that is passed in parts: ``a_s1[i]``, ``a[i].x``."""
+    scope = r.scope
+    split, array = scope.split[name], scope.arrays[name]
+    assert array.strides is not None, f"'{name}' has no strides"
+    kept = [axis for axis in range(len(indices)) if axis not in (split.separate, split.vector)]
+    number, field = (
+        None if axis is None else _number(scope, split, axis, indices[axis], index_text(r, indices[axis]))
+        for axis in (split.separate, split.vector)
+    )
+    own, strides, shape = ([part[k] for k in kept] for part in (indices, array.strides, array.shape or ()))
+    place = address(r, own, strides, split.array.offset, shape)
+    found = c.Subscript(c.Name(split.parts[number or 0]), place)
+    return found if field is None else c.Member(found, "xyzw"[field])
+
+
+def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, found: Code) -> int:
+    number = c.integer_of(found)
+    if number is not None and number >= 0:
+        return number
+    names = sorted(variables(index))
+    if not scope.values.keys() >= set(names):
+        hint = f"only constants and unrolled loop variables can stand there: tag axis {axis} N0, or use if(..)"
+    elif any(map(is_axis, names)):
+        hint = "let a sequential loop with the tag unr run over it, no threads or blocks"
+    else:
+        tags = ", ".join(f'"{name}": "unr"' for name in names)
+        hint = f"unroll the loops in it: pl.tag_inames(knl, {{{tags}}})"
+    what = "an argument of its own" if axis == split.separate else "a component of a vector"
+    raise scope.error(
+        Diagnostic(
+            "subscript-not-constant",
+            f"the subscript {show(index)} of '{split.name}' along axis {axis} is not a constant",
+            (f"each index along that axis is {what}",),
+            (hint,),
+        )
+    )
+
+
+# }}}
+# {{{ their values
+
+
+def _variable(r: Renderer, expr: p.Variable, want: DType | None) -> Code:
+    name = expr.name
+    scope = r.scope
+    if name in scope.storage or name in scope.arrays:
+        return _widened(r, expr, element(r, expr))
+    value = scope.variable(name)
+    if isinstance(value, int):
+        return literal(scope, value, r.types.computed(value, None if want is None or is_inexact(want) else want))
+    dtype = r.types.of_name(name)
+    if dtype is None or dtype == scope.dtypes.get(name) or r.types.number is not None or r.types.is_index_name(name):
+        return c.Name(value)
+    return cast(scope, dtype, c.Name(value))
+
+
+def _lookup(r: Renderer, expr: Lookup, want: DType | None) -> Code:
+    """Return a field of a record."""
+    field = r.scope.definitions.spelling_of.field(expr.field)
+    return _widened(r, expr, c.Member(r.render(expr.aggregate, None), field))
+
+
+def _widened(r: Renderer, expr: Expression, text: Code) -> Code:
+    dtype = r.types.of(expr)
+    return text if isinstance(dtype, Weak) or not is_half(dtype) else widened(r.scope, dtype, text)
+
+
+def _subscript(r: Renderer, expr: p.Subscript, want: DType | None) -> Code:
+    assert isinstance(expr.aggregate, p.Variable), f"subscript of '{expr.aggregate}'"
+    text = element(r, expr)
+    if r.scope.is_read_once(expr.aggregate.name) and (expr.aggregate.name, expr.index_tuple) not in r.held:
+        text = c.Apply(r.scope.language.load_once, (c.Unary(c.ADDRESS, text),))
+    return _widened(r, expr, text)
+
+
+ELEMENTS: Final[Mapping[type, Rule]] = {p.Variable: _variable, p.Subscript: _subscript, Lookup: _lookup}
+
+# }}}

@@ -1,0 +1,46 @@
+"""Values as they are assigned: to variables, and to fields of records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.expressions.conversions import converted
+from polyloop.codegen.expressions.elements import element
+from polyloop.codegen.expressions.literals import literal
+from polyloop.codegen.expressions.records import make_record
+from polyloop.codegen.expressions.renderer import Renderer, Rule
+from polyloop.codegen.expressions.vectors import as_vector
+from polyloop.codegen.expressions.wrapping import without_cast
+from polyloop.codegen.tree.c_expr import Code
+from polyloop.expr.dtypes import DType, computed, is_half, is_integer
+from polyloop.expr.nodes import Expression, Record
+from polyloop.expr.records import field_dtype, field_names, is_record, is_vector
+
+__all__ = ["RECORDS", "stored"]
+
+
+def stored(r: Renderer, expr: Expression, dtype: DType) -> Code:
+    """Return *expr* converted for an assignment to a variable of *dtype*."""
+    if is_vector(dtype):
+        return as_vector(r, expr, dtype)
+    if is_record(dtype):
+        return r.render(expr, dtype)
+    if is_half(dtype) and isinstance(expr, p.Variable | p.Subscript) and r.types.of(expr) == dtype:
+        return element(r, expr)
+    if type(expr) is int and is_integer(dtype):
+        return literal(r.scope, np.asarray(expr).astype(dtype).item(), dtype)
+    text = without_cast(r, r.render(expr, computed(dtype)), dtype)
+    return converted(r.scope, text, r.types.computed(expr, dtype), dtype)
+
+
+def _record(r: Renderer, expr: Record, want: DType | None) -> Code:
+    types = [field_dtype(expr.dtype, name) for name in field_names(expr.dtype)]
+    values = [stored(r, value, kind) for value, kind in zip(expr.values, types, strict=True)]
+    return make_record(r.scope, expr.dtype, values)
+
+
+RECORDS: Final[Mapping[type, Rule]] = {Record: _record}
