@@ -20,6 +20,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.kernel import Condition
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
+from polyloop.poly.sets import settled
 
 __all__ = ["assumption_checks", "condition_check", "index_checks", "natural_names"]
 
@@ -96,7 +97,7 @@ def condition_check(condition: Condition) -> LaunchCheck:
 
 
 def _pieces(domain: isl.Set) -> list[Piece]:
-    return in_order(rows_of(basic, (), {}) for basic in domain.compute_divs().get_basic_sets())
+    return in_order(rows_of(basic, (), {}) for basic in settled(domain).compute_divs().get_basic_sets())
 
 
 def _expression(domain: isl.Set) -> Expression:

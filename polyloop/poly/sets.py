@@ -42,6 +42,7 @@ __all__ = [
     "sample_pair",
     "sample_set",
     "set_text",
+    "settled",
     "single_values",
     "universe",
 ]
@@ -263,9 +264,19 @@ def is_strided(domain: isl.Set) -> bool:
     return any(basic.dim(DIV) for basic in domain.get_basic_sets())
 
 
+def settled(domain: isl.Set) -> isl.Set:
+    """Return *domain* in a state that no question changes: what is read of it does not depend on who asked before.
+
+    Questions to ISL detect the equalities of a set, drop its redundant rows and sort its quotients in place
+    (``isl_map_inline_foreach_basic_map`` in ISL's source), which a set that two share shows to both.
+    """
+    domain = domain.detect_equalities().remove_redundancies()
+    return domain if domain.n_basic_set() <= 1 else domain.coalesce().detect_equalities().remove_redundancies()
+
+
 def set_text(domain: isl.Set) -> str:
-    """Return the text of *domain* in a canonical state: ISL simplifies sets in place, which changes their text."""
-    return str(domain.coalesce().detect_equalities().remove_redundancies())
+    """Return the text of *domain*, the same whatever was asked about it before."""
+    return str(settled(domain))
 
 
 def lex_relation(space: isl.Space, equal: Sequence[tuple[int, int]], less: tuple[int, int] | None) -> isl.Map:
@@ -363,7 +374,7 @@ def hull_along(domain: isl.Set, position: int) -> isl.BasicSet:
     ISL's simple hull has only rows that some piece is written with: of ``a = j or a = k`` with 0 <= j, k < 4, it is not
     known to have 0 <= a < 4.
     """
-    domain = domain.coalesce()
+    domain = settled(domain)
     pieces = domain.get_basic_sets()
     if len(pieces) == 1:
         return pieces[0]
@@ -422,6 +433,7 @@ def parametric_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> 
 
 def _upper_limits(domain: isl.Set) -> Iterator[Affine]:
     """Yield forms of the parameters that a set of one dimension stays at or below."""
+    domain = settled(domain)
     pieces = domain.get_basic_sets()
     basic = (pieces[0] if len(pieces) == 1 else domain.simple_hull()).remove_unknown_divs().detect_equalities()
     for form, is_equality in rows_of(basic, ("x'",)):
@@ -441,7 +453,7 @@ def single_values(
     Where the equalities of the domain do not show such forms, the domain itself is returned, and nothing.
     """
     dims = (*around, *own)
-    pieces = domain.coalesce().get_basic_sets()
+    pieces = settled(domain).get_basic_sets()
     if len(pieces) != 1:
         return domain, {}
     forms: dict[str, Affine] = {}

@@ -17,6 +17,7 @@ import islpy as isl
 from polyloop.codegen.loops.rows import hull, in_order, rows_of, tightened
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.residues import Divisibility, residues
+from polyloop.poly.sets import settled
 
 __all__ = ["Context", "Known", "known_of"]
 
@@ -256,7 +257,7 @@ class Known:
 def known_of(assumptions: isl.Set) -> Known:
     """Return *assumptions* as rows and residues."""
     divisibility = residues(assumptions)
-    basics = assumptions.compute_divs().get_basic_sets()
+    basics = settled(assumptions).compute_divs().get_basic_sets()
     pieces = in_order(rows_of(basic, (), divisibility) for basic in basics)
     context = Context().add(Affine(terms, const) for terms, const in hull(pieces).items())
     return Known(context, divisibility)

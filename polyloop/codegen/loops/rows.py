@@ -17,6 +17,7 @@ from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.order import places_of, row_key
 from polyloop.poly.residues import Divisibility
+from polyloop.poly.sets import settled
 from polyloop.schedule.plan import Statement
 
 __all__ = [
@@ -209,7 +210,7 @@ def _pieces(domain: isl.Set, dims: tuple[str, ...], keep: frozenset[str], divisi
 def _project(
     domain: isl.Set, dims: tuple[str, ...], kept: tuple[str, ...], divisibility: _Divisors
 ) -> tuple[Piece, ...]:
-    domain = domain.detect_equalities()  # other ISL calls do it in place; so rows do not depend on earlier calls
+    domain = settled(domain)
     exact = len(kept) == len(dims)
     if not exact and (without := _without_independent(domain, dims, kept, divisibility)) is not None:
         return without

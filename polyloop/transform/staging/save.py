@@ -24,7 +24,7 @@ from polyloop.mapping.array_contraction import contracted_axes, one_element_axes
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.axes import is_block_axis, number_of
-from polyloop.poly.sets import Row, add_rows, map_from_forms, project_onto, rows_of
+from polyloop.poly.sets import Row, add_rows, map_from_forms, project_onto, rows_of, settled
 from polyloop.program.infer_types import infer_dtypes
 from polyloop.sync.launches import launch_cuts, launch_of, passages
 from polyloop.sync.races import needs, shared_arrays
@@ -206,7 +206,8 @@ def _domain(placement: Placement, name: str, owners: Sequence[str]) -> tuple[isl
 
 def _limit(domain: isl.Set, axis: str) -> Affine | None:
     """Return an upper bound on the indices along *axis*, affine in the parameters, None if there is none."""
-    pieces = domain.coalesce().get_basic_sets()
+    domain = settled(domain)
+    pieces = domain.get_basic_sets()
     basic = pieces[0] if len(pieces) == 1 else domain.simple_hull()
     for form, is_equality in rows_of(basic.remove_unknown_divs().detect_equalities(), (axis,)):
         factor = form.coefficient(axis)

@@ -19,7 +19,7 @@ from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.calls import Slice, SubArray, plain
 from polyloop.kernel.text.parser import ParsedCall
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import rows_of
+from polyloop.poly.sets import rows_of, settled
 
 __all__ = ["Binding", "Part", "bind_arguments", "fail_call"]
 
@@ -208,7 +208,7 @@ class _Binder:
     def range(self, iname: str, given: SubArray) -> tuple[Affine, Affine]:
         """Return lower bound and extent of *iname*, affine in the other inames and parameters."""
         domain = next(entry for entry in self.domains if iname in entry.inames)
-        pieces = domain.set.coalesce().get_basic_sets()
+        pieces = settled(domain.set).get_basic_sets()
         lower: list[Affine] = []
         upper: list[Affine] = []
         for row in rows_of(pieces[0].remove_unknown_divs(), domain.inames) if len(pieces) == 1 else ():
