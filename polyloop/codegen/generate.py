@@ -18,7 +18,7 @@ pass                    result
 ``index_checks``        sizes for which indices of this width are exact
 ======================  ==========================================================================================
 
-The schedule comes from ``schedule.build``.
+The passes up to the schedule are in ``schedule.build``.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class SplitArray:
 
 @dataclass(frozen=True)
 class GeneratedProgram:
-    """Source text for one target and what is needed to run it.
+    """Source text for one target, with the data that running it needs.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ class Walker:
     Parameters
     ----------
     axes
-        Axes whose values are known from the start; empty where axes are loops.
+        Axes whose values are known from the start; empty if axes are loops.
     extents
         Threads along each local axis.
     """

@@ -1,7 +1,7 @@
 """Copy instructions: the right-hand side is one read and nothing else.
 
 They move elements between arrays and buffers, save and reload values across launches, and start asynchronous copies.
-Dataflow looks through them: a read sees what they have read.
+Dataflow traces a read through them to the write of the value (:func:`definitions`).
 """
 
 from __future__ import annotations

@@ -100,14 +100,14 @@ def digit_form(digit: Digit, sizes: Mapping[str, int]) -> Affine:
     """Return a digit as an affine form of the axes, whose *sizes* are in the order of their strides."""
     stride, reach = digit.stride, digit.stride * digit.extent
     left = dict(sizes)
-    for axis, size in sizes.items():
+    for axis, size in sizes.items():  # axes below the stride do not influence the digit
         if stride % size:
             break
         stride, reach = stride // size, reach // size
         del left[axis]
     number, step, most = Affine((), 0), 1, 0
     for axis, size in left.items():
-        if step % reach:
+        if step % reach:  # other axes add multiples of the extent to the quotient, which the remainder drops
             number = number.add(Affine.variable(axis), step)
             most += step * (size - 1)
         step *= size

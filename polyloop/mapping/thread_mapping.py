@@ -148,7 +148,7 @@ class Placement:
     statements: Mapping[str, Placed]
     spaces: Mapping[str, AddressSpace]
     phantoms: frozenset[str] = frozenset()  # statements with instances beyond their domains: optimize/over_execution.py
-    attempt: str = ""  # and which instances, where several kinds were tried
+    attempt: str = ""  # the kind of these instances, if several kinds were tried
 
 
 def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:

@@ -29,7 +29,7 @@ as a parameter, for code generation; ``domain`` holds every instance that some v
 Such a statement reads the variable, and is conditional.
 
 Records and C text. An assignment of a field reads and writes its whole element (``Kept``); only the proof of
-initialisation tells fields apart. C text of the user's is one statement with several may-writes.
+initialisation distinguishes fields. C text of the user is one statement with several may-writes.
 
 Lanes and digits. Inames tagged ``ilp`` or ``vec`` become the innermost loops of each statement, and temporaries get
 an axis for them (``expand_lanes``). Where threads combine along digits of the thread number, the digits become axes

@@ -215,7 +215,8 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     Raises
     ------
     VerificationError
-        ``unknown-dtype``, naming what is open.
+        ``unknown-dtype`` for names without a type, and the diagnostics of :func:`type_violations`,
+        :func:`record_violations` and :func:`bound_violations`.
     """
     if found := tuple(type_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)

@@ -63,7 +63,7 @@ NESTED_DIGITS: Final = (
     "threads combine along up to three digits that follow each other, each with all of its values and nothing beside "
     "them: l%8, l/8%4, l/32; or along the axes l.0 to l.2"
 )
-"""The digits along which threads combine, as a hint says it."""
+"""Hint about the digits of the thread number along which threads can combine values."""
 
 
 _NUMBERS: Final = frozenset((int, float))

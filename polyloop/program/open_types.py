@@ -140,7 +140,7 @@ def _met_types(expr: Expression, name: str, lookup: KindOf) -> tuple[list[DType]
 
 
 class _Meeting(TypeInference):
-    """An inference that notes with which types a variable is combined."""
+    """Type inference that records the types with which a variable is combined."""
 
     def __init__(self, name: str, lookup: KindOf) -> None:
         super().__init__(lookup)

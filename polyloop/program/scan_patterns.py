@@ -26,7 +26,7 @@ __all__ = ["Scan", "carried_violations", "find_scans", "replace_reduction"]
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """A reduction whose results can be computed one from the other.
+    """A reduction in which each result can be computed from the preceding one.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ pass                    result
 ``simplified``          copies of partial sums propagated; then reductions of one term as assignments
 ======================  ==========================================================================================
 
-Code generation goes on from there (``codegen.generate``).
+The passes of code generation follow (``codegen.generate``).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
     ------
     VerificationError
         ``unknown-dtype``, ``local-size-not-constant``, ``block-too-large``, ``shared-too-large``,
-        ``private-across-launches``, ``race``, and what the checks of values find.
+        ``private-across-launches``, ``race``, and the codes of the other proof obligations.
     """
     return _build(kernel, limits)
 
@@ -127,8 +127,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     if crossing := tuple(crossing_violations(sync)):
         chosen = _built_with_global(original, sync, limits)
         if chosen is not None and frozenset(_open(proofs)).issuperset(_open(chosen.proofs)):
-            return chosen  # a waiver is not about what is chosen here
-        raise VerificationError("schedule", kernel.name, crossing)  # the values are private by nature
+            return chosen  # it has no unproven claims beyond those that the user waived
+        raise VerificationError("schedule", kernel.name, crossing)  # declared otherwise, or refused in global memory
     tree = with_barriers(sync)
     statements = statements_of(exact, edges, axes, sync.collectives)
     launches = launches_of(sync, tree, storages)

@@ -70,7 +70,7 @@ def _is_quiet(loop: Loop, needs: Iterable[Need], first: int) -> bool:
         if None in starts:
             return False
         if starts[0] is not None and starts[0] >= first:
-            continue  # the other side is not earlier
+            continue  # both sides run behind the prologue
         if starts[1] is None or starts[1] < first:
             return False
         wide = {Scope.BLOCK} if need.scope is Scope.BLOCK else {Scope.BLOCK, Scope.WARP}

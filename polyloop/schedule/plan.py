@@ -1,4 +1,4 @@
-"""The finished schedule, and what keeps its threads apart.  Data only."""
+"""The finished schedule, and the waits between its threads.  Data only."""
 
 from __future__ import annotations
 

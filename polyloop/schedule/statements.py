@@ -40,7 +40,7 @@ def statements_of(
     statements: dict[str, Statement] = {}
     for name, placed in edges.placement.statements.items():
         if isinstance(placed.lowered.part, ir.Combine) and name not in collectives:
-            continue  # one thread has nothing to combine
+            continue  # a group of one thread has nothing to combine
         action = collectives.get(name) or _action(placed, pending.get(name, 0))
         statement = _statement(kernel, placed, axes, action)
         if statement is not None:

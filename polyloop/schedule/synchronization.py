@@ -21,7 +21,7 @@ __all__ = ["Synchronization", "settled", "synchronization_of", "with_barriers"]
 
 @dataclass(frozen=True, eq=False)
 class Synchronization:
-    """Threads of a program that have to wait for each other.
+    """Synchronization that a program needs.
 
     Attributes
     ----------
@@ -40,12 +40,12 @@ class Synchronization:
 
     @property
     def meetings(self) -> tuple[str, ...]:
-        """Statements in the middle of which all threads of a block wait for each other."""
+        """Statements with a barrier of the block inside: collective operations through shared memory."""
         return tuple(name for name, collective in self.collectives.items() if collective.scratch)
 
 
 def synchronization_of(placement: Placement, limits: DeviceLimits) -> Synchronization:
-    """Return the synchronization that a program needs; warns of the user's barriers that no conflict needs."""
+    """Return the synchronization that a program needs, and warn about barriers of the user that no conflict needs."""
     needs, kernel = needs_of(placement, limits), placement.program.kernel
     warn("schedule", kernel.name, idle_barriers(placement, needs), kernel.silenced_warnings)
     return Synchronization(placement, needs, collectives_of(placement, limits), launch_cuts(placement, needs))
@@ -59,7 +59,7 @@ def with_barriers(sync: Synchronization) -> Tree:
 
 
 def settled(sync: Synchronization, launches: Sequence[Launch]) -> tuple[Wait, ...]:
-    """Return the barrier or the end of a launch that settles each conflict, looked up in the finished launches."""
+    """Return the waits of the finished launches: for each conflict, the barrier or the end of a launch in between."""
     statements = sync.placement.statements
     users = {name: statements[name].lowered.instruction.id for name in sync.meetings}
     return (*waits(sync.needs, launches, sync.meetings), *reuse_waits(sync.collectives, users, launches))

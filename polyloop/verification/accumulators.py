@@ -5,8 +5,8 @@ A read sees the last write that set the accumulator anew, and the updates since 
     since(read) = last reset(read) . last reset(update)^-1, restricted to updates that run before the read
 
 An accumulator is set (*init*), collects terms (*update*), is combined with those of other threads (*combine*), and is
-read.  Mostly the loop tree shows that all of this happens inside of one iteration of the loops around the reduction
-(:func:`is_nested`); then a read sees the updates that agree with it in these loops.
+read.  In most programs the loop tree proves that all of this is in one iteration of the loops around the reduction
+(:func:`is_nested`).  Then a read sees the updates that agree with it in these loops.
 
 Where a transform has made two reductions of one, ``sum(k_outer, sum(k_inner, a[..]))``, the outer one combines *partial
 results*, and its operation is ``of_states``.

@@ -1,13 +1,13 @@
 """Coherence of buffers, which hold a part of an array: every read sees the present value.
 
-The *present value* of an element is the one that its last write in the program gave it, whether that write goes to the
-array or to a buffer.  Every read of an array or of one of its buffers, by instructions and by moves alike, must see the
-present value of its element.  By induction over time this holds if the last write to the location that is read is a
-write of the same element, and no other location got a newer value of it in between; a move writes the value that it
-read.  When the program ends, every element of an argument must be back in the array.
+The *present value* of an element is the value of its last write in the program, to the array or to a buffer.  Every
+read of an array or of one of its buffers, by instructions and by moves, must see the present value of its element.  By
+induction over time this holds under two conditions, as a move writes the value that it read.  The last write to the
+location that is read is a write of the same element, and no other location got a newer value of it in between.  When
+the program ends, every element of an argument must be back in the array.
 
-A buffer that begins with a neutral element and collects updates counts as if it had begun with the element's value: no
-other access may touch the element until the buffer is added, once, to it.
+A *collecting* buffer begins with a neutral element, collects updates, and is added to its element.  It counts as if it
+had begun with the element's value.  No other access to the element may occur until the buffer is added, once.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class Inside:
         return Outcome.CHECKED if good else bad[0]
 
     def _samples(self, context: isl.Set, names: Sequence[str]) -> Iterator[dict[str, int]]:
-        """Yield sizes that *context* allows; of those that bound no loop, large ones too."""
+        """Yield sizes that *context* allows, also large ones for parameters that bound no loop."""
         space, count = self.domain.get_space(), self.domain.dim(_PARAM)
         around = self.domain.drop_constraints_not_involving_dims(_SET, 0, len(self.dims))
         loops = {space.get_dim_name(_PARAM, k) for k in range(count) if around.involves_dims(_PARAM, k, 1)}
@@ -248,7 +248,7 @@ class Inside:
             return False
 
     def violation(self, values: Mapping[str, int], most: int = _MOST_BOXES) -> dict[str, int] | None:
-        """Return an instance whose subscript lies outside, for these sizes, or None if there is none.
+        """Return an instance whose subscript is out of bounds for these sizes, None if there is none.
 
         Raises
         ------

@@ -126,7 +126,9 @@ class Comparison:
         if part is not None and part[0] == origin.instruction:
             return next(c for c in candidates if c.lowered.number == part[1])
         candidates = [c for c in candidates if operation_of(c).of_states == operation.of_states]
-        candidates = [c for c in candidates if origin.forms.keys() >= {*c.lowered.inames}]  # it is a copy of no other
+        candidates = [c for c in candidates if origin.forms.keys() >= {*c.lowered.inames}]  # others have no copy here
+        # The original is a function of the copy's inames, and so is each reduction around it: the innermost one, which
+        # uses the most of these inames, is the original.
         used = {c.name: {x for i in c.lowered.inames for x in origin.forms[i].names()} & inames for c in candidates}
         inside = [c for c in candidates if all(_known(origin.forms[i], inames, mine) for i in c.lowered.inames)]
         if operation.of_states:
@@ -251,7 +253,7 @@ def _by_instruction(placement: Placement) -> dict[str, list[Placed]]:
 
 @memoised
 def _copies_by_instruction(placement: Placement) -> dict[str, list[Placed]]:
-    """Return the statements that copy those of each instruction of the reference program, in their order."""
+    """Return the copies of each instruction of the reference program, in their order in the transformed program."""
     found: dict[str, list[Placed]] = {}
     for statement in placement.statements.values():
         if isinstance(origin := statement.lowered.instruction.origin, Copy):

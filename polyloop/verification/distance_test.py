@@ -1,10 +1,10 @@
 """Distance test: a sufficient condition, without ISL's dataflow, for all conflicting accesses to keep their order.
 
 Let each statement that accesses a variable have one copy in the transformed program, which runs no instance twice and
-touches the elements of the reference program's instance.  If every two conflicting accesses (to one element, one of
-them a write) run in the order of the reference program, then before each read there are the same writes in the same
-order: it sees the same write, and each element ends with the same one.  A separate claim is that every instance runs
-(``Claim.COVERAGE``).
+accesses the elements of the reference program's instance.  Let every two conflicting accesses (to one element, one of
+them a write) run in the order of the reference program.  Then before each read there are the same writes in the same
+order: it sees the same write, and the last write of each element is the same.  A separate claim is that every instance
+runs (``Claim.COVERAGE``).
 
 The distance of two instances of the reference program, iname by iname, decides which of them is first; the set of
 distances is computed once.  The inames of the reference program are linear forms of those of the transformed program:
@@ -12,10 +12,10 @@ so a distance there has finitely many signs, and a question about a small set wi
 is negative.
 
 Order is transitive.  Let the statements of a body follow one another, over the same instances, and let each write the
-element that the others touch in the same instance.  Then all of their accesses are in order if each statement is in
+element that the others access in the same instance.  Call them a *run*.  Then it is enough that each statement is in
 order with the next one, the last one with the first one of a later iteration and with the statements behind the body,
-and the first one with the statements before it: the other accesses of an instance are links of a chain.  So only the
-neighbours and the ends of such a *run* of statements are tested.
+and the first one with the statements before it.  All other pairs of accesses are in order by a chain of these.  So only
+the neighbours and the ends of a run are tested.
 
 If blocks or threads have private copies of a variable, only accesses to the same copy conflict.  Then a read must see,
 in the reference program, only writes of its own iteration of some loops, and all instances of that iteration must be
@@ -51,7 +51,7 @@ _PARAM = isl.dim_type.param
 
 @dataclass(frozen=True, eq=False)
 class _Distances:
-    """Set of the distances from ``first`` to ``second`` where both touch one element, over the inames ``names``."""
+    """Set of the distances from ``first`` to ``second``, over the inames ``names``, where both access one element."""
 
     first: Placed
     second: Placed
@@ -121,8 +121,8 @@ def _links(old: Placement, statements: Sequence[Placed], variable: str) -> Itera
 
     Let ``a`` be of one run and ``b`` of the same or another one, and let instance ``p`` of ``a`` run before instance
     ``q`` of ``b``.  Each run is one body without other accesses in between, so instance ``p`` of the last of the run of
-    ``a`` runs before instance ``q`` of the first of the run of ``b``, unless that is one instance of one run.  All on
-    the way touch the element, and write it where a run has more than one statement.
+    ``a`` runs before instance ``q`` of the first of the run of ``b``, unless that is one instance of one run.  All of
+    these access the element, and write it if a run has more than one statement.
     """
     places = old.program.places
     runs: list[list[Placed]] = []
@@ -141,7 +141,7 @@ def _links(old: Placement, statements: Sequence[Placed], variable: str) -> Itera
 def _is_alike(old: Placement, first: Placed, second: Placed, variable: str) -> bool:
     """Return True if two statements of one body have the same instances, and access one same element, which they write.
 
-    The loops around both are all their dimensions, so what stands in the body runs once for each instance.
+    The loops around both are all of their dimensions, so each statement of the body runs once for each instance.
     """
     a, b = (old.program.places[s.name] for s in (first, second))
     if a[:-1] != b[:-1] or first.dims != second.dims or {x for x in a if isinstance(x, str)} != {*first.dims}:

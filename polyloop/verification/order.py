@@ -203,7 +203,7 @@ def _elsewhere(relation: isl.Map, to_reference: isl.Map, meaning: isl.Map, allow
     *to_reference* maps reads, and *meaning* maps writes, to their reference instances.  The result is memoised because
     many reads share all four relations.
     """
-    used = relation.intersect_domain(to_reference.domain())  # dead terms of a scan, without an original, are free
+    used = relation.intersect_domain(to_reference.domain())  # reads of dead terms have no original: they are free
     got = used.apply_range(meaning)
     wrong = got if allowed is None else got.subtract(to_reference.apply_range(allowed))
     return None if wrong.is_empty() else used.intersect(wrong.apply_range(meaning.reverse()))
@@ -273,7 +273,10 @@ def _wrong_source(
 
 
 def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for each two statements that write an element of an argument in another order than before."""
+    """Yield a diagnostic for each two statements that write an element of an argument in another order than before.
+
+    If all writes of an element keep their order, the last one is the same.
+    """
     new, old = comparison.new, comparison.old
     writes = writes_of(new, array)
     if len(writes) == 1 and not _overwrites(*writes[0]):

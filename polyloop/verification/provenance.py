@@ -413,7 +413,7 @@ class _Walk:
         found = [a for a in reads if a.indices == forms]
         if not found:
             raise AssertionError(f"{statement.name} has no read {show(node)}")
-        return [a for a in found if a.domain is None][:1] or found
+        return [a for a in found if a.domain is None][:1] or found  # an unconditional access covers the others
 
     def form(self, statement: Placed, expr: Expression) -> Affine | None:
         """Return *expr* as an affine form of inames and parameters, None if it is none."""
@@ -504,7 +504,7 @@ class _Walk:
 def _is_inside(copy: Placed, original: Placed) -> bool:
     """Return True if each instance of *copy* maps to an instance of *original*."""
     looking_at(copy, original)
-    exact = bool(copy.lowered.bounds or original.lowered.bounds)  # for the same bounds, the same instances
+    exact = bool(copy.lowered.bounds or original.lowered.bounds)  # compared for equal values of bound variables
     instances = reference_map(copy, original, exact=exact).range()
     return bool(instances.is_subset(original.exact if exact else original.domain))
 

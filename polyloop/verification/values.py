@@ -277,7 +277,7 @@ def _same_value(comparison: Comparison, use: Use, wanted: Access, found: Access)
         yield _not_proven(f"'{array}' is read in a reduction that is computed ahead inside another one", use.reader)
         return
     left, right = left.intersect_range(use.old.domain_of(wanted)), right.intersect_range(use.new.domain_of(found))
-    right = right.intersect_domain(left.domain())  # dead terms of a scan, without an original, are free
+    right = right.intersect_domain(left.domain())  # reads of dead terms have no original: they are free
     if len(found.indices) == len(wanted.indices):  # elements of a temporary with other axes are compared by writes
         wrong = right.apply_range(_elements(use.new, found)).subtract(left.apply_range(_elements(use.old, wanted)))
         if not wrong.is_empty():

@@ -142,7 +142,7 @@ class Atomics(Entry):
 
 @dataclass(frozen=True)
 class LookBack(Entry):
-    """Functions by which blocks wait for the totals of those that began before them.
+    """Functions by which blocks wait for the totals of blocks that began before them.
 
     Attributes
     ----------

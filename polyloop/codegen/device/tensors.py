@@ -55,7 +55,7 @@ def with_matrices(schedule: Schedule, language: Language) -> Schedule:
     Raises
     ------
     CodegenError
-        ``bad-tensorize``, if a loop over registers does not stand directly around the statement;
+        ``bad-tensorize``, if a loop over registers is not directly around the statement;
         ``unsupported-intrinsic``.
     """
     if not language.has_axes or all(statement.product is None for statement in schedule.statements.values()):

@@ -85,7 +85,7 @@ def compound(
             case c.Binary(first, ((operator, other),)) if first == target:
                 return f"{operator.symbol}=", other
             case c.Binary(c.Cast(kind, first), ((operator, other),)) if kind == unsigned and first == target:
-                return f"{operator.symbol}=", c.Cast(unsigned, other)  # it wraps either way
+                return f"{operator.symbol}=", c.Cast(unsigned, other)  # both forms compute in the unsigned type
     return "=", value
 
 

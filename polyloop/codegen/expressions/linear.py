@@ -263,11 +263,11 @@ def _inequality_text(row: Affine, scope: Scope, context: Context) -> Code:
     negative = tuple((v, -c) for v, c in row.terms if c < 0)
     const = row.const
     if not positive:
-        if len(negative) == 1 and negative[0][1] == 1 and context.implies(Affine(negative, -const)):
+        if len(negative) == 1 and negative[0][1] == 1 and context.implies(Affine(negative, -const)):  # c <= x <= c
             return _compared(text(negative, 0), "==", c.integer(const))
         return _compared(text(negative, 0), "<", c.integer(const + 1))
     if not negative:
         return _compared(text(positive, 0), ">=", c.integer(-const))
-    if const < 0:
+    if const < 0:  # a + c <= b as a + (c - 1) < b, with the smaller constant
         return _compared(text(negative, -const - 1), "<", text(positive, 0))
     return _compared(text(negative, 0), "<=", text(positive, const))

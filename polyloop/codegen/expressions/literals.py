@@ -43,7 +43,7 @@ def typed_literal(scope: Scope, value: complex, dtype: DType) -> Code:
 
 
 def _integer(value: int, dtype: DType) -> Code:
-    if value < 0 and is_unsigned(dtype):  # what a sum subtracts: as wide as the number itself
+    if value < 0 and is_unsigned(dtype):  # a term that is subtracted: its literal has the width of the number
         return c.Unary(c.NEGATIVE, _integer(-value, dtype))
     suffix = "u" if is_unsigned(dtype) and dtype.itemsize >= 4 else ""
     if not -(2**31) <= value < (2**32 if suffix else 2**31):

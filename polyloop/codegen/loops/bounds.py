@@ -123,6 +123,7 @@ def _relaxed(piece: Piece, name: str) -> list[Affine]:
             floor, coefficient = inside[0]
             assert isinstance(floor, Floor), "only floors mention names inside"
             rest = Affine(tuple(term for term in row.terms if term[0] != floor), row.const)
+            # d * floor(x / d) is at most x, and at least x - d + 1 for integers
             numerator = Affine(floor.terms, floor.const - (floor.den - 1 if coefficient < 0 else 0))
             row = tightened(rest.scale(floor.den).add(numerator, coefficient))
         if row.coefficient(name):

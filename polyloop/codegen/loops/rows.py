@@ -240,7 +240,7 @@ def _without_independent(
         return None
     if len(gone) + len(kept) < len(dims):
         whole = _pieces(domain, dims, gone.union(kept), divisibility)
-        if len(whole) != 1 or not gone <= _independent(whole[0]):  # a division made by the projection may hold them
+        if len(whole) != 1 or not gone <= _independent(whole[0]):  # the projection may have put them into a floor
             return None
     return ({terms: const for terms, const in whole[0].items() if len(terms) > 1 or terms[0][0] not in gone},)
 
