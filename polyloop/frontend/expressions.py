@@ -13,12 +13,12 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.converter import Converter
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.foreign import ForeignFunction, ForeignName
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, Terms, TypeCast
 from polyloop.expr.operations import MODIFIERS, OPERATIONS, find_operation
-from polyloop.expr.parser import Converter
 from polyloop.expr.source import Source
 from polyloop.frontend import intrinsics
 from polyloop.frontend.loops import Loops, isl_condition

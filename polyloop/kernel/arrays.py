@@ -9,9 +9,11 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.edge.words import Choice
+from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
 from polyloop.frozen import quick
-from polyloop.kernel.layout import Auto, DimTag, Nested, order_tags, packed, strides_of
+from polyloop.kernel.layout import Auto, DimTag, Nested, apart_axes, order_tags, packed, strides_of
 from polyloop.kernel.swizzle import Swizzle
 
 __all__ = ["AddressSpace", "Argument", "ArrayArg", "Table", "TemporaryVariable", "ValueArg"]
@@ -79,6 +81,27 @@ class ArrayArg:
         """True if the array is stored in ``order`` without gaps."""
         return self.shape is None or self.strides == packed(self.shape, self.order)
 
+    def shown(self) -> str:
+        """Return name, type, shape, layout and use as text for people."""
+        use = " and ".join(word for word, holds in (("in", self.is_input), ("out", self.is_output)) if holds)
+        use = f" ({use})" if use else ""
+        return f"{self.name}: {_type(self.dtype)}[{_extents(self.shape)}]{self._layout()}{use}"
+
+    def _layout(self) -> str:
+        """Return the parts of the layout that are not the default, as text."""
+        parts = []
+        if isinstance(self.dim_tags, tuple) and apart_axes(self.dim_tags):
+            parts.append(f"stored as {','.join(map(str, self.dim_tags))}")
+        elif self.is_packed:
+            parts += [] if self.order == "C" or len(self.shape or ()) < 2 else [f"order {self.order}"]
+        elif self.strides is not None:
+            parts.append(f"strides ({_extents(self.strides)})")
+        if not isinstance(self.offset, int) or self.offset:
+            parts.append(f"offset {'auto' if isinstance(self.offset, Auto) else show(self.offset)}")
+        if self.alignment is not None:
+            parts.append(f"aligned to {self.alignment} bytes")
+        return "".join(f", {part}" for part in parts)
+
 
 @quick
 @dataclass(frozen=True)
@@ -92,6 +115,10 @@ class ValueArg:
     name: str
     dtype: np.dtype[np.generic] | None = None
     layout_of: str | None = None
+
+    def shown(self) -> str:
+        """Return name and type as text for people."""
+        return f"{self.name}: {_type(self.dtype) if self.layout_of is None else f'index (of {self.layout_of})'}"
 
 
 @dataclass(frozen=True)
@@ -162,6 +189,22 @@ class TemporaryVariable:
         """Return the length of a row: the axis that is stored contiguously, with its padding [elements]."""
         nesting = self.nesting()
         return _longer((self.shape or (1,))[nesting[-1] if nesting else -1], self.padding)
+
+    def shown(self) -> str:
+        """Return name, type, shape, address space and layout as text for people."""
+        shape = _extents(self.shape)
+        where = self.address_space if self.initializer is None else "table"
+        layout = "" if self.swizzle is None else f", {self.swizzle}"
+        layout += ", exchanged by shuffles" if self.is_shuffled else ""
+        return f"{self.name}: {_type(self.dtype)}" + (f"[{shape}]" if shape else "") + f" ({where}{layout})"
+
+
+def _type(dtype: np.dtype[np.generic] | None) -> str:
+    return "?" if dtype is None else dtype_name(dtype)
+
+
+def _extents(extents: tuple[Expression, ...] | None) -> str:
+    return "?" if extents is None else ", ".join(map(show, extents))
 
 
 def _longer(extent: Expression, count: int) -> Expression:

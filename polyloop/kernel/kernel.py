@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 import islpy as isl
 import numpy as np
 
-from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.foreign import ForeignFunction
-from polyloop.expr.printer import show
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
-from polyloop.kernel.layout import Auto, apart_axes
 from polyloop.kernel.made import Made
 from polyloop.kernel.tags import InameTag, Sequential, axis_name
 from polyloop.kernel.trace import Trace
@@ -140,8 +137,6 @@ class LoopKernel(Methods):
         iname -> (front, back) iterations to peel.
     target
         Default target of code generation; of no meaning to analyses and transforms.
-    gone
-        iname -> the step that consumed it, for messages.
     foreign
         The foreign functions that expressions may call.
     made
@@ -286,8 +281,8 @@ def show_kernel(kernel: LoopKernel) -> str:
     """Return *kernel* as text for people: arguments, domains, tags, instructions; stable, one fact a line."""
     sections: list[tuple[str, list[str]]] = [
         ("unchecked", [*map(str, kernel.waivers)]),
-        ("arguments", [_show_argument(argument) for argument in kernel.arguments]),
-        ("temporaries", [_show_temporary(temporary) for temporary in kernel.temporaries.values()]),
+        ("arguments", [argument.shown() for argument in kernel.arguments]),
+        ("temporaries", [temporary.shown() for temporary in kernel.temporaries.values()]),
         ("domains", [set_text(domain.set) for domain in kernel.domains]),
         ("assumptions", [] if kernel.assumptions.plain_is_universe() else [set_text(kernel.assumptions)]),
         ("conditions", [str(condition.inside or set_text(condition.set)) for condition in kernel.conditions]),
@@ -318,39 +313,3 @@ def _show_matrix(instruction: Instruction) -> str:
 
 def _show_nest(instruction: Instruction) -> str:
     return f"[{', '.join(instruction.inames)}]  " if instruction.inames else ""
-
-
-def _show_argument(argument: Argument) -> str:
-    dtype = dtype_name(argument.dtype) if argument.dtype is not None else "?"
-    if isinstance(argument, ValueArg):
-        return f"{argument.name}: {dtype if argument.layout_of is None else f'index (of {argument.layout_of})'}"
-    shape = "?" if argument.shape is None else ", ".join(show(extent) for extent in argument.shape)
-    use = " and ".join(
-        word for word, holds in (("in", argument.is_input), ("out", argument.is_output)) if holds
-    )
-    return f"{argument.name}: {dtype}[{shape}]{_show_layout(argument)}" + (f" ({use})" if use else "")
-
-
-def _show_layout(array: ArrayArg) -> str:
-    """Return the parts of the layout of *array* that are not the default, as text."""
-    parts = []
-    if isinstance(array.dim_tags, tuple) and apart_axes(array.dim_tags):
-        parts.append(f"stored as {','.join(map(str, array.dim_tags))}")
-    elif array.is_packed:
-        parts += [] if array.order == "C" or len(array.shape or ()) < 2 else [f"order {array.order}"]
-    elif array.strides is not None:
-        parts.append(f"strides ({', '.join(show(stride) for stride in array.strides)})")
-    if not isinstance(array.offset, int) or array.offset:
-        parts.append(f"offset {'auto' if isinstance(array.offset, Auto) else show(array.offset)}")
-    if array.alignment is not None:
-        parts.append(f"aligned to {array.alignment} bytes")
-    return "".join(f", {part}" for part in parts)
-
-
-def _show_temporary(temporary: TemporaryVariable) -> str:
-    dtype = dtype_name(temporary.dtype) if temporary.dtype is not None else "?"
-    shape = "?" if temporary.shape is None else ", ".join(show(extent) for extent in temporary.shape)
-    where = temporary.address_space if temporary.initializer is None else "table"
-    layout = "" if temporary.swizzle is None else f", {temporary.swizzle}"
-    layout += ", exchanged by shuffles" if temporary.is_shuffled else ""
-    return f"{temporary.name}: {dtype}" + (f"[{shape}]" if shape else "") + f" ({where}{layout})"
