@@ -84,7 +84,7 @@ def _unsupported(scope: Scope, operation: str, dtype: DType) -> Diagnostic:
 
 
 def _loaded(scope: Scope, text: Code, dtype: DType) -> Code:
-    """Return an element as a value to compute with."""
+    """Return an element as a value for arithmetic: 16-bit floats are widened."""
     return widened(scope, dtype, text) if is_half(dtype) else text
 
 

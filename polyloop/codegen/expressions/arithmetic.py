@@ -173,7 +173,7 @@ def _floor_division(r: Renderer, expr: p.FloorDiv | p.Remainder, want: DType | N
     if is_unsigned(dtype) or (is_integer(dtype) and _is_as_in_c(r, expr.numerator, expr.denominator)):
         return c.binary(c.OVER if is_division else c.MODULO, *texts)
     if r.types.wraps(dtype) and not (isinstance(expr.denominator, int) and expr.denominator != -1):
-        operation = "divide" if is_division else "modulo"  # there is no opposite of the least number
+        operation = "divide" if is_division else "modulo"  # safe for -1, by which the least number overflows
     return r.scope.call(operation, dtype, *texts)
 
 

@@ -1,4 +1,4 @@
-"""Calls of functions of expressions, and conversions that the program asks for."""
+"""Calls of functions, minimum and maximum, and explicit casts."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _if(r: Renderer, expr: p.If, want: DType | None) -> Code:
         then, orelse = (argument(r, part, dtype) for part in parts)
     else:
         then, orelse = operands_of(r, parts, dtype)
-    inside = r.types if r.types.is_index else r.values  # data may decide between exact numbers
+    inside = r.types if r.types.is_index else r.values  # the condition may read data, unlike the index values
     return c.Choice(r.render_as(inside, expr.condition, None), then, orelse)
 
 

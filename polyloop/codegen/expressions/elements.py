@@ -1,4 +1,4 @@
-"""Variables and elements of arrays, as they are stored and as values."""
+"""Variables and elements of arrays: their places in storage, and their values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from polyloop.schedule.storage import Storage, Strided
 
 __all__ = ["ELEMENTS", "element", "target"]
 
-# {{{ where they are stored
+# {{{ storage
 
 
 def target(r: Renderer, lhs: Expression) -> tuple[Code, str, DType]:
@@ -124,7 +124,7 @@ def _swizzled(r: Renderer, dims: Sequence[int], swizzle: Swizzle, indices: Seque
     down = swizzle.base + swizzle.shift - (row.bit_length() - 1)
     number, step = [], 1
     for index, extent in zip(reversed(slow), reversed(extents), strict=True):
-        if step < 1 << (down + swizzle.bits):  # what comes after has no bits in the mask
+        if step < 1 << (down + swizzle.bits):  # slower subscripts have no bits in the mask
             number.append(index if step == 1 else p.Product((step, index)))
         step *= extent
     turned = index_text(r, p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
@@ -178,7 +178,7 @@ def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, found
 
 
 # }}}
-# {{{ their values
+# {{{ values
 
 
 def _variable(r: Renderer, expr: p.Variable, want: DType | None) -> Code:

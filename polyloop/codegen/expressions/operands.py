@@ -1,4 +1,4 @@
-"""Operands of the type in which an operation is computed: casts where C would use another one."""
+"""Operands of operations: casts where C would compute in another type than the program."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ from polyloop.poly.affine import Affine
 __all__ = ["Renderer", "Rule", "VectorRule"]
 
 Rule: TypeAlias = Callable[["Renderer", Any, DType | None], Code]
-"""Function that returns a node of one kind in C; the type is for constants that adapt."""
+"""Function from a node of one kind to its C expression; the type is for constants that adapt."""
 
 VectorRule: TypeAlias = Callable[["Renderer", Any, DType], Code]
-"""Function that returns a node of one kind in C, whose type is that of a vector."""
+"""Function from a node of one kind, of a vector type, to its C expression."""
 
 
 class Renderer:
@@ -44,9 +44,9 @@ class Renderer:
     values, indices
         Types of the parts of values, and of those of indices.
     types
-        Types of the parts of the value, index or index value that is printed now.
+        Types for the present part: one of the two, or the types inside of an index value.
     context
-        Rows that are known to hold.
+        Rows that hold at the present place of the code.
     used_context
         True if the result depends on the context; the caller resets it.
     held
@@ -87,7 +87,7 @@ class Renderer:
         return rule(self, expr, want)
 
     def render_as(self, types: Types, expr: Expression, want: DType | None) -> Code:
-        """Return *expr* in C with other types for its parts."""
+        """Return *expr* in C, with *types* for its parts."""
         outer, self.types = self.types, types
         code = self.render(expr, want)
         self.types = outer
@@ -111,7 +111,7 @@ class Renderer:
         if isinstance(expr, np.generic):
             return typed_literal(self.scope, expr.item(), computed(expr.dtype))
         if isinstance(expr, int | float | complex):
-            if want is not None and is_unsigned(want) and type(expr) is int and expr < 0:  # it is subtracted
+            if want is not None and is_unsigned(want) and type(expr) is int and expr < 0:  # a term that is subtracted
                 return literal(self.scope, expr, want)
             return literal(self.scope, expr, self.types.computed(expr, want))
         raise self.scope.error(

@@ -1,4 +1,4 @@
-"""Values as they are assigned: to variables, and to fields of records."""
+"""Conversions of values for assignments to variables and to fields of records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of expressions in C: those that they are computed in, and those that C sees in their text."""
+"""Types of expressions in C: the types in which they are computed, and the types that their text has in C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONG: Final[DType] = np.dtype("int64")
 WORD: Final = 4
 """Narrower integers are computed as ``int`` [bytes]."""
 _HEAVY: Final = 2**20
-"""From this factor on a number is computed in 64 bits rather than checked to fit into 32."""
+"""Least factor for which an index value is computed in 64 bits, rather than checked to fit into 32."""
 
 
 @quick
