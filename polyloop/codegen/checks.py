@@ -101,7 +101,7 @@ def _pieces(domain: isl.Set) -> list[Piece]:
 
 
 def _expression(domain: isl.Set) -> Expression:
-    """Return a parameter set as one expression; ISL is free to hold its pieces in any order."""
+    """Return a parameter set as one expression, with its pieces sorted, as their order in ISL is arbitrary."""
     found = [_all(_conditions(piece)) for piece in _pieces(domain)]
     cases = tuple(sorted(found, key=lambda case: (len(show(case)), show(case))))
     return cases[0] if len(cases) == 1 else p.LogicalOr(cases)

@@ -1,4 +1,4 @@
-"""C text of the user's, with the constants that it uses defined in front."""
+"""C text of the user, with definitions of the constants that it uses in front."""
 
 from __future__ import annotations
 

@@ -189,8 +189,8 @@ def _agree(pairs: isl.Map, i: int, j: int) -> bool:
 def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
     """Yield the pairs of writers and readers of temporary *name*.
 
-    For a temporary of the user's this follows from the reference program's dataflow; for one that a transform
-    made, from equal values of the inames that filling and reading share.
+    For a temporary of the user, they follow from the reference program's dataflow.  For a temporary of a transform,
+    they have equal values of the inames that the fill and the read share.
     """
     private = AddressSpace.PRIVATE
     writes = [

@@ -97,7 +97,7 @@ def _is_combined(placement: Placement, name: str) -> bool:
 
 
 def _warp_axes(placement: Placement) -> frozenset[str]:
-    """Return the thread axes along which all threads of a warp have the same number."""
+    """Return the thread axes on which all threads of a warp have the same index."""
     found, stride = set(), 1
     if placement.axes.has_digits:
         return frozenset()

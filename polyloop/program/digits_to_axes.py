@@ -1,8 +1,11 @@
-"""Expansion of digits of the thread number to thread axes, for collectives along some of them.
+"""Replacement of digits of the thread number by thread axes, for collectives along some of them.
 
-``l%8``, ``l/8%4`` and ``l/32`` number the threads of a block just as ``l.0``, ``l.1`` and ``l.2`` do if these have 8, 4
-and any number of threads.  Collectives are defined along axes: so kernels that reduce or scan over consecutive digits
-have axes in their place.
+::
+
+    i: l%8, j: l/8%4, k: l/32   ->   i: l.0, j: l.1, k: l.2      8 x 4 x .. threads
+
+Both number the threads of a block in the same way.  Collectives are defined along axes only, so kernels that reduce or
+scan over consecutive digits get axes in their place.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """Order of scans over blocks: independent work of a block is moved ahead of its look-back at other blocks.
 
+::
+
+    total; look back; use; other work   ->   total; other work; look back; use
+
 A block stores its own total as soon as it has it.  The later it looks back, the more of the preceding blocks have
 stored their totals, and the less it waits.
 """

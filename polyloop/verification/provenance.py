@@ -1,16 +1,16 @@
 """Provenance of values: expressions of a transformed program against those of its reference program, by operand.
 
-A copy of a statement has the reference statement's right-hand side, conditions and subscripts, with its own instances
-in the place of the program's: both trees are walked side by side.  A read of a temporary that a transform fills is
-replaced by the expression that fills it, through any number of temporaries; a result of a reduction in parts is a
-result of the one reduction of the program.  Three kinds of operands remain:
+A copy of a statement must have the right-hand side, conditions and subscripts of its original, for its own instances.
+Both trees are walked side by side.  A read of a temporary that a transform fills is replaced by the expression of the
+fill, through any number of temporaries.  The result of a reduction that is computed in parts is compared with the one
+reduction of the program.  Then these claims remain:
 
-* numbers, functions, operators and names of variables are the same,
-* an affine expression of inames has the value that the program's has, for each instance,
-* a read of an unwritten array, or of an argument, is of the same element.  The write that a read sees, and the element
+* Numbers, functions, operators and names of variables are equal.
+* An affine expression of inames has the value of the program's expression, for each instance.
+* A read of an unwritten array, or of an argument, is of the same element.  The write that a read sees, and the element
   of a temporary, are proven by the order of accesses and the values of temporaries.
 
-Copy instructions (buffers, saves across launches, asynchronous copies) have only a read on their right-hand side.
+The right-hand side of a copy instruction (buffers, saves across launches, asynchronous copies) must be a single read.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """Asynchronous copies: starts, commits of groups, and waits.
 
+::
+
+    start a; start b; ..; arrive a; arrive b   ->   start a; start b; commit; ..; wait
+
 A group is committed directly behind the starts, in every iteration of the innermost loop that they share with arrivals.
 Then at least as many groups are committed after the awaited one as the analysis has counted
 (:mod:`polyloop.sync.async_copy`).  So commits and waits may be under no condition other than that of the whole loop.

@@ -3,6 +3,10 @@
 Lanes, registers and these loops are no dimensions of the new statement, so there are no conditions on them.  If
 operands are loaded ahead, there are two more statements: one zeroes registers before the loops of the sum, and one
 accumulates the last products behind them.
+
+::
+
+    for k: {load k; multiply k}   ->   zero; for k: {load k; multiply k - 1}; multiply last
 """
 
 from __future__ import annotations

@@ -383,7 +383,12 @@ class Loops:
     def _peeled(
         self, node: Loop, bounds: Bounds, full: Sequence[Affine], context: Context, inner: frozenset[str]
     ) -> Block:
-        """Return a tile loop in two parts: full tiles, then the others."""
+        """Return a tile loop in two parts: full tiles, then the others.
+
+        ::
+
+            for (t = 0; t < n; ++t) tested   ->   for (t = 0; t < full; ++t) fast; for (t = full; t < n; ++t) tested
+        """
         name = node.iname
         start, limit = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
         clean = context.add(bounds.facts).add(full)

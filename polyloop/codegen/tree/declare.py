@@ -14,6 +14,10 @@ __all__ = ["declare_private", "declare_shared"]
 def declare_private(block: Block, names: Iterable[str], declaration: Callable[[str], Declare]) -> Block:
     """Return *block* with a declaration of each of *names* that occurs in it.
 
+    ::
+
+        for (..) {t = a[i]; b[i] = t;}   ->   for (..) {float t = a[i]; b[i] = t;}
+
     The first assignment of a scalar declares it, if it is unconditional and in the block of all uses.  A declaration
     moves into the branches of a condition always, into a loop only if each iteration begins with such an assignment:
     otherwise a value may be live from one iteration to the next.  If the first use is a conditional assignment of a
