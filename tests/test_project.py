@@ -56,8 +56,6 @@ MANY_FIELDS = {
     "runtime.explanation.LaunchFacts": 11,
     "testing.brute.Event": 11,
     "transform.reductions.split_scan.SplitScan": 12,
-    "transform.staging.buffering.BufferPlan": 11,
-    "transform.staging.plan.Plan": 18,
     "transform.staging.precompute.Precompute": 14,
     "transform.staging.prefetch.AddPrefetch": 17,
 }

@@ -21,8 +21,9 @@ from polyloop.transform.instructions.rules import used_rules
 from polyloop.transform.instructions.selection import selected, selection_violations
 from polyloop.transform.parameters import Inames, InsnMatch, NewName, NewNames, Space, TagText
 from polyloop.transform.reductions.reduction import SplitReductionOutward
+from polyloop.transform.staging.plan import Filling, Plan, Temporary
 from polyloop.transform.staging.staged import Staging
-from polyloop.transform.staging.staging import Plan, stage
+from polyloop.transform.staging.staging import stage
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
@@ -186,16 +187,14 @@ class StageReduction(Staging):
 
     def plan(self, kernel: LoopKernel) -> Plan:
         swept = (*self.sweep_inames, *self.inames)
+        inames = self.new_inames or tuple(f"{iname}_part" for iname in swept)
         return Plan(
             _RULE,
             True,
             swept,
             None,
-            self.temporary,
-            self.new_inames or tuple(f"{iname}_part" for iname in swept),
-            self.compute_insn_id or f"compute_{self.temporary}",
-            self.temporary_address_space,
-            self.default_tag,
+            Temporary(self.temporary, self.temporary_address_space),
+            Filling(self.compute_insn_id or f"compute_{self.temporary}", self.default_tag, inames),
             operation=self.name,
         )
 

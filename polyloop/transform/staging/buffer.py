@@ -29,7 +29,8 @@ from polyloop.transform.base import Transform, iname_violations, new_name_violat
 from polyloop.transform.declare import Takes
 from polyloop.transform.loops.tag import tag_violations
 from polyloop.transform.parameters import ArrayName, Inames, InsnMatch, NewName, Space, TagText
-from polyloop.transform.staging.buffering import BufferPlan, accessing, buffered
+from polyloop.transform.staging.buffering import BufferPlan, Transfer, accessing, buffered
+from polyloop.transform.staging.plan import Temporary
 from polyloop.transform.staging.uses import find_uses
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
@@ -314,18 +315,18 @@ class BufferArray(Transform):
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         roles = self._roles()
         assert roles is not None, "the expressions were not checked"
+        begin = None if self.init_expression is None else _parsed(self.init_expression)
+        end = _parsed(self.store_expression) if isinstance(self.store_expression, str) else _BUFFER
+        (load, store), (loaded, stored) = self.ids, roles
         return buffered(
             kernel,
             BufferPlan(
                 self.var_name,
                 self.chosen(kernel),
                 self.buffer_inames,
-                self.temporary,
-                self.ids,
-                roles,
-                None if self.init_expression is None else _parsed(self.init_expression),
-                _parsed(self.store_expression) if isinstance(self.store_expression, str) else _BUFFER,
-                self.temporary_address_space,
+                Temporary(self.temporary, self.temporary_address_space),
+                Transfer(load, loaded, begin),
+                Transfer(store, stored, end),
                 self.default_tag,
                 self.fetch_bounding_box,
             ),

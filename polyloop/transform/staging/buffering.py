@@ -15,7 +15,6 @@ from polyloop.dataflow.value_flow import flow_of, is_exact
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children, substitute, variables
-from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.instruction import Instruction, Move, MoveRole
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import parse_tag
@@ -26,9 +25,9 @@ from polyloop.program.infer_types import infer_dtypes
 from polyloop.program.ir import Access, Other
 from polyloop.program.lower import loop_order
 from polyloop.transform.loops.reorder import add_priority
+from polyloop.transform.staging.plan import Filling, Plan, Temporary
 from polyloop.transform.staging.staging import (
     Footprint,
-    Plan,
     assign_auto,
     boxed,
     new_domain,
@@ -40,30 +39,43 @@ from polyloop.transform.staging.uses import Use, expanded_to
 
 _ONE = Affine((), 1)
 
-__all__ = ["BufferPlan", "accessing", "buffered"]
+__all__ = ["BufferPlan", "Transfer", "accessing", "buffered"]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """An instruction that moves elements between an array and its buffer.
+
+    Attributes
+    ----------
+    role
+        Its part in the use of the buffer; None if there is no such instruction.
+    expression
+        The value with which the buffer begins, or in terms of ``base`` and ``buffer`` that of the element; None for a
+        copy.
+    """
+
+    id: str
+    role: MoveRole | None
+    expression: Expression | None
 
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """Plan of a buffer; ``ids`` and ``roles`` are those of its load and its store."""
+    """Plan of a buffer over the loops ``inames``, which the instructions ``chosen`` access in place of the array."""
 
     array: str
     chosen: tuple[Instruction, ...]
     inames: tuple[str, ...]
-    temporary: str
-    ids: tuple[str, str]
-    roles: tuple[MoveRole, MoveRole | None]
-    init: Expression | None
-    store: Expression
-    address_space: str
+    temporary: Temporary
+    load: Transfer
+    store: Transfer
     tag: str | None
     bounding_box: bool
 
     def staging(self) -> Plan:
         """Return the plan in the form that footprints and redirections take."""
-        return Plan(
-            self.array, False, self.inames, None, self.temporary, None, self.ids[0], self.address_space, self.tag
-        )
+        return Plan(self.array, False, self.inames, None, self.temporary, Filling(self.load.id, self.tag))
 
 
 def accessing(kernel: LoopKernel, array: str) -> tuple[Instruction, ...]:
@@ -93,18 +105,17 @@ def buffered(kernel: LoopKernel, plan: BufferPlan) -> LoopKernel:
     if whole is None or isinstance(whole, Diagnostic):
         raise _refused(kernel, whole or _nothing(plan))
     box = _packed(whole, elements)
-    filled = whole.domain if plan.bounding_box or plan.roles[0] is MoveRole.START else elements.loaded()
+    filled = whole.domain if plan.bounding_box or plan.load.role is MoveRole.START else elements.loaded()
     moves: list[Instruction] = []
     result = kernel
-    sides = ((filled, plan.ids[0], plan.roles[0], "init"), (stored, plan.ids[1], plan.roles[1], "store"))
-    for domain, name, role, word in sides:
-        if domain is None or domain.is_empty() or role is None:
+    for transfer, domain, word in ((plan.load, filled, "init"), (plan.store, stored, "store")):
+        if domain is None or domain.is_empty() or transfer.role is None:
             continue
         new = tuple(
-            result.fresh(f"{plan.temporary}_{word}_{number}") if extent != _ONE else None
+            result.fresh(f"{plan.temporary.name}_{word}_{number}") if extent != _ONE else None
             for number, extent in enumerate(box.extents)
         )
-        moves.append(_move(plan, (name, role), box, domain, new))
+        moves.append(_move(plan, transfer, box, domain, new))
         own = moves[-1].inames[len(outer) :]
         if not own:
             continue
@@ -234,10 +245,10 @@ def _packed(footprint: Footprint, elements: _Elements) -> _Box:
 
 
 def _move(
-    plan: BufferPlan, what: tuple[str, MoveRole], box: _Box, elements: isl.Set, new: tuple[str | None, ...]
+    plan: BufferPlan, transfer: Transfer, box: _Box, elements: isl.Set, new: tuple[str | None, ...]
 ) -> Instruction:
     """Return one move of *elements*; *new* are its inames, None for an axis along which there is one element."""
-    name, role = what
+    assert transfer.role is not None, "there is no such instruction"
     own = tuple(iname for iname in new if iname is not None)
     forms = [
         base if iname is None else base.add(Affine.variable(iname), stride)
@@ -254,25 +265,25 @@ def _move(
     ]
     domain = add_rows(there.intersect_range(elements).domain(), inames, rows).coalesce()
     element = subscripted(plan.array, [to_expression(form) for form in forms])
-    kept = subscripted(plan.temporary, [p.Variable(iname) for iname in own])
+    kept = subscripted(plan.temporary.name, [p.Variable(iname) for iname in own])
     assignee, expression = element, kept
-    match role:
+    match transfer.role:
         case MoveRole.LOAD:
             assignee, expression = kept, element
         case MoveRole.START:
-            assignee, expression = kept, plan.init
+            assignee, expression = kept, transfer.expression
         case MoveRole.ADD:
-            expression = substitute(plan.store, {"base": element, "buffer": kept})
+            expression = substitute(transfer.expression, {"base": element, "buffer": kept})
         case MoveRole.STORE:
             pass
-    neighbour = plan.chosen[0] if name == plan.ids[0] else plan.chosen[-1]
+    neighbour = plan.chosen[0] if transfer is plan.load else plan.chosen[-1]
     return Instruction(
-        id=name,
+        id=transfer.id,
         inames=inames,
         domain=domain,
         assignee=assignee,
         expression=expression,
-        origin=Move(plan.array, role, {str(number): form for number, form in enumerate(forms)}),
+        origin=Move(plan.array, transfer.role, {str(number): form for number, form in enumerate(forms)}),
         blocks=tuple(entry for entry in neighbour.blocks if entry[0] in box.outer),
         reads=variables(expression) - set(inames),
     )
@@ -290,26 +301,26 @@ def _with_moves(
                 offset = form.add(base, -1)
                 terms = tuple((name, coefficient // stride) for name, coefficient in offset.terms)
                 indices.append(to_expression(Affine(terms, offset.const // stride)))
-        return subscripted(plan.temporary, indices)
+        return subscripted(plan.temporary.name, indices)
 
     by_id = {move.id: move for move in moves}
     ids = [instruction.id for instruction in plan.chosen]
     instructions: list[Instruction] = []
     for old in kernel.instructions:
-        if old.id == ids[0] and plan.ids[0] in by_id:
-            instructions.append(by_id[plan.ids[0]])
+        if old.id == ids[0] and plan.load.id in by_id:
+            instructions.append(by_id[plan.load.id])
         instructions.append(_redirected(kernel, old, plan, kept) if old.id in ids else old)
-        if old.id == ids[-1] and plan.ids[1] in by_id:
-            instructions.append(by_id[plan.ids[1]])
+        if old.id == ids[-1] and plan.store.id in by_id:
+            instructions.append(by_id[plan.store.id])
     array = kernel.arrays()[plan.array]
     extents = [extent for extent in box.extents if extent != _ONE]
     shape = tuple(to_expression(extent) if extent.terms else extent.const for extent in extents)
-    temporary = TemporaryVariable(plan.temporary, array.dtype, shape, AddressSpace(plan.address_space))
+    temporary = plan.temporary.declared(shape, array.dtype)
     return replace(
         kernel,
         instructions=tuple(instructions),
-        temporaries={**kernel.temporaries, plan.temporary: temporary},
-        buffers={**kernel.buffers, plan.temporary: plan.array},
+        temporaries={**kernel.temporaries, plan.temporary.name: temporary},
+        buffers={**kernel.buffers, plan.temporary.name: plan.array},
     )
 
 
@@ -325,5 +336,5 @@ def _redirected(
         assignee = replace_uses(old.assignee, everywhere, inames, kept)
     rest = (*old.predicates, *children(assignee))
     gone = {plan.array} if not any(plan.array in variables(e) for e in rest) else set()
-    added = {plan.temporary} & variables(expression)
+    added = {plan.temporary.name} & variables(expression)
     return replace(old, assignee=assignee, expression=expression, reads=(old.reads - gone) | added)

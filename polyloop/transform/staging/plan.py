@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import DType
+from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
-from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
+from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.layout import Nested, order_tags
+from polyloop.kernel.layout import Nested, order_tags, parse_dim_tags
 from polyloop.kernel.tags import axis_name, is_thread
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import is_block_axis
@@ -18,7 +20,62 @@ from polyloop.transform.base import iname_violations
 from polyloop.transform.instructions.matching import meant
 from polyloop.transform.staging.uses import Use, find_uses, free_inames
 
-__all__ = ["Place", "Plan", "Target", "contiguous_axis", "fresh_id", "target_of", "uses_of"]
+__all__ = ["Filling", "Place", "Plan", "Target", "Temporary", "contiguous_axis", "fresh_id", "target_of", "uses_of"]
+
+
+@dataclass(frozen=True)
+class Temporary:
+    """The temporary of a staged source.
+
+    Attributes
+    ----------
+    axes
+        Swept inames, of which each is an axis; None for an axis for each subscript or argument.
+    dim_tags, pad
+        Layout of the axes, and padding of each row [elements].
+    """
+
+    name: str
+    address_space: str
+    axes: tuple[str, ...] | None = None
+    dim_tags: str = ""
+    pad: int = 0
+
+    def declared(self, shape: tuple[Expression, ...], dtype: DType | None) -> TemporaryVariable:
+        """Return its declaration."""
+        tags = None
+        if self.dim_tags and shape:
+            is_fortran = self.dim_tags.strip().upper() == "F"
+            tags = order_tags(len(shape), "F") if is_fortran else parse_dim_tags(self.dim_tags)
+            tags = None if tags == order_tags(len(shape), "C") else tags
+        return TemporaryVariable(self.name, dtype, shape, AddressSpace(self.address_space), self.pad, dim_tags=tags)
+
+
+@dataclass(frozen=True)
+class Filling:
+    """The instruction that fills a temporary.
+
+    Attributes
+    ----------
+    tag
+        Tag of its own inames.
+    inames
+        Names of these; None for generated ones.
+    vec
+        Number of neighbours in memory that it moves at once.
+    may_reuse
+        Whether ``inames`` may name inames that exist.
+    """
+
+    id: str
+    tag: str | None
+    inames: tuple[str, ...] | None = None
+    vec: int | None = None
+    may_reuse: bool = False
+
+    def reuses_loops(self, kernel: LoopKernel) -> bool:
+        """Return True if it runs in loops that exist."""
+        return self.may_reuse and bool(self.inames) and all(iname in kernel.inames for iname in self.inames or ())
 
 
 @dataclass(frozen=True)
@@ -29,48 +86,26 @@ class Plan:
     ----------
     outer
         Loops around the new instruction; None leaves them to the transform.
-    inames
-        Names of the new inames.
     bounding_box
         Whether the box around the elements is staged, not only those that are used; None where it may be.
     operation
         Name of the public call, for messages.
     within
         Which instructions use what is staged, as a match expression; all of them if it is empty.
-    storage
-        Swept inames, of which each is an axis of the temporary; None for an axis for each subscript or argument.
-    vec
-        How many neighbours in memory the new instruction moves at once.
-    dim_tags, pad
-        How the axes of the temporary are stored, and how many elements are appended to each row.
     subscripts
         Forms of the subscripts that make the footprint; empty for those of all uses.
-    may_reuse
-        Whether ``inames`` may name inames that exist.
     """
 
     source: str
     is_rule: bool
     sweep: tuple[str, ...]
     outer: tuple[str, ...] | None
-    temporary: str
-    inames: tuple[str, ...] | None
-    instruction: str
-    address_space: str
-    tag: str | None
+    temporary: Temporary
+    filling: Filling
     bounding_box: bool | None = None
     operation: str = ""
     within: str = ""
-    storage: tuple[str, ...] | None = None
-    vec: int | None = None
-    dim_tags: str = ""
-    pad: int = 0
     subscripts: tuple[tuple[Affine, ...], ...] = ()
-    may_reuse: bool = False
-
-    def reused(self, kernel: LoopKernel) -> bool:
-        """Return whether the new instruction runs in loops that exist."""
-        return self.may_reuse and bool(self.inames) and all(iname in kernel.inames for iname in self.inames or ())
 
     @property
     def caller(self) -> str:
@@ -103,7 +138,7 @@ class Target:
 def target_of(kernel: LoopKernel, plan: Plan, uses: Sequence[Use]) -> Target | Diagnostic:
     """Return the values that *plan* stores for *uses*, with the names of their axes."""
     free = free_inames(kernel, plan.source) if plan.is_rule else frozenset[str]()
-    if plan.storage is None:
+    if plan.temporary.axes is None:
         names = tuple(f"x{number}'" for number in range(len(uses[0].arguments)))
         return Target(tuple(uses), names, tuple(map(Affine.variable, names)), free)
     first = uses[0].arguments
@@ -116,16 +151,16 @@ def target_of(kernel: LoopKernel, plan: Plan, uses: Sequence[Use]) -> Target | D
                 sites=(use.instruction.site(),),
             )
     needed = frozenset[str]().union(*(form.names() for form in first)) - set(kernel.parameters)
-    if left := (needed & set(plan.sweep)) - set(plan.storage):
+    if left := (needed & set(plan.sweep)) - set(plan.temporary.axes):
         return Diagnostic(
             "outer-missing",
             f"the elements depend on the swept iname '{min(left)}', for which the temporary has no axis",
             hints=(f"add '{min(left)}' to storage_axes, or leave it out of the sweep",),
             sites=(uses[0].instruction.site(),),
         )
-    forms = tuple(map(Affine.variable, plan.storage))
+    forms = tuple(map(Affine.variable, plan.temporary.axes))
     by_iname = tuple(replace(use, arguments=forms) for use in uses)
-    return Target(by_iname, plan.storage, first, free | (needed - set(plan.storage)))
+    return Target(by_iname, plan.temporary.axes, first, free | (needed - set(plan.temporary.axes)))
 
 
 def contiguous_axis(array: ArrayArg | TemporaryVariable) -> int | None:

@@ -25,7 +25,7 @@ from polyloop.transform.parameters import (
     TagText,
     names_of,
 )
-from polyloop.transform.staging.plan import Place, Plan, fresh_id
+from polyloop.transform.staging.plan import Filling, Place, Plan, Temporary, fresh_id
 from polyloop.transform.staging.staged import Staging
 
 __all__ = ["Precompute"]
@@ -163,34 +163,29 @@ class Precompute(Staging):
 
     def plan(self, kernel: LoopKernel) -> Plan:
         place_ = self.place(kernel)
-        storage, dim_tags = self.storage_axes, self.dim_tags or ""
+        axes, dim_tags = self.storage_axes, self.dim_tags or ""
         if self._names_arguments(kernel):
             positions = self._positions(kernel)
-            storage, count = None, len(positions)
+            axes, count = None, len(positions)
             if sorted(positions) == list(range(count)):
                 dim_tags = ",".join(f"N{count - 1 - positions.index(number)}" for number in range(count))
-        name = self.temporary_name or f"{self.subst_use}_value"
+        wish = self.temporary_name or f"{self.subst_use}_value"
+        name = kernel.fresh(wish) if self.temporary_name is None or self.shares(kernel) else wish
+        instruction = self.compute_insn_id or fresh_id(kernel, f"compute_{self.subst_use}")
         return Plan(
             self.subst_use,
             True,
             place_.sweep,
             place_.outer,
-            kernel.fresh(name) if self.temporary_name is None or self.shares(kernel) else name,
-            self.precompute_inames,
-            self.compute_insn_id or fresh_id(kernel, f"compute_{self.subst_use}"),
-            self.temporary_address_space,
-            self.default_tag,
+            Temporary(name, self.temporary_address_space, axes, dim_tags, self.pad),
+            Filling(instruction, self.default_tag, self.precompute_inames, may_reuse=True),
             self.fetch_bounding_box,
             within=self.within or "",
-            storage=storage,
-            dim_tags=dim_tags,
-            pad=self.pad,
-            may_reuse=True,
         )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         result = super().rewrite(kernel)
-        new = self.plan(kernel).temporary
+        new = self.plan(kernel).temporary.name
         if not self.shares(kernel) or self.temporary_name is None:
             return result
         spaces = place(result).spaces

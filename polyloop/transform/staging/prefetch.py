@@ -24,7 +24,7 @@ from polyloop.transform.parameters import (
     Space,
     TagText,
 )
-from polyloop.transform.staging.plan import Place, Plan, fresh_id
+from polyloop.transform.staging.plan import Filling, Place, Plan, Temporary, fresh_id
 from polyloop.transform.staging.staged import Staging
 
 __all__ = ["AddPrefetch"]
@@ -175,22 +175,17 @@ class AddPrefetch(Staging):
 
     def plan(self, kernel: LoopKernel) -> Plan:
         place = self.place(kernel)
+        name = self.temporary_name or kernel.fresh(f"{self.var_name}_fetch")
+        instruction = self.prefetch_insn_id or fresh_id(kernel, f"fetch_{self.var_name}")
         return Plan(
             self.var_name,
             False,
             place.sweep,
             place.outer,
-            self.temporary_name or kernel.fresh(f"{self.var_name}_fetch"),
-            self.dim_arg_names,
-            self.prefetch_insn_id or fresh_id(kernel, f"fetch_{self.var_name}"),
-            self.temporary_address_space,
-            self.default_tag,
+            Temporary(name, self.temporary_address_space, self.storage_axes, self.dim_tags or "", self.pad),
+            Filling(instruction, self.default_tag, self.dim_arg_names, self.vec),
             self.fetch_bounding_box,
             within=self.within or "",
-            storage=self.storage_axes,
-            vec=self.vec,
-            dim_tags=self.dim_tags or "",
-            pad=self.pad,
             subscripts=tuple(forms for text in self.footprint_subscripts or () if (forms := _forms(text)) is not None),
         )
 

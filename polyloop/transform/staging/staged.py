@@ -21,7 +21,7 @@ from polyloop.program.expand_lanes import VECTOR_LENGTHS
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.instructions.matching import match_violations
 from polyloop.transform.loops.tag import tag_violations
-from polyloop.transform.staging.plan import Plan, uses_of
+from polyloop.transform.staging.plan import Plan, Temporary, uses_of
 from polyloop.transform.staging.staging import data_footprint, stage
 from polyloop.transform.staging.uses import Use, free_inames
 from polyloop.verification.order import order_violations
@@ -54,11 +54,11 @@ class Staging(Transform):
         if found := tuple(_sweep_violations(kernel, plan)):
             yield from found
             return
-        if plan.tag is not None:
-            yield from tag_violations(plan.tag)
+        if plan.filling.tag is not None:
+            yield from tag_violations(plan.filling.tag)
         yield from _layout_violations(kernel, plan)
-        new = () if plan.reused(kernel) else plan.inames or ()
-        yield from _name_violations(kernel, plan.temporary, new, plan.instruction, plan.address_space)
+        new = () if plan.filling.reuses_loops(kernel) else plan.filling.inames or ()
+        yield from _name_violations(kernel, plan.temporary.name, new, plan.filling.id, plan.temporary.address_space)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         return stage(kernel, self.plan(kernel))
@@ -67,11 +67,11 @@ class Staging(Transform):
         plan = self.plan(before)
         users = {use.instruction.id for use in uses_of(before, plan) if isinstance(use, Use)}
         several = any(len(before.instruction(user).terms) > 1 for user in users)
-        in_doubt = plan.outer is not None or several or plan.reused(before)
-        return _staged_violations(after, plan.instruction, in_doubt)
+        in_doubt = plan.outer is not None or several or plan.filling.reuses_loops(before)
+        return _staged_violations(after, plan.filling.id, in_doubt)
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        return _placement_note(after, self.plan(before).instruction)
+        return _placement_note(after, self.plan(before).filling.id)
 
 
 def _uses(kernel: LoopKernel, plan: Plan) -> Iterator[Use | Diagnostic]:
@@ -86,33 +86,34 @@ def _uses(kernel: LoopKernel, plan: Plan) -> Iterator[Use | Diagnostic]:
 
 def _layout_violations(kernel: LoopKernel, plan: Plan) -> Iterator[Diagnostic]:
     """Yield the errors in the axes of the temporary, and in their storage."""
-    if plan.vec is not None and plan.vec not in VECTOR_LENGTHS:
-        yield Diagnostic("bad-lanes", f"vec cannot be {plan.vec!r}", hints=("vectors have 2, 4, 8 or 16 elements",))
-    if type(plan.pad) is not int or plan.pad < 0:
-        yield Diagnostic("bad-value", f"pad cannot be {plan.pad!r}", hints=("give a number of elements, 0 or more",))
-    if plan.storage is not None and (apart := [x for x in plan.storage if x not in plan.sweep]):
+    temporary, vec, pad = plan.temporary, plan.filling.vec, plan.temporary.pad
+    if vec is not None and vec not in VECTOR_LENGTHS:
+        yield Diagnostic("bad-lanes", f"vec cannot be {vec!r}", hints=("vectors have 2, 4, 8 or 16 elements",))
+    if type(pad) is not int or pad < 0:
+        yield Diagnostic("bad-value", f"pad cannot be {pad!r}", hints=("give a number of elements, 0 or more",))
+    if temporary.axes is not None and (apart := [x for x in temporary.axes if x not in plan.sweep]):
         message = f"'{apart[0]}' is in storage_axes and not among the swept inames"
         yield Diagnostic("sweep-unused", message, hints=(f"sweep '{apart[0]}' as well",))
-    if plan.dim_tags:
+    if temporary.dim_tags:
         rank = next(len(use.arguments) for use in uses_of(kernel, plan) if isinstance(use, Use))
-        rank = rank if plan.storage is None else len(plan.storage)
-        yield from _tag_violations(plan, rank)
+        rank = rank if temporary.axes is None else len(temporary.axes)
+        yield from _tag_violations(temporary, rank)
 
 
-def _tag_violations(plan: Plan, rank: int) -> Iterator[Diagnostic]:
-    order = plan.dim_tags.strip().upper()
+def _tag_violations(temporary: Temporary, rank: int) -> Iterator[Diagnostic]:
+    order = temporary.dim_tags.strip().upper()
     try:
-        tags = order_tags(rank, order) if order in {"C", "F"} else parse_dim_tags(plan.dim_tags)
+        tags = order_tags(rank, order) if order in {"C", "F"} else parse_dim_tags(temporary.dim_tags)
     except KernelError as error:
         yield from error.found
         return
     if len(tags) != rank:
-        message = f"'{plan.temporary}' has {rank} axes and {len(tags)} dim_tags"
+        message = f"'{temporary.name}' has {rank} axes and {len(tags)} dim_tags"
         yield Diagnostic("bad-layout", message, hints=("give one for each axis",))
     elif not all(isinstance(tag, Nested) for tag in tags):
         yield Diagnostic(
             "bad-layout",
-            f"'{plan.temporary}' cannot be stored as {plan.dim_tags}",
+            f"'{temporary.name}' cannot be stored as {temporary.dim_tags}",
             ("its extents follow from the footprint",),
             ("use N0, N1, .. (N0 is contiguous), and pad= for elements between the rows",),
         )

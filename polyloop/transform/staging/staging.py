@@ -15,12 +15,12 @@ from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, rebuild, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
-from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.build.instructions import term_domains
 from polyloop.kernel.domains import bound_variables, domain_for
 from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.kernel.layout import apart_axes, order_tags, parse_dim_tags
+from polyloop.kernel.layout import apart_axes
 from polyloop.kernel.tags import Unroll, axis_name, is_lane, is_thread, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import (
@@ -46,7 +46,6 @@ from polyloop.verification.bounds import bounds_conditions, bounds_violations
 
 __all__ = [
     "Footprint",
-    "Plan",
     "assign_auto",
     "boxed",
     "data_footprint",
@@ -203,14 +202,14 @@ def _interval(plan: Plan, flat: isl.Set, dims: Sequence[str]) -> tuple[Affine, A
     constant = bounding_interval(flat, len(dims) - 1, dims)
     if constant is not None:
         return constant[0], Affine((), constant[1])
-    if plan.address_space == AddressSpace.GLOBAL.value:
+    if plan.temporary.address_space == AddressSpace.GLOBAL.value:
         return parametric_interval(flat, len(dims) - 1, dims)
     return None
 
 
 def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     """Return *kernel* with the plan carried out; its arguments have been checked."""
-    if plan.storage is not None and plan.bounding_box is None:
+    if plan.temporary.axes is not None and plan.bounding_box is None:
         plan = replace(plan, bounding_box=False)
     target = _found(kernel, plan, target_of(kernel, plan, [u for u in uses_of(kernel, plan) if isinstance(u, Use)]))
     outer = _loops_around(kernel, plan, target)
@@ -219,12 +218,12 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
         target = replace(target, uses=_inside(kernel, plan, target.uses, outer, footprint))
     uses = target.uses
     rank = len(footprint.bases)
-    new = plan.inames or tuple(
+    new = plan.filling.inames or tuple(
         kernel.fresh(f"{plan.source}_dim_{number}") for number in range(rank)
     )
     _found(kernel, plan, _around_itself(plan, footprint, new))
     instruction = _new_instruction(kernel, plan, footprint, new, target)
-    if plan.reused(kernel):
+    if plan.filling.reuses_loops(kernel):
         _found(kernel, plan, _too_short(kernel, instruction, new))
     if bounds := _bounds_of(kernel, instruction):
         _found(kernel, plan, data_footprint(plan.source, bounds, uses[0].instruction))
@@ -263,15 +262,15 @@ def _tagged(
 ) -> LoopKernel:
     """Return *kernel* with tags for the inames *new*."""
     is_constant = not any(extent.terms for extent in footprint.extents)
-    if plan.reused(kernel):
+    if plan.filling.reuses_loops(kernel):
         return kernel
-    if plan.tag is not None and (is_constant or plan.tag != "l.auto"):
-        tag = parse_tag(plan.tag)
-        assert tag is not None, f"tag {plan.tag} was not checked"
+    if plan.filling.tag is not None and (is_constant or plan.filling.tag != "l.auto"):
+        tag = parse_tag(plan.filling.tag)
+        assert tag is not None, f"tag {plan.filling.tag} was not checked"
         kernel = replace(kernel, iname_tags={**kernel.iname_tags, **dict.fromkeys(new, tag)})
     if components := tuple(_components(kernel, plan, target, new)):
         kernel = replace(kernel, iname_tags={**kernel.iname_tags, **dict.fromkeys(components, Unroll())})
-    if plan.vec is None:
+    if plan.filling.vec is None:
         return kernel
     return _found(kernel, plan, vectorized(kernel, plan, target, footprint.extents, new))
 
@@ -447,10 +446,10 @@ def _new_instruction(
     blocks = tuple(entry for entry in _blocks_around(kernel, uses[0]) if entry[0] in footprint.outer)
     bound = {iname for term in terms for iname in term.inames}
     return Instruction(
-        id=plan.instruction,
+        id=plan.filling.id,
         inames=inames,
         domain=domain,
-        assignee=subscripted(plan.temporary, [p.Variable(name) for name in new]),
+        assignee=subscripted(plan.temporary.name, [p.Variable(name) for name in new]),
         expression=expression,
         origin=Evaluation(plan.source, _reduction_forms(kernel, bound - set(inames), uses, footprint, new)),
         terms=terms,
@@ -513,12 +512,12 @@ def _with_instruction(
             form = affine_of(argument)
             assert form is not None, "a use was not affine"
             forms.append(form)
-        if plan.storage is not None:
+        if plan.temporary.axes is not None:
             forms = [Affine.variable(name) for name in target.names]
         elif plan.subscripts and tuple(forms) not in accepted:
             return None
         indices = [to_expression(form.add(base, -1)) for form, base in zip(forms, footprint.bases, strict=True)]
-        return subscripted(plan.temporary, indices)
+        return subscripted(plan.temporary.name, indices)
 
     instructions: list[Instruction] = []
     placed = False
@@ -531,23 +530,15 @@ def _with_instruction(
         else:
             instructions.append(old)
     shape = tuple(to_expression(extent) if extent.terms else extent.const for extent in footprint.extents)
-    tags = None
-    if plan.dim_tags and shape:
-        tags = order_tags(len(shape), "F") if plan.dim_tags.strip().upper() == "F" else parse_dim_tags(plan.dim_tags)
-        tags = None if tags == order_tags(len(shape), "C") else tags
-    space = AddressSpace(plan.address_space)
-    temporary = TemporaryVariable(plan.temporary, None, shape, space, plan.pad, dim_tags=tags)
-    if not plan.is_rule:
-        source = kernel.arrays()[plan.source]
-        temporary = replace(temporary, dtype=source.dtype)
-    more = () if plan.reused(kernel) else (new_domain(footprint, new, instruction.domain),)
-    assert any(plan.temporary in each.reads for each in instructions), f"nothing reads '{plan.temporary}'"
+    name, dtype = plan.temporary.name, None if plan.is_rule else kernel.arrays()[plan.source].dtype
+    more = () if plan.filling.reuses_loops(kernel) else (new_domain(footprint, new, instruction.domain),)
+    assert any(name in each.reads for each in instructions), f"nothing reads '{name}'"
     return replace(
         kernel,
         domains=(*kernel.domains, *more),
         instructions=tuple(instructions),
-        temporaries={**kernel.temporaries, plan.temporary: temporary},
-        evaluations={**kernel.evaluations, plan.temporary: plan.instruction},
+        temporaries={**kernel.temporaries, name: plan.temporary.declared(shape, dtype)},
+        evaluations={**kernel.evaluations, name: plan.filling.id},
     )
 
 

@@ -19,7 +19,8 @@ def vectorized(
     kernel: LoopKernel, plan: Plan, target: Target, extents: Sequence[Affine], new: tuple[str, ...]
 ) -> LoopKernel | Diagnostic:
     """Return *kernel* with a copy that moves neighbours at once."""
-    assert plan.vec is not None, "a length was given"
+    vec = plan.filling.vec
+    assert vec is not None, "a length was given"
     source = kernel.arrays().get(plan.source)
     axis = None if source is None else contiguous_axis(source)
     chosen = None
@@ -33,18 +34,18 @@ def vectorized(
             hints=("leave out vec",),
         )
     extent, iname = extents[chosen], new[chosen]
-    if extent.terms or extent.const % plan.vec:
+    if extent.terms or extent.const % vec:
         return Diagnostic(
             "bad-lanes",
-            f"the copy has {to_expression(extent)} elements along '{iname}', which cannot be moved {plan.vec} at once",
+            f"the copy has {to_expression(extent)} elements along '{iname}', which cannot be moved {vec} at once",
             ("vectors begin at multiples of their length",),
-            (f"choose a tile with a multiple of {plan.vec} elements along this axis, or leave out vec",),
+            (f"choose a tile with a multiple of {vec} elements along this axis, or leave out vec",),
         )
-    if extent.const == plan.vec:
+    if extent.const == vec:
         return replace(kernel, iname_tags={**kernel.iname_tags, iname: Vectorize()})
     tags = dict(kernel.iname_tags)
     own = tags.pop(iname, None)
     kernel = replace(kernel, iname_tags=tags)
-    outer, lane, kernel = split_off(kernel, iname, plan.vec, "vec")
+    outer, lane, kernel = split_off(kernel, iname, vec, "vec")
     more = {lane: Vectorize()} if own is None else {lane: Vectorize(), outer: own}
     return replace(kernel, iname_tags={**kernel.iname_tags, **more})
