@@ -125,6 +125,12 @@ class Language:
         return {type(entry): entry for entry in self.device}
 
     @property
+    def warp_size(self) -> int:
+        """Threads of a warp."""
+        assert self.limits is not None, f"target '{self.name}' has no threads"
+        return self.limits.warp_size
+
+    @property
     def has_axes(self) -> bool:
         """True if axes are blocks and threads of a device, False if they become loops."""
         return Threads in self._entries

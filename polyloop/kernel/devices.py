@@ -10,7 +10,15 @@ from typing import Final
 from polyloop.errors import ArgumentError, unknown_name
 from polyloop.kernel.limits import WARP_SIZE
 
-__all__ = ["DEVICES", "MULTIPROCESSORS", "Device", "Figure", "StreamingMultiprocessor", "find_device"]
+__all__ = [
+    "DEVICES",
+    "MULTIPROCESSORS",
+    "WARP_SIZES",
+    "Device",
+    "Figure",
+    "StreamingMultiprocessor",
+    "find_device",
+]
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,9 @@ MULTIPROCESSORS: Final[Mapping[int, StreamingMultiprocessor]] = MappingProxyType
 )
 """By compute capability.  CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the granules
 are those of NVIDIA's occupancy calculator (in Nsight Compute)."""
+
+WARP_SIZES: Final = frozenset(multiprocessor.warp_size for multiprocessor in MULTIPROCESSORS.values())
+"""Threads of a warp, of all devices."""
 
 
 @dataclass(frozen=True)

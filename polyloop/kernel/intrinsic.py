@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Final
 
 import islpy as isl
@@ -18,13 +19,9 @@ import numpy as np
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import BFLOAT16, DType
 from polyloop.expr.names import check_identifier
-from polyloop.kernel.limits import WARP_SIZE
+from polyloop.kernel.devices import WARP_SIZES
 
-__all__ = ["BUILT_IN", "INTRINSICS", "WARP", "Matrix", "MatrixIntrinsic", "Part", "declare_intrinsic", "parts_of"]
-
-WARP: Final = WARP_SIZE
-"""Threads that carry out a matrix instruction together."""
-
+__all__ = ["BUILT_IN", "INTRINSICS", "Matrix", "MatrixIntrinsic", "Part", "declare_intrinsic", "parts_of"]
 
 @dataclass(frozen=True)
 class Part:
@@ -113,12 +110,18 @@ class MatrixIntrinsic:
         axes = {"a": "ik", "b": "kj", "d": "ij"}[operand]
         return parts_of(getattr(self, operand), tuple((axis, self.extents[axis]) for axis in axes))
 
+    @property
+    def lanes(self) -> int:
+        """Threads of a warp, which carry it out together."""
+        return self.lanes_of("d")
+
+    def lanes_of(self, operand: str) -> int:
+        """Return the number of lanes that have different elements of an operand."""
+        return prod(part.extent for part in self.layout(operand) if part.in_lane)
+
     def registers(self, operand: str) -> int:
         """Return the elements of an operand that each lane has."""
-        total = 1
-        for part in self.layout(operand):
-            total *= 1 if part.in_lane else part.extent
-        return total
+        return prod(part.extent for part in self.layout(operand) if not part.in_lane)
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ def _image(given: isl.Map, position: int, value: int) -> tuple[bool, int] | None
     point = image.range().sample_point()
     lane, register = (point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(2))
     at = lane or register
-    return None if (lane and register) or at <= 0 or at & (at - 1) or lane >= WARP else (lane > 0, at)
+    return None if (lane and register) or at <= 0 or at & (at - 1) else (lane > 0, at)
 
 
 def _merged(parts: Iterable[Part]) -> tuple[Part, ...]:
@@ -245,13 +248,11 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
         raise _bad(f"'{intrinsic.name}' has operands of type {intrinsic.operands}",
                    "registers hold elements of 16, 32 or 64 bits: float16, bfloat16, float32 or float64")  # fmt: skip
     for operand in "abd":
-        lanes = 1
-        for part in intrinsic.layout(operand):
-            lanes *= part.extent if part.in_lane else 1
+        lanes = intrinsic.lanes_of(operand)
         places = {(part.in_lane, part.place * 2**n) for part in intrinsic.layout(operand)
                   for n in range(part.extent.bit_length() - 1)}  # fmt: skip
         bits = sum(part.extent.bit_length() - 1 for part in intrinsic.layout(operand))
-        if lanes != WARP or len(places) != bits:
+        if lanes not in WARP_SIZES or lanes != intrinsic.lanes or len(places) != bits:
             raise _bad(f"in the layout of '{operand}' of '{intrinsic.name}' lanes or registers have no element of "
                        "their own", "each lane has the same number of elements, and no two share a place")  # fmt: skip
         if intrinsic.registers(operand) % (1 if operand == "d" else intrinsic.per_register):

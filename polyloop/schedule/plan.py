@@ -15,7 +15,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import Argument, ArrayArg, Table
-from polyloop.kernel.intrinsic import WARP, MatrixIntrinsic
+from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
@@ -71,12 +71,13 @@ class Product:
 
     def lane_digits(self) -> Iterator[Digit]:
         """Yield every digit of the lane that addresses of operands may contain."""
+        bits = self.intrinsic.lanes.bit_length() - 1
         for operand in "ab":
             for part in self.intrinsic.layout(operand):
                 if part.in_lane:
                     yield Digit(part.place, part.extent)
-            for number in range(WARP.bit_length() - 1):
-                for length in range(1, WARP.bit_length() - number):
+            for number in range(bits):
+                for length in range(1, bits + 1 - number):
                     yield Digit(2**number, 2**length)
 
 

@@ -263,8 +263,9 @@ def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed
     for x, y in zip(first.indices(a), second.indices(b), strict=True):
         if x is not None and x == y:
             found |= _determined(x, first, second, placement.axes)
-    if by_whole_warps(placement, first, a) is not None or by_whole_warps(placement, second, b) is not None:
-        found -= lane_axes(placement).keys()
+    for placed, access in ((first, a), (second, b)):
+        if by_whole_warps(placement, placed, access) is not None:
+            found -= lane_axes(placement, placed).keys()
     return frozenset(found)
 
 

@@ -20,7 +20,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
-from polyloop.kernel.intrinsic import WARP, Matrix, Part
+from polyloop.kernel.intrinsic import Matrix, Part
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential, ThreadDigit, Unroll, Vectorize, axis_name
 from polyloop.mapping.thread_mapping import Placed, Placement
@@ -64,12 +64,13 @@ def _names(access: Access) -> frozenset[str]:
     return frozenset[str]().union(*(form.names() for form in access.indices if form is not None))
 
 
-def lane_axes(placement: Placement) -> dict[str, int]:
-    """Return the thread axes along which the lanes of a warp lie, with their extents."""
-    axes = placement.axes
-    if not axes.is_elementary:
+def lane_axes(placement: Placement, placed: Placed) -> dict[str, int]:
+    """Return the thread axes along which the lanes of a matrix instruction lie, with their extents."""
+    axes, matrix = placement.axes, placed.lowered.instruction.matrix
+    if not axes.is_elementary or matrix is None:
         return {}
-    return {axis: size for axis, size in axes.local.items() if size is not None and int(axis.split(".")[1]) < WARP}
+    lanes = matrix.intrinsic.lanes
+    return {axis: size for axis, size in axes.local.items() if size is not None and int(axis.split(".")[1]) < lanes}
 
 
 def by_whole_warps(placement: Placement, placed: Placed, access: Access) -> isl.Map | None:
@@ -80,7 +81,7 @@ def by_whole_warps(placement: Placement, placed: Placed, access: Access) -> isl.
     lowered = placed.lowered
     if lowered.instruction.matrix is None or not isinstance(lowered.part, Update) or lowered.is_write(access):
         return None
-    lanes = lane_axes(placement)
+    lanes = lane_axes(placement, placed)
     forms = [None if dim in lanes else Affine.variable(dim) for dim in placed.dims]
     whole = isl.Set.universe(placed.domain.get_space())
     relation = map_from_forms(whole, placed.dims, forms)
@@ -105,7 +106,7 @@ def matrix_problems(placement: Placement, instruction: Instruction) -> Iterator[
     assert matrix is not None, f"'{instruction.id}' has no matrix instruction"
     own = [s for s in placement.statements.values() if s.lowered.instruction is instruction]
     updates = [s for s in own if isinstance(s.lowered.part, Update)]
-    found = _iname_problem(placement.program.kernel, instruction, matrix) or _shape_problem(placement, updates)
+    found = _iname_problem(placement.program.kernel, instruction, matrix) or _shape_problem(placement, updates, matrix)
     if found is None:
         (update,) = updates
         (start,) = (s for s in own if isinstance(s.lowered.part, Init))
@@ -150,7 +151,7 @@ def _is_tagged(kernel: LoopKernel, iname: str, part: Part) -> bool:
     return isinstance(tag, Sequential | Unroll | Vectorize)
 
 
-def _shape_problem(placement: Placement, updates: Sequence[Placed]) -> _Problem | None:
+def _shape_problem(placement: Placement, updates: Sequence[Placed], matrix: Matrix) -> _Problem | None:
     """Return a problem unless the reduction is one unconditional sum of products, on blocks of whole warps."""
     if len(updates) != 1 or operands(updates[0].lowered) is None or _accesses(updates[0].lowered) is None:
         return "it is not one sum of products of two elements", "leave one sum(k, a[i, k]*b[k, j]) in the instruction"
@@ -168,8 +169,9 @@ def _shape_problem(placement: Placement, updates: Sequence[Placed]) -> _Problem 
     if not placement.axes.is_elementary:
         text = "digits of the thread number that some inames are do not fit into one another, such as l%24 and l%32"
         return text, "let the tiles that threads fetch have powers of two as extents, or fetch them with other digits"
-    if not threads or prod(threads) % WARP:
-        return f"a block has {prod(threads)} threads", f"let all blocks be whole warps of {WARP} threads"
+    lanes = matrix.intrinsic.lanes
+    if not threads or prod(threads) % lanes:
+        return f"a block has {prod(threads)} threads", f"let all blocks be whole warps of {lanes} threads"
     return None
 
 

@@ -83,3 +83,29 @@ def test_no_word_of_cuda_stands_in_the_text_for_another_device(name: str) -> Non
     assert refused <= {"unsupported-device-function", "unsupported-function", "unbounded-loop"}
     assert not re.search(r"threadIdx|blockIdx|__(?!kernel|global|local|builtin|attribute)\w+|atomic[A-Z]|\basm\b", text)
     assert "get_" in text or "barrier" not in text
+
+
+def text_of_warps_of(lanes: int, name: str) -> str:
+    limits = replace(TARGET.limits, warp_size=lanes)
+    return generate(build_schedule(GALLERY[name].build(), limits), replace(TARGET.language, limits=limits)).device_code
+
+
+@pytest.mark.parametrize("name", ["prefix_sum_by_blocks", "segments_by_blocks"])
+def test_blocks_of_two_warps_look_back_by_one(name: str) -> None:
+    text = text_of_warps_of(16, name)
+    assert "if (tx < 16) {" in text.replace("threadIdx.x", "tx")
+    assert "for (int last = block - 1; last >= 0; last -= 16) {" in text
+    assert "0xffffffff" not in text
+
+
+def test_half_of_a_wave_of_64_lanes_exchanges_values() -> None:
+    assert "__shfl_sync(0xffffffffu, t, 5)" in text_of_warps_of(32, "exchanged_within_a_warp")
+    assert "__shfl_sync(0xffffffffu, t, 5, 32)" in text_of_warps_of(64, "exchanged_within_a_warp")
+
+
+def test_a_device_without_warps_looks_back_block_by_block() -> None:
+    limits = replace(TARGET.limits, warp_size=1, has_shuffles=False)
+    schedule = build_schedule(GALLERY["prefix_sum_by_blocks"].build(), limits)
+    text = generate(schedule, replace(TARGET.language, limits=limits)).device_code
+    assert "for (int other = block - 1; other >= 0; --other) {" in text
+    assert "shfl" not in text

@@ -39,10 +39,8 @@ def prefix_call(
 ) -> Assign:
     """Return the assignment by which every thread gets the scan of the values of threads before it, or up to it."""
     scope = expressions.scope
-    limits = scope.language.limits
-    assert limits is not None, f"target '{scope.language.name}' has no threads"
     target, _, dtype = expressions.target(statement.lhs, context)
-    meeting = meeting_of(sizes, collective.across, limits.warp_size)
+    meeting = meeting_of(sizes, collective.across, scope.language.warp_size)
     exclusive = collective.kind is Kind.EXCLUSIVE
     if not meeting.across:  # one thread, which has nothing before it
         neutral = expressions.stored(neutral_element(collective.operation, dtype), context, dtype)

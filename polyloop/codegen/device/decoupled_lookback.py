@@ -33,7 +33,6 @@ from polyloop.expr.nodes import Expression, Operation, array_name, targets_of
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import order_tags
-from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.tree import Node, Run, runs
 from polyloop.mapping.collective_shape import Kind, Meeting
 from polyloop.poly.axes import BLOCK_AXES, THREAD_AXES, thread_axis
@@ -56,7 +55,6 @@ _Y: Final = c.Name("y")
 _EARLIER: Final = c.Name("earlier")
 _CLEARING: Final = 256
 """Threads of a block that clears words; the number of words is a multiple of it."""
-_WARP: Final = WARP_SIZE
 _PAUSE: Final = 2000
 """Delay of a block before its look-back [ns]: polling takes bandwidth, and later there are fewer blocks to poll."""
 
@@ -239,7 +237,7 @@ def _storing(expressions: Expressions, operation: Operation, dtype: _DType, size
     what = operation.name if operation.fields else dtype.name
 
     def define(name: str) -> str:
-        body = _LookBack(expressions, operation, dtype, Meeting((), _WARP), sizes)
+        body = _LookBack(expressions, operation, dtype, Meeting((), scope.language.warp_size), sizes)
         head = f"{scope.language.helper} void {name}({ctype} x, int block, {body.chain()})"
         comment = "// Tells the blocks after this one its own x; every block calls it."
         lines = (f"    {line}" for line in body.stored_own())
@@ -259,7 +257,7 @@ def _function(
     kind = "exclusive" if exclusive else "inclusive"
 
     def define(name: str) -> str:
-        body = _LookBack(expressions, operation, dtype, Meeting((), _WARP), sizes)
+        body = _LookBack(expressions, operation, dtype, Meeting((), scope.language.warp_size), sizes)
         head = f"{scope.language.helper} {ctype} {name}({ctype} x, int block, {body.chain()}, {ctype} *before)"
         which = "before this one" if exclusive else "up to this one"
         lines = (f"    {line}" for line in body.look_back(exclusive=exclusive))
@@ -310,7 +308,8 @@ class _LookBack(ThreadScan):
     def look_back(self, *, exclusive: bool) -> Iterator[str]:
         """Yield the statements of the function that looks back."""
         ctype, threads = self.scope.ctype(self.dtype), prod(self.sizes)
-        is_warp = threads >= _WARP
+        size = self.meeting.warp_size
+        is_warp = 1 < size <= threads
         thread = str(self.thread(THREAD_AXES[0]))
         if any(size > 1 for size in self.sizes[1:]):
             thread = "thread"
@@ -323,7 +322,7 @@ class _LookBack(ThreadScan):
         result = [f"const {ctype} all = {self.expression(_EARLIER, _X)};", *self.stored("all", 2)]
         result.append(f"*before = {'earlier' if exclusive else 'all'};")
         if is_warp:
-            yield f"if ({thread} < {_WARP}) {{"
+            yield f"if ({thread} < {size}) {{"
             yield from indented([*body, f"if ({thread} == 0) {{", *indented(result), "}"])
         else:
             yield f"if ({thread} == 0) {{"
@@ -343,8 +342,8 @@ class _LookBack(ThreadScan):
 
     def warp(self, thread: str) -> Iterator[str]:
         """Yield the look-back of a warp, whose threads read one block each at a time."""
-        ctype = self.scope.ctype(self.dtype)
-        yield f"for (int last = block - 1; last >= 0; last -= {_WARP}) {{"
+        ctype, size = self.scope.ctype(self.dtype), self.meeting.warp_size
+        yield f"for (int last = block - 1; last >= 0; last -= {size}) {{"
         yield f"    const int other = last - {thread};"
         word, what = ("unsigned long long", "word >> 32") if self.is_packed else ("unsigned int", "word")
         beyond = "2ull << 32" if self.is_packed else "2"
@@ -353,12 +352,12 @@ class _LookBack(ThreadScan):
         yield f"    {self.functions.mask} whole, unknown;"
         yield "    do {"
         yield f"        word = other < 0 ? {beyond} : {source}[other];"
-        everyone, ballot = f"0x{2**_WARP - 1:x}", self.functions.ballot
+        everyone, ballot = f"0x{2**size - 1:x}", self.functions.ballot
         yield f"        whole = {ballot.format(everyone, f'{what} == 2')};"
         yield f"        unknown = {ballot.format(everyone, f'{what} == 0')};"
         yield "    } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all"
         first = self.functions.first.format("whole")
-        yield f"    const int end = whole != 0 ? {first} : {_WARP - 1};"
+        yield f"    const int end = whole != 0 ? {first} : {size - 1};"
         if self.is_packed:
             yield f"    {ctype} y = {self.functions.words[self.dtype.name].back.format('word')};"
         else:
@@ -366,8 +365,8 @@ class _LookBack(ThreadScan):
             yield f"    {ctype} y = {self.neutral()};"
             yield f"    if (other >= 0 && {thread} <= end)"
             yield "        y = totals[2u * other + (word - 1)];"
-        yield "    " + self.scope.language.unroll.format(count=_WARP.bit_length() - 1)
-        yield f"    for (int step = 1; step < {_WARP}; step *= 2) {{"
+        yield "    " + self.scope.language.unroll.format(count=size.bit_length() - 1)
+        yield f"    for (int step = 1; step < {size}; step *= 2) {{"
         yield f"        const {ctype} z = {self.below(_Y, c.Name('step'))};"
         yield f"        if ({thread} + step <= end)"
         yield f"            y = {self.expression(c.Name('z'), _Y)};"

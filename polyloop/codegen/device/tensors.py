@@ -26,7 +26,7 @@ from polyloop.expr.nodes import array_name
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.intrinsic import WARP, MatrixIntrinsic
+from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.tags import InameTag, Unroll, Vectorize
 from polyloop.kernel.tree import Loop, Run, Tree, runs
 from polyloop.kernel.tree import Node as TreeNode
@@ -92,14 +92,14 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         tree = _collapsed(tree, name, inside)
         if product.ahead:
             tree = _ahead(tree, name, statements, schedule, storages)
-        names = {digit.axis: _lane_name(digit) for digit in product.lane_digits()} | names
+        names = {digit.axis: _lane_name(digit, product.intrinsic) for digit in product.lane_digits()} | names
     indices = replace(schedule.indices, digit_names=names)
     return tree, replace(schedule, statements=statements, indices=indices), storages
 
 
-def _lane_name(digit: Digit) -> str:
+def _lane_name(digit: Digit, intrinsic: MatrixIntrinsic) -> str:
     over = f"_div_{digit.stride}" if digit.stride > 1 else ""
-    return f"lane{over}" + (f"_mod_{digit.extent}" if digit.stride * digit.extent < WARP else "")
+    return f"lane{over}" + (f"_mod_{digit.extent}" if digit.stride * digit.extent < intrinsic.lanes else "")
 
 
 def _nest(tree: Tree, name: str) -> list[str]:

@@ -51,10 +51,8 @@ def collective_call(
 ) -> Assign:
     """Return the assignment by which every thread of a group gets the combination of the group's values."""
     scope = expressions.scope
-    limits = scope.language.limits
-    assert limits is not None, f"target '{scope.language.name}' has no threads"
     target, name, dtype = expressions.target(statement.lhs, context)
-    meeting = meeting_of(sizes, collective.across, limits.warp_size)
+    meeting = meeting_of(sizes, collective.across, scope.language.warp_size)
     value = target
     if meeting.across:
         who = "whole warps call it" if statement.bounds and collective.is_direct else "the whole block calls it"

@@ -26,7 +26,6 @@ from polyloop.expr.printer import show
 from polyloop.expr.promotion import Weak
 from polyloop.expr.records import field_dtype
 from polyloop.expr.rewrite import variables
-from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.axes import THREAD_AXES, is_axis, thread_axis
 from polyloop.schedule.storage import Storage, Strided
@@ -95,16 +94,17 @@ def _of_lane(r: Renderer, variable: Code, lane: Expression, block: Sequence[int]
         own = index_text(r, p.Variable(THREAD_AXES[0]))
     if read == own:
         return variable
-    width = (c.integer(block[0]),) if block[0] < WARP_SIZE else ()
+    width = (c.integer(block[0]),) if block[0] < r.scope.language.warp_size else ()
     return c.Apply(r.scope.language.need(Shuffles).read, (_mask(r, block), variable, read, *width))
 
 
 def _mask(r: Renderer, block: Sequence[int]) -> Code:
     """Return the mask of the lanes with the same indices as the thread along all axes but the first."""
     lanes, *others = block
+    warp = r.scope.language.warp_size
     bits = (1 << lanes) - 1
     mask = c.Literal(f"0x{bits:x}u", bits)
-    if lanes == WARP_SIZE or prod(others) == 1:
+    if lanes == warp or prod(others) == 1:
         return mask
     number: list[Expression] = []
     stride = 1
@@ -113,7 +113,7 @@ def _mask(r: Renderer, block: Sequence[int]) -> Code:
         number.append(p.Product((stride, coordinate)) if stride > 1 else coordinate)
         stride *= extent
     part = index_text(r, p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
-    place = part if stride * lanes <= WARP_SIZE else c.binary(c.MODULO, part, c.integer(WARP_SIZE // lanes))
+    place = part if stride * lanes <= warp else c.binary(c.MODULO, part, c.integer(warp // lanes))
     return c.binary(c.INDEX_SHIFT["<<"], mask, c.product(c.integer(lanes), place))
 
 

@@ -10,7 +10,6 @@ from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_ast import Block, Call, Declare, For, If, Node, blocks_of, expressions_of, walk
 from polyloop.codegen.tree.c_expr import Apply, Code, calls, choices, root
 from polyloop.errors import Diagnostic
-from polyloop.kernel.intrinsic import WARP
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.axes import THREAD_AXES
 
@@ -35,7 +34,8 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
     """
     digits = tuple(digits)
     if digits and (functions := set(_matrix_functions(scope))):
-        lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % WARP]
+        warp = scope.language.warp_size
+        lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % warp]
         _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in THREAD_AXES)], functions)
     names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
     if names:
