@@ -23,7 +23,7 @@ from polyloop.expr.source import Source
 from polyloop.frontend import intrinsics
 from polyloop.frontend.loops import Loops, isl_condition
 from polyloop.frontend.scope import NOTHING, Scope, Use
-from polyloop.frontend.source import Node
+from polyloop.frontend.source import DECORATOR, Node
 from polyloop.kernel.reductions import ReductionOperation
 from polyloop.memo import Same
 
@@ -101,7 +101,7 @@ class PythonConverter(Converter):
     handlers: ClassVar[dict[type[ast.AST], Any]] = {}
 
     def __init__(self, scope: Scope) -> None:
-        super().__init__(Source.of(""), None, scope.operation)
+        super().__init__(Source.of(""), None, DECORATOR)
         self.scope = scope
         self.loops = Loops(scope, self.convert)
         self.in_condition: set[ast.AST] = set()
@@ -128,7 +128,7 @@ class PythonConverter(Converter):
             return p.Variable(scope.loops[name])
         if name in scope.parameters or name in scope.assigned:
             return p.Variable(name)
-        if name in scope.locals:
+        if name in scope.names.locals:
             if name in scope.arrays:
                 hint = f"write its subscripts: {name}[i]"
                 scope.deny(node, "unsupported-expression", f"'{name}' is an array", hint)
@@ -199,10 +199,10 @@ class PythonConverter(Converter):
 
     def _no_array(self, array: ast.Name) -> NoReturn:
         name = array.id
-        if name in self.scope.loops or name in self.scope.loop_names:
+        if name in self.scope.loops or name in self.scope.names.loops:
             what = f"'{name}' is a loop variable and has no elements"
             self.scope.deny(array, "unsupported-expression", what, "write it alone")
-        if name in self.scope.locals:
+        if name in self.scope.names.locals:
             hint = f"declare it first: {name}: pl.Array[np.float32, 16]"
             self.scope.deny(array, "unsupported-expression", f"variable '{name}' is no array", hint)
         if name in self.scope.arguments:

@@ -14,7 +14,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics
 from polyloop.frontend.scope import NOTHING, Scope, Use
-from polyloop.frontend.source import Node
+from polyloop.frontend.source import DECORATOR, Node
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.text.domain_text import parse_domain, read_domain
 from polyloop.poly.affine import Affine, Floor, affine_of
@@ -135,7 +135,7 @@ class Loops:
             parts = [self._bounds(node).text(iname) for node, iname in self._each(over, variables, names)]
         if condition:
             parts.append(f"({condition})")
-        return parse_domain(f"{{[{', '.join(names)}]: {' and '.join(parts)}}}", self.scope.operation)
+        return parse_domain(f"{{[{', '.join(names)}]: {' and '.join(parts)}}}", DECORATOR)
 
     def _each(
         self, over: ast.Call, variables: Sequence[ast.Name], names: Sequence[str]
@@ -224,13 +224,13 @@ class Loops:
             Segment(len(head), place.line, place.column, place.text, place.file),
             Segment(len(head) + len(literal.text), place.line, place.column, place.text, place.file),
         )
-        found = read_domain(Source(f"{head}{literal.text}}}", segments), self.scope.operation)
+        found = read_domain(Source(f"{head}{literal.text}}}", segments), DECORATOR)
         for position, name in enumerate(names):
             found = found.set_dim_name(isl.dim_type.set, position, name)
         for name in parameters_of(found):
             found = self._resolve(node, found, name)
         if condition:
-            found = found.intersect(parse_domain(f"{{[{', '.join(names)}]: {condition}}}", self.scope.operation))
+            found = found.intersect(parse_domain(f"{{[{', '.join(names)}]: {condition}}}", DECORATOR))
         return found
 
     def _resolve(self, node: ast.Constant, found: isl.Set, name: str) -> isl.Set:

@@ -25,8 +25,8 @@ from polyloop.expr.dtypes import find_dtype
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.rewrite import variables
 from polyloop.frontend.intrinsics import Array, ArrayType
-from polyloop.frontend.scope import Scope, Use
-from polyloop.frontend.source import FunctionSource, Node, read_source
+from polyloop.frontend.scope import Names, Scope, Use
+from polyloop.frontend.source import DECORATOR, FunctionSource, Node, read_source
 from polyloop.frontend.statements import Body
 from polyloop.frontend.text import statements_text
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
@@ -37,7 +37,6 @@ from polyloop.kernel.text.specs import GlobalArg, ValueArg, expand_data
 
 __all__ = ["kernel"]
 
-_OPERATION = "@pl.kernel"
 _TYPES = 'write pl.int32, np.float32 or pl.Array[np.float32, "n", "m"]'
 
 
@@ -111,7 +110,7 @@ def kernel(
     around = _locals_of_caller()
 
     def create(function: Callable[..., object]) -> LoopKernel:
-        source = read_source(function, _OPERATION)
+        source = read_source(function)
         title = name or source.tree.name
         try:
             body, data = _read(function, source, around, kernel_data)
@@ -129,7 +128,7 @@ def kernel(
             )
         except KernelError as error:
             found = [_placed(diagnostic, source) for diagnostic in error.found]
-            raise KernelError(_OPERATION, title, found) from None
+            raise KernelError(DECORATOR, title, found) from None
         options = (
             ("name", title),
             ("assumptions", assumptions),
@@ -152,7 +151,7 @@ def _one_of_each_name(functions: tuple[ForeignFunction, ...], title: str) -> tup
         if number > 1:
             hint = "give each a name of its own"
             problem = Diagnostic("name-taken", f"there are two foreign functions '{name}'", hints=(hint,))
-            raise KernelError(_OPERATION, title, [problem])
+            raise KernelError(DECORATOR, title, [problem])
     return functions
 
 
@@ -181,7 +180,7 @@ def _read(
     listed = {item.name: entry for entry in kernel_data if entry is not ... for item in expand_data(entry)}
     entries = _signature(function, source, around, listed)
     arguments, conditions = _uses(entries.values(), source)
-    scope = Scope.of(source, function, arguments, conditions, _OPERATION)
+    scope = Scope(source, arguments, conditions, Names.of(source.tree, function, arguments))
     for parameter in _parameters(source):
         scope.check_name(parameter, parameter.arg)
     body = Body(scope)
@@ -285,7 +284,7 @@ def _value(node: ast.expr, names: dict[str, object]) -> object:
 
 
 def _fail(source: FunctionSource, node: Node, code: str, message: str, hint: str) -> NoReturn:
-    raise KernelError(_OPERATION, None, [Diagnostic(code, message, hints=(hint,), span=source.span(node))])
+    raise KernelError(DECORATOR, None, [Diagnostic(code, message, hints=(hint,), span=source.span(node))])
 
 
 def _uses(entries: Iterable[object], source: FunctionSource) -> tuple[dict[str, Use], frozenset[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -16,9 +16,9 @@ import numpy as np
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
-from polyloop.frontend.source import FunctionSource, Node
+from polyloop.frontend.source import DECORATOR, FunctionSource, Node
 
-__all__ = ["NOTHING", "Scope", "Use"]
+__all__ = ["NOTHING", "Names", "Scope", "Use"]
 
 
 class Use(Enum):
@@ -48,55 +48,31 @@ def _surroundings(function: Callable[..., object]) -> dict[str, object]:
     return found
 
 
-@dataclass
-class Scope:
-    """Symbol table of the body, while it is read from top to bottom.
+@dataclass(frozen=True)
+class Names:
+    """Names of the body by their syntax, before it is read.
 
     Attributes
     ----------
-    arguments
-        Arguments, and the sizes that their shapes mention.
     locals
         Names that the body assigns.
-    loop_names
-        Variables of the ``for`` loops; those of generators are not seen outside of them.
     loops
-        Loop variable -> iname, for the loops that are open.
-    assigned
-        Locals that some statement above has assigned, with whether all values were conditions.
-    rules
-        Functions defined in the body so far -> number of parameters.
-    parameters
-        Parameters of the function in the body that is being read.
-    inames
-        Every iname so far.
+        Variables of the ``for`` loops; those of generators are not seen outside of them.
+    words
+        All names in the text.
+    captured
+        Objects of the names around the function: builtins, globals, variables of enclosing functions.
     """
 
-    source: FunctionSource
-    operation: str
-    surroundings: Mapping[str, object]
-    arguments: dict[str, Use]
-    conditions: frozenset[str]
     locals: frozenset[str]
-    loop_names: frozenset[str]
+    loops: frozenset[str]
     words: frozenset[str]
-    loops: dict[str, str] = field(default_factory=dict)
-    assigned: dict[str, bool] = field(default_factory=dict)
-    arrays: set[str] = field(default_factory=set)
-    rules: dict[str, int] = field(default_factory=dict)
-    parameters: frozenset[str] = frozenset()
-    inames: list[str] = field(default_factory=list)
+    captured: Mapping[str, object]
 
     @staticmethod
-    def of(
-        source: FunctionSource,
-        function: Callable[..., object],
-        arguments: dict[str, Use],
-        conditions: frozenset[str],
-        operation: str,
-    ) -> Scope:
-        """Return the scope at the beginning of the body; *conditions* are the arguments of type bool."""
-        nodes = list(ast.walk(source.tree))
+    def of(tree: ast.FunctionDef, function: Callable[..., object], arguments: Collection[str]) -> Names:
+        """Return the names of *function*, which *tree* defines."""
+        nodes = list(ast.walk(tree))
         comprehensions = [node for node in nodes if isinstance(node, ast.comprehension)]
         generated = {name for node in comprehensions for name in ast.walk(node.target)}
         loops = {
@@ -113,16 +89,43 @@ class Scope:
         }
         words = {node.id for node in nodes if isinstance(node, ast.Name)}
         defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-        return Scope(
-            source,
-            operation,
-            {key: value for key, value in _surroundings(function).items() if key not in defined},
-            arguments,
-            conditions,
-            frozenset(stored - loops - arguments.keys()),
-            frozenset(loops),
-            frozenset(words | defined | arguments.keys()),
-        )
+        around = {key: value for key, value in _surroundings(function).items() if key not in defined}
+        written = words.union(defined, arguments)
+        return Names(frozenset(stored - loops - set(arguments)), frozenset(loops), frozenset(written), around)
+
+
+@dataclass
+class Scope:
+    """Symbol table of the body, while it is read from top to bottom.
+
+    Attributes
+    ----------
+    arguments
+        Arguments, and the sizes that their shapes mention.
+    conditions
+        Arguments of type bool.
+    loops
+        Loop variable -> iname, for the loops that are open.
+    assigned
+        Locals that some statement above has assigned, with whether all values were conditions.
+    rules
+        Functions defined in the body so far -> number of parameters.
+    parameters
+        Parameters of the function in the body that is being read.
+    inames
+        Every iname so far.
+    """
+
+    source: FunctionSource
+    arguments: dict[str, Use]
+    conditions: frozenset[str]
+    names: Names
+    loops: dict[str, str] = field(default_factory=dict)
+    assigned: dict[str, bool] = field(default_factory=dict)
+    arrays: set[str] = field(default_factory=set)
+    rules: dict[str, int] = field(default_factory=dict)
+    parameters: frozenset[str] = frozenset()
+    inames: list[str] = field(default_factory=list)
 
     def deny(self, node: Node, code: str, message: str, *hints: str) -> NoReturn:
         """Raise the error *code* at *node*."""
@@ -130,7 +133,7 @@ class Scope:
 
     def report(self, node: Node, diagnostic: Diagnostic) -> NoReturn:
         """Raise *diagnostic* at *node*."""
-        raise KernelError(self.operation, None, [replace(diagnostic, span=self.source.span(node))])
+        raise KernelError(DECORATOR, None, [replace(diagnostic, span=self.source.span(node))])
 
     def check_name(self, node: Node, name: str) -> None:
         """Refuse a name that generated code cannot have."""
@@ -163,10 +166,10 @@ class Scope:
         if not hides and (name in self.arguments or name in self.rules):
             what = "a function" if name in self.rules else "an argument, or of a size in a shape"
             self.deny(node, "name-taken", f"loop variable '{name}' has the name of {what}", "choose another name")
-        taken = {*self.inames, *self.arguments, *self.locals, *self.rules, *self.parameters}
+        taken = {*self.inames, *self.arguments, *self.names.locals, *self.rules, *self.parameters}
         iname = name
         number = 0
-        while iname in taken or (number and iname in self.words):
+        while iname in taken or (number and iname in self.names.words):
             number += 1
             iname = f"{name}_{number}"
         self.inames.append(iname)
@@ -176,12 +179,12 @@ class Scope:
 
     def is_own(self, name: str) -> bool:
         """Return whether *name* belongs to the function: a loop, a local, an argument, a size or a rule."""
-        known = name in self.loops or name in self.locals or name in self.loop_names
+        known = name in self.loops or name in self.names.locals or name in self.names.loops
         return known or name in self.arguments or name in self.rules or name in self.parameters
 
     def captured(self, name: str) -> object:
         """Return the object that *name* refers to outside of the function, or ``NOTHING``."""
-        return NOTHING if self.is_own(name) else self.surroundings.get(name, NOTHING)
+        return NOTHING if self.is_own(name) else self.names.captured.get(name, NOTHING)
 
     def find(self, node: Node) -> object:
         """Return the object of a captured name or of a module's attribute, ``NOTHING`` if there is none."""
@@ -204,12 +207,12 @@ class Scope:
     def unknown(self, node: ast.Name) -> NoReturn:
         """Refuse a name that is no variable of the kernel and no number."""
         name = node.id
-        if name in self.loop_names:
+        if name in self.names.loops:
             hint = "assign what is needed after the loop to a variable inside of it"
             self.deny(node, "unknown-iname", f"loop variable '{name}' has no value outside of its loop", hint)
         value = self.captured(name)
         if value is NOTHING:
-            known = {*self.arguments, *self.locals, *self.loops}
+            known = {*self.arguments, *self.names.locals, *self.loops}
             hints = unknown_name("argument", name, known).hints
             self.deny(node, "undeclared-name", f"'{name}' is not defined", *hints)
         if isinstance(value, np.ndarray):

@@ -7,14 +7,16 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError, Span
 from polyloop.expr.source import Segment, Source
 
-__all__ = ["FunctionSource", "Node", "read_source"]
+__all__ = ["DECORATOR", "FunctionSource", "Node", "read_source"]
 
+DECORATOR: Final = "@pl.kernel"
+"""Name of the public call, for messages."""
 Node: TypeAlias = Any
 """A node of Python's ``ast`` that has a place."""
 
@@ -73,7 +75,7 @@ class FunctionSource:
         return Source(value, (Segment(0, span.line, span.column + inside, span.text, self.file),))
 
 
-def read_source(function: Callable[..., object], operation: str) -> FunctionSource:
+def read_source(function: Callable[..., object]) -> FunctionSource:
     """Return the source of *function*.
 
     Raises
@@ -83,26 +85,26 @@ def read_source(function: Callable[..., object], operation: str) -> FunctionSour
     """
     if not inspect.isfunction(function) or function.__name__ == "<lambda>" or inspect.iscoroutinefunction(function):
         hint = "write @pl.kernel, or @pl.kernel(...) with options, in front of a 'def'"
-        what = f"'{operation}' needs a Python function, not {spelt(function)}"
+        what = f"'{DECORATOR}' needs a Python function, not {spelt(function)}"
         problem = Diagnostic("not-a-function", what, hints=(hint,))
-        raise KernelError(operation, None, [problem])
+        raise KernelError(DECORATOR, None, [problem])
     file = function.__code__.co_filename
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError, SyntaxError):
-        raise _not_found(function.__name__, operation, "no file and no notebook cell has it") from None
+        raise _not_found(function.__name__, "no file and no notebook cell has it") from None
     indented = lines[0][:1] in (" ", "\t")
     text = "".join(lines)
     try:
         tree = ast.parse("if 1:\n" + text if indented else text)
     except SyntaxError:
-        raise _not_found(function.__name__, operation, f"{os.path.basename(file)}:{first} begins no function") from None
+        raise _not_found(function.__name__, f"{os.path.basename(file)}:{first} begins no function") from None
     ast.increment_lineno(tree, first - 1 - int(indented))
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == function.__name__]
     count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
     if not found or [x.arg for x in _arguments(found[0])] != list(function.__code__.co_varnames[:count]):
         note = f"what stands in {os.path.basename(file)}:{first} is another one"
-        raise _not_found(function.__name__, operation, note)
+        raise _not_found(function.__name__, note)
     notebook = "ipykernel_" in file or file.startswith("<ipython")
     return FunctionSource(found[0], "cell" if notebook else file, first, tuple(lines))
 
@@ -111,7 +113,7 @@ def _arguments(tree: ast.FunctionDef) -> list[ast.arg]:
     return [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
 
 
-def _not_found(name: str, operation: str, note: str) -> KernelError:
+def _not_found(name: str, note: str) -> KernelError:
     hint = "define it with 'def' in a file or a notebook cell, and import it again after a change of the file"
     problem = Diagnostic("source-not-found", f"the source of function '{name}' cannot be found", (note,), (hint,))
-    return KernelError(operation, name if name.isidentifier() else None, [problem])
+    return KernelError(DECORATOR, name if name.isidentifier() else None, [problem])

@@ -190,7 +190,7 @@ class Body:
         if spelling is None:
             hint = "write a reduction: sum(a[i, k]*b[k, j] for k in range(n))"
             self.scope.deny(node, "unsupported-expression", "'@' multiplies whole arrays", hint)
-        if isinstance(node.target, ast.Name) and node.target.id in self.scope.locals:
+        if isinstance(node.target, ast.Name) and node.target.id in self.scope.names.locals:
             self.converter.name(node.target)
         self.emit(node, node.target, node.value, update=spelling)
 
@@ -239,7 +239,7 @@ class Body:
 
     def note(self, target: Node, is_condition: bool) -> None:
         """Record an assignment to *target*, if it is a variable."""
-        if isinstance(target, ast.Name) and target.id in self.scope.locals:
+        if isinstance(target, ast.Name) and target.id in self.scope.names.locals:
             self.scope.assigned[target.id] = self.scope.assigned.get(target.id, True) and is_condition
 
     def add(
@@ -297,7 +297,7 @@ class Body:
             what = "several variables are assigned at once" if several else "this cannot be assigned to"
             self.scope.deny(node, "unsupported-statement", what, hint)
         name = node.id
-        if name not in self.scope.locals or name in self.scope.loops:
+        if name not in self.scope.names.locals or name in self.scope.loops:
             self.not_assignable(node)
         self.scope.check_name(node, name)
         if name in self.scope.arrays:
@@ -308,7 +308,7 @@ class Body:
     def not_assignable(self, node: ast.Name) -> NoReturn:
         """Refuse an assignment to a loop variable, an argument or a function."""
         name = node.id
-        if name in self.scope.loop_names:
+        if name in self.scope.names.loops:
             hint = "its values come from the loop; choose another name"
             self.scope.deny(node, "assignment-to-iname", f"'{name}' is a loop variable and cannot be assigned to", hint)
         what = "a function"

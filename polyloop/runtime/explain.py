@@ -16,6 +16,7 @@ from polyloop.cost.traffic import Address, Traffic, address_of, footprints, poly
 from polyloop.errors import ArgumentError, Diagnostic, VerificationError
 from polyloop.expr.dtypes import dtype_name, is_complex, is_inexact
 from polyloop.expr.printer import show
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.devices import Device, Figure, find_device
 from polyloop.kernel.kernel import LoopKernel
@@ -298,15 +299,16 @@ class _Facts:
         start = self.start(entry, width)
         if address is None:
             self.notes.append(f"where '{start.instruction}' accesses '{start.array}' is not known: one sector a warp")
-            return AccessFacts(*_who(start), sectors=1, least_sectors=1, is_known=False)
+            return replace(start, sectors=1, least_sectors=1, is_known=False)
         domain = self.census.of_access(entry.placed, entry.access)
         found = sectors(self.placement, entry, address, domain, self.sizes, width)
         if found is None:
             return start
         turns = found.turns / found.requests
-        return AccessFacts(
-            *_who(start), turns, turns, found.per_request, found.least / found.requests,
-            found.nbytes / found.requests, _inames(self.kernel, entry, address), found.is_exact,
+        return replace(
+            start, turns=turns, least_turns=turns, sectors=found.per_request,
+            least_sectors=found.least / found.requests, used_bytes=found.nbytes / found.requests,
+            inames=_inames(self.kernel, entry, address), is_exact=found.is_exact,
         )  # fmt: skip
 
     def is_known(self, entry: Traffic, address: Address) -> bool:
@@ -325,11 +327,11 @@ class _Facts:
         address = address_of(self.kernel, entry)
         merged = 1 if address is None or width > 1 else merged_width(self.placement, entry, address)
         if address is None or merged == 1:
-            return AccessFacts(*_who(start), turns, least)
+            return replace(start, turns=turns, least_turns=least)
         domain = self.census.of_access(entry.placed, entry.access)
         found = sectors(self.placement, entry, address, domain, self.sizes)
         words = 1.0 if found is None else found.least / found.requests / 4
-        return AccessFacts(*_who(start), max(words, turns / merged), max(words, least / merged))
+        return replace(start, turns=max(words, turns / merged), least_turns=max(words, least / merged))
 
     def start(self, entry: Traffic, width: int) -> AccessFacts:
         """Return the facts of an access, with its requests [warps] for *width* elements per thread at once."""
@@ -374,11 +376,6 @@ class _Facts:
         )  # fmt: skip
 
     # }}}
-
-
-def _who(start: AccessFacts) -> tuple[str, str, str, str, str, str, int]:
-    """Return the accesses of statements, with their counts."""
-    return start.launch, start.instruction, start.text, start.array, start.space, start.direction, start.requests
 
 
 def _units(entry: Operation) -> tuple[str, ...]:

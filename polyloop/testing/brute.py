@@ -34,7 +34,7 @@ from polyloop.program.ir import Assign, Combine, Init, Lowered, Update
 from polyloop.testing.storage import shared_pools
 from polyloop.testing.symbols import Bag, Closure, Symbols, UnsupportedError, Value, ValueCompiler
 
-__all__ = ["Data", "Event", "Instance", "Run", "Violation", "execute", "judge", "reference_run"]
+__all__ = ["Data", "Event", "Execution", "Instance", "Run", "Violation", "execute", "judge", "reference_run"]
 
 _PARAM: Final = isl.dim_type.param
 _SET: Final = isl.dim_type.set
@@ -58,11 +58,10 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One access that an instance made.
+class Execution:
+    """One instance of the transformed program, executed by a thread.
 
-    ``instruction`` and ``inames`` say which instance of the program it is, ``statement`` and ``point`` where it
-    stands in the transformed one.  A write that ``adds`` leaves what was there before in the element.
+    ``instruction`` and ``inames`` name the instance of the reference program that it is.
     """
 
     time: tuple[int, ...]
@@ -71,6 +70,16 @@ class Event:
     point: tuple[int, ...]
     instruction: str
     inames: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return f"{self.statement}{self.point}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One access by an executed instance.  A write that ``adds`` leaves what was there before in the element."""
+
+    by: Execution
     array: str
     index: tuple[int, ...]
     is_write: bool
@@ -120,9 +129,6 @@ class _Code:
 _Step: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], _Code, tuple[int, ...]]
 """Time, thread, statement and point of one instance."""
 
-_Now: TypeAlias = tuple[tuple[int, ...], str, tuple[int, ...], str, tuple[tuple[str, int], ...]]
-"""Time, statement, point, instruction and inames of the present instance."""
-
 
 class _Machine:
     """The state of one execution."""
@@ -151,8 +157,7 @@ class _Machine:
         self.shapes = {name: self.extents(array.shape or ()) for name, array in arrays.items()}
         self.pools = shared_pools(self.kernel)
         self.origin: Copy | None = None
-        self.event: _Now = ((), "", (), "", ())
-        self.thread: tuple[int, ...] = ()
+        self.now = Execution((), (), "", (), "", ())
         self.kind: object = "read"
 
     def extents(self, shape: Sequence[Expression]) -> tuple[int, ...]:
@@ -167,16 +172,16 @@ class _Machine:
             base, strides = self.pools[array]
             array, index = base, (sum(s * i for s, i in zip(strides, index, strict=True)),)
         if space is AddressSpace.PRIVATE:
-            return (array, index, self.thread)
+            return (array, index, self.now.thread)
         if space is AddressSpace.LOCAL:
-            return (array, index, self.thread[: self.group_count])
+            return (array, index, self.now.thread[: self.group_count])
         return (array, index)
 
     def inside(self, array: str, index: tuple[int, ...]) -> bool:
         shape = self.shapes.get(array)
         if shape is None or all(0 <= i < extent for i, extent in zip(index, shape, strict=True)):
             return True
-        self.problem("out-of-bounds", f"{self.event[1]}{self.event[2]} accesses {array}{list(index)}")
+        self.problem("out-of-bounds", f"{self.now} accesses {array}{list(index)}")
         return False
 
     def problem(self, kind: str, text: str, instance: Instance | None = None) -> None:
@@ -185,17 +190,14 @@ class _Machine:
 
     def note(self, cell: Cell, array: str, index: tuple[int, ...], symbol: int, is_write: bool) -> None:
         if self.axes and self.placement.spaces[array] is not AddressSpace.PRIVATE:
-            key = (self.event[0], self.kind if is_write else "read")
-            self.touched.setdefault(cell, {}).setdefault(key, set()).add(self.thread)
+            key = (self.now.time, self.kind if is_write else "read")
+            self.touched.setdefault(cell, {}).setdefault(key, set()).add(self.now.thread)
         if self.recording:
             self.record(array, index, symbol, is_write=is_write)
 
     def record(self, array: str, index: tuple[int, ...], symbol: int, *, is_write: bool) -> None:
-        time, statement, point, instruction, inames = self.event
         adds = is_write and self.kind not in ("write", EXCHANGE)
-        self.run.events.append(
-            Event(time, self.thread, statement, point, instruction, inames, array, index, is_write, symbol, adds)
-        )
+        self.run.events.append(Event(self.now, array, index, is_write, symbol, adds))
 
     def read(self, array: str, index: tuple[int, ...]) -> Value:
         """Return the value of an element."""
@@ -337,7 +339,6 @@ class _Machine:
         self, time: tuple[int, ...], thread: tuple[int, ...], code: _Code, point: tuple[int, ...]
     ) -> Callable[[], None] | None:
         """Execute one instance up to its write, which is returned, if there is one."""
-        self.thread = thread
         placed, env = code.placed, self.env
         lowered = placed.lowered
         local = dict(zip(self.axes, thread, strict=True))
@@ -354,7 +355,7 @@ class _Machine:
         if self.recording:
             inames = tuple(sorted((name, form.evaluate(env)) for name, form in code.named.items()))
         instruction = lowered.instruction.id if self.origin is None else self.origin.instruction
-        self.event = (time, placed.name, point, instruction, inames)
+        self.now = Execution(time, thread, placed.name, point, instruction, inames)
         self.kind = lowered.atomic or "write"
         bounds = [self.read(name, ()) for name in lowered.bounds]
         if bounds and point not in code.allowed.get(tuple([int(b.number) for b in bounds]), ()):
@@ -376,23 +377,22 @@ class _Machine:
             self.compare(instance)
         if skipped:
             return None
-        now = (thread, self.event, self.kind)
-        return partial(self.effect, now, code.target, lowered, (instance, result, tuple(seen)), index)
+        return partial(self.effect, (self.now, self.kind), code.target, lowered, (instance, result, tuple(seen)), index)
 
     def combined(self, code: _Code, part: Combine, time: tuple[int, ...], index: tuple[int, ...]) -> Callable[[], None]:
         """Record this thread's value for a combination; return the effect that stores the combined value."""
-        thread, event = self.thread, self.event
-        others = tuple(n for axis, n in zip(self.axes, thread, strict=True) if axis not in part.across)
+        now = self.now
+        others = tuple(n for axis, n in zip(self.axes, now.thread, strict=True) if axis not in part.across)
         bags = self.meetings.setdefault((code.placed.name, time, others, index), [])
         mine = self.memory.get(self.cell(code.target, index))
         first = len(bags)  # threads come in their order
         if isinstance(mine, Bag):
             bags.append(mine)
         else:
-            self.problem("accumulator", f"{event[1]}{event[2]} has nothing to combine on a thread")
+            self.problem("accumulator", f"{now} has nothing to combine on a thread")
 
         def effect() -> None:
-            self.thread = thread
+            self.now = now
             total = Bag.of(part.reduction.operation)
             for bag in bags[: first + (not part.after)] if part.reduction.along else bags:
                 total.join(bag)
@@ -407,14 +407,14 @@ class _Machine:
 
     def effect(
         self,
-        now: tuple[tuple[int, ...], _Now, object],
+        now: tuple[Execution, object],
         target: str,
         lowered: Lowered,
         computed: tuple[Instance | None, Value | None, tuple[int, ...]],
         index: tuple[int, ...],
     ) -> None:
         """Carry out the write of an instance."""
-        self.thread, self.event, self.kind = now
+        self.now, self.kind = now
         instance, value, seen = computed
         match lowered.part:
             case Init(reduction):
@@ -442,7 +442,7 @@ class _Machine:
     def accumulate(self, array: str, index: tuple[int, ...], term: Value, *, of_states: bool) -> None:
         bag = self.memory.get(self.cell(array, index))
         if not isinstance(bag, Bag):
-            self.problem("accumulator", f"{self.event[1]}{self.event[2]} has no neutral element to begin with")
+            self.problem("accumulator", f"{self.now} has no neutral element to begin with")
             return
         if not (of_states and bag.merge(term, self.symbols)):
             bag.add(term)

@@ -58,12 +58,12 @@ class _Scene:
         if placed is None:
             return []
         point = tuple(v for name, v in instance.point if name not in placed.repeated)
-        return [event for event in events if event.statement == instance.statement and event.point == point]
+        return [event for event in events if event.by.statement == instance.statement and event.by.point == point]
 
     def of_program(self, instance: WitnessInstance, run: Run) -> list[Event]:
         """Return the accesses to the named element by an instance of the program, or by its copies."""
         named = tuple(sorted(instance.inames))
-        return [e for e in self.touching(run) if e.instruction == instance.instruction and e.inames == named]
+        return [e for e in self.touching(run) if e.by.instruction == instance.instruction and e.by.inames == named]
 
 
 def check_witness(
@@ -115,7 +115,7 @@ def _race(scene: _Scene) -> bool:
     events = list(scene.touching(scene.after))
     first, second = scene.of(scene.witness.first, events), scene.of(scene.witness.second, events)
     return any(
-        a.thread != b.thread and (a.is_write or b.is_write) and _together(a, b, scene.groups)
+        a.by.thread != b.by.thread and (a.is_write or b.is_write) and _together(a, b, scene.groups)
         for a in first
         for b in second
     )
@@ -123,12 +123,12 @@ def _race(scene: _Scene) -> bool:
 
 def _together(a: Event, b: Event, groups: int) -> bool:
     """Return whether nothing can order two accesses on different threads."""
-    return a.time == b.time or (a.thread[:groups] != b.thread[:groups] and a.time[0] == b.time[0])
+    return a.by.time == b.by.time or (a.by.thread[:groups] != b.by.thread[:groups] and a.by.time[0] == b.by.time[0])
 
 
 def _is_before(a: Event, b: Event, groups: int) -> bool:
     """Return whether *a* precedes *b* in every order of blocks and threads."""
-    return a.time < b.time and not _together(a, b, groups)
+    return a.by.time < b.by.time and not _together(a, b, groups)
 
 
 def _early(scene: _Scene) -> bool:
@@ -179,9 +179,9 @@ def _overwritten(scene: _Scene) -> bool:
 def _sees(scene: _Scene, write: Event, read: Event, events: Iterable[Event]) -> bool:
     """Return whether *write* precedes *read* at one element, with no certain write in between."""
     here = _place(scene, read)
-    if write.time >= read.time or _place(scene, write) != here:
+    if write.by.time >= read.by.time or _place(scene, write) != here:
         return False
-    between = (e for e in events if e.is_write and not e.adds and write.time < e.time < read.time)
+    between = (e for e in events if e.is_write and not e.adds and write.by.time < e.by.time < read.by.time)
     return read.symbol == write.symbol or not any(_place(scene, e) == here for e in between)
 
 
@@ -190,9 +190,9 @@ def _place(scene: _Scene, event: Event) -> tuple[object, ...]:
     placement = place(scene.kernel)
     match placement.spaces[event.array]:
         case AddressSpace.PRIVATE:
-            return (event.array, event.index, event.thread)
+            return (event.array, event.index, event.by.thread)
         case AddressSpace.LOCAL:
-            return (event.array, event.index, event.thread[: scene.groups])
+            return (event.array, event.index, event.by.thread[: scene.groups])
     return (event.array, event.index)
 
 
@@ -204,7 +204,7 @@ def _reordered(scene: _Scene) -> bool:
     assert scene.witness.second is not None, "two instances are named"
     events = list(scene.touching(scene.after))
     first, second = scene.of(scene.witness.first, events), scene.of(scene.witness.second, events)
-    return any(b.time <= a.time and scene.meet(a, b) for a in first for b in second)
+    return any(b.by.time <= a.by.time and scene.meet(a, b) for a in first for b in second)
 
 
 def _is_read_otherwise(scene: _Scene, named: WitnessInstance, reads: Sequence[Event]) -> bool:
@@ -212,7 +212,7 @@ def _is_read_otherwise(scene: _Scene, named: WitnessInstance, reads: Sequence[Ev
 
     It does where it makes fewer reads of the element itself than in the program.
     """
-    by_thread = Counter(read.thread for read in reads)
+    by_thread = Counter(read.by.thread for read in reads)
     expected = _reads(scene.of_program(named, scene.before))
     return (not reads or min(by_thread.values()) < len(expected)) and _differs(scene, named)
 
@@ -250,8 +250,8 @@ def _lanes(scene: _Scene) -> bool:
 def _outer_time(scene: _Scene, event: Event) -> list[int]:
     """Return the time of an event, lanes left out."""
     placement = place(scene.kernel)
-    path, kernel = placement.program.places[event.statement], placement.program.kernel
-    return [t for t, x in zip(event.time, path, strict=True) if isinstance(x, int) or not is_lane(kernel.tag(x))]
+    path, kernel = placement.program.places[event.by.statement], placement.program.kernel
+    return [t for t, x in zip(event.by.time, path, strict=True) if isinstance(x, int) or not is_lane(kernel.tag(x))]
 
 
 def _lost(scene: _Scene) -> bool:
