@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -27,7 +27,6 @@ from polyloop.codegen.verbatim import verbatim
 from polyloop.expr.dtypes import is_half
 from polyloop.expr.nodes import CText, array_name
 from polyloop.mapping.collective_shape import Kind
-from polyloop.poly.axes import is_thread_axis
 from polyloop.schedule import plan
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Statement
@@ -42,14 +41,14 @@ class Assignments:
     ----------
     expressions
         Printer of both sides.
-    extents
-        Threads along each local axis.
+    block
+        Threads of a block along ``l.0``, ``l.1``, ..
     """
 
-    def __init__(self, expressions: Expressions, extents: Mapping[str, int]) -> None:
+    def __init__(self, expressions: Expressions, block: Sequence[int]) -> None:
         self.expressions = expressions
         self.scope = expressions.scope
-        self.sizes = [extents[axis] for axis in sorted(extents) if is_thread_axis(axis)]
+        self.block = block
         self._made: dict[tuple[str | int | None, ...], tuple[Assign | Call | Verbatim, Recorded]] = {}
 
     def once(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
@@ -98,9 +97,9 @@ class Assignments:
                 return atomic_update(self.expressions, statement, operation, context)
             case Collective() as collective:
                 if collective.chain is not None:
-                    return passing_call(self.expressions, statement, collective, context, self.sizes)
+                    return passing_call(self.expressions, statement, collective, context, self.block)
                 call = collective_call if collective.kind is Kind.COMBINE else prefix_call
-                return call(self.expressions, statement, collective, context, self.sizes)
+                return call(self.expressions, statement, collective, context, self.block)
             case plan.Tensor():
                 raise AssertionError(f"'{statement.name}' is no single assignment")
             case _:

@@ -74,7 +74,7 @@ def _on_host(launch: Launch, unit: Unit) -> Function:
     launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
     scope = _scope(launch, unit, sequential.expanded)
     schedule = replace(unit.schedule, statements={**unit.schedule.statements, **sequential.statements})
-    body = Walker(scope, schedule, (), _extents(launch)).run(sequential.tree, unit.known.context)
+    body = Walker(scope, schedule, (), _extents(launch), launch.local_size).run(sequential.tree, unit.known.context)
     return Function(launch, scope, *declare_temporaries(body, launch, scope), ())
 
 
@@ -91,7 +91,8 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     for name, size in extents.items():
         context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
         magnitudes.define(name, ((Affine((), size),),), 0)
-    body = Walker(scope, unit.schedule, (*launch.group_axes, *extents), extents).run(launch.tree, context)
+    walker = Walker(scope, unit.schedule, (*launch.group_axes, *extents), extents, launch.local_size)
+    body = walker.run(launch.tree, context)
     for axis in axes:
         if axis.name in scope.used and not axis.starts_at_zero:
             magnitudes.record(Affine.variable(axis.name))

@@ -55,18 +55,20 @@ class Walker:
     axes
         Axes whose values are known from the start; empty if axes are loops.
     extents
-        Threads along each local axis.
+        Threads along each local axis, and values of each digit of the thread number.
+    block
+        Threads of a block along ``l.0``, ``l.1``, ..
     """
 
     def __init__(
-        self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int]
+        self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int], block: Sequence[int]
     ) -> None:
         self.scope = scope
         self.schedule = schedule
         self.statements = schedule.statements
         self.axes = frozenset(axes)
         self.expressions = Expressions(scope)
-        self.assignments = Assignments(self.expressions, extents)
+        self.assignments = Assignments(self.expressions, block)
         self.loops = Loops(scope, schedule, axes, extents, self)
         self.lane_loops = LaneLoops(self.loops, self.assignments)
         self.hulls: dict[tuple[tuple[str, ...], frozenset[str]], Piece] = {}

@@ -24,6 +24,7 @@ from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.tags import InameTag, LocalAxis, ThreadDigit
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import digit_axis, digit_parts, is_axis, number_of, thread_axis
+from polyloop.program.digits_to_axes import combined_inames
 from polyloop.program.lower_instruction import NESTED_DIGITS
 
 __all__ = [
@@ -163,12 +164,10 @@ def place_value_problem(digits: Sequence[tuple[str, Digit]]) -> Diagnostic | Non
 
 
 def threads_combine(kernel: LoopKernel) -> Instruction | None:
-    """Return an instruction with a reduction over a thread axis, None if there is none."""
+    """Return an instruction with a reduction over a thread axis, or a scan along one, None if there is none."""
     for instruction in kernel.instructions:
-        for term in instruction.terms:
-            own = (x for x in term.inames if x not in instruction.inames)
-            if any(isinstance(kernel.tag(iname), LocalAxis) for iname in own):
-                return instruction
+        if any(isinstance(kernel.tag(iname), LocalAxis) for iname in combined_inames(kernel, instruction)):
+            return instruction
     return None
 
 

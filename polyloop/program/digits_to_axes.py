@@ -18,10 +18,11 @@ from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.domains import iname_range
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, ThreadDigit
 
-__all__ = ["with_digit_axes"]
+__all__ = ["combined_inames", "with_digit_axes"]
 
 _AXES: Final = 3
 
@@ -40,7 +41,7 @@ def with_digit_axes(kernel: LoopKernel) -> LoopKernel:
 def _with_digit_axes(kernel: LoopKernel) -> LoopKernel:
     digits = {x: tag for x, tag in kernel.iname_tags.items() if isinstance(tag, ThreadDigit)}
     has_axes = any(isinstance(tag, LocalAxis) for tag in kernel.iname_tags.values())
-    if has_axes or digits.keys().isdisjoint(_combined(kernel)):
+    if has_axes or digits.keys().isdisjoint(x for i in kernel.instructions for x in combined_inames(kernel, i)):
         return kernel
     ordered = sorted({*digits.values()}, key=lambda digit: digit.stride)
     if len(ordered) > _AXES or ordered[0].stride != 1 or not all(_follows(*two) for two in pairwise(ordered)):
@@ -51,12 +52,12 @@ def _with_digit_axes(kernel: LoopKernel) -> LoopKernel:
     return replace(kernel, iname_tags={**kernel.iname_tags, **{x: axes[digit] for x, digit in digits.items()}})
 
 
-def _combined(kernel: LoopKernel) -> Iterator[str]:
+def combined_inames(kernel: LoopKernel, instruction: Instruction) -> Iterator[str]:
     """Yield the inames along which threads may combine values: those of reductions, and of the results of scans."""
-    for instruction in kernel.instructions:
-        for term in instruction.terms:
-            yield from (x for x in term.inames if x not in instruction.inames)
-        expanded = () if instruction.is_c else reductions(expand_rules(instruction.expression, kernel.substitutions))
+    for term in instruction.terms:
+        yield from (x for x in term.inames if x not in instruction.inames)
+    if instruction.terms:
+        expanded = reductions(expand_rules(instruction.expression, kernel.substitutions))
         yield from (x for reduction in expanded for x in reduction.along)
 
 

@@ -145,3 +145,30 @@ def test_facts_of_a_kernel_on_digits() -> None:
     strides = {(m.variable, m.direction): dict(m.lid_strides or ()) for m in pl.get_mem_access_map(knl)}
     assert strides["a_fetch", "store"] == {0: 1}
     assert strides["a", "load"] == {0: None}
+
+
+def running_sums() -> pl.LoopKernel:
+    """Return sums along rows of 8, in blocks of 8 by 4 threads, whose weights are copied to shared memory."""
+    knl = pl.make_kernel(
+        ["{[i, j]: 0 <= i < 8 and 0 <= j < 4}", "[i] -> {[q]: 0 <= q <= i}"],
+        "c[j, i] = sum(q, a[j, q]*w[q])",
+        [pl.GlobalArg("a, w", F), pl.GlobalArg("c", F)],
+        name="running_sums",
+    )
+    knl = pl.tag_inames(knl, {"i": "l.0", "j": "l.1"})
+    return pl.add_prefetch(knl, "w", "i", default_tag=None)
+
+
+@pytest.mark.parametrize("digit", ["l%8", "l/4%8", "l/4"])
+@pytest.mark.parametrize("is_scan_first", [True, False])
+def test_digits_beside_a_scan_over_threads_are_refused(digit: str, *, is_scan_first: bool) -> None:
+    """Scans are over threads of one axis, and digits take the axes apart: a KeyError came when code was generated."""
+    knl = running_sums()
+    def scan(knl: pl.LoopKernel) -> pl.LoopKernel:
+        return pl.realize_scan(knl, sweep_iname="i")
+
+    def tag(knl: pl.LoopKernel) -> pl.LoopKernel:
+        return pl.tag_inames(knl, {"w_dim_0": digit})
+
+    first, second = (scan, tag) if is_scan_first else (tag, scan)
+    refused(first(running_sums()), second, "bad-digit")
