@@ -148,11 +148,14 @@ def test_facts_of_a_kernel_on_digits() -> None:
 
 
 def running_sums() -> pl.LoopKernel:
-    """Return sums along rows of 8, in blocks of 8 by 4 threads, whose weights are copied to shared memory."""
+    """Return sums along rows of 8, in blocks of 8 by 4 threads, and a copy of a row that lies in shared memory."""
     knl = pl.make_kernel(
         ["{[i, j]: 0 <= i < 8 and 0 <= j < 4}", "[i] -> {[q]: 0 <= q <= i}"],
-        "c[j, i] = sum(q, a[j, q]*w[q])",
-        [pl.GlobalArg("a, w", F), pl.GlobalArg("c", F)],
+        """
+        c[j, i] = sum(q, a[j, q])
+        d[j, i] = w[i]
+        """,
+        [pl.GlobalArg("a, w", F), pl.GlobalArg("c, d", F)],
         name="running_sums",
     )
     knl = pl.tag_inames(knl, {"i": "l.0", "j": "l.1"})
@@ -163,7 +166,6 @@ def running_sums() -> pl.LoopKernel:
 @pytest.mark.parametrize("is_scan_first", [True, False])
 def test_digits_beside_a_scan_over_threads_are_refused(digit: str, *, is_scan_first: bool) -> None:
     """Scans are over threads of one axis, and digits take the axes apart: a KeyError came when code was generated."""
-    knl = running_sums()
     def scan(knl: pl.LoopKernel) -> pl.LoopKernel:
         return pl.realize_scan(knl, sweep_iname="i")
 
