@@ -18,7 +18,7 @@ def file_text(functions: Iterable[Function], texts: Iterable[str], remarks: Iter
     """Return the whole source file: *remarks* as comments, definitions, and the *texts* of *functions*."""
     parts = [
         comment(remarks),
-        unit.language.header,
+        unit.language.syntax.header,
         *unit.definitions.structs.values(),
         *(preamble_text(name, text.strip("\n")) for name, text in unit.schedule.file_scope.preambles),
         "\n".join(_tables(functions, unit)),

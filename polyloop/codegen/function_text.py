@@ -33,8 +33,8 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
     """Return the function of one launch."""
     launch, language = function.launch, unit.language
     parameters, lines = _signature(arguments, [launch], function.scope, unit)
-    bounds = language.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
-    head = " ".join(part for part in (language.function, bounds, f"{launch.name}({parameters})") if part)
+    bounds = language.syntax.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
+    head = " ".join(part for part in (language.syntax.function, bounds, f"{launch.name}({parameters})") if part)
     body = _body_lines(function, is_named=_has_several([launch], unit))
     return "\n".join([head, "{", *lines, *_axis_lines(function, unit), *body, "}"])
 
@@ -47,7 +47,8 @@ def host_text(functions: Sequence[Function], unit: Unit) -> str:
     if len(functions) > 1:
         functions = [replace(function, body=(Group(function.body),)) for function in functions if function.body]
     lines += chain.from_iterable(_body_lines(function, is_named=is_named) for function in functions)
-    return "\n".join([f"{unit.language.function} {unit.schedule.name}({parameters or 'void'})", "{", *lines, "}"])
+    head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"
+    return "\n".join([head, "{", *lines, "}"])
 
 
 def _has_several(launches: Sequence[Launch], unit: Unit) -> bool:
@@ -78,7 +79,7 @@ def _signature(
             # thread has stored a new one.
             meet = whole in exchanged or whole in passed
             shared = scope.language.has_axes and (meet or (const and merged))
-            restrict = "" if shared else f"{scope.language.restrict} "
+            restrict = "" if shared else f"{scope.language.syntax.restrict} "
             texts.append(f"{space}{const}{ctype} *{restrict}{argument.name}")
         elif argument.name in unit.schedule.contract.parameters and argument.dtype != scope.index_dtype:
             given = scope.names.fresh(f"{argument.name}_arg")

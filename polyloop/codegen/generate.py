@@ -61,7 +61,7 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
         ``unsupported-expression``, ``grid-barrier``, ``shared-memory-exceeded``,
         ``block-too-large``.
     """
-    assert index_bits in language.index_types, f"no index type of {index_bits} bits"
+    assert f"int{index_bits}" in language.types, f"no index type of {index_bits} bits"
     spelt = spell(schedule, language)
     try:
         return spelt.described(_generated(spelt, index_bits))

@@ -11,7 +11,7 @@ from polyloop.codegen.device.entries import Entry, Threads, lacking
 from polyloop.errors import CodegenError
 from polyloop.kernel.limits import DeviceLimits
 
-__all__ = ["AXIS_NAMES", "Definition", "Language"]
+__all__ = ["AXIS_NAMES", "Constants", "Definition", "Functions", "Language", "LoopStyle", "Syntax"]
 
 _E = TypeVar("_E", bound=Entry)
 
@@ -29,6 +29,114 @@ class Definition:
     needs: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Syntax:
+    """Words around the declarations of a file, its functions and its variables.
+
+    Attributes
+    ----------
+    header
+        Text at the top of the file.
+    function
+        Qualifiers and result type of a function.
+    helper
+        Qualifiers of a helper function, ahead of the result type.
+    restrict
+        Qualifier of an array argument, as ``__restrict__``.
+    launch_bounds
+        Format of the launch bounds with a field ``{threads}``, or an empty string.
+    aligned
+        Alignment specifier of a variable or a structure, with a field ``{bytes}``; empty if there is none.
+    static_assert
+        Keyword of an assertion that the compiler checks.
+    """
+
+    header: str
+    function: str
+    helper: str
+    restrict: str
+    launch_bounds: str = ""
+    aligned: str = ""
+    static_assert: str = "_Static_assert"
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """Functions of expressions and operators, by ``(name, NumPy name of the argument type)``.
+
+    Attributes
+    ----------
+    spellings
+        Name of each function, or a format with a field for each argument.  Besides functions of expressions:
+        ``complex`` (of two parts), ``convert`` (between complex types), ``widen``, ``narrow`` and ``narrow_double``
+        (16-bit floating-point numbers from and to float).
+    fast
+        The same, for statements that prefer speed to accuracy.
+    extremes
+        Name of ``min`` and ``max`` of integers; missing ones become helper functions.
+    results
+        Statement that computes a function with several results at once: a format of the argument and of the variable
+        for each result.  Without one, each result is computed by the function of its name.
+    operators
+        Name of the definition of an operator, by ``(symbol, left type, right type)``; the left type of a unary operator
+        is empty.  Without any, complex arithmetic is built in.
+    has_overloads
+        True if functions can be overloaded on the types of their arguments.
+    """
+
+    spellings: Mapping[tuple[str, str], str]
+    fast: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    extremes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    results: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    operators: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    has_overloads: bool = False
+
+
+@dataclass(frozen=True)
+class LoopStyle:
+    """Pragmas of loops, and code of full blocks.
+
+    Attributes
+    ----------
+    unroll
+        Pragma that unrolls a loop of ``{count}`` iterations.
+    unroll_hint
+        Pragma that leaves the factor to the compiler.
+    unroll_by
+        Pragma that unrolls by a factor ``{count}``.
+    full_blocks
+        True if full blocks have code of their own, without tests.
+    """
+
+    unroll: str
+    unroll_hint: str
+    unroll_by: str
+    full_blocks: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """Numbers that have no literal, and constant tables at file scope.
+
+    Attributes
+    ----------
+    infinity, not_a_number
+        Positive infinity and a quiet NaN, by NumPy name of the type.
+    table, large_table
+        Storage class of a table, as long as the tables have at most ``table_bytes`` together, and beyond that.
+    table_bits
+        Infinity or NaN in a table: a format of the C ``{type}`` and the ``{bits}``, as an integer.  Without one, they
+        are spelled as in expressions.
+    """
+
+    infinity: Mapping[str, str]
+    not_a_number: Mapping[str, str]
+    table: str = "static const "
+    large_table: str = "static const "
+    table_bytes: int = 0
+    table_bits: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Language:
     """Tables for one language of the C family.
@@ -38,44 +146,12 @@ class Language:
     name
         ``GeneratedProgram.target``.
     types
-        C type of each NumPy type that is supported, by the NumPy name.
-    index_types
-        C type of index arithmetic, by its width [bits].
-    header
-        Text at the top of the file.
-    function, restrict
-        Qualifiers and result type of a function, and the qualifier of an array argument, as ``__restrict__``.
-    launch_bounds
-        Format of the launch bounds with a field ``{threads}``, or an empty string.
-    helper
-        Qualifiers of a helper function, ahead of the result type.
-    unroll, unroll_hint, unroll_by
-        Pragmas; the first and the last have a field ``{count}``.
-    infinity, not_a_number
-        Positive infinity and a quiet NaN, by NumPy name of the type.
-    functions
-        Spelling of each function of expressions, by ``(name, NumPy name of the argument type)``: a name, or a format
-        with a field for each argument.  Besides those of expressions: ``complex`` (of two parts), ``convert`` (between
-        complex types), ``widen``, ``narrow`` and ``narrow_double`` (16-bit floating-point numbers from and to float).
-    fast_functions
-        The same, for statements that prefer speed to accuracy.
+        C type of each NumPy type that is supported, by the NumPy name; those of index arithmetic are int32 and int64.
     definitions
         Definition of each type and function that is not built in: of a type, by its C name, and of a function, by
         ``"name type"``, as in ``functions``.
-    operators
-        Key in ``definitions`` of an operator, by ``(symbol, left type, right type)``; the left type of a unary operator
-        is empty.  Without any, complex arithmetic is built in.
-    extremes
-        Name of ``min`` and ``max`` of integers, by ``(name, type)``; missing ones become helper functions.
-    results
-        Statement that computes a function with several results at once, by ``(name, type)``: a format of the argument
-        and of the variable for each result.  Without one, each result is computed by the function of its name.
-    constant, large_constant
-        Storage class of a constant table at file scope, as long as the tables have at most ``constant_bytes``
-        together, and beyond that.
-    constant_bits
-        Infinity or NaN in such a table: a format of the C type and the bits, as an integer.  Without one, they are
-        spelled as in expressions.
+    has_vectors
+        True if there are types such as ``float4``, with ``make_float4``, and operators can be defined for them.
     limits
         Limits of the device; None for a host.
     device
@@ -84,40 +160,18 @@ class Language:
 
     name: str
     types: Mapping[str, str]
-    index_types: Mapping[int, str]
-    header: str
-    function: str
-    restrict: str
-    launch_bounds: str
-    helper: str
-    unroll: str
-    unroll_hint: str
-    unroll_by: str
-    infinity: Mapping[str, str]
-    not_a_number: Mapping[str, str]
-    functions: Mapping[tuple[str, str], str]
-    extremes: Mapping[tuple[str, str], str]
-    constant: str = "static const "
-    large_constant: str = "static const "
-    constant_bytes: int = 0
-    fast_functions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    syntax: Syntax
+    functions: Functions
+    loops: LoopStyle
+    constants: Constants
     definitions: Mapping[str, Definition] = field(default_factory=dict)
-    operators: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    constant_bits: str = ""
-    limits: DeviceLimits | None = None
     has_vectors: bool = False
-    """True if there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""
-    has_overloads: bool = False
-    """True if functions can be overloaded on the types of their arguments."""
-    aligned: str = ""
-    """Alignment specifier of a variable or a structure, with a field ``{bytes}``; empty if there is none."""
-    static_assert: str = "_Static_assert"
+    limits: DeviceLimits | None = None
     device: tuple[Entry, ...] = ()
-    results: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    full_blocks: bool = True
-    """True if full blocks get code of their own, without tests."""
-    load_once: str = ""
-    """Function of a streaming load through a pointer, for numbers of 4 and 8 bytes and vectors of these."""
+
+    def index_type(self, bits: int) -> str:
+        """Return the type of index arithmetic of a width [bits]."""
+        return self.types[f"int{bits}"]
 
     @cached_property
     def _entries(self) -> dict[type[Entry], Entry]:

@@ -89,7 +89,7 @@ def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
     device = scope.language.find(Threads)
     qualifier = "" if device is None or storage.address_space is not AddressSpace.LOCAL else device.shared
     if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.findings.aligned:
-        qualifier += f"{scope.language.aligned.format(bytes=scope.findings.aligned[storage.name])} "
+        qualifier += f"{scope.language.syntax.aligned.format(bytes=scope.findings.aligned[storage.name])} "
     dims = threads + storage.dims
     value = (c.Raw("{}") if dims else c.integer(0)) if storage.cleared else None
     return Declare(scope.ctype(storage.dtype), storage.name, dims, value, qualifier)

@@ -77,12 +77,12 @@ def listed_words(name: str) -> frozenset[str]:
 def _said_by_tables(language: Language) -> Iterator[str]:
     """Yield the texts in the tables of *language* that may occur in a function."""
     yield from language.types.values()
-    yield from language.index_types.values()
-    for table in (language.functions, language.fast_functions, language.extremes, language.results):
+    functions, constants = language.functions, language.constants
+    for table in (functions.spellings, functions.fast, functions.extremes, functions.results):
         yield from table.values()
-    for values in (language.infinity, language.not_a_number):
+    for values in (constants.infinity, constants.not_a_number):
         yield from values.values()
-    yield from (language.load_once, language.constant_bits, language.restrict)
+    yield from (constants.table_bits, language.syntax.restrict)
     for entry in language.device:
         yield from entry.texts()
 

@@ -33,10 +33,6 @@ __all__ = ["Chain", "Definitions", "Findings", "Scope"]
 _INDEX_DTYPES: Final[Mapping[int, np.dtype[np.generic]]] = {32: np.dtype("int32"), 64: np.dtype("int64")}
 
 
-_LEAST_ONCE: Final = 4
-"""Least size of a number for a streaming load of its own [bytes]."""
-
-
 @dataclass(eq=False)
 class Definitions:
     """Definitions at file scope, which are added as functions need them.
@@ -153,13 +149,6 @@ class Scope:
         """Two functions from names to types: :meth:`read_dtype`, and one for all names."""
         return self.read_dtype, self.dtypes.get
 
-    def is_read_once(self, name: str) -> bool:
-        """Return True if elements of an array are read by streaming loads, which caches need not keep."""
-        array = self.arrays.get(name)
-        if array is None or not array.is_read_once or array.dtype is None or name in self.split:
-            return False
-        return bool(self.language.load_once) and array.dtype.kind in "iuf" and array.dtype.itemsize >= _LEAST_ONCE
-
     @property
     def index_dtype(self) -> np.dtype[np.generic]:
         """Type of index arithmetic."""
@@ -168,7 +157,7 @@ class Scope:
     @property
     def index_type(self) -> str:
         """C spelling of :attr:`index_dtype`."""
-        return self.language.index_types[self.index_bits]
+        return self.language.index_type(self.index_bits)
 
     def error(self, diagnostic: Diagnostic) -> CodegenError:
         """Return the error to raise for *diagnostic*."""
@@ -246,15 +235,15 @@ class Scope:
 
     def has_spelling(self, name: str, dtype: np.dtype[np.generic]) -> bool:
         """Return True if the language has a function *name* for arguments of *dtype*."""
-        return (name, dtype.name) in self.language.functions
+        return (name, dtype.name) in self.language.functions.spellings
 
     def spelling(self, name: str, dtype: np.dtype[np.generic]) -> str:
         """Return the spelling of a function of arguments of *dtype*."""
         self.ctype(dtype)
         key = (name, dtype.name)
-        found = self.language.fast_functions.get(key) if self.fast else None
+        found = self.language.functions.fast.get(key) if self.fast else None
         if found is None:
-            found = self.language.functions.get(key)
+            found = self.language.functions.spellings.get(key)
         if found is None:
             raise self.error(
                 Diagnostic(
@@ -278,7 +267,7 @@ class Scope:
             hint = f'give it one: c_name={{"{target}": ".."}}, or preamble={{"{target}": ".."}}'
             problem = Diagnostic("unsupported-function", message, (f"targets with an entry: {known}",), (hint,))
             raise self.error(problem)
-        signature = function.arguments if self.language.has_overloads else ()
+        signature = function.arguments if self.language.functions.has_overloads else ()
         known_as = self.definitions.foreign_functions.setdefault((found, signature), function)
         if (known_as.arguments, known_as.result, known_as.text(target)) != (
             function.arguments, function.result, function.text(target)
@@ -295,8 +284,8 @@ class Scope:
         self, symbol: str, left: np.dtype[np.generic] | None, right: np.dtype[np.generic] | None
     ) -> None:
         """Add the definition of an operator between two types, if it needs one; *left* is None for a unary operator."""
-        if self.language.operators:
-            name = self.language.operators.get((symbol, _operand(left, right), _operand(right, left)))
+        if self.language.functions.operators:
+            name = self.language.functions.operators.get((symbol, _operand(left, right), _operand(right, left)))
             if name is not None:
                 self.define(name)
 
@@ -324,7 +313,7 @@ class Scope:
 
     def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: Code) -> Code:
         """Return a call of a helper function, one of :data:`polyloop.codegen.helpers.OPERATIONS`."""
-        builtin = self.language.extremes.get((operation, dtype.name))
+        builtin = self.language.functions.extremes.get((operation, dtype.name))
         if builtin is None:
             builtin = f"{operation}_{dtype.name}"
             self.shared_helper(builtin, builtin, lambda: self._operation_source(operation, dtype))
@@ -332,7 +321,7 @@ class Scope:
 
     def _operation_source(self, operation: str, dtype: np.dtype[np.generic]) -> str:
         ctype, unsigned = self.ctype(dtype), self.language.types["uint64" if dtype.itemsize == 8 else "uint32"]
-        signature = f"{self.language.helper} {ctype}"
+        signature = f"{self.language.syntax.helper} {ctype}"
         return helper_source(operation, f"{operation}_{dtype}", signature, ctype, unsigned, dtype)
 
     def index_extreme(self, operation: str, parts: Iterable[Code]) -> Code:

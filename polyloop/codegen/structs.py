@@ -54,7 +54,8 @@ def struct_source(
     if dtype.itemsize in padding:
         lines.append(f"    char padding_{dtype.itemsize}[{padding[dtype.itemsize]}];")
     attribute = "__attribute__((packed)) " if packed else ""
-    check = f'{language.static_assert}(sizeof({name}) == {dtype.itemsize}, "{name} is not laid out as in NumPy");'
+    says = f"{name} is not laid out as in NumPy"
+    check = f'{language.syntax.static_assert}(sizeof({name}) == {dtype.itemsize}, "{says}");'
     return "\n".join([f"typedef struct {attribute}{{", *lines, f"}} {name};", check])
 
 

@@ -37,8 +37,8 @@ def table_text(name: str, table: Table, ctype: str, language: Language, used: in
         Constant memory that other tables take [bytes].
     """
     nbytes = prod(table.shape) * table.dtype.itemsize
-    fits = used + nbytes <= language.constant_bytes
-    where = language.constant if fits else language.large_constant
+    fits = used + nbytes <= language.constants.table_bytes
+    where = language.constants.table if fits else language.constants.large_table
     dims = "".join(f"[{max(1, extent)}]" for extent in table.shape)
     values = _braces(table.array, language, "    ") if table.shape else literal(table.array[()], language)
     return f"{where}{ctype} {name}{dims} = {values};", used + (nbytes if fits else 0)
@@ -68,14 +68,14 @@ def literal(value: Any, language: Language) -> str:  # noqa: ANN401 - a NumPy sc
     if dtype.kind in "iu":
         return _integer(int(value), dtype)
     number = float(value)
-    if not isfinite(number) and language.constant_bits:
+    if not isfinite(number) and language.constants.table_bits:
         bits = int(value.view(f"uint{8 * dtype.itemsize}"))
         suffix = "ull" if dtype.itemsize == 8 else "u"
-        return language.constant_bits.format(type=language.types[dtype.name], bits=f"0x{bits:x}{suffix}")
+        return language.constants.table_bits.format(type=language.types[dtype.name], bits=f"0x{bits:x}{suffix}")
     if isnan(number):
-        return language.not_a_number[dtype.name]
+        return language.constants.not_a_number[dtype.name]
     if isinf(number):
-        return ("-" if number < 0 else "") + language.infinity[dtype.name]
+        return ("-" if number < 0 else "") + language.constants.infinity[dtype.name]
     assert isfinite(number), "a number that is neither NaN nor infinite is finite"
     text = str(value) if dtype.itemsize == 4 else repr(number)
     if Fraction(Decimal(text)) != Fraction(number):

@@ -85,7 +85,7 @@ class Walker:
 
     def _blocks(self, tree: Tree, context: Context) -> Block:
         groups = frozenset(axis for axis in self.axes if is_block_axis(axis))
-        if groups and self.scope.language.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
+        if groups and self.scope.language.loops.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.loops.forms.tags.items() if isinstance(tag, Vectorize))
             tile = Tile(groups, groups, has_barrier(tree), lanes)
             full = self.loops.full(tile, self.lane_loops.without(tree), context)

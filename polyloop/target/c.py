@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from polyloop.codegen.language import Language
+from polyloop.codegen.language import Constants, Functions, Language, LoopStyle, Syntax
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definitions
@@ -34,19 +34,20 @@ _TYPES: Final = {
 C_LANGUAGE: Final = Language(
     name="c",
     types=_TYPES,
-    index_types={32: "int", 64: "int64_t"},
-    header="#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>",
-    function="void",
-    restrict="restrict",
-    launch_bounds="",
-    helper="static inline",
-    unroll="#pragma GCC unroll {count}",
-    unroll_hint="#pragma GCC unroll 4",
-    unroll_by="#pragma GCC unroll {count}",
-    infinity={"float32": "INFINITY", "float64": "(double)INFINITY"},
-    not_a_number={"float32": "NAN", "float64": "(double)NAN"},
-    functions=C_FUNCTIONS,
-    extremes={},
+    syntax=Syntax(
+        header="#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>",
+        function="void",
+        helper="static inline",
+        restrict="restrict",
+    ),
+    functions=Functions(C_FUNCTIONS),
+    loops=LoopStyle(
+        unroll="#pragma GCC unroll {count}", unroll_hint="#pragma GCC unroll 4", unroll_by="#pragma GCC unroll {count}"
+    ),
+    constants=Constants(
+        infinity={"float32": "INFINITY", "float64": "(double)INFINITY"},
+        not_a_number={"float32": "NAN", "float64": "(double)NAN"},
+    ),
     definitions={
         **dict(c_definitions()),
         **dict(bit_definitions("static inline", _TYPES, "__builtin_clz{long}({x})", "__builtin_ctz{long}({x})")),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Annotated, Final
 
-from polyloop.codegen.language import Language
+from polyloop.codegen.language import Constants, Functions, Language, LoopStyle, Syntax
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import spelt
 from polyloop.errors import CodegenError, Diagnostic
@@ -49,44 +49,46 @@ _TYPES: Final = {
 CUDA_LANGUAGE: Final = Language(
     name="cuda",
     types=_TYPES,
-    index_types={32: "int", 64: "long long"},
-    header="",
-    function='extern "C" __global__ void',
-    restrict="__restrict__",
-    launch_bounds="__launch_bounds__({threads})",
-    helper=_HELPER,
-    load_once="__ldcs",
-    unroll="#pragma unroll",
-    unroll_hint="#pragma unroll",
-    unroll_by="#pragma unroll {count}",
-    # NVRTC knows neither INFINITY nor NAN: bit patterns of IEEE 754.
-    infinity={"float32": "__int_as_float(0x7f800000)", "float64": "__longlong_as_double(0x7ff0000000000000ll)"},
-    not_a_number={"float32": "__int_as_float(0x7fc00000)", "float64": "__longlong_as_double(0x7ff8000000000000ll)"},
-    functions=CUDA_FUNCTIONS,
-    fast_functions=CUDA_FAST_FUNCTIONS,
-    extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
-    # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": 64 KB of constant memory.
-    constant="__constant__ ",
-    large_constant="__device__ const ",
-    constant_bytes=64 * 1024,
+    syntax=Syntax(
+        header="",
+        function='extern "C" __global__ void',
+        helper=_HELPER,
+        restrict="__restrict__",
+        launch_bounds="__launch_bounds__({threads})",
+        aligned="__align__({bytes})",
+        static_assert="static_assert",
+    ),
+    functions=Functions(
+        CUDA_FUNCTIONS,
+        fast=CUDA_FAST_FUNCTIONS,
+        extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
+        results={
+            ("sincos", "float32"): "sincosf({0}, &{1}, &{2})",
+            ("sincos", "float64"): "sincos({0}, &{1}, &{2})",
+        },
+        operators=complex_operators(),
+        has_overloads=True,
+    ),
+    loops=LoopStyle(unroll="#pragma unroll", unroll_hint="#pragma unroll", unroll_by="#pragma unroll {count}"),
+    constants=Constants(
+        # NVRTC knows neither INFINITY nor NAN: bit patterns of IEEE 754.
+        infinity={"float32": "__int_as_float(0x7f800000)", "float64": "__longlong_as_double(0x7ff0000000000000ll)"},
+        not_a_number={"float32": "__int_as_float(0x7fc00000)", "float64": "__longlong_as_double(0x7ff8000000000000ll)"},
+        # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": 64 KB of constant memory.
+        table="__constant__ ",
+        large_table="__device__ const ",
+        table_bytes=64 * 1024,
+        # NVRTC calls no function in a constant initializer, and has no __builtin_inff or the like.
+        table_bits="__builtin_bit_cast({type}, {bits})",
+    ),
     definitions={
         **dict(cuda_definitions()),
         **dict(bit_definitions(_HELPER, _TYPES, "__clz{long}({x})", "__ffs{long}({x}) - 1")),
         **copy_definitions(),
     },
-    operators=complex_operators(),
-    # NVRTC calls no function in a constant initializer, and has no __builtin_inff or the like.
-    constant_bits="__builtin_bit_cast({type}, {bits})",
-    limits=_LIMITS,
     has_vectors=True,
-    aligned="__align__({bytes})",
-    has_overloads=True,
-    static_assert="static_assert",
+    limits=_LIMITS,
     device=cuda_device(""),
-    results={
-        ("sincos", "float32"): "sincosf({0}, &{1}, &{2})",
-        ("sincos", "float64"): "sincos({0}, &{1}, &{2})",
-    },
 )
 
 
@@ -97,9 +99,10 @@ def _language(arch: str, min_blocks: int, *, full_blocks: bool) -> Language:
     Kernels are to leave room for *min_blocks* blocks, if that is not 0, and to have a text for *full_blocks*.
     """
     limits = replace(_LIMITS, shared_bytes=_SHARED_KIB.get(arch, 48) * 1024)
-    bounds = f"__launch_bounds__({{threads}}, {min_blocks})" if min_blocks else CUDA_LANGUAGE.launch_bounds
-    device = cuda_device(arch)
-    return replace(CUDA_LANGUAGE, limits=limits, launch_bounds=bounds, full_blocks=full_blocks, device=device)
+    syntax, loops = CUDA_LANGUAGE.syntax, replace(CUDA_LANGUAGE.loops, full_blocks=full_blocks)
+    if min_blocks:
+        syntax = replace(syntax, launch_bounds=f"__launch_bounds__({{threads}}, {min_blocks})")
+    return replace(CUDA_LANGUAGE, syntax=syntax, loops=loops, limits=limits, device=cuda_device(arch))
 
 
 def CudaTarget(  # noqa: N802 - reads as the class

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from polyloop.codegen.device.entries import Atomics, Entry, LookBack, Reductions, Shuffles, Threads, Word
+from polyloop.codegen.device.entries import Atomics, Entry, Loads, LookBack, Reductions, Shuffles, Threads, Word
 from polyloop.target.cudacopies import COPIES
 from polyloop.target.cudamatrices import cuda_matrices
 
@@ -24,6 +24,7 @@ _THREADS: Final = Threads(
     shared="__shared__ ",
     dynamic_shared="extern __shared__ __align__({bytes}) char {name}[];",
 )
+_LOADS: Final = Loads(once="__ldcs")
 _SHUFFLES: Final = Shuffles("__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync")
 
 _TRUTHS: Final = {("any", "bool"): "__any_sync({0}, {1})", ("all", "bool"): "__all_sync({0}, {1})"}
@@ -93,4 +94,4 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
     )
     reductions = Reductions(_TRUTHS if digits and capability < _AMPERE else _TRUTHS | _INTEGERS, _BLOCK)
     copies = () if digits in _WITHOUT_COPIES else (COPIES,)
-    return (_THREADS, _SHUFFLES, reductions, _ATOMICS, look_back, *copies, cuda_matrices(capability))
+    return (_THREADS, _LOADS, _SHUFFLES, reductions, _ATOMICS, look_back, *copies, cuda_matrices(capability))

@@ -6,7 +6,17 @@ from dataclasses import replace
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.device.entries import Atomics, Copies, Entry, LookBack, Matrices, Reductions, Shuffles, Threads
+from polyloop.codegen.device.entries import (
+    Atomics,
+    Copies,
+    Entry,
+    Loads,
+    LookBack,
+    Matrices,
+    Reductions,
+    Shuffles,
+    Threads,
+)
 from polyloop.codegen.generate import generate
 from polyloop.codegen.language import Language
 from polyloop.kernel.limits import DeviceLimits
@@ -39,7 +49,7 @@ def test_what_a_language_lacks_is_refused(kind: type[Entry], name: str) -> None:
     assert kind.hint in str(refusal.value)
 
 
-@pytest.mark.parametrize("kind", [Reductions, Copies])
+@pytest.mark.parametrize("kind", [Reductions, Copies, Loads])
 def test_what_can_be_done_otherwise_is_no_need(kind: type[Entry]) -> None:
     for name in ("complex_dots_by_warps", "prefix_sum_by_blocks", "layer_on_tensor_cores"):
         assert generate(build_schedule(GALLERY[name].build(), TARGET.limits), without(kind)).device_code
@@ -55,8 +65,7 @@ LIMITS = DeviceLimits(warp_size=1)
 OPENCL = replace(
     C_LANGUAGE,
     name="opencl",
-    header="",
-    function="__kernel void",
+    syntax=replace(C_LANGUAGE.syntax, header="", function="__kernel void"),
     limits=LIMITS,
     device=(
         Threads(

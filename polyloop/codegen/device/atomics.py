@@ -104,7 +104,7 @@ def _compare_and_swap(scope: Scope, name: str, dtype: DType, combined: Code, wor
     swap = scope.language.need(Atomics).swap.format("word", "expected", word.to.format(combined))
     return "\n".join(
         [
-            f"{scope.language.helper} void {name}({ctype} *at, {scope.ctype(computed(dtype))} value)",
+            f"{scope.language.syntax.helper} void {name}({ctype} *at, {scope.ctype(computed(dtype))} value)",
             "{",
             f"    {word.type} *word = ({word.type} *)at, seen = *word, expected;",
             "    do {",

@@ -75,7 +75,7 @@ def _function(
         along = scope.language.need(Threads).axes[span.axis]
         who = f"of the block {which}" if meeting.is_whole_block else f"{which} along {along}"
         comment = f"// The {operation} of x over the threads {who}; the whole block calls it."
-        head = f"{scope.language.helper} {ctype} {name}({parameters})"
+        head = f"{scope.language.syntax.helper} {ctype} {name}({parameters})"
         lines = (f"    {line}" for line in body.scan_lines(exclusive=exclusive))
         return "\n".join([comment, head, "{", *lines, "}"])
 
@@ -109,7 +109,7 @@ class ThreadScan(Exchange):
         """Yield the statements that set ``x`` to the combination of the values in the warp up to it."""
         (span,) = self.meeting.across
         distance = times(c.Name("step"), span.stride)
-        yield self.scope.language.unroll.format(count=span.direct.bit_length() - 1)
+        yield self.scope.language.loops.unroll.format(count=span.direct.bit_length() - 1)
         yield f"for (int step = 1; step < {span.direct}; step *= 2) {{"
         yield f"    const {self.scope.ctype(self.dtype)} y = {self.above(_X, distance)};"
         yield f"    if ({place} >= step)"

@@ -140,18 +140,19 @@ def clear_text(name: str, chains: Sequence[Chains], language: Language) -> str:
     """Return the text of the function that clears workspace before a run."""
     arrays = {array.name: array for chain in chains for array in chain.arrays if array.name in chain.cleared}
     counters = {chain.counter for chain in chains}
-    bounds, threads = language.launch_bounds.format(threads=_CLEARING), language.need(Threads)
+    bounds, threads = language.syntax.launch_bounds.format(threads=_CLEARING), language.need(Threads)
     block, thread = threads.axes[BLOCK_AXES[0]], threads.axes[THREAD_AXES[0]]
     parameters, lines = [], []
     for array in arrays.values():
         assert array.dtype is not None, f"'{array.name}' has no type"
-        parameters.append(f"{threads.global_space}{language.types[array.dtype.name]} *{language.restrict} {array.name}")
+        ctype = language.types[array.dtype.name]
+        parameters.append(f"{threads.global_space}{ctype} *{language.syntax.restrict} {array.name}")
         index = "0" if array.name in counters else "i"
         lines += [*(["if (i == 0)"] if index == "0" else []), f"{'    ' * (index == '0')}{array.name}[{index}] = 0;"]
     return "\n".join(
         [
             "// Clears what blocks pass on to each other, and the number of the next block: before each run.",
-            f"{language.function} {bounds} {name}({', '.join(parameters)})",
+            f"{language.syntax.function} {bounds} {name}({', '.join(parameters)})",
             "{",
             f"    const unsigned int i = {_CLEARING} * {block} + {thread};",
             *(f"    {line}" for line in lines),
@@ -238,7 +239,7 @@ def _storing(expressions: Expressions, operation: Operation, dtype: _DType, size
 
     def define(name: str) -> str:
         body = _LookBack(expressions, operation, dtype, Meeting((), scope.language.warp_size), sizes)
-        head = f"{scope.language.helper} void {name}({ctype} x, int block, {body.chain()})"
+        head = f"{scope.language.syntax.helper} void {name}({ctype} x, int block, {body.chain()})"
         comment = "// Tells the blocks after this one its own x; every block calls it."
         lines = (f"    {line}" for line in body.stored_own())
         return "\n".join([comment, *_COMMENTS[body.is_packed], head, "{", *lines, "}"])
@@ -258,7 +259,7 @@ def _function(
 
     def define(name: str) -> str:
         body = _LookBack(expressions, operation, dtype, Meeting((), scope.language.warp_size), sizes)
-        head = f"{scope.language.helper} {ctype} {name}({ctype} x, int block, {body.chain()}, {ctype} *before)"
+        head = f"{scope.language.syntax.helper} {ctype} {name}({ctype} x, int block, {body.chain()}, {ctype} *before)"
         which = "before this one" if exclusive else "up to this one"
         lines = (f"    {line}" for line in body.look_back(exclusive=exclusive))
         comment = f"// The {operation} of x over the blocks {which}; every block calls it, and has stored its own x."
@@ -365,7 +366,7 @@ class _LookBack(ThreadScan):
             yield f"    {ctype} y = {self.neutral()};"
             yield f"    if (other >= 0 && {thread} <= end)"
             yield "        y = totals[2u * other + (word - 1)];"
-        yield "    " + self.scope.language.unroll.format(count=size.bit_length() - 1)
+        yield "    " + self.scope.language.loops.unroll.format(count=size.bit_length() - 1)
         yield f"    for (int step = 1; step < {size}; step *= 2) {{"
         yield f"        const {ctype} z = {self.below(_Y, c.Name('step'))};"
         yield f"        if ({thread} + step <= end)"

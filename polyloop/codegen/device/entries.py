@@ -2,8 +2,8 @@
 
 Each entry has the functions of one kind of device operation.  A language has an entry or lacks it
 (:attr:`~polyloop.codegen.language.Language.device`).  Code generation asks for an entry by :meth:`Language.need
-<polyloop.codegen.language.Language.need>`, which raises an error if it is missing.  :class:`Reductions` and
-:class:`Copies` are optional: shuffles replace the first, and ordinary copies the second.
+<polyloop.codegen.language.Language.need>`, which raises an error if it is missing.  :class:`Reductions`,
+:class:`Copies` and :class:`Loads` are optional: shuffles replace the first, ordinary copies and loads the others.
 
 A language whose device has no warps, or warps without shuffles, says so in its limits.  Then nothing asks for
 :class:`Shuffles`, and values go through shared memory.
@@ -18,7 +18,19 @@ from typing import ClassVar
 from polyloop.errors import Diagnostic
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 
-__all__ = ["Atomics", "Copies", "Entry", "LookBack", "Matrices", "Reductions", "Shuffles", "Threads", "Word", "lacking"]
+__all__ = [
+    "Atomics",
+    "Copies",
+    "Entry",
+    "Loads",
+    "LookBack",
+    "Matrices",
+    "Reductions",
+    "Shuffles",
+    "Threads",
+    "Word",
+    "lacking",
+]
 
 
 class Entry:
@@ -172,6 +184,21 @@ class LookBack(Entry):
     mask: str
     pause: str
     words: Mapping[str, Word]
+
+
+@dataclass(frozen=True)
+class Loads(Entry):
+    """Loads of data that caches need not keep.
+
+    Attributes
+    ----------
+    once
+        Function that loads through a pointer: numbers of 4 and 8 bytes, and vectors of these.
+    """
+
+    what = "loads past the caches"
+    hint = "ordinary loads do the same"
+    once: str
 
 
 @dataclass(frozen=True)

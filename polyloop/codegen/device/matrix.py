@@ -184,7 +184,7 @@ class _Printer:
         for loop, extent in reversed(loops):
             var = str(self.scope.variable(loop))
             step = (steps or {}).get(loop, 1)
-            pragma = self.scope.language.unroll.format(count=extent // step)
+            pragma = self.scope.language.loops.unroll.format(count=extent // step)
             test = c.binary(c.OPERATORS["<"], c.Name(var), c.integer(extent))
             out = (For(self.scope.index_type, var, c.integer(0), test, out, step, pragma),)
         return out
@@ -395,7 +395,7 @@ class _Printer:
 
         def text(name: str) -> str:
             result, _, parameters = lines[0].partition(" (")
-            head = f"{self.scope.language.helper} {result} {name}({parameters}"
+            head = f"{self.scope.language.syntax.helper} {result} {name}({parameters}"
             body = (line if line.startswith("#") else f"    {line}" for line in lines[1:])
             return "\n".join([head, "{", *body, "}"])
 

@@ -95,7 +95,7 @@ def _function(
 
         def define(name: str) -> str:
             body = Exchange(expressions, operation, dtype, meeting, sizes)
-            head = f"{scope.language.helper} {ctype} {name}({parameters})"
+            head = f"{scope.language.syntax.helper} {ctype} {name}({parameters})"
             return "\n".join([comment, head, "{", *(f"    {line}" for line in body.lines()), "    return x;", "}"])
 
         name = scope.own_helper(key, wish, define)
@@ -158,7 +158,7 @@ class Exchange:
         def define(name: str) -> str:
             test = self.printer.value(some, Context(), np.dtype("bool"))
             test = c.Parentheses(test) if c.may_skip(test) else test
-            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, {ctype} y)"
+            head = f"{self.scope.language.syntax.helper} {ctype} {name}({ctype} x, {ctype} y)"
             comment = "// Leaves out y if it has no terms."
             return "\n".join([comment, head, "{", f"    return {c.Choice(test, call, _X)};", "}"])
 
@@ -197,7 +197,7 @@ class Exchange:
             if one:
                 yield from body if len(body) == 1 else ["{", *indented(body), "}"]
                 continue
-            yield self.scope.language.unroll.format(count=len(bits))
+            yield self.scope.language.loops.unroll.format(count=len(bits))
             yield f"for (int step = {low}; step <= {high}; step *= 2){' {' if len(body) > 1 else ''}"
             yield from indented(body)
             if len(body) > 1:
@@ -239,7 +239,7 @@ class Exchange:
 
         def define(name: str) -> str:
             moved = [f"    x{leaf} = {shuffle}({mask}, x{leaf}, {parameter});" for leaf in parts]
-            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, int {parameter})"
+            head = f"{self.scope.language.syntax.helper} {ctype} {name}({ctype} x, int {parameter})"
             return "\n".join([comment, head, "{", *moved, "    return x;", "}"])
 
         name = self.scope.own_helper(f"{what} {ctype} {mask}", f"{wish}_{dtype_name(self.dtype)}", define)
@@ -289,7 +289,7 @@ class Exchange:
             if parts == 2:
                 yield from self.combined(_X, element)
                 return
-            yield self.scope.language.unroll.format(count=parts - 1)
+            yield self.scope.language.loops.unroll.format(count=parts - 1)
             yield f"for (int n = 1; n < {parts}; ++n)"
             yield from indented(self.combined(_X, element))
 

@@ -155,7 +155,7 @@ def _multiplied(texts: Sequence[Code], *, minus: bool, whole: bool = False, one:
 def _quotient(r: Renderer, expr: p.Quotient, want: DType | None) -> Code:
     parts = (expr.numerator, expr.denominator)
     dtype = r.types.computed(expr, want)
-    if r.scope.fast and ("divide", dtype.name) in r.scope.language.fast_functions:
+    if r.scope.fast and ("divide", dtype.name) in r.scope.language.functions.fast:
         return call_function(r.scope, "divide", dtype, [argument(r, part, dtype) for part in parts])
     numerator, denominator = operands_of(r, parts, dtype)
     r.scope.operator("/", *(r.types.seen(part, dtype) for part in parts))

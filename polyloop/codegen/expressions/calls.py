@@ -110,7 +110,7 @@ def _type_cast(r: Renderer, expr: TypeCast, want: DType | None) -> Code:
     text, have = r.render(child, None), r.types.computed(child, None)
     if is_half(dtype):
         return widened(r.scope, dtype, narrowed(r.scope, dtype, text, have))
-    if is_complex(dtype) and r.scope.language.operators:
+    if is_complex(dtype) and r.scope.language.functions.operators:
         return converted(r.scope, text, have, dtype)
     if have == dtype and is_floating(dtype):
         return text

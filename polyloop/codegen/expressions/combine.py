@@ -112,7 +112,7 @@ def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.g
         spelt = scope.definitions.spelling_of.field
         lines = [f"    {ctype} result;", *(f"    result.{spelt(field)} = {text};" for field, text in texts)]
         lines.append("    return result;")
-    return "\n".join([f"{scope.language.helper} {ctype} {name}({ctype} a, {ctype} b)", "{", *lines, "}"])
+    return "\n".join([f"{scope.language.syntax.helper} {ctype} {name}({ctype} a, {ctype} b)", "{", *lines, "}"])
 
 
 def function_scope(scope: Scope, dtypes: Mapping[str, np.dtype[np.generic]]) -> Scope:

@@ -44,7 +44,7 @@ def converted(scope: Scope, text: Code, have: DType, want: DType) -> Code:
     """Return *text* of type *have*, converted for an assignment to a variable of type *want*."""
     if is_half(want):
         return narrowed(scope, want, text, have)
-    if not is_complex(want) or have == want or not scope.language.operators:
+    if not is_complex(want) or have == want or not scope.language.functions.operators:
         return text  # C converts by itself
     if is_complex(have):
         return c.Apply(scope.spelling("convert", want), (text,))

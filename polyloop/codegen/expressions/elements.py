@@ -9,12 +9,13 @@ from typing import Final
 
 import pymbolic.primitives as p
 
-from polyloop.codegen.device.entries import Shuffles
+from polyloop.codegen.device.entries import Loads, Shuffles
 from polyloop.codegen.expressions.addresses import address, index_text
 from polyloop.codegen.expressions.conversions import cast, widened
 from polyloop.codegen.expressions.literals import literal
 from polyloop.codegen.expressions.renderer import Renderer, Rule
 from polyloop.codegen.expressions.spans import span
+from polyloop.codegen.expressions.types import WORD
 from polyloop.codegen.program import SplitArray
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
@@ -30,7 +31,7 @@ from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.axes import THREAD_AXES, is_axis, thread_axis
 from polyloop.schedule.storage import Storage, Strided
 
-__all__ = ["ELEMENTS", "element", "target"]
+__all__ = ["ELEMENTS", "element", "is_read_once", "target"]
 
 # {{{ storage
 
@@ -206,11 +207,20 @@ def _widened(r: Renderer, expr: Expression, text: Code) -> Code:
     return text if isinstance(dtype, Weak) or not is_half(dtype) else widened(r.scope, dtype, text)
 
 
+def is_read_once(scope: Scope, name: str) -> bool:
+    """Return True if elements of an array are loaded such that caches need not keep them."""
+    array = scope.arrays.get(name)
+    if array is None or not array.is_read_once or array.dtype is None or name in scope.split:
+        return False
+    has_size = array.dtype.kind in "iuf" and array.dtype.itemsize >= WORD
+    return has_size and scope.language.find(Loads) is not None
+
+
 def _subscript(r: Renderer, expr: p.Subscript, want: DType | None) -> Code:
     assert isinstance(expr.aggregate, p.Variable), f"subscript of '{expr.aggregate}'"
     text = element(r, expr)
-    if r.scope.is_read_once(expr.aggregate.name) and (expr.aggregate.name, expr.index_tuple) not in r.held:
-        text = c.Apply(r.scope.language.load_once, (c.Unary(c.ADDRESS, text),))
+    if is_read_once(r.scope, expr.aggregate.name) and (expr.aggregate.name, expr.index_tuple) not in r.held:
+        text = c.Apply(r.scope.language.need(Loads).once, (c.Unary(c.ADDRESS, text),))
     return _widened(r, expr, text)
 
 

@@ -55,9 +55,9 @@ def _integer(value: int, dtype: DType) -> Code:
 
 def _floating(scope: Scope, value: float, dtype: DType) -> Code:
     if isnan(value):
-        return c.Raw(scope.language.not_a_number[dtype.name])
+        return c.Raw(scope.language.constants.not_a_number[dtype.name])
     if isinf(value):
-        infinity = c.Raw(scope.language.infinity[dtype.name])
+        infinity = c.Raw(scope.language.constants.infinity[dtype.name])
         return infinity if value > 0 else c.Unary(c.NEGATIVE, infinity)
     is_single = dtype == _FLOAT
     with np.errstate(over="ignore"):  # 1e300 is infinite, as in NumPy

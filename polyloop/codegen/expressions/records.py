@@ -41,7 +41,7 @@ def make_record(scope: Scope, dtype: _DType, values: Sequence[Code]) -> Code:
         inside = Names({name, *(word for kind in (ctype, *types.values()) for word in kind.split())})
         given = {field: inside.fresh(own) for field, own in fields.items()}
         parameters = ", ".join(f"{kind} {given[field]}" for field, kind in types.items())
-        head = f"{scope.language.helper} {ctype} {name}({parameters})"
+        head = f"{scope.language.syntax.helper} {ctype} {name}({parameters})"
         if is_vector(dtype):
             return f"{head} {{ return ({ctype}){{{', '.join(given.values())}}}; }}"
         result = inside.fresh("result")
@@ -58,7 +58,7 @@ def splat(scope: Scope, dtype: _DType, value: Code) -> Code:
 
     def define(name: str) -> str:
         made = make_record(scope, dtype, [c.Name("s")] * len(field_names(dtype)))
-        return f"{scope.language.helper} {ctype} {name}({base} s) {{ return {made}; }}"
+        return f"{scope.language.syntax.helper} {ctype} {name}({base} s) {{ return {made}; }}"
 
     return c.Apply(_helper(scope, dtype, f"splat_{ctype}", define), (value,))
 
@@ -81,9 +81,10 @@ def operator_text(scope: Scope, dtype: _DType, symbol: str, operands: Sequence[t
     body = [_one(symbol, [c.Member(name, x) if vector else name for name, vector in names]) for x in field_names(dtype)]
     made = make_record(scope, dtype, _narrow(scope, dtype, body))
     parameters = ", ".join(f"{kind} {name}" for kind, name in zip(types, "ab", strict=False))
+    head = f"{scope.language.syntax.helper} {ctype}"
     _helper(
-        scope, dtype, f"operator{symbol}",
-        lambda name: f"{scope.language.helper} {ctype} {name}({parameters}) {{ return {made}; }}", " ".join(types),
+        scope, dtype, f"operator{symbol}", lambda name: f"{head} {name}({parameters}) {{ return {made}; }}",
+        " ".join(types),
     )  # fmt: skip
     if negation:
         return c.Unary(c.NEGATIVE, operands[0][0])
@@ -116,7 +117,7 @@ def _function(
 ) -> Code:
     made = make_record(scope, dtype, body)
     parameters = ", ".join(f"{kind} {name}" for kind, name in zip(types, "abcdefgh", strict=False))
-    signature = f"{scope.language.helper} {scope.ctype(dtype)}"
+    signature = f"{scope.language.syntax.helper} {scope.ctype(dtype)}"
     name = _helper(scope, dtype, wish, lambda name: f"{signature} {name}({parameters}) {{ return {made}; }}")
     return c.Apply(name, tuple(arguments))
 
@@ -130,12 +131,12 @@ def results_function(
 
     def define(name: str) -> str:
         fields = {field: f"result.{scope.definitions.spelling_of.field(field)}" for field in field_names(dtype)}
-        together = scope.language.results.get((function, base.name))
+        together = scope.language.functions.results.get((function, base.name))
         if together is None:
             lines = [f"    {own} = {apply(field, [c.Name('x')])};" for field, own in fields.items()]
         else:
             lines = [f"    {together.format('x', *fields.values())};"]
-        head = f"{scope.language.helper} {ctype} {name}({scope.ctype(base)} x)"
+        head = f"{scope.language.syntax.helper} {ctype} {name}({scope.ctype(base)} x)"
         return "\n".join([head, "{", f"    {ctype} result;", *lines, "    return result;", "}"])
 
     return c.Apply(_helper(scope, dtype, wish, define), (argument,))

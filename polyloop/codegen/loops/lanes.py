@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import start_text
-from polyloop.codegen.device.entries import Copies
+from polyloop.codegen.device.entries import Copies, Loads
+from polyloop.codegen.expressions.elements import is_read_once
 from polyloop.codegen.expressions.linear import condition_text, union_text
 from polyloop.codegen.loops.bounds import Bounds, minimal
 from polyloop.codegen.loops.context import Context
@@ -270,8 +271,8 @@ class LaneLoops:
             return place
         ctype, parts = vector_type(self.scope, wide, lanes)
         pointer = c.Cast(f"{const}{ctype} *", c.Unary(c.ADDRESS, place))
-        if const and parts and self.scope.is_read_once(array_name(wide.access)):
-            return c.Apply(self.scope.language.load_once, (pointer,))
+        if const and parts and is_read_once(self.scope, array_name(wide.access)):
+            return c.Apply(self.scope.language.need(Loads).once, (pointer,))
         return c.Unary(c.TARGET, pointer)
 
     def _computed(self, statement: Statement, plan: Plan, context: Context, var: str) -> Block:
@@ -363,7 +364,7 @@ class LaneLoops:
         if not is_loop:
             return tuple(found)
         test = c.binary(c.OPERATORS["<"], c.Name(var), c.integer(lanes.low + lanes.count))
-        pragma = self.scope.language.unroll.format(count=lanes.count)
+        pragma = self.scope.language.loops.unroll.format(count=lanes.count)
         return (For(self.scope.index_type, var, c.integer(lanes.low), test, tuple(found), 1, pragma),)
 
     # }}}

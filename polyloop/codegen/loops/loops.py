@@ -164,7 +164,7 @@ class Loops:
             return self._single(node, constants[0], context, inner) if constants[1] > constants[0] else ()
         self._name(name, bounds, inside)
         tag = self.forms.tags.get(name)
-        if isinstance(tag, Vectorize) and self.scope.language.aligned:
+        if isinstance(tag, Vectorize) and self.scope.language.syntax.aligned:
             return self.inside.lanes(node, bounds, context, inside, inner)
         if isinstance(tag, Unroll) or (isinstance(tag, Vectorize) and name in self.constants):
             return self.unrolled(node, bounds, context, inside, inner)
@@ -203,7 +203,7 @@ class Loops:
         tag, language = self.forms.tags.get(iname), self.scope.language
         if not isinstance(tag, UnrollHint):
             return ""
-        return language.unroll_hint if tag.count is None else language.unroll_by.format(count=tag.count)
+        return language.loops.unroll_hint if tag.count is None else language.loops.unroll_by.format(count=tag.count)
 
     def plain(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str], pragma: str = ""
@@ -302,7 +302,7 @@ class Loops:
         for end in (low, high + 1):
             self.scope.findings.magnitudes.record(Affine((), end))
         count = (high - low) // step + 1
-        pragma = self.scope.language.unroll.format(count=count)
+        pragma = self.scope.language.loops.unroll.format(count=count)
         test = self._below(name, c.integer(high + 1))
         return self._for(node, c.integer(low), test, context.add(rows), inner, pragma, step)
 

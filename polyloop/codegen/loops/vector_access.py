@@ -336,7 +336,7 @@ def vector_type(scope: Scope, wide: Wide, lanes: Lanes) -> tuple[str, tuple[str,
             return scope.ctype(own), tuple(own.names or ())
     name = f"{dtype.name}x{count}"
     if name not in scope.definitions.structs:
-        attribute = scope.language.aligned.format(bytes=min(MOST_BYTES, count * dtype.itemsize))
+        attribute = scope.language.syntax.aligned.format(bytes=min(MOST_BYTES, count * dtype.itemsize))
         text = f"struct {attribute} {name} {{ {scope.ctype(dtype)} e[{count}]; }};"
         scope.definitions.structs[name] = guarded(name, text)
     return name, ()
