@@ -84,6 +84,13 @@ class Walker:
         return (*self.loops.named(opened, context), *body)
 
     def _blocks(self, tree: Tree, context: Context) -> Block:
+        """Return the code of *tree*, versioned for full and partial blocks if that removes comparisons.
+
+        ::
+
+            if (32 * blockIdx.x + 32 <= n) { .. }   // no bounds checks
+            else { .. }                             // the same with bounds checks
+        """
         groups = frozenset(axis for axis in self.axes if is_block_axis(axis))
         if groups and self.scope.language.loops.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.loops.forms.tags.items() if isinstance(tag, Vectorize))

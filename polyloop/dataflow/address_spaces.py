@@ -84,6 +84,7 @@ def _several_owners(statement: Lowered, homes: Mapping[str, AddressSpace]) -> Di
 
 
 def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[str, AddressSpace]:
+    """Return the address space of each array, temporary and accumulator, which replaces ``AUTO``."""
     spaces = {
         name: AddressSpace.GLOBAL for name, array in kernel.arrays().items() if isinstance(array, ArrayArg)
     }

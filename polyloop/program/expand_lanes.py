@@ -100,6 +100,7 @@ def with_lanes(kernel: LoopKernel) -> LoopKernel:
 
 @memoised
 def _with_lanes(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with its lanes as innermost loops, and with axes of temporaries for them."""
     extents = _extents(kernel)
     users = _users(kernel)
     chosen: dict[str, tuple[str, ...]] = {}

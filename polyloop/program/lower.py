@@ -45,6 +45,7 @@ def lower(kernel: LoopKernel) -> Program:
 
 @memoised
 def _code(kernel: LoopKernel) -> _Code:
+    """Return the key of *kernel*: one object for all kernels with the same parts."""
     parts = (
         kernel.instructions, kernel.barriers, kernel.iname_tags, kernel.loop_priority, kernel.substitutions,
         kernel.evaluations, kernel.buffers, kernel.parameters,
@@ -54,6 +55,7 @@ def _code(kernel: LoopKernel) -> _Code:
 
 @memoised
 def _lowered(code: _Code) -> Program:
+    """Return the program that all kernels with the key *code* share, up to its kernel."""
     kernel = code.kernel
     taken = set(kernel.names()) | {instruction.id for instruction in kernel.instructions}
     statements: dict[str, Lowered] = {}

@@ -82,6 +82,10 @@ def find_scans(kernel: LoopKernel, instruction: Instruction, sweep: str | None =
 def _scan_along(
     kernel: LoopKernel, instruction: Instruction, number: int, reduction: Reduction, sweep: str
 ) -> Scan | Diagnostic:
+    """Return reduction *number* of an instruction as a scan along *sweep*, or a diagnostic that says why it is none.
+
+    It is a scan if each result has all terms of the results before it (``earlier``), and some result has a new one.
+    """
     term = instruction.terms[number]
     own = term.inames[len(instruction.inames) :]
     if (why := _hindrance(kernel, instruction, reduction, sweep, term)) is not None:
@@ -143,6 +147,7 @@ def _relation(domain: isl.Set, dims: Sequence[str], inames: Sequence[str], own: 
 
 
 def _shift(new: isl.Map, inames: Sequence[str], own: Sequence[str], position: int) -> int | None:
+    """Return the index of the new term minus the index of its result, None unless that is one constant."""
     if len(own) != 1:
         return None
     dims = (*inames, *own)
@@ -170,6 +175,15 @@ def _none(instruction: Instruction, sweep: str | None, why: str, *notes: str) ->
 def _lost(
     instruction: Instruction, sweep: str, own: Sequence[str], before: isl.Map, found: tuple[isl.Map, isl.Map]
 ) -> Diagnostic:
+    """Return the diagnostic for a result that lacks a term of an earlier one.
+
+    Parameters
+    ----------
+    before
+        ``{ result -> earlier result }``.
+    found
+        ``{ result -> term }`` of all terms, and of the missing ones.
+    """
     terms, lost = found
     values = sample_pair(lost, instruction.inames, own)
     assert values is not None, "a term was found lost"
@@ -189,6 +203,7 @@ def _points(
     relation: isl.Map, values: tuple[dict[str, int], dict[str, int], dict[str, int]], first: Sequence[str],
     second: Sequence[str],
 ) -> tuple[isl.Set, isl.Set]:  # fmt: skip
+    """Return the two sides of a sample of *relation*, each as a set of one point."""
     parameters, left, right = values
     found = []
     for part, names, numbers in ((relation.domain(), first, left), (relation.range(), second, right)):

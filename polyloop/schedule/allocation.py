@@ -63,6 +63,7 @@ def storages_of(
 
 
 def _declared(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[str, Storage]:
+    """Return the storage of accumulators, and of the private and shared temporaries in use, without the given axes."""
     kernel = placement.program.kernel
     found: dict[str, Storage] = {}
     for name, dtype in accumulator_dtypes(kernel).items():

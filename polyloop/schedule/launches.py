@@ -23,6 +23,10 @@ def launches_of(sync: Synchronization, tree: Tree, storages: Mapping[str, Storag
 
 
 def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]) -> Iterator[Launch]:
+    """Yield the launches: the parts of *tree* between cuts, where the derived barriers have no effect.
+
+    Cuts are positions in the tree without its derived barriers.
+    """
     placement, cuts, collectives = sync.placement, sync.cuts, sync.collectives
     title = placement.program.kernel.name
     exchanged = frozenset(need.array for need in sync.needs if _is_inside_a_launch(placement, need, cuts))

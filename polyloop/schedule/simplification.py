@@ -77,6 +77,10 @@ def _renamed(statement: Statement, names: Mapping[str, p.Variable]) -> Statement
 
 
 def _first_copy(launch: Launch, statements: Mapping[str, Statement], passed: Collection[str]) -> _Copy | None:
+    """Return a copy of a scalar that is not used after it, to one that is not used before it; None if there is none.
+
+    Both have the same type, and one of them is in *passed*.
+    """
     scalars = {
         t.name: t.dtype for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE and not t.shape
     }
@@ -126,6 +130,10 @@ class _Term:
 
 
 def _with_terms_at_once(launch: Launch, statements: dict[str, Statement], dtypes: _DTypes) -> Launch:
+    """Return *launch* with each reduction of one term computed in the assignment of its result.
+
+    *statements* are updated in place.
+    """
     private = {t.name: t.dtype for t in launch.temporaries}
     for term in list(_terms(launch.tree, statements)):
         begin, update, assign = (statements[name] for name in (term.begin, term.update, term.assign))
@@ -144,6 +152,7 @@ def _with_terms_at_once(launch: Launch, statements: dict[str, Statement], dtypes
 
 
 def _terms(tree: Tree, statements: Mapping[str, Statement]) -> Iterator[_Term]:
+    """Yield the init, update and use of each reduction of one term, which follow each other in *tree*."""
     for number, node in enumerate(tree):
         if isinstance(node, Loop):
             yield from _terms(node.body, statements)

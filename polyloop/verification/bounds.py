@@ -149,9 +149,9 @@ def _no_shape(name: str, why: str, statement: Lowered, access: Access) -> Diagno
 
 
 def _extent(touched: isl.Set) -> Expression | None:
-    """Return the greatest element of a one-dimensional set plus one, None if it is unbounded or not one expression.
+    """Return the greatest element of a one-dimensional set plus one (0 if empty), None if unbounded or not affine.
 
-    If the set has strides or gaps, and its greatest element is not affine, the result may be larger.
+    The result may be larger if the greatest element is not one affine form for all parameters.
     """
     if touched.is_empty() or not touched.dim_is_bounded(_SET, 0):
         return 0 if touched.is_empty() else None
@@ -160,6 +160,10 @@ def _extent(touched: isl.Set) -> Expression | None:
 
 
 def _exact_extent(touched: isl.Set) -> Expression | None:
+    """Return the greatest element plus one as an affine form, or the ``Max`` of several; None if that is impossible.
+
+    A single form is the result if it is greatest for all parameters.
+    """
     if not touched.dim_is_bounded(_SET, 0):
         return None
     greatest = touched.coalesce().dim_max(0).coalesce()
@@ -210,6 +214,10 @@ def bounds_conditions(kernel: LoopKernel) -> tuple[Condition, ...]:
 
 @memoised
 def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition, ...]]:
+    """Return the results of :func:`bounds_violations` and :func:`bounds_conditions`, from one pass over accesses.
+
+    The diagnostics have one access of each array in each instruction.
+    """
     program = lower(kernel)
     kernel = program.kernel
     arrays = kernel.arrays()

@@ -89,6 +89,7 @@ class Comparison:
         return self.kernel.partials.get(name)
 
     def _counterpart(self, statement: Placed) -> Placed | None:
+        """Return the original of *statement*, a copy; None if it has none (see :meth:`combines`)."""
         lowered = statement.lowered
         origin = lowered.instruction.origin
         assert isinstance(origin, Copy | Partial), "only a copy has a counterpart"

@@ -130,6 +130,10 @@ def dependences(kernel: LoopKernel) -> Dependences:
 
 
 def _of_array(placement: Placement, array: str) -> Iterator[Dependence]:
+    """Yield the dependences over *array*: RAW on the last write if the dataflow is exact, else on all before.
+
+    WAR and WAW dependences have all pairs of accesses to one element.
+    """
     exact = is_exact(placement, array)
     if exact:
         flow = reference_flow(placement, array)

@@ -91,6 +91,10 @@ def _about_c(kernel: LoopKernel, array: str) -> Iterator[str]:
 
 
 def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each read of *array* with another source than its original.
+
+    Arguments also get one for elements with another final value.
+    """
     old = comparison.old
     if array not in _ordered_arrays(old):
         return
@@ -212,6 +216,15 @@ def _elsewhere(relation: isl.Map, to_reference: isl.Map, meaning: isl.Map, allow
 def _unwritten(
     read: tuple[Placed, Access], wrong: isl.Map, wanted: Sequence[tuple[Placed, isl.Map]], original: Placed
 ) -> Diagnostic:
+    """Return the diagnostic for a read that sees no write, although its original does.
+
+    Parameters
+    ----------
+    wrong
+        ``{ instance of the read -> original instance }`` of such reads.
+    wanted
+        Writes that the original sees: ``{ original instance -> write }`` of each statement.
+    """
     reader, access = read
     is_copied = access not in reader.lowered.accesses
     at, _ = pair(wrong, reader, original)
@@ -248,6 +261,17 @@ def _wrong_source(
     wanted_initial: isl.Set,
     to_reference: isl.Map,
 ) -> Diagnostic:
+    """Return the diagnostic for a read that sees another write than its original.
+
+    Parameters
+    ----------
+    bad
+        ``{ instance of the read -> instance of writer }`` of such reads.
+    wanted
+        Writes that the original sees: ``{ original instance -> write }`` of each statement.
+    to_reference
+        ``{ instance of the read -> original instance }``.
+    """
     reader, access = read
     at, source = pair(bad, reader, writer)
     cell = element(reader, access, at)

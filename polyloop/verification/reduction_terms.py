@@ -535,6 +535,7 @@ def term_order_obligations(comparison: Comparison) -> Iterator[Obligation]:
 
 
 def _reordered(comparison: Comparison, reference: Placed) -> tuple[Diagnostic, ...]:
+    """Return a diagnostic if two terms of one result are combined in reverse order or at the same time."""
     wanted = _order(comparison, reference)
     new = comparison.new
     statements = list(copies(comparison, reference))

@@ -94,6 +94,10 @@ def _with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
 
 
 def _in_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
+    """Return *tree* with a commit after each node whose copies another one awaits, and with waits for the arrivals.
+
+    If a loop has both the start of a copy and its arrival, the commit and the wait are placed in its body.
+    """
     if not any(isinstance(statements[name].action, StartCopy | AwaitCopy) for name in runs(tree)):
         return tree
     steps = [_steps(node, statements) for node in tree]

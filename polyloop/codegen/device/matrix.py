@@ -56,6 +56,8 @@ def matrix_block(expressions: Expressions, statement: Statement, context: Contex
 
 
 class _Printer:
+    """Code of one statement with matrix instructions: operands are loaded into registers, then multiplied."""
+
     def __init__(self, expressions: Expressions, statement: Statement, context: Context) -> None:
         assert isinstance(statement.action, Tensor), f"'{statement.name}' is no matrix instruction"
         self.expressions = expressions

@@ -72,6 +72,7 @@ def with_matrices(schedule: Schedule, language: Language) -> Schedule:
 
 
 def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[Tree, Schedule, list[Storage]]:
+    """Return *tree* and *schedule* with matrix instructions, and the registers of operands that are loaded ahead."""
     statements, names = dict(schedule.statements), dict(schedule.indices.digit_names)
     storages: list[Storage] = []
     for name in tuple(runs(tree)):
@@ -103,6 +104,7 @@ def _lane_name(digit: Digit, intrinsic: MatrixIntrinsic) -> str:
 
 
 def _nest(tree: Tree, name: str) -> list[str]:
+    """Return the loops around a statement, from the outermost one."""
     for node in tree:
         if isinstance(node, Loop) and name in runs((node,)):
             return [node.iname, *_nest(node.body, name)]
@@ -149,6 +151,7 @@ def _not_inside(statement: Statement, loop: str, nest: Sequence[str]) -> Diagnos
 
 
 def _collapsed(tree: Tree, name: str, inside: Sequence[str]) -> Tree:
+    """Return *tree* without the loops *inside* around a statement."""
     out: list[TreeNode] = []
     for node in tree:
         if isinstance(node, Loop) and name in runs((node,)):

@@ -39,6 +39,7 @@ def decided(r: Renderer, expr: Expression) -> bool | None:
 
 
 def _compared(r: Renderer, expr: p.Comparison) -> bool | None:
+    """Return the truth value of a comparison of affine forms, None if the context does not decide it."""
     parts = (expr.left, expr.right)
     if not is_index_arithmetic(parts, r.scope, r.types.of_name):
         return None

@@ -183,6 +183,7 @@ class Magnitudes:
         self._keep(_added([self._size(item.limit), self._of(negative, min(item.const, 0)), {(): -1}]))
 
     def _settle_sum(self, item: Sum) -> None:
+        """Bound the intermediate results of a sum; those of a subscript by its limit, if no term exceeds the whole."""
         if item.limit is None:
             self._keep_sum(item.terms, item.const)
             return

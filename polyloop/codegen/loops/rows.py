@@ -210,6 +210,7 @@ def _pieces(domain: isl.Set, dims: tuple[str, ...], keep: frozenset[str], divisi
 def _project(
     domain: isl.Set, dims: tuple[str, ...], kept: tuple[str, ...], divisibility: _Divisors
 ) -> tuple[Piece, ...]:
+    """Return the rows of the projection of *domain* onto the dimensions *kept*, for each convex piece."""
     domain = settled(domain)
     exact = len(kept) == len(dims)
     if not exact and (without := _without_independent(domain, dims, kept, divisibility)) is not None:

@@ -247,6 +247,7 @@ def _text(scope: Scope, expr: Expression) -> str:
 
 
 def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:
+    """Return the vector access to the elements of all lanes, or the reason why they have to be accessed one by one."""
     name = array_name(access)
     dtype = scope.dtypes.get(name)
     assert dtype is not None, f"'{name}' has no type"

@@ -72,6 +72,7 @@ def _parts_of_lanes(body: Block, scope: Scope, lanes: frozenset[str]) -> Iterato
 
 
 def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Collection[str]) -> None:
+    """Raise an error if a matrix instruction, a call of one of *functions*, is under a condition on *lanes* or data."""
     for shown, parts in _parts_of_lanes(body, scope, _varying(body, scope, lanes)):
         for child in walk(parts):
             if isinstance(child, Call) and isinstance(child.code, Apply) and child.code.function in functions:
@@ -87,6 +88,7 @@ def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Collec
 
 
 def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
+    """Raise an error if a shuffle of one of *names* is under a condition on the lane or data, in C code or a choice."""
     lanes = _varying(body, scope, [str(scope.values[THREAD_AXES[0]])])
     decided = [
         (shown, [code for child in walk(parts) for code in expressions_of(child)])

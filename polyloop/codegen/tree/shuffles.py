@@ -29,6 +29,8 @@ def shared_shuffles(body: Block, scope: Scope) -> Block:
 
 
 class _Shuffles:
+    """Common subexpression elimination and loop-invariant code motion for shuffles."""
+
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
