@@ -44,8 +44,6 @@ MANY_FIELDS = {
     "kernel.instruction.Instruction": 22,
     "kernel.kernel.LoopKernel": 28,
     "kernel.objects.Assignment": 15,
-    "kernel.text.options.Options": 17,
-    "kernel.text.parser.ParsedInstruction": 22,
     "kernel.text.specs.ConstantArg": 11,
     "kernel.text.specs.GlobalArg": 11,
     "kernel.text.specs.TemporaryVariable": 11,

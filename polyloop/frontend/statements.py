@@ -20,9 +20,10 @@ from polyloop.frontend.intrinsics import ArrayType
 from polyloop.frontend.scope import Scope, Use
 from polyloop.frontend.source import Node
 from polyloop.kernel.instruction import SubstitutionRule
+from polyloop.kernel.layout import auto
 from polyloop.kernel.text.blocks import Blocks
-from polyloop.kernel.text.options import Options, parse_options
-from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule
+from polyloop.kernel.text.options import Loops, Options, parse_options
+from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule, Place
 from polyloop.kernel.text.specs import TemporaryVariable
 from polyloop.kernel.text.statements import UPDATES
 
@@ -209,7 +210,7 @@ class Body:
             expression = UPDATES[update](assignee, expression)
         self.note(target, update is None and self.converter.is_condition(value))
         self.blocks.check_conditions(self.scope.source.span(node), assignee)
-        self.add(node, (target, value), (assignee, expression), declared, dtype)
+        self.add(node, (assignee, expression), declared, dtype)
 
     def results(self, node: Node, targets: ast.Tuple, value: Node) -> None:
         """Add the instructions of ``v, k = pl.reduce("argmax", ...)``: each takes one field of the reduction."""
@@ -234,8 +235,7 @@ class Body:
         self.groups += 1
         for number, (assignee, declared) in enumerate(assigned):
             self.note(targets.elts[number], truths[number])
-            nodes = (targets.elts[number], values[number])
-            self.add(node, nodes, (assignee, expressions[number]), declared, several=self.groups)
+            self.add(node, (assignee, expressions[number]), declared, several=self.groups)
 
     def note(self, target: Node, is_condition: bool) -> None:
         """Record an assignment to *target*, if it is a variable."""
@@ -245,13 +245,12 @@ class Body:
     def add(
         self,
         node: Node,
-        nodes: tuple[Node, Node],
         sides: tuple[Expression, Expression],
         declared: bool,
         dtype: DType | None = None,
         several: int | None = None,
     ) -> None:
-        """Add one instruction: *nodes* and *sides* are its target and its value."""
+        """Add one instruction: *sides* are its target and its value."""
         options = self.blocks.options()
         if options.id is not None:
             self.ids.add(options.id)
@@ -260,25 +259,13 @@ class Body:
             ParsedInstruction(
                 assignee=sides[0],
                 expression=sides[1],
-                declared=declared,
-                declared_dtype=dtype,
+                declared=(auto if dtype is None else dtype) if declared else None,
                 id=options.id,
-                id_prefix=options.id_prefix,
-                depends_on=options.depends_on,
-                depends_star=True,  # the order is the text's, also of a variable that is read above its only assignment
-                inames=frozenset(),
-                inames_extra=frozenset(),
                 predicates=self.blocks.conditions(),
-                tags=options.tags,
-                priority=options.priority or 0,
                 options=options,
-                for_inames=self.blocks.inames(),
-                for_blocks=self.blocks.numbers(),
-                line=node.lineno,
-                text=self.scope.source.text(node),
-                span=self.scope.source.span(node),
-                assignee_span=self.scope.source.span(nodes[0]),
-                expression_span=self.scope.source.span(nodes[1]),
+                loops=Loops(self.blocks.inames(), self.blocks.numbers(), only=frozenset()),
+                place=Place(self.scope.source.text(node), self.scope.source.span(node)),
+                depends_on_is_final=True,  # the order is the text's, also of a variable read above its only assignment
                 several=several,
             )
         )
@@ -371,7 +358,7 @@ class Body:
             self.scope.deny(call, "name-taken", f"several statements would have the id '{name}'", hint)
         outside = self.spelling
         self.spelling = (*outside, *(f"{x.arg}={_text(x)}" for x in call.keywords if x.arg not in _OWN_OPTIONS))
-        self.blocks.open_with(self.scope.source.span(node), replace(given, inames=frozenset()))
+        self.blocks.open_with(self.scope.source.span(node), replace(given, loops=Loops(only=frozenset())))
         self.statements(node.body)
         self.blocks.close()
         self.spelling = outside
@@ -396,13 +383,13 @@ class Body:
                 segments.append(replace(segment, offset=len(text)))
             text += str(value.value)
         options = parse_options(Source(text, tuple(segments)), frozenset(self.scope.inames)) if text else Options()
-        if options.inames is not None or options.inames_extra or options.predicates or options.duplicates:
+        if options.loops != Loops() or options.predicates or options.duplicates:
             hint = "write the loops and conditions around the statement"
             self.scope.deny(call, "unknown-option", "loops and conditions are no options of Python statements", hint)
-        if options.queries or options.memory:
+        if options.order.queries or options.memory:
             hint = "dep= takes ids of statements above"
             self.scope.deny(call, "unknown-option", "dep_query and mem_kind are no options of Python statements", hint)
-        for name in options.depends_on:
+        for name in options.order.depends_on:
             if name not in self.ids:
                 hint = f"ids above: {', '.join(sorted(self.ids)) or 'none'}"
                 what = f"no statement above has the id '{name}'"
@@ -440,9 +427,8 @@ class Body:
         expression = self.converter.convert(body[0].value)
         scope.parameters = frozenset()
         scope.rules[node.name] = len(names)
-        span = scope.source.span(node)
         rule = SubstitutionRule.of(node.name, names, expression)
-        self.found.append(ParsedRule(rule, node.lineno, scope.source.text(node), span))
+        self.found.append(ParsedRule(rule, Place(scope.source.text(node), scope.source.span(node))))
 
 
 def _text(keyword: ast.keyword) -> str:

@@ -15,6 +15,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import map_nodes, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import SubstitutionRule
+from polyloop.kernel.layout import Auto
 from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule
 
 __all__ = ["statements_text"]
@@ -36,7 +37,7 @@ def _lines(
     statements: Sequence[_Statement], options: Mapping[int, tuple[str, ...]], arrays: frozenset[str]
 ) -> Iterator[str]:
     instructions = [x for x in statements if isinstance(x, ParsedInstruction)]
-    temporaries = arrays.union(array_name(x.assignee) for x in instructions if x.declared)
+    temporaries = arrays.union(array_name(x.assignee) for x in instructions if x.declared is not None)
     rules = {x.rule.name: x.rule for x in statements if isinstance(x, ParsedRule)}
     below = Counter(array_name(x.assignee) for x in instructions)
     around: tuple[int, ...] = ()
@@ -51,12 +52,12 @@ def _lines(
             if statement is not parts[0]:
                 continue
         below.subtract(array_name(part.assignee) for part in parts)
-        blocks = statement.for_blocks
+        blocks = statement.loops.numbers
         shared = 0
         while shared < min(len(around), len(blocks)) and around[shared] == blocks[shared]:
             shared += 1
         yield from ("    " * depth + "end" for depth in range(len(around) - 1, shared - 1, -1))
-        yield from ("    " * depth + f"for {statement.for_inames[depth]}" for depth in range(shared, len(blocks)))
+        yield from ("    " * depth + f"for {statement.loops.written[depth]}" for depth in range(shared, len(blocks)))
         around = blocks
         read = temporaries & frozenset[str]().union(*(_reads(part, rules) for part in parts))
         is_early = any(below[name] for name in read)
@@ -77,18 +78,19 @@ def _instruction(parts: Sequence[ParsedInstruction], more: Sequence[str], reads_
     Where it *is_early*, something that it reads is assigned further down, and stays there: ``dep=*``.
     """
     first = parts[0]
-    options = [f"{key}={value}" for key, value in (("id", first.id), ("id_prefix", first.id_prefix)) if value]
-    star = "*" if is_early or first.options.depends_star else ""
-    if first.depends_on or star:
-        options.append(f"dep={star}{':'.join(first.depends_on)}")
+    options = [f"{key}={value}" for key, value in (("id", first.id), ("id_prefix", first.options.id_prefix)) if value]
+    order = first.options.order
+    star = "*" if is_early or order.depends_star else ""
+    if order.depends_on or star:
+        options.append(f"dep={star}{':'.join(order.depends_on)}")
     if reads_temporary:
-        options.append(f"inames={':'.join(first.for_inames)}")
+        options.append(f"inames={':'.join(first.loops.written)}")
     if first.predicates:
         options.append(f"if={':'.join(map(_spelt, first.predicates))}")
-    if first.tags:
-        options.append(f"tags={':'.join(first.tags)}")
-    if first.priority:
-        options.append(f"priority={first.priority}")
+    if first.options.tags:
+        options.append(f"tags={':'.join(first.options.tags)}")
+    if order.priority:
+        options.append(f"priority={order.priority}")
     options += more
     targets = ", ".join(_spelt(part.assignee) for part in parts)
     tail = f" {{{', '.join(options)}}}" if options else ""
@@ -117,6 +119,6 @@ def _values(parts: Sequence[ParsedInstruction]) -> str:
 
 
 def _declaration(part: ParsedInstruction) -> str:
-    if not part.declared:
+    if part.declared is None:
         return ""
-    return "<> " if part.declared_dtype is None else f"<{dtype_name(part.declared_dtype)}> "
+    return "<> " if isinstance(part.declared, Auto) else f"<{dtype_name(part.declared)}> "

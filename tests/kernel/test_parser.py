@@ -9,6 +9,7 @@ import pytest
 
 from polyloop.errors import KernelError
 from polyloop.expr.printer import show
+from polyloop.kernel.layout import auto
 from polyloop.kernel.text.match import Glob, Subject
 from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule, parse_instructions
 
@@ -57,7 +58,7 @@ def rule(text: str) -> ParsedRule:
 def test_an_assignment_means(text: str, meaning: str) -> None:
     found = one(text)
     assert f"{show(found.assignee)} = {show(found.expression)}" == meaning
-    assert not found.declared
+    assert found.declared is None
 
 
 @pytest.mark.parametrize(
@@ -66,8 +67,7 @@ def test_an_assignment_means(text: str, meaning: str) -> None:
 )
 def test_a_declaration(text: str, dtype: str | None) -> None:
     found = one(text)
-    assert found.declared
-    assert found.declared_dtype == (None if dtype is None else np.dtype(dtype))
+    assert found.declared is auto if dtype is None else found.declared == np.dtype(dtype)
 
 
 def test_rules() -> None:
@@ -80,17 +80,18 @@ def test_rules() -> None:
 def test_options() -> None:
     found = one("a = b {id=first, dep=*x:y_*, inames=i:j, if=c > 0:f(x, y), tags=s:t, nosync=u:v, priority=-3}")
     assert found.id == "first"
-    assert (found.depends_on, found.depends_star) == (("x", "y_*"), True)
-    assert (found.inames, found.inames_extra) == (frozenset({"i", "j"}), frozenset())
+    order = found.options.order
+    assert (order.depends_on, order.depends_star, found.depends_on_is_final) == (("x", "y_*"), True, True)
+    assert (found.loops.only, found.loops.extra) == (frozenset({"i", "j"}), frozenset())
     assert [show(predicate) for predicate in found.predicates] == ["c > 0", "f(x, y)"]
-    assert (found.tags, found.priority) == (("s", "t"), -3)
-    assert [entry.which for entry in found.options.nosync] == [Glob(Subject.ID, "u"), Glob(Subject.ID, "v")]
+    assert (found.options.tags, order.priority) == (("s", "t"), -3)
+    assert [entry.which for entry in order.nosync] == [Glob(Subject.ID, "u"), Glob(Subject.ID, "v")]
     found = one("a = b {id_prefix=copy, inames=+k, dep=*}")
-    assert (found.id, found.id_prefix) == (None, "copy")
-    assert (found.inames, found.inames_extra) == (None, frozenset({"k"}))
-    assert (found.depends_on, found.depends_star) == ((), True)
-    assert one("a = b {inames=}").inames == frozenset()
-    assert one("a = b {}").inames is None
+    assert (found.id, found.options.id_prefix) == (None, "copy")
+    assert (found.loops.only, found.loops.extra) == (None, frozenset({"k"}))
+    assert (found.options.order.depends_on, found.options.order.depends_star) == ((), True)
+    assert one("a = b {inames=}").loops.only == frozenset()
+    assert one("a = b {}").loops.only is None
 
 
 def test_for_blocks_are_numbered_loop_by_loop() -> None:
@@ -108,7 +109,7 @@ def test_for_blocks_are_numbered_loop_by_loop() -> None:
         d = 1
         """
     )
-    assert [(x.for_inames, x.for_blocks) for x in found] == [
+    assert [(x.loops.written, x.loops.numbers) for x in found] == [
         (("i", "j"), (0, 1)),
         (("i", "j", "k"), (0, 1, 2)),
         (("i",), (3,)),
@@ -145,19 +146,13 @@ def test_if_blocks_become_predicates() -> None:
 
 def test_lines_go_on_in_brackets_after_a_backslash_and_before_options() -> None:
     found = instructions("a = f(b,  # the first\n      c)\n# a comment\nd = \\\n   e\n\n   {id=x,\n    dep=y}\ng = h")
-    assert [x.text for x in found] == ["a = f(b, c)", "d = e {id=x, dep=y}", "g = h"]
-    assert [x.line for x in found] == [1, 4, 9]
+    assert [x.place.text for x in found] == ["a = f(b, c)", "d = e {id=x, dep=y}", "g = h"]
+    assert [x.place.span.line for x in found] == [1, 4, 9]
 
 
 def test_several_strings_are_one_text() -> None:
     found = instructions(["for i", "a = 1\nb = 2", "end", "c = 3"])
-    assert [(x.line, x.for_inames) for x in found] == [(2, ("i",)), (3, ("i",)), (5, ())]
-
-
-def test_spans_mark_both_sides() -> None:
-    found = one("  <> t = a[i] + 1  {id=x}")
-    assert (found.assignee_span.column, found.assignee_span.width) == (5, 1)
-    assert (found.expression_span.column, found.expression_span.width) == (9, 8)
+    assert [(x.place.span.line, x.loops.written) for x in found] == [(2, ("i",)), (3, ("i",)), (5, ())]
 
 
 def test_a_condition_may_be_changed_by_the_last_statement_of_its_block() -> None:

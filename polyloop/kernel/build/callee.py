@@ -14,7 +14,7 @@ from polyloop.kernel.build.plain.passes import plain_text
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import Written
 from polyloop.kernel.reductions import operations_of
-from polyloop.kernel.text.parser import ParsedRule
+from polyloop.kernel.text.parser import ParsedRule, Place
 from polyloop.kernel.text.specs import Defaults
 
 __all__ = ["program_of"]
@@ -33,7 +33,7 @@ def program_of(kernel: LoopKernel, written: Written, functions: FunctionTable) -
     instructions, data = written.instructions, written.kernel_data
     text = plain_text(pieces, instructions, data, kernel.name, functions, operations, {}, Defaults())
     statements = [replace(entry, id=new) for entry, new in zip(text.statements, ids_of(text), strict=True)]
-    rules = [ParsedRule(rule, 0, str(rule), Span(str(rule), 0)) for rule in text.rules.values()]
+    rules = [ParsedRule(rule, Place(str(rule), Span(str(rule), 0))) for rule in text.rules.values()]
     _, declared, _ = read_data(data, text.statements, Defaults())
     declared.update(text.inlined.program.temporaries)
     for entry in text.statements:

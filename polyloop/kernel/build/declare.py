@@ -121,16 +121,17 @@ def read_data(
                 named.add(item.name)
                 arguments.append(item)
     for statement in statements:
-        if not statement.declared:
+        if statement.declared is None:
             continue
         name = array_name(statement.assignee)
         known = temporaries.get(name)
         if name in named:
             message = f"temporary '{name}' has the name of an argument"
             raise fail("name-taken", message, site=site_of(statement), hints=("rename it",))
+        dtype = None if isinstance(statement.declared, Auto) else statement.declared
         subscripted = isinstance(element_of(statement.assignee), p.Subscript)
         if known is None:
-            temporaries[name] = TemporaryVariable(name, statement.declared_dtype, None if subscripted else ())
+            temporaries[name] = TemporaryVariable(name, dtype, None if subscripted else ())
     return arguments, temporaries, infer_rest
 
 

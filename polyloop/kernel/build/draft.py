@@ -40,9 +40,9 @@ class BarrierDraft:
 
     def site(self) -> Site:
         """Return the place for a diagnostic."""
-        return Site(self.parsed.text, self.parsed.line, self.id, self.parsed.span.file)
+        return self.parsed.place.site(self.id)
 
 
 def site_of(parsed: ParsedInstruction, name: str | None = None) -> Site:
     """Return the place of a statement for a diagnostic."""
-    return Site(parsed.text, parsed.line, name or parsed.id, parsed.span.file)
+    return parsed.place.site(name or parsed.id)

@@ -81,7 +81,7 @@ def ids_of(text: PlainText) -> list[str]:
     for statement in statements:
         name = statement.id
         if name is None:
-            base = statement.id_prefix or "insn"
+            base = statement.options.id_prefix or "insn"
             if base not in wishes:
                 wishes[base] = chain((base,), (f"{base}_{i}" for i in count(1)))
             name = next(wish for wish in wishes[base] if wish not in taken)
@@ -98,9 +98,9 @@ def _draft(statement: ParsedInstruction, name: str, text: PlainText, inames: fro
     for predicate in statement.predicates:
         used |= variables(predicate)
     bound = {iname for reduction in reductions(expanded) for iname in reduction.inames}
-    own = used & inames | frozenset(statement.for_inames) | frozenset(statement.inames_extra)
-    if statement.inames is not None:
-        own = frozenset(statement.inames) | frozenset(statement.for_inames)
+    own = statement.loops.named()
+    if statement.loops.only is None:
+        own |= used & inames
     for found, problem in ((bound, "reduction over '{}', which is in no domain"), (own, "no iname '{}'")):
         for iname in found - inames:
             hint = f"inames: {', '.join(sorted(inames))}"
@@ -114,8 +114,8 @@ def _chain(drafts: Sequence[Draft]) -> None:
     """Make each statement depend on the one before."""
     for before, draft in pairwise(drafts):
         options = draft.parsed.options
-        options = replace(options, depends_on=(*options.depends_on, before.id))
-        draft.parsed = replace(draft.parsed, options=options)
+        order = replace(options.order, depends_on=(*options.order.depends_on, before.id))
+        draft.parsed = replace(draft.parsed, options=replace(options, order=order))
 
 
 def _barriers(entries: Sequence[Parsed], taken: set[str]) -> list[BarrierDraft]:

@@ -31,7 +31,7 @@ def inherit_inames(
     while changed:
         changed = False
         for draft in drafts:
-            if draft.parsed.inames is not None:
+            if draft.parsed.loops.only is not None:
                 continue
             bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
             more = set[str]()

@@ -46,7 +46,7 @@ def instructions_of(kernel: LoopKernel, drafts: Sequence[Draft], bounds: BoundVa
     bounded = cache(lambda nest: frozenset(bound_variables(over(nest), kernel.parameters)))
     for draft in drafts:
         parsed = draft.parsed
-        nest = nested(draft.inames, parsed.for_inames)
+        nest = nested(draft.inames, parsed.loops.written)
         domain = over(nest)
         predicates = []
         for predicate in parsed.predicates:
@@ -79,13 +79,13 @@ def instructions_of(kernel: LoopKernel, drafts: Sequence[Draft], bounds: BoundVa
             origin=Copy(draft.id, forms((*nest, *sorted(bound)))),
             terms=terms,
             predicates=tuple(predicates),
-            tags=frozenset(parsed.tags),
-            groups=frozenset(parsed.options.groups),
-            conflicts=frozenset(parsed.options.conflicts),
-            blocks=tuple(zip(parsed.for_inames, parsed.for_blocks, strict=True)),
-            line=parsed.line,
-            text=parsed.text,
-            file=parsed.span.file,
+            tags=frozenset(parsed.options.tags),
+            groups=frozenset(parsed.options.order.groups),
+            conflicts=frozenset(parsed.options.order.conflicts),
+            blocks=parsed.loops.blocks(),
+            line=parsed.place.span.line,
+            text=parsed.place.text,
+            file=parsed.place.span.file,
             reads=reads - frozenset(nest),
             atomic=parsed.options.atomic,
             fast=parsed.options.fast,

@@ -20,6 +20,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.build.draft import BarrierDraft, Draft, fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
+from polyloop.kernel.text.options import Loops
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedInstruction
 
 __all__ = ["expand_crossing", "settle_barriers"]
@@ -68,11 +69,11 @@ def _is_around_others(
     entry: Parsed, iname: str, numbers: frozenset[int], rules: Rules, inames: frozenset[str]
 ) -> bool:
     """Return whether *entry* is in the loop *iname* and has loops inside it or beside it."""
-    if not isinstance(entry, ParsedInstruction) or numbers.isdisjoint(entry.for_blocks):
+    if not isinstance(entry, ParsedInstruction) or numbers.isdisjoint(entry.loops.numbers):
         return False
-    around = entry.for_inames[: entry.for_inames.index(iname) + 1]
-    own = {*entry.for_inames, *entry.inames_extra, *(entry.inames or ())}
-    if entry.inames is None:
+    around = entry.loops.written[: entry.loops.written.index(iname) + 1]
+    own = {*entry.loops.named()}
+    if entry.loops.only is None:
         value = expand_rules(entry.expression, rules)
         own |= variables(value) & inames - {x for reduction in reductions(value) for x in reduction.inames}
         for expr in (entry.assignee, *entry.predicates):
@@ -84,12 +85,10 @@ def _uncut(entry: Parsed, iname: str, numbers: frozenset[int]) -> Parsed:
     if not isinstance(entry, ParsedInstruction | ParsedBarrier):
         return entry
     first = min(numbers)
-    entry = replace(entry, for_blocks=tuple(first if n in numbers else n for n in entry.for_blocks))
+    loops = replace(entry.loops, numbers=tuple(first if n in numbers else n for n in entry.loops.numbers))
     if isinstance(entry, ParsedBarrier) and entry.closed is not None and entry.closed[1] in numbers:
-        entry = replace(
-            entry, for_inames=(*entry.for_inames, iname), for_blocks=(*entry.for_blocks, first), closed=None
-        )
-    return entry
+        return replace(entry, loops=Loops((*loops.written, iname), (*loops.numbers, first)), closed=None)
+    return replace(entry, loops=loops)
 
 
 # }}}
@@ -186,15 +185,15 @@ def _parts(barriers: Sequence[BarrierDraft]) -> dict[int, int]:
 
 def _divided(users: _Users, name: str, barrier: BarrierDraft, parts: Mapping[int, int]) -> frozenset[_Numbered]:
     """Return the loops that *barrier* divides between a write of *name* and a use of its value."""
-    outside = {*barrier.parsed.for_blocks}
-    here = [n for n in users.of[name] if outside <= {*users.drafts[n].parsed.for_blocks}]
+    outside = {*barrier.parsed.loops.numbers}
+    here = [n for n in users.of[name] if outside <= {*users.drafts[n].parsed.loops.numbers}]
     before = [
         n for n in here if n < barrier.position and targets_of(users.drafts[n].parsed.assignee, name)
     ]
     after = [n for n in here if n >= barrier.position]
     if not before or not after or users.begins(after[0], name):
         return frozenset()
-    free = frozenset(barrier.parsed.for_inames) | users.subscripted(name)
+    free = frozenset(barrier.parsed.loops.written) | users.subscripted(name)
     written = {loop for n in before for loop in _loops(users.drafts[n], parts)}
     read = {loop for n in after for loop in _loops(users.drafts[n], parts)}
     return frozenset(loop for loop in written & read if loop[0] not in free)
@@ -202,7 +201,7 @@ def _divided(users: _Users, name: str, barrier: BarrierDraft, parts: Mapping[int
 
 def _loops(draft: Draft, parts: Mapping[int, int]) -> set[_Numbered]:
     """Return the loops of a statement; the parts of a divided one count as one."""
-    written = dict(zip(draft.parsed.for_inames, draft.parsed.for_blocks, strict=True))
+    written = dict(draft.parsed.loops.blocks())
     return {(x, parts.get(written[x], written[x]) if x in written else None) for x in draft.inames}
 
 

@@ -13,7 +13,7 @@ from polyloop.kernel.build.drafts import Drafts
 from polyloop.kernel.build.text_order import stable_order
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction
 from polyloop.kernel.text.match import Glob, Match, Subject, is_glob, matches
-from polyloop.kernel.text.options import NoSync, Options
+from polyloop.kernel.text.options import NoSync, Order
 from polyloop.kernel.text.parser import ParsedNop
 
 __all__ = ["Names", "sequenced"]
@@ -56,28 +56,27 @@ class Names:
             return self.of(match.pattern, frozenset(), site, may_be_empty=True)
         return frozenset(name for name, entry in self.instructions.items() if matches(match, entry)) - own
 
-    def named(self, options: Options, own: frozenset[str], site: Site) -> frozenset[str]:
-        """Return the ids that ``dep=`` and ``dep_query=`` of *options* name."""
-        found = [self.of(pattern, own, site, options.depends_star) for pattern in options.depends_on]
-        found += [self.meant(query, own, site) - own for query in options.queries]
+    def named(self, order: Order, own: frozenset[str], site: Site) -> frozenset[str]:
+        """Return the ids that ``dep=`` and ``dep_query=`` name."""
+        found = [self.of(pattern, own, site, order.depends_star) for pattern in order.depends_on]
+        found += [self.meant(query, own, site) - own for query in order.queries]
         return frozenset[str]().union(*found)
 
 
 def _with_nops(names: Names, nops: Sequence[ParsedNop]) -> Names:
     """Return *names* with an alias from each ``... nop`` to its dependencies, through other nops too."""
     waiting = {nop.options.id: nop for nop in nops if nop.options.id is not None}
-    before = {name: {x for x in nop.options.depends_on if x in waiting} for name, nop in waiting.items()}
+    before = {name: {x for x in nop.options.order.depends_on if x in waiting} for name, nop in waiting.items()}
     for name, nop in waiting.items():
-        for pattern in nop.options.depends_on:
+        for pattern in nop.options.order.depends_on:
             if is_glob(pattern):
                 before[name] |= {x for x in waiting if x != name and fnmatchcase(x, pattern)}
     order = stable_order(tuple(waiting), before)
     if isinstance(order, tuple):
-        raise _cycle(order, Site(waiting[order[0]].text, waiting[order[0]].line, order[0], waiting[order[0]].span.file))
+        raise _cycle(order, waiting[order[0]].place.site(order[0]))
     for name in order:
         nop = waiting[name]
-        site = Site(nop.text, nop.line, name, nop.span.file)
-        meant = sorted(names.named(nop.options, frozenset((name,)), site))
+        meant = sorted(names.named(nop.options.order, frozenset((name,)), nop.place.site(name)))
         names = replace(names, aliases={**names.aliases, name: tuple(meant)})
     return names
 
@@ -111,7 +110,7 @@ def sequenced(
     found = {draft.id: _resolved(draft, built[draft.id], names, parts[draft.id]) for draft in statements}
     before = _before(statements, found, frozenset(drafts.temporaries), parts)
     _around_barriers(before, text, barriers, names)
-    priority = {draft.id: draft.parsed.priority for draft in statements if draft.parsed.priority}
+    priority = {draft.id: wish for draft in statements if (wish := draft.parsed.options.order.priority)}
 
     def keeps_order(earlier: str, later: str) -> bool:
         if earlier not in found or later not in found:
@@ -135,8 +134,8 @@ def sequenced(
 def _placed(barrier: BarrierDraft, before: frozenset[str]) -> ExplicitBarrier:
     """Return the barrier behind the instructions *before*."""
     parsed = barrier.parsed
-    blocks = tuple(zip(parsed.for_inames, parsed.for_blocks, strict=True))
-    return ExplicitBarrier(barrier.id, parsed.scope, blocks, before, parsed.line, parsed.text, parsed.span.file)
+    site = barrier.site()
+    return ExplicitBarrier(barrier.id, parsed.scope, parsed.loops.blocks(), before, site.line, site.text, site.file)
 
 
 def _text_order(drafts: Sequence[Draft], barriers: Sequence[BarrierDraft]) -> tuple[str, ...]:
@@ -154,7 +153,7 @@ def _around_barriers(
     for barrier in barriers:
         position = text.index(barrier.id)
         own = frozenset((barrier.id,))
-        before[barrier.id] = {*text[:position], *names.named(barrier.parsed.options, own, barrier.site())}
+        before[barrier.id] = {*text[:position], *names.named(barrier.parsed.options.order, own, barrier.site())}
         for name in text[position + 1 :]:
             before.setdefault(name, set()).add(barrier.id)
 
@@ -170,16 +169,16 @@ def _parts(drafts: Sequence[Draft]) -> dict[str, frozenset[str]]:
 
 
 def _resolved(draft: Draft, instruction: Instruction, names: Names, own: frozenset[str]) -> Instruction:
-    options = draft.parsed.options
-    if not (options.depends_on or options.queries or options.nosync):
+    order = draft.parsed.options.order
+    if not (order.depends_on or order.queries or order.nosync):
         return instruction
     site = instruction.site()
     nosync = frozenset(
         NoSync(Glob(Subject.ID, name), entry.scope)
-        for entry in options.nosync
+        for entry in order.nosync
         for name in names.meant(entry.which, frozenset(), site)
     )
-    return replace(instruction, depends_on=names.named(options, own, site), nosync=nosync)
+    return replace(instruction, depends_on=names.named(order, own, site), nosync=nosync)
 
 
 def _before(
@@ -199,7 +198,7 @@ def _before(
         if previous is not None and previous.id in parts[draft.id]:
             earlier.add(previous.id)
         previous = draft
-        if draft.parsed.depends_star:
+        if draft.parsed.depends_on_is_final:
             continue
         for variable in found[draft.id].reads & temporaries:
             only = writers.get(variable, [])

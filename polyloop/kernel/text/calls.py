@@ -15,6 +15,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import replace
+from polyloop.kernel.layout import Auto, auto
 from polyloop.kernel.text.logical_lines import OPERATION, fail, match_bracket
 
 __all__ = ["CallText", "Slice", "SubArray", "parse_call", "plain"]
@@ -56,8 +57,7 @@ class CallText:
     outputs: tuple[SubArray, ...]
     function: str
     arguments: tuple[SubArray | Expression, ...]
-    declared: bool = False
-    declared_dtype: DType | None = None
+    declared: DType | Auto | None = None
 
 
 _CALL: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*\(", re.ASCII)
@@ -106,7 +106,8 @@ def parse_call(source: Source, inames: frozenset[str], functions: AbstractSet[st
     if declaration is not None and (len(outputs) > 1 or outputs[0].indices is not None or outputs[0].inames):
         fail("syntax", "a call declares one scalar at most", source.span(), "list temporaries in kernel_data")
     arguments = tuple(_argument(part, inames) for part in _parts(inside)) if inside.text.strip() else ()
-    return CallText(outputs, match.group(1), arguments, declaration is not None, dtype)
+    declared = None if declaration is None else auto if dtype is None else dtype
+    return CallText(outputs, match.group(1), arguments, declared)
 
 
 def _equals(text: str) -> int | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from polyloop.errors import KernelError, unknown_name
 from polyloop.expr.names import check_identifier, is_identifier
@@ -14,11 +14,11 @@ from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
-from polyloop.frozen import replace
+from polyloop.frozen import quick, replace
 from polyloop.kernel.text.logical_lines import OPERATION, fail
 from polyloop.kernel.text.match import Glob, Match, Subject, parse_match
 
-__all__ = ["PRECISIONS", "NoSync", "Options", "SyncScope", "parse_options"]
+__all__ = ["PRECISIONS", "Loops", "NoSync", "Options", "Order", "SyncScope", "parse_options"]
 
 
 class SyncScope(Enum):
@@ -41,28 +41,95 @@ class NoSync:
         return which if self.scope is SyncScope.ANY else f"{which}@{self.scope.value}"
 
 
+@quick
+@dataclass(frozen=True)
+class Loops:
+    """The loops that the text names for a statement.
+
+    Attributes
+    ----------
+    written, numbers
+        Inames of the enclosing ``for`` lines, outermost first; for each a number that identifies that loop.
+    only, extra
+        Exactly these inames besides (``inames=i:j``), or these besides those in the statement (``inames=+i:j``).
+    """
+
+    written: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+    only: frozenset[str] | None = None
+    extra: frozenset[str] = frozenset()
+
+    def blocks(self) -> tuple[tuple[str, int], ...]:
+        """Return ``(iname, number)`` for each enclosing ``for`` line."""
+        return tuple(zip(self.written, self.numbers, strict=True))
+
+    def named(self) -> frozenset[str]:
+        """Return every iname that is named."""
+        return self.extra.union(self.written, self.only or ())
+
+    def inside(self, outer: Loops) -> Loops:
+        """Return the loops that an instruction names in a ``with`` block that names *outer*."""
+        if self.only is not None:
+            return self
+        if outer.only is not None:
+            return replace(self, only=outer.only | self.extra, extra=frozenset())
+        return replace(self, extra=self.extra | outer.extra)
+
+
+@quick
+@dataclass(frozen=True)
+class Order:
+    """The place of an instruction among the others, as its options say.
+
+    Attributes
+    ----------
+    depends_on, depends_star
+        Ids or patterns of ``dep=``; whether a ``*`` in front turns off what would be added to them.
+    queries
+        Match expressions of ``dep_query=``.
+    groups, conflicts
+        Groups that it belongs to, and groups between whose instructions it may not run.
+    priority
+        Of several that could come next, the highest does.
+    """
+
+    depends_on: tuple[str, ...] = ()
+    depends_star: bool = False
+    queries: tuple[Match, ...] = ()
+    nosync: tuple[NoSync, ...] = ()
+    groups: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    priority: int | None = None
+
+    def inside(self, outer: Order) -> Order:
+        """Return the order of an instruction in a ``with`` block that says *outer*."""
+        return Order(
+            (*outer.depends_on, *self.depends_on),
+            self.depends_star or outer.depends_star,
+            (*outer.queries, *self.queries),
+            (*outer.nosync, *self.nosync),
+            (*outer.groups, *self.groups),
+            (*outer.conflicts, *self.conflicts),
+            outer.priority if self.priority is None else self.priority,
+        )
+
+
+@quick
 @dataclass(frozen=True)
 class Options:
-    """Options, as the braces after an instruction say them; see :class:`polyloop.kernel.text.parser.ParsedInstruction`.
+    """Options, as the braces after an instruction say them.
 
-    ``queries`` are the match expressions of ``dep_query=``, ``duplicates`` the pairs of an iname and its wished new
-    name (None: any) of ``dup=``.
+    ``duplicates`` are the pairs of an iname and its wished new name (None: any) of ``dup=``, ``memory`` is the
+    ``mem_kind`` of a barrier.
     """
 
     id: str | None = None
     id_prefix: str | None = None
-    depends_on: tuple[str, ...] = ()
-    depends_star: bool = False
-    queries: tuple[Match, ...] = ()
-    inames: frozenset[str] | None = None
-    inames_extra: frozenset[str] = frozenset()
+    order: Order = Order()
+    loops: Loops = Loops()
     predicates: tuple[Expression, ...] = ()
     tags: tuple[str, ...] = ()
-    nosync: tuple[NoSync, ...] = ()
-    priority: int | None = None
     duplicates: tuple[tuple[str, str | None], ...] = ()
-    groups: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
     atomic: bool = False
     memory: str | None = None
     fast: bool | None = None
@@ -72,26 +139,14 @@ class Options:
 
         Sets are united; of ``id_prefix``, ``priority`` and a full list of ``inames`` its own ones count.
         """
-        inames, extra = self.inames, self.inames_extra
-        if inames is None and outer.inames is not None:
-            inames, extra = outer.inames | extra, frozenset()
-        elif inames is None:
-            extra |= outer.inames_extra
         return replace(
             self,
             id_prefix=self.id_prefix or outer.id_prefix,
-            depends_on=(*outer.depends_on, *self.depends_on),
-            depends_star=self.depends_star or outer.depends_star,
-            queries=(*outer.queries, *self.queries),
-            inames=inames,
-            inames_extra=extra,
+            order=self.order.inside(outer.order),
+            loops=self.loops.inside(outer.loops),
             predicates=(*outer.predicates, *self.predicates),
             tags=(*outer.tags, *self.tags),
-            nosync=(*outer.nosync, *self.nosync),
-            priority=outer.priority if self.priority is None else self.priority,
             duplicates=(*outer.duplicates, *self.duplicates),
-            groups=(*outer.groups, *self.groups),
-            conflicts=(*outer.conflicts, *self.conflicts),
             atomic=outer.atomic or self.atomic,
             memory=self.memory or outer.memory,
             fast=outer.fast if self.fast is None else self.fast,
@@ -174,7 +229,7 @@ def _with_option(options: Options, key: str, value: Source, given: bool, inames:
         case "priority":
             if not re.fullmatch(r"-?[0-9]{1,9}", value.text):
                 fail("syntax", "the priority is not an integer", value.span(), "write priority=1")
-            return replace(options, priority=int(value.text))
+            return _ordered(options, priority=int(value.text))
         case "mem_kind" | "precision":
             return _with_word(options, key, value)
         case "tags" | "groups" | "conflicts" | "atomic":
@@ -200,8 +255,12 @@ def _with_names(options: Options, key: str, value: Source) -> Options:
         case "tags":
             return replace(options, tags=names)
         case "groups":
-            return replace(options, groups=names)
-    return replace(options, conflicts=names)
+            return _ordered(options, groups=names)
+    return _ordered(options, conflicts=names)
+
+
+def _ordered(options: Options, **changes: Any) -> Options:  # noqa: ANN401 - fields of an Order
+    return replace(options, order=replace(options.order, **changes))
 
 
 def _with_relation(options: Options, key: str, value: Source, inames: frozenset[str]) -> Options:
@@ -211,13 +270,13 @@ def _with_relation(options: Options, key: str, value: Source, inames: frozenset[
             star = value.text.startswith("*")
             rest = value.slice(1, len(value.text)) if star else value
             names = _names(rest) if rest.text.strip() else ()
-            return replace(options, depends_on=names, depends_star=star)
+            return _ordered(options, depends_on=names, depends_star=star)
         case "dep_query":
-            return replace(options, queries=(*options.queries, parse_match(value, OPERATION)))
+            return _ordered(options, queries=(*options.order.queries, parse_match(value, OPERATION)))
         case "nosync":
-            return replace(options, nosync=(*options.nosync, *_nosync(value)))
+            return _ordered(options, nosync=(*options.order.nosync, *_nosync(value)))
         case "nosync_query":
-            return replace(options, nosync=(*options.nosync, _nosync_query(value)))
+            return _ordered(options, nosync=(*options.order.nosync, _nosync_query(value)))
     return replace(options, duplicates=_duplicates(value, inames))
 
 
@@ -273,7 +332,7 @@ def _copy_name(name: Source) -> str:
 
 def _with_inames(options: Options, value: Source | None, known: frozenset[str]) -> Options:
     if value is None:
-        return replace(options, inames=frozenset())
+        return replace(options, loops=Loops(only=frozenset()))
     added = value.text.startswith("+")
     names = value.slice(1, len(value.text)) if added else value
     found = set()
@@ -284,8 +343,8 @@ def _with_inames(options: Options, value: Source | None, known: frozenset[str]) 
             raise KernelError(OPERATION, None, [replace(diagnostic, span=name.span())])
         found.add(name.text)
     if added:
-        return replace(options, inames_extra=frozenset(found))
-    return replace(options, inames=frozenset(found))
+        return replace(options, loops=Loops(extra=frozenset(found)))
+    return replace(options, loops=Loops(only=frozenset(found)))
 
 
 def _names(value: Source) -> tuple[str, ...]:

@@ -13,20 +13,21 @@ from typing import Final, TypeAlias
 
 import pymbolic.primitives as p
 
-from polyloop.errors import KernelError, Span, unknown_name
+from polyloop.errors import KernelError, Site, Span, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Source, split_outside_brackets
-from polyloop.frozen import replace
+from polyloop.frozen import quick, replace
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.instruction import SubstitutionRule
+from polyloop.kernel.layout import Auto
 from polyloop.kernel.text.blocks import Blocks, IfBlock
 from polyloop.kernel.text.calls import Slice, SubArray, parse_call
 from polyloop.kernel.text.logical_lines import OPERATION, fail, logical_lines, match_bracket
-from polyloop.kernel.text.options import Options, parse_options
+from polyloop.kernel.text.options import Loops, Options, Order, parse_options
 from polyloop.kernel.text.statements import Assignment, RuleText, parse_assignment
 from polyloop.kernel.tree import Scope
 
@@ -37,10 +38,25 @@ __all__ = [
     "ParsedInstruction",
     "ParsedNop",
     "ParsedRule",
+    "Place",
     "parse_instructions",
 ]
 
 
+@quick
+@dataclass(frozen=True)
+class Place:
+    """A statement on one line, with its options, and where it begins in what the user wrote."""
+
+    text: str
+    span: Span
+
+    def site(self, name: str | None) -> Site:
+        """Return the place of instruction *name* for a diagnostic."""
+        return Site(self.text, self.span.line, name, self.span.file)
+
+
+@quick
 @dataclass(frozen=True)
 class ParsedInstruction:
     """An assignment as the user wrote it.
@@ -49,47 +65,31 @@ class ParsedInstruction:
     ----------
     assignee, expression
         ``a[i] += x`` has become ``a[i] = a[i] + x``.
-    declared, declared_dtype
-        Whether ``<>`` or ``<dtype>`` stands in front, and the type if one is given.
-    depends_on, depends_star
-        Ids or patterns of ``dep=``; whether a ``*`` in front turns off what would be added to them.
-    inames, inames_extra
-        Exactly these inames (``inames=i:j``), or these besides the others (``inames=+i:j``).
+    declared
+        The type with which ``<dtype>`` in front declares the assignee, ``auto`` for ``<>``, None without.
+    id
+        That of ``id=``, until passes give it another one.
     predicates
         Conditions of the enclosing ``if`` blocks, outermost first, then those of ``if=``.
-    for_inames, for_blocks
-        Inames of the enclosing ``for`` lines, outermost first; for each a number that identifies that loop.
-    line, text
-        First line in the user's string, from 1, and the statement on one line, with its options.
     options
         Everything that the braces say, those of enclosing ``with`` blocks included.
-    span, assignee_span, expression_span
-        Where the statement and its two sides stand.
+    loops
+        Those of the options, with the enclosing ``for`` lines.
+    depends_on_is_final
+        Whether nothing is added to the dependences that it names, as for ``dep=*``.
     several
         Equal for the parts of one ``a, b = x, y``, which follow each other; None elsewhere.
     """
 
     assignee: Expression
     expression: Expression
-    declared: bool
-    declared_dtype: DType | None
+    declared: DType | Auto | None
     id: str | None
-    id_prefix: str | None
-    depends_on: tuple[str, ...]
-    depends_star: bool
-    inames: frozenset[str] | None
-    inames_extra: frozenset[str]
     predicates: tuple[Expression, ...]
-    tags: tuple[str, ...]
-    priority: int
     options: Options
-    for_inames: tuple[str, ...]
-    for_blocks: tuple[int, ...]
-    line: int
-    text: str
-    span: Span
-    assignee_span: Span
-    expression_span: Span
+    loops: Loops
+    place: Place
+    depends_on_is_final: bool
     several: int | None = None
 
 
@@ -98,9 +98,7 @@ class ParsedRule:
     """A substitution rule ``name(arguments) := expression``."""
 
     rule: SubstitutionRule
-    line: int
-    text: str
-    span: Span
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -108,27 +106,22 @@ class ParsedNop:
     """``... nop {id=.., dep=..}``: a name for several instructions."""
 
     options: Options
-    line: int
-    text: str
-    span: Span
+    place: Place
 
 
 @dataclass(frozen=True)
 class ParsedBarrier:
     """``... lbarrier`` or ``... gbarrier``.
 
-    It stands in the loops ``for_inames``, numbered by ``for_blocks``; it has closed the loop around it, number
-    ``closed[0]``, and opened it again as number ``closed[1]`` (None outside of ``for``).
+    It stands in the written ``loops``; it has closed the loop around it, with the iname ``closed[0]`` and the number
+    ``closed[1]``, and opened it again as number ``closed[2]`` (None outside of ``for``).
     """
 
     scope: Scope
     options: Options
-    for_inames: tuple[str, ...]
-    for_blocks: tuple[int, ...]
+    loops: Loops
     closed: tuple[str, int, int] | None
-    line: int
-    text: str
-    span: Span
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -218,11 +211,10 @@ class _Parser:
         body, options = self.options(source)
         match = _SPECIAL.match(body.text)
         word = match.group(1) if match and match.end() == len(body.text) else ""
-        line = source.span().line
         if word == "nop":
             if options.id is None:
                 fail("syntax", "'... nop' has no id", source.span(), "write ... nop {id=name, dep=first:second}")
-            self.found.append(ParsedNop(options, line, source.text, source.span()))
+            self.found.append(ParsedNop(options, _place(source)))
         elif word in _SCOPES:
             self.barrier(source, _SCOPES[word], options)
         else:
@@ -233,7 +225,7 @@ class _Parser:
         if self.blocks.conditions() or options.predicates:
             hint = "let the barrier stand before or after the 'if': all threads must meet there"
             fail("conditional-barrier", "a barrier cannot depend on a condition", source.span(), hint)
-        if options.inames is not None or options.inames_extra:
+        if options.loops != Loops():
             hint = "write the barrier inside 'for i' ... 'end'"
             fail("syntax", "a barrier takes no inames", source.span(), hint)
         if options.memory not in (None, "local", "global"):
@@ -245,10 +237,8 @@ class _Parser:
             fail("barrier-memory", message, source.span(), hint)
         inames, numbers = self.blocks.inames(), self.blocks.numbers()
         closed = (inames[-1], *self.blocks.reopen()) if inames else None
-        line, span = source.span().line, source.span()
-        self.found.append(
-            ParsedBarrier(scope, options, inames[:-1], numbers[:-1], closed, line, source.text, span)
-        )
+        loops = Loops(inames[:-1], numbers[:-1])
+        self.found.append(ParsedBarrier(scope, options, loops, closed, _place(source)))
 
     # blocks
 
@@ -334,7 +324,7 @@ class _Parser:
         call = parse_call(body, self.inames, self.functions)
         if call is not None:
             target = p.Variable(call.outputs[0].array)
-            stand_in = Assignment(target, 0, call.declared, call.declared_dtype, body, body)
+            stand_in = Assignment(target, 0, call.declared)
             frame = self.instruction(source, stand_in, options, None)
             self.found.append(ParsedCall(frame, call.outputs, call.function, call.arguments))
             return
@@ -354,24 +344,12 @@ class _Parser:
             assignee=parsed.assignee,
             expression=parsed.expression,
             declared=parsed.declared,
-            declared_dtype=parsed.declared_dtype,
             id=options.id,
-            id_prefix=options.id_prefix,
-            depends_on=options.depends_on,
-            depends_star=options.depends_star,
-            inames=options.inames,
-            inames_extra=options.inames_extra,
             predicates=(*self.blocks.conditions(), *options.predicates),
-            tags=options.tags,
-            priority=options.priority or 0,
             options=options,
-            for_inames=self.blocks.inames(),
-            for_blocks=self.blocks.numbers(),
-            line=source.span().line,
-            text=source.text,
-            span=source.span(),
-            assignee_span=parsed.assignee_source.span(),
-            expression_span=parsed.expression_source.span(),
+            loops=replace(options.loops, written=self.blocks.inames(), numbers=self.blocks.numbers()),
+            place=_place(source),
+            depends_on_is_final=options.order.depends_star,
             several=several,
         )
 
@@ -381,13 +359,14 @@ class _Parser:
         self.blocks.check_conditions(source.span(), *targets.elements)
         options = Options(
             id=given.id,
-            depends_on=tuple(given.depends_on),
-            inames_extra=frozenset(given.within_inames),
+            order=Order(tuple(given.depends_on)),
+            loops=Loops(extra=frozenset(given.within_inames)),
             predicates=tuple(parse_source(Source.of(part), self.inames, OPERATION) for part in given.predicates),
             tags=tuple(given.tags),
         ).inside(replace(self.blocks.options(), atomic=False))
-        assignment = Assignment(targets, text, False, None, source, source)
-        self.found.append(replace(self.instruction(source, assignment, options, None), text=str(given)))
+        assignment = Assignment(targets, text, None)
+        found = self.instruction(source, assignment, options, None)
+        self.found.append(replace(found, place=replace(found.place, text=str(given))))
 
     def options(self, source: Source) -> tuple[Source, Options]:
         begin = source.text.find("{")
@@ -409,7 +388,11 @@ class _Parser:
         if name in self.rules:
             fail("name-taken", f"there are two rules '{name}'", source.span(), "choose another name")
         self.rules.add(name)
-        self.found.append(ParsedRule(parsed.rule, source.span().line, source.text, source.span()))
+        self.found.append(ParsedRule(parsed.rule, _place(source)))
+
+
+def _place(source: Source) -> Place:
+    return Place(source.text, source.span())
 
 
 def parse_instructions(

@@ -20,6 +20,7 @@ from polyloop.expr.rewrite import calls, reductions
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import SubstitutionRule
+from polyloop.kernel.layout import Auto, auto
 from polyloop.kernel.text.logical_lines import OPERATION, fail, match_bracket
 
 __all__ = ["UPDATES", "Assignment", "RuleText", "parse_assignment"]
@@ -27,14 +28,11 @@ __all__ = ["UPDATES", "Assignment", "RuleText", "parse_assignment"]
 
 @dataclass(frozen=True)
 class Assignment:
-    """``assignee = expression``; ``declared`` with ``<>`` or ``<dtype>`` in front."""
+    """``assignee = expression``; ``declared`` is the type of ``<dtype>`` in front, ``auto`` for ``<>``."""
 
     assignee: Expression
     expression: Expression
-    declared: bool
-    declared_dtype: DType | None
-    assignee_source: Source
-    expression_source: Source
+    declared: DType | Auto | None
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def parse_assignment(
         ``syntax``, ``bad-identifier``, ``reserved-name``, ``unknown-dtype``, ``assignment-to-iname``,
         ``unsupported-statement``, and what :func:`polyloop.expr.parser.parse_source` raises.
     """
-    body, declared, dtype = _declaration(source)
+    body, declared = _declaration(source)
     found = _find_operator(body.text)
     if found is None:
         fail(
@@ -106,7 +104,7 @@ def parse_assignment(
         span = body.span(offset, len(operator))
         fail("syntax", f"nothing follows '{operator}'", span, "write target = expression")
     if operator == ":=":
-        if declared:
+        if declared is not None:
             fail("syntax", "a substitution rule declares no temporary", source.span(), "leave out the <...>")
         return _rule(left, right, inames, known)
     second = _find_operator(right.text)
@@ -116,15 +114,15 @@ def parse_assignment(
         fail("syntax", f"unexpected '{second[1]}'", span, "a statement assigns once; compare with ==")
     targets = split_outside_brackets(left, ",")
     if len(targets) > 1:
-        return _several(targets, body.span(offset, len(operator)), operator, right, (declared, dtype), inames, known)
+        return _several(targets, body.span(offset, len(operator)), operator, right, declared, inames, known)
     assignee = _assignee(left, inames)
     _check_declared(assignee, left, declared)
     value = parse_source(right, inames, OPERATION, known)
     update = UPDATES.get(operator)
-    if update is not None and declared:
+    if update is not None and declared is not None:
         fail("syntax", f"a declaration cannot update with '{operator}'", source.span(), "write <> t = ...")
     value = update(assignee, value) if update else value
-    return (Assignment(assignee, value, declared, dtype, left, right.strip()),)
+    return (Assignment(assignee, value, declared),)
 
 
 def _several(
@@ -132,7 +130,7 @@ def _several(
     operator: Span,
     spelling: str,
     right: Source,
-    declaration: tuple[bool, DType | None],
+    declared: DType | Auto | None,
     inames: frozenset[str],
     known: Mapping[str, Operation],
 ) -> tuple[Assignment, ...]:
@@ -141,7 +139,7 @@ def _several(
         fail("syntax", f"several variables cannot be updated with '{spelling}'", operator, "write one line for each")
     values = split_outside_brackets(right, ",")
     if len(values) == 1:
-        return _results(targets, right.strip(), declaration, inames, known)
+        return _results(targets, right.strip(), declared, inames, known)
     if len(values) != len(targets):
         message = f"{len(targets)} variables are assigned, and {len(values)} value{'s'[: len(values) > 1]} given"
         fail("unsupported-statement", message, right.strip().span(), "write one value for each, or one line for each")
@@ -150,15 +148,15 @@ def _several(
         target = left.strip()
         expression = parse_source(value, inames, OPERATION, known)
         assignee = _assignee(target, inames)
-        _check_declared(assignee, target, declaration[0])
-        parts.append(Assignment(assignee, expression, *declaration, target, value.strip()))
+        _check_declared(assignee, target, declared)
+        parts.append(Assignment(assignee, expression, declared))
     return tuple(parts)
 
 
 def _results(
     targets: Sequence[Source],
     right: Source,
-    declaration: tuple[bool, DType | None],
+    declared: DType | Auto | None,
     inames: frozenset[str],
     known: Mapping[str, Operation],
 ) -> tuple[Assignment, ...]:
@@ -173,32 +171,32 @@ def _results(
     for left, field in zip(targets, fields, strict=True):
         target = left.strip()
         assignee = _assignee(target, inames)
-        _check_declared(assignee, target, declaration[0])
-        parts.append(Assignment(assignee, Lookup(value, field), *declaration, target, right))
+        _check_declared(assignee, target, declared)
+        parts.append(Assignment(assignee, Lookup(value, field), declared))
     return tuple(parts)
 
 
-def _check_declared(assignee: Expression, left: Source, declared: bool) -> None:
-    if declared and isinstance(assignee, Lookup):
+def _check_declared(assignee: Expression, left: Source, declared: DType | Auto | None) -> None:
+    if declared is not None and isinstance(assignee, Lookup):
         hint = "declare the record: <float4> t = ..., then t.x = ..."
         fail("syntax", "a field cannot be declared", left.span(), hint)
 
 
-def _declaration(source: Source) -> tuple[Source, bool, DType | None]:
+def _declaration(source: Source) -> tuple[Source, DType | Auto | None]:
     match = _DECLARATION.match(source.text)
     if match is None:
         if source.text.startswith("<"):
             fail("syntax", "'<' begins no declaration", source.span(0, 1), "write <> t = ... or <float32> t = ...")
-        return source, False, None
+        return source, None
     rest = source.slice(match.end(), len(source.text)).strip()
     spelling = match.group(1)
     if spelling in ("", "auto"):
-        return rest, True, None
+        return rest, auto
     dtype = find_dtype(spelling)
     if dtype is None:
         span = source.span(match.start(1), len(spelling))
         raise KernelError(OPERATION, None, [replace(dtype_diagnostic(spelling), span=span)])
-    return rest, True, dtype
+    return rest, dtype
 
 
 def _check_name(name: str, source: Source) -> None:

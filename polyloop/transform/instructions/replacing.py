@@ -235,7 +235,7 @@ def _parsed(kernel: LoopKernel, text: str) -> tuple[Expression, Expression]:
             if isinstance(call.function, ForeignName):
                 functions[function_name(call)] = call.function
     found = parse_assignment(Source.of(text), frozenset(kernel.inames), known)
-    if isinstance(found, RuleText) or len(found) != 1 or found[0].declared:
+    if isinstance(found, RuleText) or len(found) != 1 or found[0].declared is not None:
         hints = ("write target = expression",)
         problem = Diagnostic("syntax", f"'{text}' is not one assignment", hints=hints)
         raise KernelError("map_instructions", kernel.name, [problem])

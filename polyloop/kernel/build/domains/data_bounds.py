@@ -92,7 +92,7 @@ def check_bounds(
             raise fail(
                 "bad-bound",
                 f"'{name}' bounds a loop and is assigned by two instructions",
-                notes=(f"first: {writers[0].parsed.text}",),
+                notes=(f"first: {writers[0].parsed.place.text}",),
                 hints=("use one temporary for each, or one assignment: <> t = if(condition, a, b)",),
                 site=site_of(writers[1].parsed, writers[1].id),
             )
@@ -114,7 +114,7 @@ def _check_places(name: str, bounds: BoundVariables, writer: Draft, readers: Seq
     inside = sorted(x for x in writer.inames | _bound_inames(writer) if name in bounds.of.get(x, ()))
     if inside:
         other = next((reader for reader in readers if reader is not writer), None)
-        notes = () if other is None else (f"the loop also runs: {other.parsed.text}",)
+        notes = () if other is None else (f"the loop also runs: {other.parsed.place.text}",)
         raise fail(
             "bound-changed",
             f"'{name}' is assigned inside loop '{inside[0]}', which it bounds",
@@ -129,7 +129,7 @@ def _check_places(name: str, bounds: BoundVariables, writer: Draft, readers: Seq
             raise fail(
                 "bad-bound",
                 f"loop '{iname}' is bounded by '{name}', which has a value only inside loop '{missing[0]}'",
-                notes=(f"it is assigned by: {writer.parsed.text}",),
+                notes=(f"it is assigned by: {writer.parsed.place.text}",),
                 hints=(f"put this instruction inside loop '{missing[0]}' as well (for {missing[0]} .. end)",),
                 site=site_of(reader.parsed, reader.id),
             )

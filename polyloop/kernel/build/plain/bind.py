@@ -88,7 +88,7 @@ def _shifted(begin: Affine, index: Expression) -> Expression:
 
 def fail_call(code: str, call: ParsedCall, message: str, hint: str, notes: Sequence[str] = ()) -> KernelError:
     """Return the error of a call, at the place of its statement."""
-    problem = Diagnostic(code, message, tuple(notes), (hint,), span=call.frame.span)
+    problem = Diagnostic(code, message, tuple(notes), (hint,), span=call.frame.place.span)
     return KernelError("make_kernel", None, [problem])
 
 

@@ -159,7 +159,7 @@ class _Apart:
         if not self.may_meet(entry.expression):
             return entry
         marked = expand_apart(entry.expression, self.rules)
-        loops = {*entry.for_inames, *(entry.inames or ()), *entry.inames_extra, *free_variables(marked)}
+        loops = entry.loops.named().union(free_variables(marked))
         loops = loops.union(*map(variables, (entry.assignee, *entry.predicates))) & self.inames
         written = {iname for node in reductions(entry.expression) for iname in node.inames}
         self.is_changed = any(MARK in iname for iname in written) or not self.gone.isdisjoint(

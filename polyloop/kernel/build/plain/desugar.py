@@ -15,6 +15,8 @@ from polyloop.frozen import replace
 from polyloop.kernel.build.draft import fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
+from polyloop.kernel.layout import auto
+from polyloop.kernel.text.options import Loops
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedInstruction
 from polyloop.poly.sets import insert_dims
 
@@ -164,16 +166,15 @@ def in_front(
     part: ParsedInstruction, name: str, value: Expression, predicates: tuple[Expression, ...], statement: str | None
 ) -> ParsedInstruction:
     """Return the instruction that sets the temporary *name* to *value* in front of *part*, a part of *statement*."""
-    prefix = f"{statement}_{name}" if statement else part.id_prefix
+    prefix = f"{statement}_{name}" if statement else part.options.id_prefix
     return replace(
         part,
         assignee=p.Variable(name),
         expression=value,
-        declared=True,
-        declared_dtype=None,
+        declared=auto,
         id=None,
-        id_prefix=prefix,
         predicates=predicates,
+        options=replace(part.options, id_prefix=prefix),
     )
 
 
@@ -191,7 +192,7 @@ def duplicate_inames(
     names = Names(taken)
     found: list[Parsed] = []
     domains = list(pieces)
-    numbers = [n for e in entries if isinstance(e, ParsedInstruction | ParsedBarrier) for n in e.for_blocks]
+    numbers = [n for e in entries if isinstance(e, ParsedInstruction | ParsedBarrier) for n in e.loops.numbers]
     block = max(numbers, default=-1) + 1
     for group in _groups(entries):
         parts = [entry for entry in group if isinstance(entry, ParsedInstruction)]
@@ -210,7 +211,7 @@ def _new_names(
 ) -> dict[str, str]:
     used: set[str] = set()
     for part in parts:
-        used.update(part.for_inames, part.inames or (), part.inames_extra)
+        used |= part.loops.named()
         for expr in (part.assignee, part.expression, *part.predicates):
             used |= variables(expand_rules(expr, rules))
     renamed: dict[str, str] = {}
@@ -230,16 +231,19 @@ def _renamed(
 ) -> ParsedInstruction:
     mapping = {old: p.Variable(new) for old, new in renamed.items()}
     own = {old: block + k for k, old in enumerate(renamed)}
-    blocks = zip(part.for_inames, part.for_blocks, strict=True)
+    only, extra = part.loops.only, part.loops.extra
+    loops = Loops(
+        tuple(renamed.get(x, x) for x in part.loops.written),
+        tuple(own.get(iname, number) for iname, number in part.loops.blocks()),
+        None if only is None else frozenset(renamed.get(x, x) for x in only),
+        frozenset(renamed.get(x, x) for x in extra),
+    )
     return replace(
         part,
         assignee=substitute(part.assignee, mapping),
         expression=substitute(expand_rules(part.expression, rules), mapping),
         predicates=tuple(substitute(expand_rules(c, rules), mapping) for c in part.predicates),
-        inames=None if part.inames is None else frozenset(renamed.get(x, x) for x in part.inames),
-        inames_extra=frozenset(renamed.get(x, x) for x in part.inames_extra),
-        for_inames=tuple(renamed.get(x, x) for x in part.for_inames),
-        for_blocks=tuple(own.get(iname, number) for iname, number in blocks),
+        loops=loops,
     )
 
 
@@ -276,7 +280,7 @@ def _with_copies(pieces: Sequence[Domain], renamed: Mapping[str, str], statement
 
 
 def _refuse_open_bounds(piece: Domain, outer: str, statement: ParsedInstruction) -> None:
-    used = variables(statement.expression) | variables(statement.assignee) | {*statement.for_inames}
+    used = variables(statement.expression) | variables(statement.assignee) | {*statement.loops.written}
     inner = sorted(used & {*piece.inames})
     if inner:
         raise fail(

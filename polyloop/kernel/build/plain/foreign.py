@@ -43,7 +43,7 @@ def bind_foreign(parsed: Sequence[Parsed], table: Mapping[str, ForeignName]) -> 
     for entry in parsed:
         if isinstance(entry, ParsedRule) and entry.rule.name in table:
             message = f"'{entry.rule.name}' is a substitution rule and a foreign function"
-            problem = Diagnostic("name-taken", message, hints=("rename one of them",), span=entry.span)
+            problem = Diagnostic("name-taken", message, hints=("rename one of them",), span=entry.place.span)
             raise KernelError("make_kernel", None, [problem])
     return [_mapped(entry, expression) for entry in parsed]
 

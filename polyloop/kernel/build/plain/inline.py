@@ -22,7 +22,7 @@ from polyloop.kernel.build.text_order import nest_order
 from polyloop.kernel.domains import outer_inames, parameters_of
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.match import Glob, Subject
-from polyloop.kernel.text.options import NoSync, Options
+from polyloop.kernel.text.options import Loops, NoSync, Options, Order
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedCall, ParsedInstruction, ParsedNop, ParsedRule
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows
@@ -142,7 +142,7 @@ class _Inliner:
         if isinstance(entry, ParsedNop | ParsedBarrier):
             self.used_ids |= {entry.options.id or ""}
             if isinstance(entry, ParsedBarrier):
-                numbers = (*entry.for_blocks, *(entry.closed or ())[1:])
+                numbers = (*entry.loops.numbers, *(entry.closed or ())[1:])
                 self.blocks = max([self.blocks, *(number + 1 for number in numbers if isinstance(number, int))])
             return
         frame = entry.frame if isinstance(entry, ParsedCall) else entry
@@ -157,7 +157,7 @@ class _Inliner:
 
     def number(self, entry: ParsedInstruction) -> None:
         """Take the numbers of the blocks around a statement."""
-        self.blocks = max([self.blocks, *(number + 1 for number in entry.for_blocks)])
+        self.blocks = max([self.blocks, *(number + 1 for number in entry.loops.numbers)])
 
     def fresh(self, wish: str, taken: set[str]) -> str:
         """Return *wish*, with a number if it is taken, and mark the result as taken."""
@@ -184,15 +184,15 @@ class _Inliner:
             self.temporaries[name] = replace(temporary, name=name, shape=shape)
         loops = self.loops(call, binding)
         blocks = self.blocks
-        self.blocks += len(loops) - len(call.frame.for_inames)
-        numbers = (*call.frame.for_blocks, *range(blocks, self.blocks))
+        self.blocks += len(loops) - len(call.frame.loops.written)
+        around = Loops(loops, (*call.frame.loops.numbers, *range(blocks, self.blocks)))
         inside = self.blocks
         statements: list[ParsedInstruction | ParsedRule] = []
         for statement in function.program.statements:
             if isinstance(statement, ParsedRule):
                 statements.append(own.rule(statement))
             elif isinstance(statement, ParsedInstruction):
-                new = own.statement(statement, call.frame, loops, numbers, inside)
+                new = own.statement(statement, call.frame, around, inside)
                 self.number(new)
                 statements.append(new)
         self.ids[own.call_id] = tuple(own.ids.values())
@@ -223,14 +223,13 @@ class _Inliner:
         """Return the loops of the caller around the call, outermost first."""
         frame = call.frame
         used = binding.names() | {name for predicate in frame.predicates for name in variables(predicate)}
-        inames = (used & set(self.inames)) | frame.inames_extra
-        if frame.inames is not None:
-            inames = frame.inames
-        inames |= set(frame.for_inames)
+        inames = frame.loops.named()
+        if frame.loops.only is None:
+            inames |= used & set(self.inames)
         position = {iname: number for number, iname in enumerate(self.inames)}
         outside = outer_inames(self.own_domains)
-        rest = nest_order(inames - set(frame.for_inames), (), (), {}, position, outside)
-        return (*frame.for_inames, *rest)
+        rest = nest_order(inames.difference(frame.loops.written), (), (), {}, position, outside)
+        return (*frame.loops.written, *rest)
 
 
 def _names_of(statement: Parsed) -> set[str]:
@@ -238,8 +237,8 @@ def _names_of(statement: Parsed) -> set[str]:
         return set()
     if isinstance(statement, ParsedRule):
         return _with_bound(statement.rule.value)
-    found = {*statement.for_inames, *statement.inames_extra, *(statement.inames or ())}
-    return found.union(*map(_with_bound, (statement.assignee, statement.expression, *statement.predicates)))
+    parts = (statement.assignee, statement.expression, *statement.predicates)
+    return {*statement.loops.named()}.union(*map(_with_bound, parts))
 
 
 def _with_bound(expr: Expression) -> set[str]:
@@ -264,7 +263,7 @@ class _Names:
         locals_ += [*program.temporaries, *(s.rule.name for s in program.statements if isinstance(s, ParsedRule))]
         self.names = {old: inliner.fresh(f"{function.name}_{old}", inliner.taken) for old in locals_}
         frame = binding.call.frame
-        self.call_id = frame.id or inliner.fresh(frame.id_prefix or function.name, inliner.used_ids)
+        self.call_id = frame.id or inliner.fresh(frame.options.id_prefix or function.name, inliner.used_ids)
         statements = [s for s in program.statements if isinstance(s, ParsedInstruction)]
         single = len(statements) == 1
         self.ids: dict[str | None, str] = {}
@@ -316,39 +315,28 @@ class _Names:
         return replace(rule, rule=replace(rule.rule.mapped(self.expression), name=self.names[rule.rule.name]))
 
     def statement(
-        self,
-        statement: ParsedInstruction,
-        frame: ParsedInstruction,
-        loops: tuple[str, ...],
-        blocks: tuple[int, ...],
-        inside: int,
+        self, statement: ParsedInstruction, frame: ParsedInstruction, around: Loops, inside: int
     ) -> ParsedInstruction:
-        """Return a statement of the function inside the *loops* of the caller, whose block numbers are *blocks*."""
-        own = None if statement.inames is None else frozenset(self.names[x] for x in statement.inames)
-        options = self.options(statement, frame)
+        """Return a statement of the function inside the loops *around* the call; its own get numbers from *inside*."""
+        own, options = statement.loops, self.options(statement, frame)
+        loops = Loops(
+            (*around.written, *(self.names[x] for x in own.written)),
+            (*around.numbers, *(inside + number for number in own.numbers)),
+            None if own.only is None else frozenset(self.names[x] for x in own.only),
+            frozenset(self.names[x] for x in own.extra),
+        )
         return replace(
             statement,
             assignee=self.expression(statement.assignee),
             expression=self.expression(statement.expression),
-            declared=False,
-            declared_dtype=None,
+            declared=None,
             id=self.ids[statement.id],
-            id_prefix=None,
-            depends_on=options.depends_on,
-            depends_star=options.depends_star,
             options=options,
-            inames=own,
-            inames_extra=frozenset(self.names[x] for x in statement.inames_extra),
+            loops=loops,
+            place=replace(frame.place, text=f"{statement.place.text}  (in {self.function.name})"),
+            depends_on_is_final=options.order.depends_star,
             predicates=(*frame.predicates, *(self.expression(x) for x in statement.predicates)),
             several=None,
-            tags=options.tags,
-            for_inames=(*loops, *(self.names[x] for x in statement.for_inames)),
-            for_blocks=(*blocks, *(inside + number for number in statement.for_blocks)),
-            line=frame.line,
-            text=f"{statement.text}  (in {self.function.name})",
-            span=frame.span,
-            assignee_span=frame.assignee_span,
-            expression_span=frame.expression_span,
         )
 
 
@@ -356,25 +344,24 @@ class _Names:
         """Return the merged options of the call and of a statement of the function."""
         assert statement.id is not None, "statements of functions have ids"
         found = self.function.kernel.instruction(statement.id)
-        outer, inner = frame.options, statement.options
+        outer, inner = frame.options.order, statement.options.order
         nosync = tuple(
             NoSync(Glob(Subject.ID, self.ids.get(entry.which.pattern, entry.which.pattern)), entry.scope)
             for entry in found.nosync
             if isinstance(entry.which, Glob)
         )
-        return replace(
-            inner,
-            id=self.ids[statement.id],
-            id_prefix=None,
+        order = Order(
             depends_on=(*outer.depends_on, *(self.ids.get(x, x) for x in sorted(found.depends_on))),
             depends_star=outer.depends_star or inner.depends_star,
             queries=outer.queries,
-            tags=tuple(dict.fromkeys((*outer.tags, *inner.tags))),
             nosync=(*outer.nosync, *nosync),
             groups=(*outer.groups, *inner.groups),
             conflicts=(*outer.conflicts, *inner.conflicts),
-            duplicates=(),
+            priority=inner.priority,
         )
+        tags = tuple(dict.fromkeys((*frame.options.tags, *statement.options.tags)))
+        name = self.ids[statement.id]
+        return replace(statement.options, id=name, id_prefix=None, order=order, tags=tags, duplicates=())
 
 
 def _with_value(domain: isl.Set, dims: tuple[str, ...], parameter: str, form: Affine) -> isl.Set:
