@@ -38,7 +38,6 @@ MANY_SIBLINGS = {
 
 MANY_FIELDS = {
     "codegen.program.GeneratedProgram": 15,
-    "codegen.scope.Scope": 19,
     "kernel.arrays.ArrayArg": 13,
     "kernel.arrays.TemporaryVariable": 12,
     "kernel.instruction.Instruction": 22,

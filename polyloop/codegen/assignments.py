@@ -121,6 +121,6 @@ class Assignments:
         source = self.expressions.element(statement.rhs, context)
         target, _, dtype = self.expressions.target(statement.lhs, context)
         call = start_text(self.scope, target, source, dtype.itemsize, condition)
-        if call is None or self.scope.dtypes.get(array_name(statement.rhs)) != dtype:
+        if call is None or self.scope.types.of_names.get(array_name(statement.rhs)) != dtype:
             return None
         return Call(call, statement.instruction)

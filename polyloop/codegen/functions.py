@@ -15,7 +15,7 @@ from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
 from polyloop.codegen.loops.regions import sequential_tree
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.names import Names
-from polyloop.codegen.scope import Scope
+from polyloop.codegen.scope import Memory, NameTypes, Scope
 from polyloop.codegen.tree.c_ast import Block
 from polyloop.codegen.tree.divergence import refuse_divergent
 from polyloop.codegen.tree.indices import Indices
@@ -134,11 +134,10 @@ def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] |
     value_dtypes = dict.fromkeys(values, schedule.indices.dtype)
     value_dtypes |= dict.fromkeys(schedule.indices.long & values.keys(), np.dtype(np.int64))
     value_dtypes |= {a.name: a.dtype for a in inputs.arguments if a.name in values and a.dtype is not None}
+    memory = Memory(inputs.arrays, storage, inputs.split, pools, unit.table_names, expanded or {}, bounds)
     return Scope(
-        unit.definitions, unit.findings, unit.language, unit.index_bits, unit.known.divisibility, names, values,
-        dtypes, value_dtypes, inputs.arrays, storage,
-        bounds=bounds, split=inputs.split, pools=pools, table_names=unit.table_names,
-        expanded=expanded or {}, indices=Indices(_indices(dims, unit), inputs.index_names),
+        unit.definitions, unit.findings, unit.known.divisibility, names, values,
+        NameTypes(dtypes, value_dtypes, unit.index_bits), memory, Indices(_indices(dims, unit), inputs.index_names),
     )  # fmt: skip
 
 

@@ -38,18 +38,21 @@ def declare_temporaries(body: Block, launch: Launch, scope: Scope) -> tuple[Bloc
         return begun(body), 0
     declarations = {t.name: _declaration(t, scope, launch) for t in launch.temporaries}
     private = [
-        t.name for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE and t.name not in scope.expanded
+        t.name
+        for t in launch.temporaries
+        if t.address_space is AddressSpace.PRIVATE and t.name not in scope.memory.expanded
     ]
     body = declare_private(begun(body), private, declarations.__getitem__)
     used = frozenset[str]().union(*(node.uses for node in body)).difference(private)
     others = [t for t in launch.temporaries if t.name in used]
     if asks_for_shared(launch, scope.language):
         return _carved(body, [t for t in others if t.address_space is AddressSpace.LOCAL], scope)
+    pools = scope.memory.pools
     together: dict[str, list[str]] = {}
     for storage in others:
-        together.setdefault(scope.pools.get(storage.name, storage.name), []).append(storage.name)
+        together.setdefault(pools.get(storage.name, storage.name), []).append(storage.name)
     shared = [
-        (frozenset(names), _union(pool, [declarations[name] for name in names], scope.pools))
+        (frozenset(names), _union(pool, [declarations[name] for name in names], pools))
         for pool, names in together.items()
     ]
     if scope.language.has_axes:
@@ -85,7 +88,7 @@ def _union(pool: str, members: Sequence[Declare], pools: Mapping[str, str]) -> D
 
 
 def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
-    threads = tuple(launch.local_size[number_of(axis)] for axis in scope.expanded.get(storage.name, ()))
+    threads = tuple(launch.local_size[number_of(axis)] for axis in scope.memory.expanded.get(storage.name, ()))
     device = scope.language.find(Threads)
     qualifier = "" if device is None or storage.address_space is not AddressSpace.LOCAL else device.shared
     if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.findings.aligned:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.storage import Storage
 from polyloop.verification.addresses import WideAccess
 
-__all__ = ["Chain", "Definitions", "Findings", "Scope"]
+__all__ = ["Chain", "Definitions", "Findings", "Memory", "NameTypes", "Scope"]
 
 _INDEX_DTYPES: Final[Mapping[int, np.dtype[np.generic]]] = {32: np.dtype("int32"), 64: np.dtype("int64")}
 
@@ -88,22 +88,14 @@ class Findings:
     wide: list[WideAccess] = field(default_factory=list)
 
 
-@dataclass(eq=False)
-class Scope:
-    """State of the generation of one function.
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Arrays and temporaries of a function, and the C variables in which they are.
 
     Attributes
     ----------
-    definitions, findings
-        Definitions and findings of the program, which all of its functions share.
-    values
-        C name, or constant value, of each iname, axis and parameter.
-    dtypes
-        Type of each name that expressions may contain.
-    value_dtypes
-        Type of inames, axes and parameters that are used as values, as opposed to parts of an index.
-    bounds
-        Bound variables: scalar temporaries in conditions and bounds of loops.
+    arrays, storage
+        Array arguments, and temporaries.
     split
         Array arguments that are passed in parts.
     pools
@@ -112,6 +104,57 @@ class Scope:
         C names of constant tables.
     expanded
         Private storage that the C target keeps once per thread, with the thread axes, outermost first.
+    bounds
+        Bound variables: scalar temporaries in conditions and bounds of loops.
+    """
+
+    arrays: Mapping[str, ArrayArg] = field(default_factory=dict)
+    storage: Mapping[str, Storage] = field(default_factory=dict)
+    split: Mapping[str, SplitArray] = field(default_factory=dict)
+    pools: Mapping[str, str] = field(default_factory=dict)
+    table_names: Mapping[str, str] = field(default_factory=dict)
+    expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bounds: frozenset[str] = frozenset()
+
+    @cached_property
+    def of_lanes(self) -> frozenset[str]:
+        """Variables of each lane of a warp, which lanes read from one another."""
+        return frozenset([name for name, storage in self.storage.items() if storage.lane is not None])
+
+
+@dataclass(frozen=True, eq=False)
+class NameTypes:
+    """Types of the names in expressions of a function.
+
+    Attributes
+    ----------
+    of_names
+        Type of each name; of inames, axes and parameters the type of indices.
+    as_values
+        Type of inames, axes and parameters as values, as opposed to parts of an index.
+    index_bits
+        Width of index arithmetic [bits].
+    """
+
+    of_names: Mapping[str, np.dtype[np.generic] | None]
+    as_values: Mapping[str, np.dtype[np.generic]]
+    index_bits: int
+
+
+@dataclass(eq=False)
+class Scope:
+    """State of the generation of one function.
+
+    Attributes
+    ----------
+    definitions, findings
+        Definitions and findings of the program, which all of its functions share.
+    divisibility
+        Modulus and residue of parameters.
+    names
+        Identifiers in use.
+    values
+        C name, or constant value, of each iname, axis and parameter.
     indices
         Variables for indices that occur more than once.
     used
@@ -122,42 +165,38 @@ class Scope:
 
     definitions: Definitions
     findings: Findings
-    language: Language
-    index_bits: int
     divisibility: Divisibility
     names: Names
     values: dict[str, str | int]
-    dtypes: Mapping[str, np.dtype[np.generic] | None]
-    value_dtypes: Mapping[str, np.dtype[np.generic]]
-    arrays: Mapping[str, ArrayArg]
-    storage: Mapping[str, Storage]
-    bounds: frozenset[str] = frozenset()
-    split: Mapping[str, SplitArray] = field(default_factory=dict)
-    pools: Mapping[str, str] = field(default_factory=dict)
-    table_names: Mapping[str, str] = field(default_factory=dict)
-    expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    types: NameTypes
+    memory: Memory
     indices: Indices = field(default_factory=Indices)
     used: set[str] = field(default_factory=set)
     fast: bool = False
 
+    @property
+    def language(self) -> Language:
+        """Language of the text."""
+        return self.definitions.spelling_of.language
+
     def read_dtype(self, name: str) -> np.dtype[np.generic] | None:
         """Return the type of a name that is read from memory or passed by value, None for an index."""
-        return None if name in self.values else self.dtypes.get(name)
+        return None if name in self.values else self.types.of_names.get(name)
 
     @property
     def types_of_names(self) -> tuple[TypeOf, TypeOf]:
         """Two functions from names to types: :meth:`read_dtype`, and one for all names."""
-        return self.read_dtype, self.dtypes.get
+        return self.read_dtype, self.types.of_names.get
 
     @property
     def index_dtype(self) -> np.dtype[np.generic]:
         """Type of index arithmetic."""
-        return _INDEX_DTYPES[self.index_bits]
+        return _INDEX_DTYPES[self.types.index_bits]
 
     @property
     def index_type(self) -> str:
         """C spelling of :attr:`index_dtype`."""
-        return self.language.index_type(self.index_bits)
+        return self.language.index_type(self.types.index_bits)
 
     def error(self, diagnostic: Diagnostic) -> CodegenError:
         """Return the error to raise for *diagnostic*."""
@@ -304,12 +343,13 @@ class Scope:
 
     def of_thread(self, variable: Code, name: str) -> Code:
         """Return a thread's own element of *variable*, if the C target keeps *name* once per thread."""
-        return element(variable, *map(self.value, self.expanded.get(name, ())))
+        return element(variable, *map(self.value, self.memory.expanded.get(name, ())))
 
     def bound_variable(self, name: str) -> Code:
         """Return the value of a bound variable as an operand of index arithmetic."""
         own = self.of_thread(Name(name, name), name)
-        return own if self.dtypes[name] == self.index_dtype or self.index_bits == 32 else Cast(self.index_type, own)
+        is_index = self.types.of_names[name] == self.index_dtype or self.types.index_bits == 32
+        return own if is_index else Cast(self.index_type, own)
 
     def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: Code) -> Code:
         """Return a call of a helper function, one of :data:`polyloop.codegen.helpers.OPERATIONS`."""
@@ -337,7 +377,7 @@ class Scope:
         return result
 
     def _widened(self, code: Code) -> Code:
-        number = integer_of(code) if self.index_bits == 64 else None
+        number = integer_of(code) if self.types.index_bits == 64 else None
         return code if number is None else integer(number, "LL")
 
 

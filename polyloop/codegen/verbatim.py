@@ -45,7 +45,7 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
             if scope.definitions.spelling_of.local(name) != name:
                 raise _refused(scope, statement, name, "that means something else in C")
             values.append((_dtype(scope, value), name, rendered))
-    touched = frozenset(whole & scope.storage.keys())
+    touched = frozenset(whole & scope.memory.storage.keys())
     return Verbatim(tuple(_constants(scope, values)), text.code, statement.instruction, touched)
 
 
@@ -62,22 +62,23 @@ def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, Code]
 
 def _dtype(scope: Scope, value: Expression) -> np.dtype[np.generic]:
     """Return the type of a constant with the value of an expression; plain integers get the type of indices."""
-    kind = infer_type(value, scope.dtypes.get)
+    kind = infer_type(value, scope.types.of_names.get)
     assert kind is not None, f"'{value}' has no type: types must be inferred before code generation"
     return scope.index_dtype if kind is Weak.INT else settle(kind)
 
 
 def _is_array(scope: Scope, name: str) -> bool:
     """Return True if *name* is an array or a pointer in C."""
-    array, storage = scope.arrays.get(name), scope.storage.get(name)
+    array, storage = scope.memory.arrays.get(name), scope.memory.storage.get(name)
     return bool(array.shape if array is not None else storage is not None and storage.shape)
 
 
 def _check(scope: Scope, statement: Statement, wanted: str, name: str) -> None:
     """Raise an error if the variable *name* is not called *wanted* in C, or has an element for each thread."""
-    known = scope.table_names.get(name, name)
-    known = f"{scope.pools[name]}.{known}" if name in scope.pools else known
-    if known == wanted and not scope.expanded.get(name):
+    memory = scope.memory
+    known = memory.table_names.get(name, name)
+    known = f"{memory.pools[name]}.{known}" if name in memory.pools else known
+    if known == wanted and not memory.expanded.get(name):
         return
     why = f"it is '{known}' here" if known != wanted else "it has an element for each thread here"
     raise _refused(scope, statement, wanted, why)

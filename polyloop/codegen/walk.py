@@ -172,12 +172,13 @@ class Walker:
 
         After a loop, these are the variables that the C target keeps once per thread.
         """
-        if isinstance(node, Barrier) or not self.scope.bounds:
+        memory = self.scope.memory
+        if isinstance(node, Barrier) or not memory.bounds:
             return _NONE
-        written = self.scope.bounds.intersection(
+        written = memory.bounds.intersection(
             array_name(target) for name in runs((node,)) for target in targets_of(self.statements[name].lhs)
         )
-        return written if isinstance(node, Run) else written & self.scope.expanded.keys()
+        return written if isinstance(node, Run) else written & memory.expanded.keys()
 
     def _guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
         """Return the rows that all statements of *nodes* need and *context* does not imply."""
@@ -208,7 +209,8 @@ class Walker:
         if not isinstance(self.loops.forms.tags.get(nodes[0].iname), Unroll):
             return False
         written = (array_name(target) for name in runs(nodes) for target in targets_of(self.statements[name].lhs))
-        return all((storage := self.scope.storage.get(array)) is not None and storage.cleared for array in written)
+        storages = map(self.scope.memory.storage.get, written)
+        return all(storage is not None and storage.cleared for storage in storages)
 
     def _enforced(self, row: Affine, nodes: Tree, context: Context, known: frozenset[str]) -> bool:
         """Return True if the bounds of the loops *nodes* imply *row*."""

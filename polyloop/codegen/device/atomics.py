@@ -42,7 +42,7 @@ def atomic_update(
     if is_record(dtype):
         raise scope.error(_unsupported(scope, operation, dtype))
     value = expressions.converted(statement.rhs, computed(dtype), context)
-    storage = scope.storage.get(name)
+    storage = scope.memory.storage.get(name)
     if scope.language.has_axes and (storage is None or storage.address_space is not AddressSpace.PRIVATE):
         return Call(_call(scope, operation, target, value, dtype), statement.instruction)
     operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")

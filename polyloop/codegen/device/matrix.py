@@ -40,6 +40,7 @@ from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Share, Statement, Tensor
+from polyloop.schedule.storage import Storage
 
 __all__ = ["matrix_block"]
 
@@ -251,14 +252,21 @@ class _Printer:
         rows = next(part.axis for part in operand.parts if part.in_lane and part.place == 4)
         return next(part.axis for part in operand.parts if part.axis != rows) if transposed else rows
 
+    def shared(self, operand: Operand) -> Storage | None:
+        """Return the storage of an operand in shared memory of its own, None for others."""
+        memory = self.scope.memory
+        storage = memory.storage.get(operand.array)
+        is_shared = storage is not None and storage.address_space is AddressSpace.LOCAL
+        return storage if is_shared and operand.array not in memory.pools else None
+
     def matrices(self, operand: Operand) -> tuple[bool, list[Part]] | None:
         """Return the arguments of ``ldmatrix`` for a fragment: True to transpose, and the parts that number matrices.
 
         The result is None if ``ldmatrix`` cannot load the fragment: its rows are 16 bytes in shared memory.
         """
         size = self.intrinsic.operands.itemsize
-        storage = self.scope.storage.get(operand.array)
-        if storage is None or storage.address_space is not AddressSpace.LOCAL or operand.array in self.scope.pools:
+        storage = self.shared(operand)
+        if storage is None:
             return None
         if self.intrinsic.is_double:  # ldmatrix spreads a row over lanes by 4 bytes
             return None
@@ -286,7 +294,7 @@ class _Printer:
 
     def is_row(self, operand: Operand, axis: str, count: int) -> bool:
         """Return True if *count* elements along a subscript, from a multiple of it on, are contiguous and aligned."""
-        storage = self.scope.storage[operand.array]
+        storage = self.scope.memory.storage[operand.array]
         if storage.swizzle is not None and not storage.swizzle.keeps(count):
             return False
         along = Affine((("#", count), ("#lane", 1)))
@@ -313,8 +321,8 @@ class _Printer:
     def is_paired(self, operand: Operand) -> bool:
         """Return True if one access to shared memory can load neighbouring registers of 4 bytes in pairs."""
         low = next((part for part in operand.parts if not part.in_lane and part.place == 1), None)
-        storage = self.scope.storage.get(operand.array)
-        if storage is None or storage.address_space is not AddressSpace.LOCAL or operand.array in self.scope.pools:
+        storage = self.shared(operand)
+        if storage is None:
             return False
         is_single = self.intrinsic.operands.itemsize == 4
         return is_single and low is not None and low.stride == 1 and self.is_row(operand, low.axis, 2)

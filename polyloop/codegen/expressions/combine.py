@@ -16,7 +16,7 @@ from polyloop.codegen.expressions.renderer import Renderer
 from polyloop.codegen.expressions.vectors import as_vector, vector_added, vector_extreme
 from polyloop.codegen.expressions.wrapping import as_unsigned
 from polyloop.codegen.loops.context import Context
-from polyloop.codegen.scope import Scope
+from polyloop.codegen.scope import Memory, NameTypes, Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.dtypes import computed, is_floating
@@ -117,7 +117,5 @@ def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.g
 
 def function_scope(scope: Scope, dtypes: Mapping[str, np.dtype[np.generic]]) -> Scope:
     """Return the scope of a helper function of variables with these *dtypes*; it shares the program's definitions."""
-    return replace(
-        scope, divisibility={}, values={}, dtypes=dtypes, value_dtypes={}, arrays={}, storage={}, expanded={},
-        bounds=frozenset(), used=set(), table_names={}, split={},
-    )  # fmt: skip
+    types = NameTypes(dtypes, {}, scope.types.index_bits)
+    return replace(scope, divisibility={}, values={}, types=types, memory=Memory(), used=set())

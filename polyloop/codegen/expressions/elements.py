@@ -40,7 +40,7 @@ def target(r: Renderer, lhs: Expression) -> tuple[Code, str, DType]:
     """Return code, name and type of the left-hand side of an assignment."""
     name, whole, path = array_name(lhs), element_of(lhs), field_path(lhs)
     code = r.made or _place(r, name, () if isinstance(whole, p.Variable) else whole.index_tuple)
-    dtype = r.scope.dtypes.get(name)
+    dtype = r.scope.types.of_names.get(name)
     assert dtype is not None, f"'{name}' has no type"
     for field in path:
         dtype = field_dtype(dtype, field)
@@ -58,17 +58,18 @@ def element(r: Renderer, expr: p.Variable | p.Subscript) -> Code:
 
 def _place(r: Renderer, name: str, indices: Sequence[Expression]) -> Code:
     """Return an element in its storage, or a scalar temporary."""
-    array = r.scope.arrays.get(name)
+    memory = r.scope.memory
+    array = memory.arrays.get(name)
     if array is None:
-        known, pool = r.scope.table_names.get(name, name), r.scope.pools.get(name)
-        storage = r.scope.storage.get(name)
+        known, pool = memory.table_names.get(name, name), memory.pools.get(name)
+        storage = memory.storage.get(name)
         variable = c.Name(pool or known, "" if storage is None else name)
         own = r.scope.of_thread(variable if pool is None else c.Member(variable, known), name)
         if storage is not None and storage.lane is not None:
             return _of_lane(r, own, indices[storage.lane.subscript], storage.lane.block)
         return _of_temporary(r, own, indices, storage)
     assert array.strides is not None, f"'{name}' has no strides"
-    if name in r.scope.split:
+    if name in memory.split:
         return _of_part(r, name, indices)
     number = address(r, indices, array.strides, array.offset, array.shape or (), partial(span, array))
     return c.Subscript(c.Name(name), number)
@@ -141,12 +142,11 @@ def _swizzled(r: Renderer, dims: Sequence[int], swizzle: Swizzle, indices: Seque
 
 def _of_part(r: Renderer, name: str, indices: Sequence[Expression]) -> Code:
     """Return an element of an array that is passed in parts: ``a_s1[i]``, ``a[i].x``."""
-    scope = r.scope
-    split, array = scope.split[name], scope.arrays[name]
+    split, array = r.scope.memory.split[name], r.scope.memory.arrays[name]
     assert array.strides is not None, f"'{name}' has no strides"
     kept = [axis for axis in range(len(indices)) if axis not in (split.separate, split.vector)]
     number, field = (
-        None if axis is None else _number(scope, split, axis, indices[axis], index_text(r, indices[axis]))
+        None if axis is None else _number(r.scope, split, axis, indices[axis], index_text(r, indices[axis]))
         for axis in (split.separate, split.vector)
     )
     own, strides, shape = ([part[k] for k in kept] for part in (indices, array.strides, array.shape or ()))
@@ -185,13 +185,14 @@ def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, found
 def _variable(r: Renderer, expr: p.Variable, want: DType | None) -> Code:
     name = expr.name
     scope = r.scope
-    if name in scope.storage or name in scope.arrays:
+    if name in scope.memory.storage or name in scope.memory.arrays:
         return _widened(r, expr, element(r, expr))
     value = scope.variable(name)
     if isinstance(value, int):
         return literal(scope, value, r.types.computed(value, None if want is None or is_inexact(want) else want))
     dtype = r.types.of_name(name)
-    if dtype is None or dtype == scope.dtypes.get(name) or r.types.number is not None or r.types.is_index_name(name):
+    is_own = dtype == scope.types.of_names.get(name)
+    if dtype is None or is_own or r.types.number is not None or r.types.is_index_name(name):
         return c.Name(value)
     return cast(scope, dtype, c.Name(value))
 
@@ -209,8 +210,8 @@ def _widened(r: Renderer, expr: Expression, text: Code) -> Code:
 
 def is_read_once(scope: Scope, name: str) -> bool:
     """Return True if elements of an array are loaded such that caches need not keep them."""
-    array = scope.arrays.get(name)
-    if array is None or not array.is_read_once or array.dtype is None or name in scope.split:
+    array = scope.memory.arrays.get(name)
+    if array is None or not array.is_read_once or array.dtype is None or name in scope.memory.split:
         return False
     has_size = array.dtype.kind in "iuf" and array.dtype.itemsize >= WORD
     return has_size and scope.language.find(Loads) is not None

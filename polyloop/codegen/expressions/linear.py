@@ -129,7 +129,7 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Code:
             return _division_text(var[1], scope, context, "%")
         if var.endswith("#"):
             return c.binary(c.OVER, scope.value(var[:-1]), c.integer(scope.divisibility[var[:-1]][0]))
-        return scope.bound_variable(var) if var in scope.bounds else scope.value(var)
+        return scope.bound_variable(var) if var in scope.memory.bounds else scope.value(var)
 
     form = _without_multiples(_joined(form, context), scope)
     if len(form.terms) > 1 or form.const or (form.terms and abs(form.terms[0][1]) > 1):
@@ -203,7 +203,7 @@ def _scaled(row: Affine, scope: Scope) -> Affine:
 
 def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Code:
     """Return the conjunction of *rows* as a C condition."""
-    if any(storage.lane is not None for storage in scope.storage.values()):
+    if scope.memory.of_lanes:
         rows = [_of_all_lanes(row, context) for row in rows]
     left = [scope.indices.take(_without_multiples(_scaled(row, scope), scope)) for row in rows]
     parts: list[Code] = []

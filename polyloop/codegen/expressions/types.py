@@ -70,8 +70,8 @@ class Types:
 
     def of_name(self, name: str) -> DType | None:
         """Return the type of a name; in an index, loop variables and sizes have the width of indices."""
-        own = None if self.is_index else self.scope.value_dtypes.get(name)
-        return own or self.scope.dtypes.get(name)
+        own = None if self.is_index else self.scope.types.as_values.get(name)
+        return own or self.scope.types.of_names.get(name)
 
     # }}}
     # {{{ types of arithmetic
@@ -121,8 +121,8 @@ class Types:
     def is_index_name(self, name: str) -> bool:
         """Return True if a name is an iname or a size of a signed type of at least 32 bits."""
         scope = self.scope
-        dtype = scope.value_dtypes.get(name) if name in scope.values else None
-        return dtype is not None and is_signed(dtype) and dtype.itemsize >= WORD and name not in scope.bounds
+        dtype = scope.types.as_values.get(name) if name in scope.values else None
+        return dtype is not None and is_signed(dtype) and dtype.itemsize >= WORD and name not in scope.memory.bounds
 
     def is_number(self, expr: Expression) -> bool:
         """Return True if an expression is made of inames and sizes alone."""
@@ -148,7 +148,7 @@ class Types:
         """Return True if an index value is computed in 64 bits, rather than checked to fit into an index."""
         if weight(expr) >= _HEAVY:
             return True
-        return self.scope.index_bits == 8 * _LONG.itemsize and is_ring(expr) and affine_of(expr) is None
+        return self.scope.types.index_bits == 8 * _LONG.itemsize and is_ring(expr) and affine_of(expr) is None
 
     def inside(self, expr: Expression, number: DType, want: DType | None) -> Types:
         """Return the types of the parts of *expr*, which is computed as a *number* and wanted as *want*."""
@@ -159,12 +159,12 @@ class Types:
 
 def types_of_values(scope: Scope) -> Types:
     """Return the types of the parts of values."""
-    return Types(scope, remembering(lambda name: scope.value_dtypes.get(name) or scope.dtypes.get(name)))
+    return Types(scope, remembering(lambda name: scope.types.as_values.get(name) or scope.types.of_names.get(name)))
 
 
 def types_of_indices(scope: Scope) -> Types:
     """Return the types of the parts of indices."""
-    return Types(scope, remembering(scope.dtypes.get), is_index=True)
+    return Types(scope, remembering(scope.types.of_names.get), is_index=True)
 
 
 def _may_wrap(expr: Expression, want: DType | None) -> bool:

@@ -55,7 +55,7 @@ class LaneLoops:
         self.vectors: dict[int, dict[tuple[object, ...], str]] = {}
         self.vector_names: set[str] = set()
         written = {array_name(target) for s in self.statements.values() for target in targets_of(s.lhs)}
-        self.inputs = self.scope.arrays.keys() - written
+        self.inputs = self.scope.memory.arrays.keys() - written
 
     def without(self, tree: Tree) -> Tree:
         """Return *tree* without loops over the lanes of vectors, which do not make a separation of full tiles pay."""
@@ -201,7 +201,7 @@ class LaneLoops:
         """Return True if a statement subscripts a private array by its lane."""
         for part in (statement.lhs, statement.rhs, *statement.predicates):
             for access in accesses(part):
-                storage = self.scope.storage.get(array_name(access))
+                storage = self.scope.memory.storage.get(array_name(access))
                 if storage is not None and storage.address_space is AddressSpace.PRIVATE and lane in variables(access):
                     return True
         return False

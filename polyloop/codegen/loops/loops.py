@@ -71,10 +71,10 @@ class Loops:
         self.extents = extents
         self.inside = inside
         self.threads = frozenset(axis for axis in axes if is_thread_axis(axis))
-        self.bounds = scope.bounds
+        self.bounds = scope.memory.bounds
         self.parameters = frozenset(schedule.contract.parameters)
         self.may_peel = True
-        self.constants = constant_names(self.statements.values(), scope.split)
+        self.constants = constant_names(self.statements.values(), scope.memory.split)
         self.constant_bounds: dict[tuple[str, tuple[str, ...], frozenset[str]], Bounds] = {}
         self._scope_numbers = count(1)
         self.scopes = [0]  # numbers of the function and of the C loops around; a loop that is written out has none
@@ -95,7 +95,7 @@ class Loops:
         Around a barrier, these are uniform variables only: no thread axes, and no bound variables that may differ among
         the threads that synchronize.
         """
-        expanded = self.scope.expanded
+        expanded = self.scope.memory.expanded
         if has_barrier(nodes):
             same = self.schedule.apart(nodes)
             varying = (name for name in self.bounds if not self.schedule.uniformity.varying[name] <= same)

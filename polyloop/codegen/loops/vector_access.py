@@ -117,7 +117,7 @@ def plans_of(scope: Scope, statement: Statement, lanes: Lanes) -> tuple[Plan, ..
     """
     width = lanes.count
     for access in (*(read for read, _ in element_reads(statement.rhs)), *targets_of(statement.lhs)):
-        storage = scope.storage.get(array_name(access))
+        storage = scope.memory.storage.get(array_name(access))
         if storage is not None and storage.swizzle is not None and 2 * storage.dtype.itemsize <= MOST_BYTES:
             width = min(width, MOST_BYTES // storage.dtype.itemsize)
     starts = range(lanes.low, lanes.low + lanes.count, width)
@@ -136,7 +136,7 @@ def _plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
     if statement.is_assignment and isinstance(statement.lhs, p.Subscript):
         store = _checked(scope, statement, statement.lhs, lanes)
         is_copy = isinstance(statement.rhs, p.Subscript)  # a transposed store to a tile is intended: no note
-        if (loads or is_copy) and array_name(statement.lhs) in scope.storage:
+        if (loads or is_copy) and array_name(statement.lhs) in scope.memory.storage:
             scope.findings.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
     if store is not None:
         _forget_columns(scope, statement, lanes)
@@ -161,7 +161,7 @@ def _between(scope: Scope, statement: Statement, lanes: Lanes) -> Iterator[Wide]
         return
     read = {element for access in beside for element in _elements(access, lanes)}
     for access in beside:
-        storage = scope.storage.get(array_name(access))
+        storage = scope.memory.storage.get(array_name(access))
         if storage is not None and storage.address_space is not AddressSpace.LOCAL:
             continue
         for moved in _moved(access, lanes):
@@ -172,7 +172,7 @@ def _between(scope: Scope, statement: Statement, lanes: Lanes) -> Iterator[Wide]
 def _forget_columns(scope: Scope, statement: Statement, lanes: Lanes) -> None:
     """Drop the notes on tiles that are stored along rows and read along columns, which is intended."""
     for access, _ in element_reads(statement.rhs):
-        if array_name(access) in scope.storage:
+        if array_name(access) in scope.memory.storage:
             found = _wide(scope, access, lanes)
             if isinstance(found, Reason) and found.is_spread:
                 scope.findings.notes.pop((statement.instruction, _text(scope, access)), None)
@@ -210,8 +210,8 @@ def _with_registers(scope: Scope, statement: Statement, plan: Plan) -> Plan:
 def _in_registers(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | None:
     """Return a vector access to a private array, None if *access* is none."""
     name = array_name(access)
-    storage = scope.storage.get(name)
-    if storage is None or storage.address_space is not AddressSpace.PRIVATE or name in scope.expanded:
+    storage = scope.memory.storage.get(name)
+    if storage is None or storage.address_space is not AddressSpace.PRIVATE or name in scope.memory.expanded:
         return None
     found = _wide(scope, access, lanes)
     return found if isinstance(found, Wide) else None
@@ -224,7 +224,7 @@ def _checked(
     name = array_name(access)
     if all(lanes.iname not in variables(index) for index in access.index_tuple):
         return None
-    storage = scope.storage.get(name)
+    storage = scope.memory.storage.get(name)
     if storage is not None and storage.address_space is not AddressSpace.LOCAL:
         return None
     found = _wide(scope, access, lanes) if is_sure else Reason("a condition decides whether it is read")
@@ -248,27 +248,27 @@ def _text(scope: Scope, expr: Expression) -> str:
 
 def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:
     """Return the vector access to the elements of all lanes, or the reason why they have to be accessed one by one."""
-    name = array_name(access)
-    dtype = scope.dtypes.get(name)
+    name, memory = array_name(access), scope.memory
+    dtype = scope.types.of_names.get(name)
     assert dtype is not None, f"'{name}' has no type"
     if is_record(dtype) or is_bool(dtype):
         return Reason("vectors have numbers as elements")
     if 2 * dtype.itemsize > MOST_BYTES:
         return Reason(f"an element has {dtype.itemsize} bytes, and no access more than {MOST_BYTES}")
-    array = scope.arrays.get(name)
+    array = memory.arrays.get(name)
     strides: Sequence[Expression]
     if _is_vector_element(scope, access, lanes):
         return Wide(access, dtype, lanes.count * dtype.itemsize, is_element=True)
-    if name in scope.split or name in scope.pools:
-        return Reason(f"'{name}' is passed in parts" if name in scope.split else f"'{name}' shares its memory")
+    if name in memory.split or name in memory.pools:
+        return Reason(f"'{name}' is passed in parts" if name in memory.split else f"'{name}' shares its memory")
     if array is not None:
         assert array.strides is not None, f"'{name}' has no strides"
         strides, offset = array.strides, array.offset
     else:
-        strides, offset = scope.storage[name].distances, 0
+        strides, offset = memory.storage[name].distances, 0
     forms = [affine_of(index) for index in access.index_tuple]
     elements = min(lanes.count, MOST_BYTES // dtype.itemsize)
-    swizzle = None if array is not None else scope.storage[name].swizzle
+    swizzle = None if array is not None else memory.storage[name].swizzle
     if swizzle is not None and not swizzle.keeps(lanes.count):
         return Reason(f"the {swizzle} of '{name}' moves its elements apart")
     reason = why_not_wide(forms, strides, offset, lanes, elements, scope.divisibility, partial(_shown, scope))
@@ -277,7 +277,7 @@ def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:
 
 def _is_vector_element(scope: Scope, access: p.Subscript, lanes: Lanes) -> bool:
     """Return True if the lanes are all components of one element of an array of vectors."""
-    split = scope.split.get(array_name(access))
+    split = scope.memory.split.get(array_name(access))
     if split is None or split.vector is None or lanes.low:
         return False
     axis, indices = split.vector, access.index_tuple
@@ -302,11 +302,11 @@ def wide_access(scope: Scope, instruction: str, access: p.Subscript, lanes: Lane
     """Return a vector access for its proof; *multiple* is the required alignment [elements]."""
     name = array_name(access)
     forms = tuple(form for index in access.index_tuple if (form := affine_of(index)) is not None)
-    text, array = _text(scope, access), scope.arrays.get(name)
+    text, array = _text(scope, access), scope.memory.arrays.get(name)
     if array is not None:
         assert array.strides is not None, f"'{name}' has no strides"
         return WideAccess(instruction, text, forms, array.strides, array.offset, lanes, multiple)
-    storage = scope.storage[name]
+    storage = scope.memory.storage[name]
     size = prod(storage.dims)
     return WideAccess(instruction, text, forms, storage.distances, 0, lanes, multiple, storage.swizzle, size)
 

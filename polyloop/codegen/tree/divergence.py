@@ -37,7 +37,7 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
         warp = scope.language.warp_size
         lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % warp]
         _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in THREAD_AXES)], functions)
-    names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
+    names = scope.memory.of_lanes
     if names:
         _look_at(body, scope, names)
 
@@ -94,7 +94,7 @@ def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
         (shown, [code for child in walk(parts) for code in expressions_of(child)])
         for shown, parts in _parts_of_lanes(body, scope, lanes)
     ]
-    data, shuffle = lanes.union(scope.storage), scope.language.need(Shuffles).read
+    data, shuffle = lanes.union(scope.memory.storage), scope.language.need(Shuffles).read
     for code in (code for node in walk(body) for code in expressions_of(node)):
         for condition, skipped in choices(code):
             if not data.isdisjoint(scope.indices.plain(condition).names):

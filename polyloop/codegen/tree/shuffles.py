@@ -25,7 +25,7 @@ def shared_shuffles(body: Block, scope: Scope) -> Block:
     The lanes that reach a shuffle also reach the places around its loops and conditions, because none of these may
     depend on the lane.
     """
-    return _Shuffles(scope).block(body) if any(s.lane is not None for s in scope.storage.values()) else body
+    return _Shuffles(scope).block(body) if scope.memory.of_lanes else body
 
 
 class _Shuffles:
@@ -33,7 +33,7 @@ class _Shuffles:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
+        self.names = scope.memory.of_lanes
         self.call = scope.language.need(Shuffles).read
 
     def block(self, nodes: Block) -> Block:
@@ -76,7 +76,7 @@ class _Shuffles:
         variable, lane = root(shuffle.arguments[1]), shuffle.arguments[2]
         assert variable is not None, "what is shuffled is a variable"
         name = Name(self.scope.names.fresh(f"{variable}_{lane if isinstance(lane, Literal) else 'other'}"))
-        dtype = next(s.dtype for s in self.scope.storage.values() if s.name == variable)
+        dtype = self.scope.memory.storage[variable].dtype
         first = next(number for number, count in enumerate(counts) if count)
         made = Assign(name, "=", shuffle, "", f"const {self.scope.ctype(dtype)}")
         return [*nodes[:first], made, *(_renamed(node, shuffle, name) for node in nodes[first:])]
