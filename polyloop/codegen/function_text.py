@@ -15,7 +15,6 @@ from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.digits import digit_lines, digits_of
 from polyloop.codegen.loops.grid import GridAxis
 from polyloop.codegen.pointers import may_merge_loads
-from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_ast import Group
 from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
@@ -32,7 +31,7 @@ __all__ = ["device_text", "host_text"]
 def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -> str:
     """Return the function of one launch."""
     launch, language = function.launch, unit.language
-    parameters, lines = _signature(arguments, [launch], function.scope, unit)
+    parameters, lines = _signature(arguments, [launch], function, unit)
     bounds = language.syntax.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
     head = " ".join(part for part in (language.syntax.function, bounds, f"{launch.name}({parameters})") if part)
     body = _body_lines(function, is_named=_has_several([launch], unit))
@@ -42,7 +41,7 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
 def host_text(functions: Sequence[Function], unit: Unit) -> str:
     """Return one function that runs all launches."""
     launches = [function.launch for function in functions]
-    parameters, lines = _signature(unit.inputs.arguments, launches, functions[0].scope, unit)
+    parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit)
     is_named = _has_several(launches, unit)
     if len(functions) > 1:
         functions = [replace(function, body=(Group(function.body),)) for function in functions if function.body]
@@ -56,10 +55,10 @@ def _has_several(launches: Sequence[Launch], unit: Unit) -> bool:
 
 
 def _signature(
-    arguments: Sequence[Argument], launches: Sequence[Launch], scope: Scope, unit: Unit
+    arguments: Sequence[Argument], launches: Sequence[Launch], function: Function, unit: Unit
 ) -> tuple[str, list[str]]:
     """Return the parameters of a function, and lines that convert integer ones to the type of indices."""
-    statements, whole_of = unit.statements(*launches), unit.inputs.whole
+    scope, statements, whole_of = function.scope, unit.statements(*launches), unit.inputs.whole
     passed = frozenset(array.name for launch in launches for array in unit.inputs.passed(launch.name))
     written = passed.union(array_name(target) for s in statements for target in targets_of(s.lhs))
     exchanged = frozenset(name for launch in launches for name in launch.exchanged) & written
@@ -117,14 +116,15 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
                 own = scope.language.need(Threads).axes[hardware.get(axis, axis)]
                 text = chains.ticket if chains is not None and kind is Level.GRID else own
                 if axis in shifts:
-                    text = f"({scope.index_type}){text} + {_first_text(shifts[axis], scope, unit)}"
+                    text = f"({scope.index_type}){text} + {_first_text(shifts[axis], function, unit)}"
                 parts.append(f"{scope.values[axis]} = {text}")
         if parts:
             lines.append(f"    const {scope.index_type} {', '.join(parts)};")
     return lines + digit_text
 
 
-def _first_text(axis: GridAxis, scope: Scope, unit: Unit) -> str:
+def _first_text(axis: GridAxis, function: Function, unit: Unit) -> str:
+    scope = function.scope
     show = partial(form_text, scope=scope, context=unit.known.context)
     extreme = scope.index_extreme
     first = extreme("min", [extreme("max", [show(form) for form in forms]) for forms in axis.lower])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,6 @@ from polyloop.codegen.loops.digits import digits_of
 from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
 from polyloop.codegen.loops.regions import sequential_tree
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
-from polyloop.codegen.names import Names
 from polyloop.codegen.scope import Memory, NameTypes, Scope
 from polyloop.codegen.tree.c_ast import Block
 from polyloop.codegen.tree.divergence import refuse_divergent
@@ -126,7 +125,7 @@ def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] |
     values |= {axis: names.fresh(AXIS_NAMES[hardware.get(axis, axis)]) for axis in AXES}
     values |= {axis: names.fresh(schedule.indices.digit_names.get(axis, "t")) for axis in digits_of(statements)}
     values |= {dim: dim for dim in own}
-    pools = dict(_pools(launch, unit, names))
+    pools = dict(_pools(launch, unit, names.fresh))
     dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: held_dtype(a) for a in inputs.arguments}
     dtypes |= {name: array.dtype for name, array in inputs.arrays.items()}
     dtypes |= {t.name: t.dtype for t in storage.values()}
@@ -141,7 +140,7 @@ def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] |
     )  # fmt: skip
 
 
-def _pools(launch: Launch, unit: Unit, names: Names) -> Iterator[tuple[str, str]]:
+def _pools(launch: Launch, unit: Unit, fresh: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """Yield the temporaries that share storage, with the C name of the storage."""
     members: dict[str, list[str]] = {}
     for temporary in launch.temporaries if not asks_for_shared(launch, unit.language) else ():
@@ -149,7 +148,7 @@ def _pools(launch: Launch, unit: Unit, names: Names) -> Iterator[tuple[str, str]
             members.setdefault(temporary.pool, []).append(temporary.name)
     for pool, many in members.items():
         if len(many) > 1:
-            yield from dict.fromkeys(many, names.fresh(pool)).items()
+            yield from dict.fromkeys(many, fresh(pool)).items()
 
 
 def _indices(dims: Iterable[str], unit: Unit) -> Iterator[tuple[str, Affine]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
@@ -13,7 +13,6 @@ from polyloop.codegen.definitions import guarded, guarded_by_content
 from polyloop.codegen.expressions.magnitude import Magnitudes
 from polyloop.codegen.helpers import helper_source
 from polyloop.codegen.language import Language
-from polyloop.codegen.loops.rows import Divisibility
 from polyloop.codegen.names import Names, Spelling
 from polyloop.codegen.program import SplitArray
 from polyloop.codegen.structs import struct_source
@@ -25,6 +24,7 @@ from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import is_record, is_vector, record_name
 from polyloop.expr.typing import TypeOf
 from polyloop.kernel.arrays import ArrayArg
+from polyloop.poly.residues import Divisibility
 from polyloop.schedule.storage import Storage
 from polyloop.verification.addresses import WideAccess
 
@@ -86,6 +86,11 @@ class Findings:
     aligned: dict[str, int] = field(default_factory=dict)
     notes: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
     wide: list[WideAccess] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, divisibility: Divisibility, natural: Sequence[str]) -> Findings:
+        """Return the findings before the first function, with parameters that are known not to be negative."""
+        return cls(Magnitudes(divisibility, natural))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ import numpy as np
 from polyloop.codegen.arguments import Inputs, inputs_of
 from polyloop.codegen.checks import natural_names
 from polyloop.codegen.definitions import words_of_c_text
-from polyloop.codegen.expressions.magnitude import Magnitudes
 from polyloop.codegen.language import Language
 from polyloop.codegen.loops.context import Known, known_of
 from polyloop.codegen.names import Names, Spelling, foreign_words, local_words
@@ -102,7 +101,7 @@ def unit_of(schedule: Schedule, how: Spelling, index_bits: int) -> Unit:
         schedule, how, bits, known, inputs, natural, reserved,
         {name: names.fresh(how.at_file_scope(f"{schedule.name}_{name}")) for name in schedule.file_scope.tables},
         Definitions(schedule.name, how, users, how.types | reserved | words_of_c_text(schedule)),
-        Findings(Magnitudes(known.divisibility, natural)),
+        Findings.of(known.divisibility, natural),
     )  # fmt: skip
 
 
