@@ -12,6 +12,7 @@ import pytest
 
 from polyloop.codegen.expressions.combine import compound
 from polyloop.codegen.names import Names
+from polyloop.codegen.scope import Memory
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import one_rest, unswitched
 from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Verbatim
@@ -167,8 +168,8 @@ def scope(**others: Any) -> Any:
     lane = Lane(0, ())
     storage = {n: Storage(n, np.dtype("float32"), (), AddressSpace.PRIVATE, lane=lane) for n in ("t", "u")}
     found: Any = SimpleNamespace(
-        storage=storage, values={"l.0": "tx", "l.1": "ty", "l.2": "tz"}, language=CUDA_LANGUAGE, indices=Indices(),
-        names=Names(()), definitions=SimpleNamespace(helper_names={}), **others,
+        memory=Memory(storage=storage), values={"l.0": "tx", "l.1": "ty", "l.2": "tz"}, language=CUDA_LANGUAGE,
+        indices=Indices(), names=Names(()), definitions=SimpleNamespace(helper_names={}), **others,
     )  # fmt: skip
     found.ctype = lambda dtype: "float"
     found.error = lambda problem: CodegenError("generate_code", "k", [problem])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.codegen.scope import Memory
 from polyloop.codegen.tree.c_ast import Call, If
 from polyloop.codegen.tree.divergence import MATRIX, refuse_divergent
 from polyloop.codegen.tree.indices import Indices
@@ -101,7 +102,7 @@ def test_a_lane_in_a_named_index_is_seen_where_whole_warps_have_to_be() -> None:
     axes = {"l.0": "tx", "l.1": "ty", "l.2": "tz"}
     functions = {f"{MATRIX}mma": "mma"}
     definitions = SimpleNamespace(helper_names=functions)
-    scope: Any = SimpleNamespace(storage={}, definitions=definitions, indices=indices, language=CUDA_LANGUAGE)
+    scope: Any = SimpleNamespace(memory=Memory(), definitions=definitions, indices=indices, language=CUDA_LANGUAGE)
     scope.error = lambda problem: pl.CodegenError("generate_code", "k", [problem])
     call = Call(parsed("mma(d, a, b)"), "insn")
     digit = Digit(32, 4)

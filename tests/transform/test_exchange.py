@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.codegen.scope import Memory
 from polyloop.codegen.tree.c_ast import Assign, For, If
 from polyloop.codegen.tree.divergence import refuse_divergent
 from polyloop.codegen.tree.indices import Indices
@@ -325,7 +326,7 @@ def test_what_comes_after_is_checked_too() -> None:
 
 def test_no_shuffle_stands_where_lanes_are_missing() -> None:
     storage = Storage("t", np.dtype("float32"), (), AddressSpace.PRIVATE, lane=Lane(0, ()))
-    scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE)
+    scope: Any = SimpleNamespace(memory=Memory(storage={"t": storage}), values={"l.0": "tx"}, language=CUDA_LANGUAGE)
     scope.indices = Indices()
     scope.error = lambda problem: CodegenError("generate_code", "k", [problem])
     shuffle = Assign(parsed("r"), "=", parsed("__shfl_sync(0xffffffffu, t, 3)"), "use")
