@@ -19,6 +19,7 @@ from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.budget import NoAnswer, aside
+from polyloop.poly.sets import set_text
 from polyloop.verification.correspondence import reference_flow
 
 __all__ = ["creation_warnings", "name_clashes"]
@@ -178,7 +179,7 @@ def _unused_inames(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
                 yield iname, Diagnostic(
                     "unused-iname",
                     f"no instruction uses iname '{iname}'",
-                    (f"its domain is {domain.set}",),
+                    (f"its domain is {set_text(domain.set)}",),
                     (f"drop '{iname}' from the domain; an instruction runs over the inames that it names",),
                 )
 

@@ -274,9 +274,9 @@ def settled(domain: isl.Set) -> isl.Set:
     return domain if domain.n_basic_set() <= 1 else domain.coalesce().detect_equalities().remove_redundancies()
 
 
-def set_text(domain: isl.Set) -> str:
-    """Return the text of *domain*, the same whatever was asked about it before."""
-    return str(settled(domain))
+def set_text(found: isl.Set | isl.Map) -> str:
+    """Return the text of a set or a relation, the same whatever was asked about it before."""
+    return str(settled(found) if isinstance(found, isl.Set) else settled(found.wrap()).unwrap())
 
 
 def lex_relation(space: isl.Space, equal: Sequence[tuple[int, int]], less: tuple[int, int] | None) -> isl.Map:

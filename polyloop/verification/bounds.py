@@ -19,7 +19,7 @@ from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.budget import looking_at
 from polyloop.poly.intervals import is_computed, value_range
-from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
+from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set, set_text
 from polyloop.program.guards import guards_a_reduction
 from polyloop.program.ir import Access, Lowered, Program, Update
 from polyloop.program.lower import lower
@@ -68,7 +68,7 @@ def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 yield Diagnostic(
                     "unbounded-domain",
                     f"iname '{iname}' is not bounded",
-                    (f"its domain is {statement.exact}",),
+                    (f"its domain is {set_text(statement.exact)}",),
                     (f"give '{iname}' a lower and an upper bound, such as 0 <= {iname} < n",),
                     sites=(statement.instruction.site(),),
                 )

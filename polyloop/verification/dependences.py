@@ -19,6 +19,7 @@ from polyloop.dataflow.value_flow import is_exact, readers_of, writes_of
 from polyloop.edge.words import Choice
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.poly.sets import set_text
 from polyloop.program.lower import Access
 from polyloop.verification.correspondence import reference_flow
 
@@ -69,7 +70,7 @@ class Dependence:
     def __str__(self) -> str:
         may = "" if self.is_exact else " (may)"
         free = " (any order)" if self.is_reorderable else ""
-        return f"{self.kind.name} on '{self.array}'{may}{free}: {self.relation}"
+        return f"{self.kind.name} on '{self.array}'{may}{free}: {set_text(self.relation)}"
 
 
 class Dependences(tuple[Dependence, ...]):

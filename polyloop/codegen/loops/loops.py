@@ -30,7 +30,7 @@ from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Loop, Tree, has_barrier, runs
 from polyloop.poly.affine import Affine, Floor
 from polyloop.poly.axes import is_thread_axis, level_of
-from polyloop.poly.sets import constant_bounds
+from polyloop.poly.sets import constant_bounds, set_text
 from polyloop.schedule.plan import Schedule
 
 __all__ = ["Loops"]
@@ -116,7 +116,7 @@ class Loops:
     def _no_bounds(self, node: Loop) -> Diagnostic:
         name = node.iname
         statements = [self.statements[s] for s in runs(node.body)]
-        notes = tuple(f"domain of '{s.name}': {s.domain}" for s in statements)
+        notes = tuple(f"domain of '{s.name}': {set_text(s.domain)}" for s in statements)
         data = sorted({bound for s in statements if name in s.dims for bound in s.bounds})
         if data and has_barrier(node.body):
             return Diagnostic(

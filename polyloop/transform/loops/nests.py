@@ -12,7 +12,7 @@ from polyloop.kernel.domains import data_inames
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential, axis_name, is_lane
 from polyloop.poly.maps import forms_of
-from polyloop.poly.sets import project_onto, sample_set
+from polyloop.poly.sets import project_onto, sample_set, set_text
 from polyloop.transform.loops.maptext import InameMap
 from polyloop.transform.loops.remap import Remap, nest_groups
 from polyloop.transform.loops.tag import parallel_violations
@@ -81,7 +81,7 @@ def one_to_one(kernel: LoopKernel, given: InameMap) -> Remap | Diagnostic:
         return Diagnostic(
             "map-not-affine",
             f"the {which} inames {', '.join(names)} are not each one affine form of the others",
-            (f"the map is {relation}",),
+            (f"the map is {set_text(relation)}",),
             ("use a map without cases; floor(i/16) and i mod 16 are affine forms",),
         )
     return Remap(given.old, given.new, relation, there, back)

@@ -34,6 +34,7 @@ from polyloop.poly.sets import (
     parametric_interval,
     project_onto,
     sample_set,
+    set_text,
 )
 from polyloop.program.infer_types import infer_dtypes
 from polyloop.program.lower import loop_order, lower
@@ -166,7 +167,7 @@ def boxed(plan: Plan, exact: isl.Set, outer: tuple[str, ...], rank: int, use: Us
             return Diagnostic(
                 "footprint-not-constant",
                 f"the footprint of '{plan.source}' along axis {number} has no constant extent",
-                (f"over the swept inames {', '.join(plan.sweep) or '(none)'} it is {flat}",),
+                (f"over the swept inames {', '.join(plan.sweep) or '(none)'} it is {set_text(flat)}",),
                 ("split an iname and sweep only its inner part, or leave an iname out of the sweep",),
                 sites=(use.instruction.site(),),
             )

@@ -19,7 +19,7 @@ from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.calls import Slice, SubArray, plain
 from polyloop.kernel.text.parser import ParsedCall
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import rows_of, settled
+from polyloop.poly.sets import rows_of, set_text, settled
 
 __all__ = ["Binding", "Part", "bind_arguments", "fail_call"]
 
@@ -225,7 +225,7 @@ class _Binder:
         if len(lower) != 1 or len(upper) != 1 or (lower[0].names() | upper[0].names()) & swept:
             message = f"'{iname}' sweeps over '{given.array}', and its values are no range by themselves"
             hint = f"give it a domain such as {{[{iname}]: 0 <= {iname} < n}}"
-            raise self.fail("bad-call", message, hint, (f"its domain is {domain.set}",))
+            raise self.fail("bad-call", message, hint, (f"its domain is {set_text(domain.set)}",))
         return lower[0], upper[0].add(lower[0], -1).add(Affine((), 1))
 
     def sliced(
