@@ -24,6 +24,7 @@ __all__ = [
     "CompilerError",
     "Diagnostic",
     "KernelError",
+    "Place",
     "PolyloopError",
     "PolyloopWarning",
     "Site",
@@ -97,6 +98,32 @@ class Site:
         if self.instruction is not None:
             parts.append(f"instruction '{self.instruction}'")
         return f"({', '.join(parts)})" if parts else ""
+
+
+@quick
+@dataclass(frozen=True)
+class Place:
+    """A statement on one line, with its options, and where it begins in what the user wrote.
+
+    ``text`` is empty for a statement that is not as it was written, or is new: messages show the statement itself.
+    """
+
+    text: str = ""
+    span: Span | None = None
+
+    @property
+    def line(self) -> int | None:
+        """The number of the line, if it is known."""
+        return None if self.span is None else self.span.line
+
+    def changed(self) -> Place:
+        """Return the place of a statement that stood here and reads otherwise now."""
+        return Place("", self.span)
+
+    def site(self, name: str | None, shown: str = "") -> Site:
+        """Return the place of instruction *name* for a diagnostic, *shown* so if it is not as written."""
+        file = None if self.span is None else self.span.file
+        return Site(self.text or shown, self.line, name, file)
 
 
 class WitnessKind(Enum):

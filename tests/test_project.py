@@ -36,7 +36,7 @@ MANY_FIELDS = {
     "codegen.program.GeneratedProgram": 15,  # a result that users read, by these names
     "kernel.arrays.ArrayArg": 13,
     "kernel.arrays.TemporaryVariable": 12,
-    "kernel.instruction.Instruction": 22,
+    "kernel.instruction.Instruction": 20,
     "kernel.kernel.LoopKernel": 28,
     "kernel.objects.Assignment": 15,
     "kernel.text.specs.ConstantArg": 11,

@@ -47,13 +47,13 @@ def moved_instructions(kernel: LoopKernel) -> Iterator[Diagnostic]:
     The instructions of *kernel* have to come from one text.
     """
     instructions = kernel.instructions
-    lines = [instruction.line or 0 for instruction in instructions]
+    lines = [instruction.place.line or 0 for instruction in instructions]
     if lines == sorted(lines):
         return
     before = _dependences(kernel)
     for number, second in enumerate(instructions):
         for first in instructions[:number]:
-            if lines[number] >= (first.line or 0) or not _may_conflict(first, second):
+            if lines[number] >= (first.place.line or 0) or not _may_conflict(first, second):
                 continue
             if first.id not in _closure(second.id, before):
                 found = _conflict(kernel, first, second)

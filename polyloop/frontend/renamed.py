@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.errors import Place
 from polyloop.expr.nodes import Expression, function_name
 from polyloop.expr.rewrite import map_nodes, substitute
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable
@@ -91,7 +92,7 @@ def instruction_under(old: Instruction, names: Names, first_block: int, space: i
         matrix=None if old.matrix is None else old.matrix.renamed(names.variables),
         reads=frozenset(map(names.variable, old.reads)),
     )
-    return new if str(new) == str(old) else replace(new, text="", line=None)
+    return new if str(new) == str(old) else replace(new, place=Place())
 
 
 def _nosync(entry: NoSync, names: Names) -> NoSync:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import pymbolic.primitives as p
 
+from polyloop.errors import Place
 from polyloop.expr.dtypes import DType, find_dtype
 from polyloop.expr.functions import result_fields
 from polyloop.expr.nodes import Expression, Lookup, function_name
@@ -23,7 +24,7 @@ from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.layout import auto
 from polyloop.kernel.text.blocks import Blocks
 from polyloop.kernel.text.options import Loops, Options, parse_options
-from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule, Place
+from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule
 from polyloop.kernel.text.specs import TemporaryVariable
 from polyloop.kernel.text.statements import UPDATES
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import islpy as isl
 
-from polyloop.errors import Site
+from polyloop.errors import Place, Site
 from polyloop.expr.nodes import CText, Expression, Operation, array_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import substitute
@@ -203,15 +203,16 @@ class ExplicitBarrier:
     scope: Scope
     blocks: tuple[tuple[str, int], ...]
     before: frozenset[str]
-    line: int | None = None
-    text: str = ""
-    file: str | None = None
+    place: Place
     divides: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def site(self) -> Site:
         """Return the place for a diagnostic."""
-        return Site(self.text, self.line, self.id, self.file)
+        return self.place.site(self.id)
+
+
+_NEW: Final = Place()
 
 
 @quick
@@ -254,9 +255,7 @@ class Instruction:
     groups: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
     blocks: tuple[tuple[str, int], ...] = ()
-    line: int | None = None
-    text: str = ""
-    file: str | None = None
+    place: Place = _NEW
     atomic: bool = False
     """True if the update of the assignee is atomic."""
     fast: bool | None = None
@@ -302,7 +301,7 @@ class Instruction:
 
     def site(self) -> Site:
         """Return the place for a diagnostic."""
-        return Site(self.text or f"{show(self.assignee)} = {show(self.expression)}", self.line, self.id, self.file)
+        return self.place.site(self.id, "" if self.place.text else f"{show(self.assignee)} = {show(self.expression)}")
 
     def __str__(self) -> str:
         condition = "".join(f" if {show(predicate)}" for predicate in self.predicates)

@@ -291,7 +291,7 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),
         ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}{_show_nosync(i)}{_show_matrix(i)}}}"
                           for i in kernel.instructions]),
-        ("barriers", [f"{barrier.text}, after {', '.join(sorted(barrier.before)) or 'nothing'}"
+        ("barriers", [f"{barrier.place.text}, after {', '.join(sorted(barrier.before)) or 'nothing'}"
                       for barrier in kernel.barriers]),
     ]
     lines = [f"kernel {kernel.name}"]

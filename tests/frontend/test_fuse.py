@@ -249,7 +249,7 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
     )
     assert {field.name for field in fields(pl.LoopKernel)} == set(whole.split())
     known = (
-        "id inames domain assignee expression origin terms predicates depends_on tags blocks line text file atomic "
+        "id inames domain assignee expression origin terms predicates depends_on tags blocks place atomic "
         "reads groups conflicts nosync fast step matrix"
     )
     assert {field.name for field in fields(Instruction)} == set(known.split())

@@ -147,12 +147,12 @@ def test_if_blocks_become_predicates() -> None:
 def test_lines_go_on_in_brackets_after_a_backslash_and_before_options() -> None:
     found = instructions("a = f(b,  # the first\n      c)\n# a comment\nd = \\\n   e\n\n   {id=x,\n    dep=y}\ng = h")
     assert [x.place.text for x in found] == ["a = f(b, c)", "d = e {id=x, dep=y}", "g = h"]
-    assert [x.place.span.line for x in found] == [1, 4, 9]
+    assert [x.place.line for x in found] == [1, 4, 9]
 
 
 def test_several_strings_are_one_text() -> None:
     found = instructions(["for i", "a = 1\nb = 2", "end", "c = 3"])
-    assert [(x.place.span.line, x.loops.written) for x in found] == [(2, ("i",)), (3, ("i",)), (5, ())]
+    assert [(x.place.line, x.loops.written) for x in found] == [(2, ("i",)), (3, ("i",)), (5, ())]
 
 
 def test_a_condition_may_be_changed_by_the_last_statement_of_its_block() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polyloop.errors import Span
+from polyloop.errors import Place, Span
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.frozen import replace
 from polyloop.kernel.build.declare import read_data
@@ -14,7 +14,7 @@ from polyloop.kernel.build.plain.passes import plain_text
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import Written
 from polyloop.kernel.reductions import operations_of
-from polyloop.kernel.text.parser import ParsedRule, Place
+from polyloop.kernel.text.parser import ParsedRule
 from polyloop.kernel.text.specs import Defaults
 
 __all__ = ["program_of"]

@@ -134,8 +134,7 @@ def sequenced(
 def _placed(barrier: BarrierDraft, before: frozenset[str]) -> ExplicitBarrier:
     """Return the barrier behind the instructions *before*."""
     parsed = barrier.parsed
-    site = barrier.site()
-    return ExplicitBarrier(barrier.id, parsed.scope, parsed.loops.blocks(), before, site.line, site.text, site.file)
+    return ExplicitBarrier(barrier.id, parsed.scope, parsed.loops.blocks(), before, parsed.place)
 
 
 def _text_order(drafts: Sequence[Draft], barriers: Sequence[BarrierDraft]) -> tuple[str, ...]:

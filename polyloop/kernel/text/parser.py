@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import pymbolic.primitives as p
 
-from polyloop.errors import KernelError, Site, Span, unknown_name
+from polyloop.errors import KernelError, Place, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import OPERATIONS
@@ -38,22 +38,8 @@ __all__ = [
     "ParsedInstruction",
     "ParsedNop",
     "ParsedRule",
-    "Place",
     "parse_instructions",
 ]
-
-
-@quick
-@dataclass(frozen=True)
-class Place:
-    """A statement on one line, with its options, and where it begins in what the user wrote."""
-
-    text: str
-    span: Span
-
-    def site(self, name: str | None) -> Site:
-        """Return the place of instruction *name* for a diagnostic."""
-        return Site(self.text, self.span.line, name, self.span.file)
 
 
 @quick

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Annotated, ClassVar, Final
 
-from polyloop.errors import Diagnostic
+from polyloop.errors import Diagnostic, Place
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
@@ -115,7 +115,7 @@ class AddBarrier(Transform):
         taken = {instruction.id for instruction in kernel.instructions} | {b.id for b in kernel.barriers}
         name = kernel.fresh(self.id_based_on or "barrier", taken)
         scope = _SCOPES[self.synchronization_kind]
-        barrier = ExplicitBarrier(name, scope, (), frozenset(), text=f"... {self.synchronization_kind[0]}barrier")
+        barrier = ExplicitBarrier(name, scope, (), frozenset(), Place(f"... {self.synchronization_kind[0]}barrier"))
         result, around = _with_barrier(kernel, barrier, (before, after), lambda iname: True)
         reference = kernel.reference
         if reference is None:

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.creation.create import complete_kernel
 from polyloop.edge.callbacks import asked
-from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
+from polyloop.errors import Diagnostic, KernelError, Place, TransformError, unknown_name
 from polyloop.expr.foreign import ForeignName
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Operation, function_name
@@ -332,7 +332,7 @@ def _assigning(
         index = variables(instruction.assignee) - {*instruction.writes}
         return (variables(expanded) - bound | index) - {*instruction.inames}
 
-    new = replace(old, assignee=assignee, expression=expression, text="", line=None)
+    new = replace(old, assignee=assignee, expression=expression, place=Place())
     other = old.reads - used(old) | frozenset(_conditions(old))
     return replace(new, reads=other | used(new))
 

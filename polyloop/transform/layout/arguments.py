@@ -199,7 +199,7 @@ class _Renaming:
             origin=self.origin(old.origin),
             reads=frozenset(map(self.name, old.reads)),
         )
-        return new if str(new) == str(old) else replace(new, text="")
+        return new if str(new) == str(old) else replace(new, place=new.place.changed())
 
     def kernel(self, kernel: LoopKernel) -> LoopKernel:
         rules = {

@@ -303,6 +303,8 @@ class _Batch:
         count = [Row(Affine.variable(self.count))] if isinstance(self.count, str) else []
         universe = isl.Set(f"[{', '.join(parameters)}] -> {{ [{self.iname}] }}")
 
+        changed = self.arguments | self.temporaries
+
         def instruction(old: Instruction) -> Instruction:
             return replace(
                 old,
@@ -317,7 +319,7 @@ class _Batch:
                 predicates=tuple(map(self.expression, old.predicates)),
                 origin=self._origin(old.origin),
                 blocks=(self._block(_group(kernel, old)), *old.blocks),
-                text="" if {*old.reads, *old.writes} & (self.arguments | self.temporaries) else old.text,
+                place=old.place.changed() if {*old.reads, *old.writes} & changed else old.place,
             )
 
         rules: Mapping[str, SubstitutionRule] = {

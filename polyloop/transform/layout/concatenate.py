@@ -263,5 +263,5 @@ class _Joining:
             expression=self.expression(old.expression),
             predicates=tuple(map(self.expression, old.predicates)),
             reads=reads,
-            text="",
+            place=old.place.changed(),
         )

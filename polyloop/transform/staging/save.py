@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.value_flow import is_exact, readers_of
-from polyloop.errors import Diagnostic
+from polyloop.errors import Diagnostic, Place
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
@@ -337,7 +337,7 @@ def _in_launches(kernel: LoopKernel, found: _Launches, carried: Sequence[_Carrie
             else:
                 taken = [*(b.id for b in barriers), *(i.id for i in kernel.instructions)]
                 name = kernel.fresh("launch_ends", taken)
-                barriers.append(ExplicitBarrier(name, Scope.GRID, (), before, text="... gbarrier"))
+                barriers.append(ExplicitBarrier(name, Scope.GRID, (), before, Place("... gbarrier")))
     return assign_auto(replace(kernel, instructions=tuple(order), barriers=tuple(barriers)))
 
 

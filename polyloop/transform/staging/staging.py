@@ -455,7 +455,6 @@ def _new_instruction(
         origin=Evaluation(plan.source, _reduction_forms(kernel, bound - set(inames), uses, footprint, new)),
         terms=terms,
         blocks=blocks,
-        line=None,
         reads=variables(expanded) - bound - set(inames),
     )
 
