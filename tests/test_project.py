@@ -34,14 +34,14 @@ MANY_SIBLINGS = {
 
 MANY_FIELDS = {
     "codegen.program.GeneratedProgram": 15,  # a result that users read, by these names
-    "kernel.arrays.ArrayArg": 13,
-    "kernel.arrays.TemporaryVariable": 12,
-    "kernel.instruction.Instruction": 20,
-    "kernel.kernel.LoopKernel": 28,
-    "kernel.objects.Assignment": 15,
-    "kernel.text.specs.ConstantArg": 11,
-    "kernel.text.specs.GlobalArg": 11,
-    "kernel.text.specs.TemporaryVariable": 11,
+    "kernel.arrays.ArrayArg": 13,  # Loopy's names; transforms of layouts replace them one by one
+    "kernel.arrays.TemporaryVariable": 12,  # the same
+    "kernel.instruction.Instruction": 20,  # Loopy's names, which insn.copy() takes; read one by one
+    "kernel.kernel.LoopKernel": 28,  # Loopy's names; read and replaced one by one
+    "kernel.objects.Assignment": 15,  # arguments of Loopy's class
+    "kernel.text.specs.ConstantArg": 11,  # the same
+    "kernel.text.specs.GlobalArg": 11,  # the same
+    "kernel.text.specs.TemporaryVariable": 11,  # the same
     "runtime.explanation.AccessFacts": 15,  # results that users read, and the names of to_dict()
     "runtime.explanation.Explanation": 13,  # the same
     "runtime.explanation.LaunchFacts": 11,  # the same
