@@ -11,6 +11,12 @@ import numpy as np
 import pymbolic.primitives as p
 import pytest
 
+from polyloop.codegen.expressions.arithmetic import ARITHMETIC
+from polyloop.codegen.expressions.calls import CALLS
+from polyloop.codegen.expressions.conditions import CONDITIONS
+from polyloop.codegen.expressions.elements import ELEMENTS
+from polyloop.codegen.expressions.stores import RECORDS
+from polyloop.codegen.expressions.vectors import VECTORS
 from polyloop.codegen.generate import generate
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.typing import infer
@@ -252,6 +258,12 @@ def test_a_long_sum_is_no_deeper_than_a_short_one() -> None:
     s = statement("S", "i", "n", "0 <= i < n", "x[i]", expr)
     built = schedule("long", "n", "n >= 1", [array("x", "n", output=True), value("n")], [s], (Loop("i", (Run("S"),)),))
     assert generate(built, C_LANGUAGE).device_code.count(" + x[i]") == 499
+
+
+def test_each_kind_of_node_has_one_rule() -> None:
+    kinds = [kind for table in (ELEMENTS, ARITHMETIC, CALLS, CONDITIONS, RECORDS) for kind in table]
+    assert len(kinds) == len(set(kinds))
+    assert VECTORS.keys() <= set(kinds)
 
 
 # }}}
