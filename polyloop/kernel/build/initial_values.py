@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import islpy as isl
 
 from polyloop.expr.nodes import array_name, targets_of
-from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.build.declare import Declared
 from polyloop.kernel.build.draft import fail, site_of
+from polyloop.kernel.build.plain.desugar import Names, names_in
 from polyloop.kernel.build.plain.passes import PlainText
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.parser import ParsedInstruction, parse_instructions
@@ -32,17 +30,12 @@ def with_initial_values(text: PlainText, data: Declared) -> tuple[PlainText, Dec
     written = {array_name(target) for statement in text.statements for target in targets_of(statement.assignee)}
     if not any(name in written for name, entry in data.temporaries.items() if entry.initializer is not None):
         return text, data
-    known = {*text.taken, *text.inames, *text.rules, *data.temporaries, *_names_of(text.statements)}
-    known.update(argument.name for argument in data.arguments)
+    names = Names({*text.taken, *text.inames, *text.rules, *data.temporaries, *names_in(text.entries)})
+    names.taken.update(argument.name for argument in data.arguments)
+    names.taken.update(statement.id for statement in text.statements if statement.id is not None)
     first: list[ParsedInstruction] = []
     found: dict[str, TemporaryVariable] = {}
     domains = list(text.domains)
-
-    def fresh(wish: str) -> str:
-        name = next(n for n in (wish, *(f"{wish}_{k}" for k in range(len(known) + 1))) if n not in known)
-        known.add(name)
-        return name
-
     for name, temporary in data.temporaries.items():
         if temporary.initializer is None or name not in written:
             found[name] = temporary
@@ -51,8 +44,8 @@ def with_initial_values(text: PlainText, data: Declared) -> tuple[PlainText, Dec
             site = next(site_of(s) for s in text.statements if targets_of(s.assignee, name))
             hints = ("drop read_only=True, or assign another variable",)
             raise fail("not-assignable", f"'{name}' is read-only and cannot be assigned", hints=hints, site=site)
-        table = fresh(f"{name}_init")
-        inames = tuple(fresh(f"{name}_i{axis}") for axis in range(len(temporary.initializer.shape)))
+        table = names.fresh(f"{name}_init")
+        inames = tuple(names.fresh(f"{name}_i{axis}") for axis in range(len(temporary.initializer.shape)))
         found[name] = replace(temporary, initializer=None)
         found[table] = replace(temporary, name=table, padding=0)
         if inames:
@@ -61,17 +54,8 @@ def with_initial_values(text: PlainText, data: Declared) -> tuple[PlainText, Dec
             )
             domains.append(Domain(inames, isl.Set(f"{{ [{', '.join(inames)}] : {bounds} }}")))
         at = f"[{', '.join(inames)}]" if inames else ""
-        line = f"{name}{at} = {table}{at} {{id={fresh(f'{name}_begin')}}}"
+        line = f"{name}{at} = {table}{at} {{id={names.fresh(f'{name}_begin')}}}"
         parsed = parse_instructions(line, frozenset(inames))
         first += [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
     text = replace(text, entries=(*first, *text.entries), domains=tuple(domains))
     return text, replace(data, temporaries=found)
-
-
-def _names_of(statements: Iterable[ParsedInstruction]) -> set[str]:
-    """Return every name and id in *statements*."""
-    found = {statement.id for statement in statements if statement.id is not None}
-    for statement in statements:
-        for part in (statement.assignee, statement.expression, *statement.predicates):
-            found |= variables(part)
-    return found

@@ -67,6 +67,12 @@ class Loops:
         """Return every iname that is named."""
         return self.extra.union(self.written, self.only or ())
 
+    def under(self, names: Mapping[str, str]) -> Loops:
+        """Return the loops with inames that have other *names*."""
+        written = tuple(names.get(x, x) for x in self.written)
+        only = None if self.only is None else frozenset(names.get(x, x) for x in self.only)
+        return Loops(written, self.numbers, only, frozenset(names.get(x, x) for x in self.extra))
+
     def inside(self, outer: Loops) -> Loops:
         """Return the loops that an instruction names in a ``with`` block that names *outer*."""
         if self.only is not None:

@@ -6,7 +6,7 @@ The text is a sequence of logical lines.  Blocks do not follow indentation: they
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -77,6 +77,15 @@ class ParsedInstruction:
     place: Place
     depends_on_is_final: bool
     several: int | None = None
+
+    def parts(self) -> tuple[Expression, ...]:
+        """Return the assignee, the expression and the conditions."""
+        return (self.assignee, self.expression, *self.predicates)
+
+    def mapped(self, change: Callable[[Expression], Expression]) -> ParsedInstruction:
+        """Return the statement with each of its parts changed."""
+        assignee, expression, *predicates = map(change, self.parts())
+        return replace(self, assignee=assignee, expression=expression, predicates=tuple(predicates))
 
 
 @dataclass(frozen=True)

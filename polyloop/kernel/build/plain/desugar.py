@@ -16,7 +16,6 @@ from polyloop.kernel.build.draft import fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.layout import auto
-from polyloop.kernel.text.options import Loops
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedInstruction
 from polyloop.poly.sets import insert_dims
 
@@ -48,8 +47,7 @@ def names_in(entries: Sequence[Parsed]) -> frozenset[str]:
     found: set[str] = set()
     for entry in entries:
         if isinstance(entry, ParsedInstruction):
-            for expr in (entry.assignee, entry.expression, *entry.predicates):
-                found |= variables(expr)
+            found.update(*map(variables, entry.parts()))
     return frozenset(found)
 
 
@@ -212,7 +210,7 @@ def _new_names(
     used: set[str] = set()
     for part in parts:
         used |= part.loops.named()
-        for expr in (part.assignee, part.expression, *part.predicates):
+        for expr in part.parts():
             used |= variables(expand_rules(expr, rules))
     renamed: dict[str, str] = {}
     for iname, wish in parts[0].options.duplicates:
@@ -231,19 +229,13 @@ def _renamed(
 ) -> ParsedInstruction:
     mapping = {old: p.Variable(new) for old, new in renamed.items()}
     own = {old: block + k for k, old in enumerate(renamed)}
-    only, extra = part.loops.only, part.loops.extra
-    loops = Loops(
-        tuple(renamed.get(x, x) for x in part.loops.written),
-        tuple(own.get(iname, number) for iname, number in part.loops.blocks()),
-        None if only is None else frozenset(renamed.get(x, x) for x in only),
-        frozenset(renamed.get(x, x) for x in extra),
-    )
+    numbers = tuple(own.get(iname, number) for iname, number in part.loops.blocks())
     return replace(
         part,
         assignee=substitute(part.assignee, mapping),
         expression=substitute(expand_rules(part.expression, rules), mapping),
         predicates=tuple(substitute(expand_rules(c, rules), mapping) for c in part.predicates),
-        loops=loops,
+        loops=replace(part.loops.under(renamed), numbers=numbers),
     )
 
 

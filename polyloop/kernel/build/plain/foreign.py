@@ -51,23 +51,12 @@ def bind_foreign(parsed: Sequence[Parsed], table: Mapping[str, ForeignName]) -> 
 def _mapped(entry: Parsed, change: Callable[[Expression], Expression]) -> Parsed:
     match entry:
         case ParsedInstruction():
-            return _mapped_instruction(entry, change)
+            return entry.mapped(change)
         case ParsedRule():
             return replace(entry, rule=entry.rule.mapped(change))
         case ParsedCall():
-            return replace(mapped_call(entry, change), frame=_mapped_instruction(entry.frame, change))
+            return replace(mapped_call(entry, change), frame=entry.frame.mapped(change))
     return entry
-
-
-def _mapped_instruction(
-    entry: ParsedInstruction, change: Callable[[Expression], Expression]
-) -> ParsedInstruction:
-    return replace(
-        entry,
-        assignee=change(entry.assignee),
-        expression=change(entry.expression),
-        predicates=tuple(map(change, entry.predicates)),
-    )
 
 
 def mapped_call(call: ParsedCall, change: Callable[[Expression], Expression]) -> ParsedCall:
@@ -90,7 +79,7 @@ def foreign_in(
     statements: Sequence[ParsedInstruction], rules: Iterable[SubstitutionRule]
 ) -> tuple[ForeignFunction, ...]:
     """Return the foreign functions that a kernel may call, each once, in their order."""
-    expressions = [part for entry in statements for part in (entry.assignee, entry.expression, *entry.predicates)]
+    expressions = [part for entry in statements for part in entry.parts()]
     expressions += [rule.value for rule in rules]
     found = (entry for expr in expressions for name in foreign_calls(expr) for entry in name.overloads)
     return tuple(dict.fromkeys(found))

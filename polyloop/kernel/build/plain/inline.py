@@ -237,8 +237,7 @@ def _names_of(statement: Parsed) -> set[str]:
         return set()
     if isinstance(statement, ParsedRule):
         return _with_bound(statement.rule.value)
-    parts = (statement.assignee, statement.expression, *statement.predicates)
-    return {*statement.loops.named()}.union(*map(_with_bound, parts))
+    return {*statement.loops.named()}.union(*map(_with_bound, statement.parts()))
 
 
 def _with_bound(expr: Expression) -> set[str]:
@@ -318,13 +317,9 @@ class _Names:
         self, statement: ParsedInstruction, frame: ParsedInstruction, around: Loops, inside: int
     ) -> ParsedInstruction:
         """Return a statement of the function inside the loops *around* the call; its own get numbers from *inside*."""
-        own, options = statement.loops, self.options(statement, frame)
-        loops = Loops(
-            (*around.written, *(self.names[x] for x in own.written)),
-            (*around.numbers, *(inside + number for number in own.numbers)),
-            None if own.only is None else frozenset(self.names[x] for x in own.only),
-            frozenset(self.names[x] for x in own.extra),
-        )
+        own, options = statement.loops.under(self.names), self.options(statement, frame)
+        numbers = (*around.numbers, *(inside + number for number in own.numbers))
+        loops = Loops((*around.written, *own.written), numbers, own.only, own.extra)
         return replace(
             statement,
             assignee=self.expression(statement.assignee),
@@ -338,7 +333,6 @@ class _Names:
             predicates=(*frame.predicates, *(self.expression(x) for x in statement.predicates)),
             several=None,
         )
-
 
     def options(self, statement: ParsedInstruction, frame: ParsedInstruction) -> Options:
         """Return the merged options of the call and of a statement of the function."""

@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polyloop.edge.words import spelt
-from polyloop.expr.nodes import Expression, Operation, array_name, targets_of
+from polyloop.expr.nodes import Operation, array_name, targets_of
 from polyloop.expr.rewrite import substitute, variables
-from polyloop.frozen import once, replace
+from polyloop.frozen import once
 from polyloop.kernel.build.declare import declared
 from polyloop.kernel.build.draft import fail, site_of
 from polyloop.kernel.build.function import Function, FunctionTable, Program
@@ -110,7 +110,7 @@ def plain_text(
     inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions.functions)
     parsed, pieces = inlined.program.statements, inlined.program.domains
     rules = {
-        entry.rule.name: entry.rule.mapped(lambda value: _fix(value, fixed))
+        entry.rule.name: entry.rule.mapped(lambda value: substitute(value, fixed)) if fixed else entry.rule
         for entry in parsed
         if isinstance(entry, ParsedRule)
     }
@@ -172,10 +172,6 @@ def _without_calls(
     return inline_calls(parsed, pieces, data.arguments, data.temporaries, functions, fixed)
 
 
-def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:
-    return substitute(expr, fixed) if fixed else expr
-
-
 def _fixed(entry: ParsedInstruction, fixed: Mapping[str, int]) -> ParsedInstruction:
     if not fixed:
         return entry
@@ -186,12 +182,7 @@ def _fixed(entry: ParsedInstruction, fixed: Mapping[str, int]) -> ParsedInstruct
             hints=("drop it from fixed_parameters, or the assignment",),
             site=site_of(entry),
         )
-    return replace(
-        entry,
-        assignee=_fix(entry.assignee, fixed),
-        expression=_fix(entry.expression, fixed),
-        predicates=tuple(_fix(predicate, fixed) for predicate in entry.predicates),
-    )
+    return entry.mapped(lambda expr: substitute(expr, fixed))
 
 
 def _names_in_use(
