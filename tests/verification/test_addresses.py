@@ -20,7 +20,7 @@ from polyloop.mapping.contiguity import Lanes
 from polyloop.poly.affine import Affine
 from polyloop.proof.obligation import Claim
 from polyloop.runtime.fibres import run_on_fibres
-from polyloop.schedule import storage
+from polyloop.schedule import allocation
 from polyloop.verification.addresses import AddressMap, WideAccess, address_obligations, wide_obligations
 
 
@@ -87,7 +87,7 @@ def test_a_layout_that_no_step_may_make_is_found_when_the_schedule_is_made(
     knl = turn(np.float32, 4, columns=12)
     tile = replace(knl.temporaries["a_fetch"], swizzle=Swizzle(1, 6, 1))
     knl = replace(knl, temporaries={**knl.temporaries, "a_fetch": tile})
-    monkeypatch.setattr(storage, "swizzle_problem", lambda *_: "")
+    monkeypatch.setattr(allocation, "swizzle_problem", lambda *_: "")
     with pytest.raises(pl.VerificationError) as refused:
         pl.verify(knl)
     golden("messages/layout_overlapping.txt", str(refused.value))
