@@ -71,7 +71,7 @@ def test_a_number_whose_size_is_left_open_is_int64_and_that_is_said(monkeypatch:
 
     assert made().temporaries["t"].dtype == np.dtype("int32")
     monkeypatch.setattr(budget, "ASIDE", 1)
-    with pytest.warns(pl.PolyloopWarning, match="left open whether int32 holds '3\\*i' in .*: it is int64"):
+    with pytest.warns(pl.PolyloopWarning, match="not proven that int32 holds '3\\*i' in .*: it is int64"):
         knl = made()
     assert knl.temporaries["t"].dtype == np.dtype("int64")
 

@@ -145,7 +145,7 @@ class Spelt:
         """Yield a comment for the text that explains changed names."""
         if self.renamed:
             known = ", ".join(f"{new} is '{old}'" for old, new in self.renamed)
-            yield f"Names that mean something else in C or CUDA: {known}."
+            yield f"Names with another meaning in C or CUDA: {known}."
 
     def error(self, error: CodegenError) -> CodegenError:
         """Return *error* with the names of the kernel."""

@@ -266,7 +266,8 @@ class Walker:
             raise self.scope.error(
                 Diagnostic(
                     "divergent-reduction",
-                    f"the threads combine their terms in '{statement.instruction}', and data decides whether they do",
+                    f"the threads combine their terms in '{statement.instruction}', "
+                    "and whether they do depends on data",
                     (f"its domain uses {', '.join(repr(d) for d in data)}, which may differ from thread to thread",),
                     ("keep the loops of this reduction sequential, or bound the loops around it by parameters",),
                 )

@@ -70,7 +70,8 @@ def proven_conflict(placement: Placement, source: str, sink: str, what_to_do: st
     sites = dict.fromkeys((first.lowered.instruction.site(), second.lowered.instruction.site()))
     return Diagnostic(
         "proven-conflict",
-        f"the conflict on '{a.array}' between '{source}' and '{sink}' is a fact, which cannot be denied",
+        f"the conflict on '{a.array}' between '{source}' and '{sink}' is proven, and "
+        "nosync can only deny a possible one",
         (
             f"instance {instance(first, left)} of '{source}' and instance {instance(second, right)} of '{sink}' "
             f"touch {element(first, a, left)}",

@@ -142,7 +142,7 @@ def _divergent(
     notes += _example(placement, name, axes)
     return Diagnostic(
         "divergent-reduction",
-        f"the threads combine their terms in '{lowered.instruction.id}', and data decides whether they do",
+        f"the threads combine their terms in '{lowered.instruction.id}', and whether they do depends on data",
         tuple(notes),
         (
             f"let it be the same for the whole {group}: run the loops that it is computed in on "

@@ -189,8 +189,8 @@ def no_digit(
     length = tag.extent or WARP_SIZE
     return Diagnostic(
         "bad-digit",
-        f"iname '{iname}' is tagged '{tag}' and runs from {low} to {high}, which is no such part of a thread number",
-        (f"thread / {tag.stride}{'' if tag.extent is None else f' % {tag.extent}'} is all that it can be",),
+        f"iname '{iname}' is tagged '{tag}' and runs from {low} to {high}, and this digit has other values",
+        (f"thread / {tag.stride}{'' if tag.extent is None else f' % {tag.extent}'} is its value",),
         (f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", {length}, inner_tag="{tag}")',),
         sites=(instruction.site(),),
     )

@@ -121,9 +121,9 @@ def _fits(kernel: LoopKernel, instruction: Instruction, expr: Expression, type_o
 def _left_open(instruction: Instruction, expr: Expression, error: NoAnswer) -> Diagnostic:
     return Diagnostic(
         "left-open",
-        f"left open whether int32 holds '{show(expr)}' in '{instruction.id}': it is int64",
+        f"not proven that int32 holds '{show(expr)}' in '{instruction.id}': it is int64",
         (f"ISL {error.reason}",),
-        ("say the type of what it is assigned to, or bound the sizes by assumptions",),
+        ("declare the type of the assigned variable, or bound the sizes by assumptions",),
         sites=(instruction.site(),),
     )
 

@@ -449,7 +449,7 @@ def _no_atomic_update(kernel: LoopKernel, instruction: Instruction) -> Verificat
     target = show(instruction.assignee)
     problem = Diagnostic(
         "no-atomic-update",
-        f"'{show(instruction.expression)}' is no operation that can update '{target}' in one step",
+        f"'{show(instruction.expression)}' is no atomic operation that updates '{target}'",
         (
             f"an atomic instruction combines one value with '{target}', by +, *, min, max, &, | or ^, or replaces it "
             f"by a value that does not read '{array_name(instruction.assignee)}'",

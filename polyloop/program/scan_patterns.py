@@ -103,7 +103,7 @@ def _scan_along(
         return _lost(instruction, sweep, own, before, (terms, lost))
     new = terms.subtract(earlier).coalesce()
     if new.intersect_domain(before.domain()).is_empty():
-        return _none(instruction, sweep, "no result has a term that the one before it has not")
+        return _none(instruction, sweep, "each result has the terms of the one before it, and no more")
     if reduction.operation.ordered:
         late = new.reverse().apply_range(earlier)
         disorder = late.intersect(isl.Map.lex_le(late.range().get_space()))
@@ -134,7 +134,7 @@ def _hindrance(
     if inside is not None:
         return f"'{inside}' runs inside of its loop over {', '.join(own)}"
     if sweep in variables(reduction.expr):
-        return f"its terms use '{sweep}': each result has terms of its own"
+        return f"its terms use '{sweep}': no result shares terms with another one"
     if bound_variables(term.domain, (*kernel.parameters, *term.inames)):
         return "data decides which terms it has"
     return None

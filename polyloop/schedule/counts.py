@@ -359,7 +359,7 @@ def gather_access_footprints(
     if inexact and not ignore_uncountable:
         problem = Diagnostic(
             "uncountable",
-            f"data decides which elements are touched of {', '.join(inexact)}",
+            f"the accessed elements depend on data: {', '.join(inexact)}",
             hints=("leave them out: ignore_uncountable=True",),
         )
         raise VerificationError("gather_access_footprints", kernel.name, [problem])

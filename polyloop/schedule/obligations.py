@@ -92,7 +92,7 @@ def _barrier_obligations(placement: Placement) -> Iterator[Obligation]:
         find = partial(divided_violations, placement.program.kernel)
         yield Obligation(Claim.BARRIERS, "divided loops", says, "axes that make up their inames", find)
     if placement.axes.all and any(b.scope is Scope.GRID for b in placement.program.kernel.barriers):
-        says = "all blocks can meet where global barriers stand"
+        says = "all blocks reach each global barrier"
         yield Obligation(Claim.BARRIERS, "global", says, "loops around them", partial(_in_loops, placement))
 
 
@@ -129,8 +129,8 @@ def _missing(listed: Iterable[Wait]) -> Iterator[Diagnostic]:
         if not wait.by:
             yield Diagnostic(
                 "race",
-                f"nothing stands between '{wait.first}' and '{wait.second}', which use '{wait.array}' on different "
-                "threads",
+                f"there is no barrier between '{wait.first}' and '{wait.second}', which use '{wait.array}' on "
+                "different threads",
                 hints=("this is a fault of polyloop: please report it with the kernel",),
             )
 

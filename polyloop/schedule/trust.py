@@ -38,9 +38,9 @@ def _marks(placement: Placement) -> Iterator[str]:
     """Yield the user's assertions about instructions and functions."""
     for instruction in placement.program.kernel.instructions:
         for entry in sorted(map(str, instruction.nosync)):
-            yield f"'{instruction.id}' and '{entry}' do not meet where they only may (nosync)"
+            yield f"'{instruction.id}' and '{entry}' access no common element where that is left open (nosync)"
         if instruction.is_c:
             yield f"the C text of '{instruction.id}' does what it declares, inside of its arrays"
     called = {call.name for s in placement.statements.values() for call in foreign_calls(s.lowered.rhs)}
     for name in sorted(called):
-        yield f"'{name}' changes nothing, and has no memory (foreign function)"
+        yield f"'{name}' has no side effects and keeps no state (foreign function)"

@@ -161,7 +161,7 @@ def wide_obligations(accesses: Iterable[WideAccess], divisibility: Divisibility)
     """Yield the obligation that vector accesses are contiguous and aligned; none without vector accesses."""
     listed = tuple(dict.fromkeys(accesses))
     if listed:
-        says = "elements that are moved at once lie one behind the other, the first at a multiple of what is moved"
+        says = "the elements of a vector access are neighbours in memory, and its address is aligned to its size"
         by = f"addresses of each lane in {len(listed)} access{'es' if len(listed) > 1 else ''}"
         yield Obligation(Claim.LAYOUT, "wide accesses", says, by, partial(_torn, listed, divisibility), listed)
 
@@ -171,7 +171,7 @@ def _torn(accesses: Iterable[WideAccess], divisibility: Divisibility) -> Iterato
         if reason := _why_torn(access, divisibility):
             yield Diagnostic(
                 "torn-access",
-                f"'{access.text}' in '{access.instruction}' does not move {access.lanes.count} neighbours at once",
+                f"'{access.text}' in '{access.instruction}' is no vector access of {access.lanes.count} neighbours",
                 (reason,),
                 ("leave the lanes apart (no vec), or lay the array out otherwise",),
             )
@@ -191,7 +191,7 @@ def _why_torn(access: WideAccess, divisibility: Divisibility) -> str:
     step, first = _multiples(lanes[0], access, divisibility)
     if step % access.multiple or first % access.multiple:
         known = gcd(step, first)
-        return f"lane 0 is known to lie at a multiple of {known}, and would have to lie at one of {access.multiple}"
+        return f"lane 0 is aligned to a multiple of {known}, and a multiple of {access.multiple} is needed"
     return "" if access.swizzle is None else _scattered(access, access.swizzle, step, first)
 
 

@@ -265,8 +265,8 @@ class _Places:
             if not flow.initial[0].is_empty() or any(not link.is_injective() for link in links):
                 yield Diagnostic(
                     "term-twice",
-                    f"what '{touch.access.array}' collects would not be added to '{self.array}' once",
-                    ("the buffer begins anew less often than it is added",),
+                    f"the sum in '{touch.access.array}' would not be added to '{self.array}' exactly once",
+                    ("the buffer is added more often than it is reset",),
                     ("keep the loops around the buffer as they were when it was made",),
                     sites=(touch.statement.lowered.instruction.site(),),
                 )

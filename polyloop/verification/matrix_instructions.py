@@ -94,7 +94,7 @@ def matrix_obligations(placement: Placement) -> Iterator[Obligation]:
     """Yield the obligations of reductions on matrix instructions."""
     for instruction in placement.program.kernel.instructions:
         if instruction.matrix is not None:
-            says = f"'{instruction.id}' adds up what {instruction.matrix.intrinsic.name} does, on whole warps"
+            says = f"'{instruction.id}' has the sums of {instruction.matrix.intrinsic.name}, computed by whole warps"
             by = "subscripts, types, and the terms of the products of its loads"
             find = partial(matrix_problems, placement, instruction)
             yield Obligation(Claim.VALUES, f"matrices of '{instruction.id}'", says, by, find, is_strict=True)

@@ -129,7 +129,7 @@ def _other_partials(comparison: Comparison, statement: Placed) -> Iterator[Diagn
     if accumulator is None or replace(accumulator.reduction.operation, of_states=True) != operation:
         yield Diagnostic(
             "not-proven",
-            f"'{show(lowered.rhs)}', which '{operation}' combines, is not seen to be a partial result",
+            f"'{show(lowered.rhs)}', which '{operation}' combines, is not known to be a partial result",
             hints=("leave the results of the inner reduction as they are",),
             sites=site,
         )
@@ -173,7 +173,7 @@ def _other_terms(comparison: Comparison, reference: Placed) -> Iterator[Diagnost
         return
     users = list(_results(comparison, reference))
     if not users:
-        yield _not_shown(reference, "no instruction is seen to use its results")
+        yield _not_shown(reference, "no instruction that uses its results was found")
     terms = _Terms(comparison, reference, _names(comparison, reference, shared))
     for user, access in users:
         looking_at(user, access, reference)
@@ -480,7 +480,7 @@ def ahead_violations(comparison: Comparison, use: Use, whole: Use) -> Iterator[D
     reader, update, terms = use.reader, use.old.lowered, use.left
     looking_at(use.new, use.old)
     if operation_of(use.old).ordered:
-        text = f"the order of the terms of '{operation_of(use.old)}' is lost where they are computed ahead"
+        text = f"the order of the terms of '{operation_of(use.old)}' would change where they are computed ahead"
         yield _not_ahead(text, reader)
         return
     if terms is None:
@@ -501,7 +501,7 @@ def ahead_violations(comparison: Comparison, use: Use, whole: Use) -> Iterator[D
         yield Diagnostic(
             "term-twice",
             f"the reduction in '{update.instruction.id}' would not count each of its terms once",
-            ("its values are computed ahead over other terms",),
+            ("the reduction that is computed ahead has other terms",),
             sites=(reader.lowered.instruction.site(),),
         )
 

@@ -224,7 +224,7 @@ def _same_number(number: Number) -> Iterator[Diagnostic]:
             "copy-wrong-element",
             f"'{user.id}' would use a value that '{source.id}' computes for another iteration: it depends on {on}",
             (f"instance {instance(use.reader, at)} would have what instance {instance(use.new, other)} computes",),
-            ("let what is computed ahead run inside all the loops that it depends on, or sweep these",),
+            ("compute the values ahead inside of all loops that they depend on, or sweep these loops",),
             sites=(user.site(),),
         )
 

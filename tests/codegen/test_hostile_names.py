@@ -284,7 +284,7 @@ def moved_and_back(entry: Example, target: Any, monkeypatch: pytest.MonkeyPatch)
         for what in ("local", "field"):
             patch.setattr(Spelling, what, lambda _, name: f"{name}_q")
         moved = generate(schedule, target.language)
-    header = r"(?m)^// Names that mean .*\n(?://     .*\n)*"
+    header = r"(?m)^// Names with another meaning .*\n(?://     .*\n)*"
     text = re.sub(header, "", moved.device_code)
     plain = re.sub(r"_q(?![a-zA-Z0-9])", "", text).replace("_q_", "_")
     wanted = re.sub(header, "", own.device_code)
@@ -324,7 +324,7 @@ def test_a_program_says_what_it_calls_otherwise() -> None:
     knl = pl.make_kernel("{[linux]: 0 <= linux < M_PI}", "out[linux] = sqrtf[linux]",
                          [f32("sqrtf", "out", shape="M_PI"), ...], name="read")  # fmt: skip
     program = pl.generate_code(knl, target=pl.CTarget())
-    said = "// Names that mean something else in C or CUDA: sqrtf_ is 'sqrtf', "
+    said = "// Names with another meaning in C or CUDA: sqrtf_ is 'sqrtf', "
     assert program.device_code.splitlines()[0].startswith(said)
     assert dict(program.renamed) == {"sqrtf": "sqrtf_", "M_PI": "M_PI_", "linux": "linux_", "read": "read_"}
     assert program.kernel == "read"

@@ -248,7 +248,7 @@ def test_what_is_accessed_lane_by_lane_is_told(knl: Callable[[], pl.LoopKernel],
     ("text", "reason"),
     [
         ("y[i] = 2*x[i] {id=insn, if=x[i] > 0}", "a condition on data may differ from lane to lane"),
-        ("y[i] = y[i] + x[i] {id=insn, atomic}", "an atomic update is one of a single element"),
+        ("y[i] = y[i] + x[i] {id=insn, atomic}", "an atomic update is of a single element"),
         ("y[i] = x[i] {id=insn, if=i % 4 < 3}", "3 of its lanes run, and vectors have 2, 4, 8 or 16 elements"),
         ("y[i] = x[i] {id=insn, if=i % 3 == 0}", "which lanes run depends on a quotient or a union of domains"),
     ],

@@ -13,7 +13,7 @@ static __device__ __forceinline__ float prefix_block_sum_float32(float x, float 
         x += partial[n];
     return x;
 }
-// Tells the blocks after this one its own x; every block calls it.
+// Publishes the x of this block for the blocks after it; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
 static __device__ __forceinline__ void prefix_store_float32(float x, int block, volatile unsigned long long *totals)
@@ -77,7 +77,7 @@ static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float 
     return *before;
 }
 
-// Clears what blocks pass on to each other, and the number of the next block: before each run.
+// Resets the values that blocks pass on, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) prefix_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;

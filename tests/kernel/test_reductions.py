@@ -261,7 +261,7 @@ def test_an_ordered_reduction_is_not_computed_ahead() -> None:
     knl = pl.split_iname(knl, "i", 8)
     ahead = pl.precompute(knl, "t", ["i_inner"])
     message = refused("not-proven", lambda: pl.generate_code(ahead, target=pl.CTarget()))
-    assert "the order of the terms of 'ordered(sum)' is lost where they are computed ahead" in message
+    assert "the order of the terms of 'ordered(sum)' would change where they are computed ahead" in message
 
 
 @pytest.mark.parametrize("operation", ["ordered(sum)", "segmented(sum)"])

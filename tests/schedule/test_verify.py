@@ -243,7 +243,7 @@ def test_a_denied_conflict_is_the_users_word() -> None:
         data=[pl.GlobalArg("a, x", F, shape="n"), pl.GlobalArg("p", np.int32, shape="n")],
     )
     words = [what for what, code in assumed(knl).items() if not code]
-    assert "'get' and 'put' do not meet where they only may (nosync)" in words
+    assert "'get' and 'put' access no common element where that is left open (nosync)" in words
 
 
 def test_foreign_functions_and_c_text_are_the_users_word() -> None:
@@ -252,7 +252,7 @@ def test_foreign_functions_and_c_text_are_the_users_word() -> None:
         data=[pl.GlobalArg("x", F, shape="n")],
         functions=[pl.ForeignFunction("twice", (F,), F, preamble="static float twice(float x) { return 2*x; }")],
     )
-    assert any(what.startswith("'twice' changes nothing") for what in assumed(knl))
+    assert any(what.startswith("'twice' has no side effects") for what in assumed(knl))
 
 
 # }}}

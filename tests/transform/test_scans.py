@@ -159,8 +159,8 @@ def test_ordered_sums_have_one_total_and_are_not_divided() -> None:
         ("{[i, j]: 0 <= i < n and 0 <= j <= i and j >= i - 3}", "b[i] = sum(j, a[j])",
          "instance (i=3) has the term j=0, and instance (i=4) has not with n=5"),
         ("{[i, j]: 0 <= i < n and 0 <= j < n}", "b[i] = sum(j, a[j])",
-         "no result has a term that the one before it has not"),
-        (INCLUSIVE, "b[i] = sum(j, a[i]*a[j])", "its terms use 'i': each result has terms of its own"),
+         "each result has the terms of the one before it, and no more"),
+        (INCLUSIVE, "b[i] = sum(j, a[i]*a[j])", "its terms use 'i': no result shares terms with another one"),
     ],
 )  # fmt: skip
 def test_what_is_no_scan(domain: str, text: str, why: str) -> None:

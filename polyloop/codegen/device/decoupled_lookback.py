@@ -151,7 +151,7 @@ def clear_text(name: str, chains: Sequence[Chains], language: Language) -> str:
         lines += [*(["if (i == 0)"] if index == "0" else []), f"{'    ' * (index == '0')}{array.name}[{index}] = 0;"]
     return "\n".join(
         [
-            "// Clears what blocks pass on to each other, and the number of the next block: before each run.",
+            "// Resets the values that blocks pass on, and the number of the next block: before each run.",
             f"{language.syntax.function} {bounds} {name}({', '.join(parameters)})",
             "{",
             f"    const unsigned int i = {_CLEARING} * {block} + {thread};",
@@ -240,7 +240,7 @@ def _storing(expressions: Expressions, operation: Operation, dtype: _DType, size
     def define(name: str) -> str:
         body = _LookBack(expressions, operation, dtype, Meeting((), scope.language.warp_size), sizes)
         head = f"{scope.language.syntax.helper} void {name}({ctype} x, int block, {body.chain()})"
-        comment = "// Tells the blocks after this one its own x; every block calls it."
+        comment = "// Publishes the x of this block for the blocks after it; every block calls it."
         lines = (f"    {line}" for line in body.stored_own())
         return "\n".join([comment, *_COMMENTS[body.is_packed], head, "{", *lines, "}"])
 

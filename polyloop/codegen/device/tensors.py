@@ -297,7 +297,7 @@ def _several_sums(statement: Statement, loop: str) -> Diagnostic:
     return Diagnostic(
         "bad-tensorize",
         f"the operands of '{statement.instruction}' cannot be loaded ahead",
-        (f"the loop over '{loop}' takes up other sums in a loop over terms, with products still to be added",),
+        (f"the loop over '{loop}' starts other sums while products of the ones before are not added yet",),
         (f"unroll '{loop}' directly around the instruction, or let it lie outside: pl.prioritize_loops(knl, ..)",),
     )
 

@@ -161,7 +161,8 @@ def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, found
         return number
     names = sorted(variables(index))
     if not scope.values.keys() >= set(names):
-        hint = f"only constants and unrolled loop variables can stand there: tag axis {axis} N0, or use if(..)"
+        allowed = "a constant or the variable of an unrolled loop"
+        hint = f"the subscript has to be {allowed}: tag axis {axis} N0, or use if(..)"
     elif any(map(is_axis, names)):
         hint = "let a sequential loop with the tag unr run over it, no threads or blocks"
     else:

@@ -385,7 +385,7 @@ def _apart(statement: Statement, lanes: Lanes) -> str:
     if any(lanes.iname in variables(predicate) for predicate in statement.predicates):
         return "a condition on data may differ from lane to lane"
     if isinstance(statement.action, Atomic):
-        return "an atomic update is one of a single element"
+        return "an atomic update is of a single element"
     if isinstance(statement.rhs, CText):
         return "it is C text"
     if lanes.count not in (2, 4, 8, 16):

@@ -105,7 +105,7 @@ def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
             raise scope.error(
                 Diagnostic(
                     "divergent-exchange",
-                    f"the lanes of a warp exchange '{found[0]}' where not all of them may be",
+                    f"the lanes of a warp exchange '{found[0]}' at a point that not all of them may reach",
                     (f"the exchange would stand under '{shown}', which may depend on the lane",),
                     ("take the value outside of the condition, or leave the temporary in shared memory",),
                 )

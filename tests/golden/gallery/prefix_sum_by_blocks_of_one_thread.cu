@@ -1,4 +1,4 @@
-// Tells the blocks after this one its own x; every block calls it.
+// Publishes the x of this block for the blocks after it; every block calls it.
 // known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
 static __device__ __forceinline__ void prefix_by_threads_store_float64(double x, int block, double *totals, volatile unsigned int *known)
 {
@@ -36,7 +36,7 @@ static __device__ __forceinline__ double prefix_by_threads_grid_exclusive_sum_fl
     return *before;
 }
 
-// Clears what blocks pass on to each other, and the number of the next block: before each run.
+// Resets the values that blocks pass on, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) prefix_by_threads_clear(unsigned int *__restrict__ next_block, unsigned int *__restrict__ totals_known)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;

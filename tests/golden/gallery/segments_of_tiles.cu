@@ -35,7 +35,7 @@ static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles
     }
     return x;
 }
-// Tells the blocks after this one its own x; every block calls it.
+// Publishes the x of this block for the blocks after it; every block calls it.
 // known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
 static __device__ __forceinline__ void segments_of_tiles_store_segmented_sum(segments_of_tiles_value_flag x, int block, segments_of_tiles_value_flag *totals, volatile unsigned int *known)
 {
@@ -113,7 +113,7 @@ static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles
     return *before;
 }
 
-// Clears what blocks pass on to each other, and the number of the next block: before each run.
+// Resets the values that blocks pass on, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) segments_of_tiles_clear(unsigned int *__restrict__ next_block, unsigned int *__restrict__ totals_known)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;

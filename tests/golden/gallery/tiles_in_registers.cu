@@ -6,7 +6,7 @@ static __device__ __forceinline__ float tiles_in_registers_warp_sum_float32(floa
         x += __shfl_xor_sync(0xffffffff, x, step);
     return x;
 }
-// Tells the blocks after this one its own x; every block calls it.
+// Publishes the x of this block for the blocks after it; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
 static __device__ __forceinline__ void tiles_in_registers_store_float32(float x, int block, volatile unsigned long long *totals)
@@ -64,7 +64,7 @@ static __device__ __forceinline__ float tiles_in_registers_grid_exclusive_sum_fl
     return *before;
 }
 
-// Clears what blocks pass on to each other, and the number of the next block: before each run.
+// Resets the values that blocks pass on, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) tiles_in_registers_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;
