@@ -34,11 +34,17 @@ from cosmic_ray.work_db import WorkDB, use_db
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("verification", "sync", "optimize")
 """Packages of ``polyloop`` whose mutants are drawn."""
-LEFT_OUT = ("core/RemoveDecorator", "core/ReplaceComparisonOperator_Eq_Is", "core/ReplaceComparisonOperator_Is_Eq")
+LEFT_OUT = (
+    "core/RemoveDecorator",
+    "core/ReplaceComparisonOperator_Eq_Is",
+    "core/ReplaceComparisonOperator_Is_Eq",
+    "core/ReplaceComparisonOperator_IsNot_NotEq",
+)
 """Operators that change nothing: what is remembered may as well be forgotten, and equal constants are the same."""
+BROKEN = "tests/properties/test_pipeline.py::test_random_kernels_broken_as_no_transform_does"
 NEAR = {
-    "verification": ("tests/verification", "tests/transform/test_scans.py"),
-    "sync": ("tests/sync", "tests/schedule"),
+    "verification": (BROKEN, "tests/verification", "tests/transform/test_scans.py"),
+    "sync": (BROKEN, "tests/sync", "tests/schedule"),
 }
 """Tests that are run first on mutants of a package; ``tests/<package>`` where nothing is said."""
 _NO_RUN = (4, 5)
