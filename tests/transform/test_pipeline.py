@@ -410,3 +410,16 @@ def test_a_queue_in_registers_is_unrolled_by_its_places(length: int | None, loop
         warnings.simplefilter("error")
         cuda(pl.split_iname(knl, loop, 3, inner_tag="unr"))  # what the hint says
         pl.generate_code(knl, target=pl.CTarget())
+
+
+def test_copies_whose_threads_are_yet_to_be_chosen_stay_shared() -> None:
+    """The buffer was taken for a private one, and the program refused."""
+    knl = pl.make_kernel(
+        "{[t, i]: 0 <= t < 5 and 0 <= i < 4}",
+        "y[t, i] = x[t, i] + x[t, 3 - i]",
+        [pl.GlobalArg("x, y", np.float32, shape="5, 4")],
+    )
+    knl = pl.add_prefetch(knl, "x", "i", default_tag="l.auto")
+    knl = pl.pipeline(pl.tag_inames(knl, "i:l.0"), "t")
+    pl.verify(knl)
+    assert "__shared__ float x_fetch[2]" in pl.generate_code(knl, target=pl.CudaTarget()).device_code

@@ -22,6 +22,7 @@ from polyloop.poly.sets import constant_bounds
 from polyloop.proof.obligation import findings
 from polyloop.sync.async_copy import copy_obligations
 from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.parameters import Iname, InsnIds, Word
 from polyloop.transform.staging.pipelining import Rotation, Via, copied_inames, piped, sliding
 from polyloop.verification.order import order_violations
@@ -184,7 +185,7 @@ class Pipeline(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         yield from value_violations(after)
         yield from order_violations(after)
-        yield from findings(after, copy_obligations(place(after)))
+        yield from findings(after, copy_obligations(place(assign_auto(after))))
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         del after
@@ -204,7 +205,7 @@ def _is_producer(kernel: LoopKernel, filler: Instruction, iname: str) -> bool:
     """Return whether an instruction fetches something from global memory once in each iteration of *iname*."""
     if iname not in filler.inames or filler.step is not None or _is_ahead(filler, iname):
         return False
-    arrays, spaces = kernel.arrays(), place(kernel).spaces
+    arrays, spaces = kernel.arrays(), place(assign_auto(kernel)).spaces
     fetches = any(name in arrays and spaces.get(name) is AddressSpace.GLOBAL for name in filler.reads)
     return fetches and not _repeated(kernel, filler, iname)
 
@@ -328,7 +329,7 @@ def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction
     value = expand_rules(filler.expression, kernel.substitutions)
     source = kernel.arrays().get(array_name(value)) if isinstance(value, p.Subscript | p.Variable) else None
     dtype = kernel.temporaries[rotation.buffer].dtype
-    space = place(kernel).spaces[rotation.buffer]
+    space = place(assign_auto(kernel)).spaces[rotation.buffer]
     if not isinstance(source, ArrayArg) or source.dtype != dtype:
         yield Diagnostic(
             "not-a-copy",

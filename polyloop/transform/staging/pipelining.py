@@ -20,6 +20,7 @@ from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import constant_bounds, map_from_forms
 from polyloop.transform.layout.privatize import with_indices
+from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.loops.merge import renaming
 from polyloop.transform.loops.remap import remap_inames
 from polyloop.transform.staging.staging import subscripted
@@ -174,7 +175,7 @@ def copied_inames(kernel: LoopKernel, producer: Instruction, iname: str) -> tupl
 
 def piped(kernel: LoopKernel, rotations: Sequence[Rotation], via: Via) -> LoopKernel:
     """Return *kernel* with producers running ahead."""
-    spaces = place(kernel).spaces
+    spaces = place(assign_auto(kernel)).spaces
     first = rotations[0].producer
     helpers = _helpers(kernel, rotations)
     for rotation in rotations:
