@@ -2,7 +2,8 @@
 
 A mutant is the package with one operator, number, condition or loop of a proof changed (by cosmic-ray,
 ``pip install -e ".[mutation]"``).  Tests of that proof's package are run on it, then, if it is still alive, the quick
-set.  A mutant that survives says that a guard is dead, only makes refusals stricter or is held by no test.
+set.  A mutant that survives says that a guard is dead, only makes refusals stricter or is held by no test.  First all
+of these tests have to pass on the package as it is.
 
 Mutants are drawn at random from all of them, and the same ones for the same seed and source.  Those that change
 annotations alone are left out.
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -190,6 +191,15 @@ class Workplace:
         return Outcome(mutant, killed, time.monotonic() - begin)
 
 
+def require_sound(places: SimpleQueue[Workplace], stages: Iterable[Sequence[str]], limit: float) -> None:
+    """End the program if a test fails on the package as it is: every mutant would be killed by it."""
+    place = places.get()
+    for stage in stages:
+        if failed := place.run(stage, limit):
+            sys.exit(f"without any mutant: {failed}")
+    places.put(place)
+
+
 def tried(chosen: Sequence[tuple[Mutant, str]], jobs: int, limit: float, *, wide: bool) -> Iterator[Outcome]:
     """Yield what becomes of the mutants *chosen*, *jobs* at a time, each of which may take *limit* seconds a stage."""
     stages: list[tuple[str, ...]] = [("-m", "quick")]
@@ -199,6 +209,7 @@ def tried(chosen: Sequence[tuple[Mutant, str]], jobs: int, limit: float, *, wide
         free: SimpleQueue[Workplace] = SimpleQueue()
         for number in range(jobs):
             free.put(Workplace(Path(folder) / str(number)))
+        require_sound(free, [*{mutant.near for mutant, _ in chosen}, *stages], limit)
 
         def one(entry: tuple[Mutant, str]) -> Outcome:
             place = free.get()

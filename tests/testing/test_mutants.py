@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from queue import SimpleQueue
 from types import ModuleType
 
 import pytest
@@ -44,3 +45,12 @@ def test_a_mutant_is_killed_by_a_test_that_fails(mutants: ModuleType, tmp_path: 
     assert (tmp_path / mutant.module).read_text(encoding="utf-8") == before
     with pytest.raises(RuntimeError, match="runs no tests"):
         place.judge(mutant, before, 100, [("tests/test_one.py", "-k", "other")])
+
+
+def test_tests_that_fail_without_a_mutant_are_told(mutants: ModuleType, tmp_path: Path) -> None:
+    place = mutants.Workplace(tmp_path)
+    (tmp_path / "tests/test_one.py").write_text("def test_it() -> None:\n    raise ValueError\n", encoding="utf-8")
+    places: SimpleQueue[object] = SimpleQueue()
+    places.put(place)
+    with pytest.raises(SystemExit, match=r"without any mutant: FAILED tests/test_one\.py::test_it"):
+        mutants.require_sound(places, [("tests/test_one.py",)], 100)

@@ -41,6 +41,27 @@ def loaded() -> pl.LoopKernel:
     return pl.buffer_array(rows(), "c", [], within="id:add")
 
 
+def pairs() -> pl.LoopKernel:
+    """Return pairs of elements in one buffer, of which one is set before and scaled behind the loop."""
+    knl = pl.make_kernel(
+        "[n] -> {[i, j]: 0 <= i < n and 0 <= j < 3}",
+        """
+        for i
+            c[2*i] = 1 {id=zero}
+            for j
+                c[2*i + 1] = b[j] {id=far}
+                c[2*i] = c[2*i] + a[j] {id=add}
+            end
+            c[2*i] = 2*c[2*i] {id=twice}
+        end
+        """,
+        [pl.GlobalArg("a, b", F, shape=3), pl.GlobalArg("c", F, shape="2*n"), ...],
+        seq_dependencies=True,
+        name="pairs",
+    )
+    return pl.buffer_array(knl, "c", [], within="id:add or id:far")
+
+
 def tile() -> pl.LoopKernel:
     """Return a stencil in place of two passes, with the first one's values in a tile."""
     knl = pl.make_kernel(
@@ -87,7 +108,7 @@ def ahead_by_copies() -> pl.LoopKernel:
     return ahead("cp.async")
 
 
-KERNELS: list[Callable[[], pl.LoopKernel]] = [loaded, tile, partial_sums, ahead_in_registers, ahead_by_copies]
+KERNELS: list[Callable[[], pl.LoopKernel]] = [loaded, pairs, tile, partial_sums, ahead_in_registers, ahead_by_copies]
 
 
 @pytest.mark.parametrize("build", KERNELS)
