@@ -106,6 +106,14 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
             sites=site,
         )
         return
+    if len(starts) != 1:
+        yield Diagnostic(
+            "copy-not-started",
+            f"'{arrival.lowered.instruction.id}' waits for one copy, and {len(starts)} are started into '{array}'",
+            hints=("let one instruction start the copy, and one wait for it",),
+            sites=site,
+        )
+        return
     (start,) = starts
     link, initial = copy_link(placement, start, arrival)
     looking_at(arrival, start)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
+from itertools import takewhile
 
 import islpy as isl
 import numpy as np
@@ -85,7 +86,8 @@ class Comparison:
             return None
         name = array_name(value)
         if name in self.kernel.evaluations:
-            return self.part_of(self.kernel.instruction(self.kernel.evaluations[name]).expression)
+            fills = [i for i in self.kernel.instructions if i.id == self.kernel.evaluations[name]]
+            return self.part_of(fills[0].expression) if fills else None
         return self.kernel.partials.get(name)
 
     def _counterpart(self, statement: Placed) -> Placed | None:
@@ -136,13 +138,15 @@ class Comparison:
             return next((c for c in inside if used[c.name].issuperset(mine.lowered.own)), None)
         most = max((len(used[c.name]) for c in inside), default=0)
         fitting = [c for c in inside if len(used[c.name]) == most]
-        if len(fitting) == 1:
-            return fitting[0]
+        if len(fitting) < 2:
+            return fitting[0] if fitting else None
         for access in mine.lowered.reads:
             if access.leaf is not None and access.array not in self.kernel.evaluations:
-                return original_read(self, mine, access)[0]
+                number, leaves = _number_of_leaf(self, mine, access), original_leaves(self, origin)
+                here = self.old.statements[leaves[number][0].name] if number < len(leaves) else None
+                return here if here in fitting else None  # texts with other operands have no originals
         alike = [u for u in updates if {*u.lowered.inames, *u.lowered.fixed} == inames]
-        return fitting[alike.index(mine)]
+        return dict(zip(alike, fitting, strict=False)).get(mine)
 
 
 def operation_of(statement: Placed) -> Operation:
@@ -219,13 +223,15 @@ def original_read(comparison: Comparison, reader: Placed, access: Access) -> tup
         found = next((a for a in same.lowered.reads if a.kind is Other.BOUND and a.array == access.array), None)
         assert found is not None, f"'{access.array}' bounds {reader.name}, but not {same.name}"
         return same, found
-    number = 0
-    for _, candidate in comparison.new.program.leaves(instruction.id):
-        if candidate is access:
-            break
-        number += leaf_count(comparison.new.program, comparison.old.program, candidate)
-    statement, original = original_leaves(comparison, origin)[number]
+    statement, original = original_leaves(comparison, origin)[_number_of_leaf(comparison, reader, access)]
     return comparison.old.statements[statement.name], original
+
+
+def _number_of_leaf(comparison: Comparison, reader: Placed, access: Access) -> int:
+    """Return the number of a read of a copy among the reads of its original."""
+    old, new = comparison.old.program, comparison.new.program
+    leaves = (candidate for _, candidate in new.leaves(reader.lowered.instruction.id))
+    return sum(leaf_count(new, old, candidate) for candidate in takewhile(lambda x: x is not access, leaves))
 
 
 def original_leaves(comparison: Comparison, origin: Copy | Partial) -> list[tuple[Lowered, Access]]:

@@ -19,10 +19,10 @@ from polyloop.dataflow.value_flow import hides_others, is_exact, known_may_flow,
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
-from polyloop.kernel.instruction import Copy, Partial
+from polyloop.kernel.instruction import Carry, Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
-from polyloop.poly.budget import looking_at
+from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.sets import map_from_forms
 from polyloop.program.ir import Access, Combine, Other
 from polyloop.proof.obligation import Claim, Obligation, findings
@@ -191,6 +191,8 @@ def compare(
         yield _unwritten(read, wrong_initial, wanted, original)
         return
     for writer, relation in sources:
+        if isinstance(writer.lowered.instruction.origin, Carry):  # exact dataflow leads to what is saved
+            raise NoAnswer("cannot tell which write a read sees where data decides,", (read[1].array, read[0]))
         counterpart = comparison.counterpart(writer)
         looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
         allowed = next((link for source, link in wanted if source is counterpart), None)

@@ -16,7 +16,7 @@ import pymbolic.primitives as p
 import polyloop as pl
 from polyloop.expr.nodes import Expression, Lookup, Reduction, Targets, array_name
 from polyloop.expr.operations import OPERATIONS
-from polyloop.expr.rewrite import children, rebuild
+from polyloop.expr.rewrite import children, rebuild, reductions
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.instruction import Instruction, Move, MoveRole, SubstitutionRule, Term
@@ -157,6 +157,7 @@ def _changes(knl: pl.LoopKernel, old: Instruction) -> Iterator[tuple[str, Instru
     changes: tuple[tuple[str, _Change], ...] = (
         ("subscript", _shifted),
         ("operand dropped", _dropped),
+        ("operand doubled", _doubled),
         ("operand replaced", partial(_replaced, knl, old)),
         ("operands exchanged", _exchanged),
         ("reduction", _reduced),
@@ -241,6 +242,15 @@ def _dropped(expr: Expression) -> Iterator[tuple[str, Expression]]:
         for number in range(len(expr.children)):
             rest = (*expr.children[:number], *expr.children[number + 1 :])
             yield f"{number} of {type(expr).__name__}", rest[0] if len(rest) == 1 else rebuild(expr, rest)
+
+
+def _doubled(expr: Expression) -> Iterator[tuple[str, Expression]]:
+    if not isinstance(expr, p.Sum | p.Product):
+        return
+    for number, child in enumerate(expr.children):
+        if not reductions(child):  # each has a domain of its own
+            more = (*expr.children[:number], child, *expr.children[number:])
+            yield f"{number} of {type(expr).__name__}", rebuild(expr, more)
 
 
 def _replaced(knl: pl.LoopKernel, old: Instruction, expr: Expression) -> Iterator[tuple[str, Expression]]:
