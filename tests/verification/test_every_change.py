@@ -103,8 +103,66 @@ def nested() -> pl.LoopKernel:
     return pl.stage_reduction(pl.split_iname(knl, "k", 2), "k_inner")
 
 
+def updated_between() -> pl.LoopKernel:
+    """Return sums ahead of their uses, of an array that each step of a loop changes behind the uses."""
+    knl = pl.make_kernel(
+        "[n] -> {[t, i, j, k]: 0 <= t < 3 and 0 <= i, j, k < n}",
+        """
+        f(x) := sum(k, b[x, k]*a[k])
+        for t
+            for i
+                y[t, i] = f(i) {id=use}
+            end
+            for j
+                a[j] = a[j] + y[t, j] {id=change}
+            end
+        end
+        """,
+        [pl.GlobalArg("a", F, shape="n"), pl.GlobalArg("b", F, shape="n, n"), pl.GlobalArg("y", F, shape="3, n")],
+        seq_dependencies=True,
+        name="updated_between",
+    )
+    return pl.precompute(pl.split_iname(knl, "i", 2), "f", "i_inner", default_tag=None)
+
+
+def by_atomics() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "[n] -> {[i, k]: 0 <= i, k < n}",
+        "y[i] = sum(k, a[i, k]*x[k]) {id=sum}\nz[i] = 2*y[i] {id=after}",
+        [pl.GlobalArg("a", F, shape="n, n"), pl.GlobalArg("x, y, z", F, shape="n"), ...],
+        name="by_atomics",
+    )
+    return pl.reduce_atomically(pl.split_iname(knl, "k", 3), "k_outer", within="id:sum")
+
+
+def scan_on_threads() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "[n] -> {[r, i, j]: 0 <= r < n and 0 <= i < 4 and 0 <= j < i}",
+        "b[r, i] = sum(j, a[r, j]) + a[r, i] {id=scan}",
+        [pl.GlobalArg("a, b", F, shape="n, 4"), ...],
+        name="scan_on_threads",
+    )
+    return pl.realize_scan(pl.tag_inames(knl, "i:l.0"))
+
+
+def two_of_a_kind() -> pl.LoopKernel:
+    """Return an instruction with sums over one iname, one of which is computed ahead; their terms read what is set."""
+    knl = pl.make_kernel(
+        "[n] -> {[i, j]: 0 <= i, j < n}",
+        """
+        f(x) := sum(j, a[x, j])
+        a[i, j] = 2*b[j] + i {id=set}
+        y[i] = sum(j, a[i, j]*b[j]) + f(i)*sum(j, b[j]) + max(j, a[i, j]) {id=use}
+        """,
+        [pl.GlobalArg("a", F, shape="n, n"), pl.GlobalArg("b, y", F, shape="n"), ...],
+        name="two_of_a_kind",
+    )
+    return pl.precompute(pl.split_iname(knl, "i", 2, within="id:use"), "f", "i_inner", default_tag=None)
+
+
 KERNELS: list[Callable[[], pl.LoopKernel]] = [
     tiles_of_tiles, reductions_ahead, rows_on_threads, scan_of_tiles, two_launches, lanes, nested,
+    updated_between, by_atomics, scan_on_threads, two_of_a_kind,
     loaded, pairs, tile, partial_sums, ahead_by_copies,
 ]  # fmt: skip
 
