@@ -46,12 +46,12 @@ swizzles = st.builds(Swizzle, st.integers(1, 3), st.integers(0, 3), st.integers(
 
 
 @settings(max_examples=300, deadline=None)
-@given(extents, st.data(), st.none() | swizzles, st.integers(0, 40))
-def test_it_finds_two_elements_at_one_address_exactly_where_there_are_two(
-    shape: list[int], data: st.DataObject, swizzle: Swizzle | None, spare: int
+@given(extents, st.data(), st.none() | swizzles, st.integers(-2, 2) | st.integers(0, 40), st.sampled_from([0, -9]))
+def test_it_finds_elements_that_share_an_address_or_lie_outside_exactly_where_there_are_some(
+    shape: list[int], data: st.DataObject, swizzle: Swizzle | None, spare: int, least: int
 ) -> None:
-    strides = [data.draw(st.integers(0, 20)) for _ in shape]
-    reach = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    strides = [data.draw(st.integers(least, 20)) for _ in shape]
+    reach = sum((extent - 1) * max(stride, 0) for extent, stride in zip(shape, strides, strict=True))
     layout = AddressMap("a", tuple(shape), tuple(strides), reach + 1 + spare, swizzle)
     places = [sum(i * s for i, s in zip(at, strides, strict=True)) for at in product(*map(range, shape))]
     moved = places if swizzle is None else [swizzle.moved(place) for place in places]
@@ -114,6 +114,35 @@ def test_it_finds_the_accesses_that_do_not_move_neighbours(
     if swizzle is not None:
         is_right &= all(swizzle.moved(b + k) == swizzle.moved(b) + k for b in begins for k in range(count))
     assert is_right is not bool(torn(access(form, count, count, swizzle)))
+
+
+steps, numbers = st.sampled_from([-4, 0, 1, 2, 4, 8]), st.sampled_from([-2, 0, 1, 3, 4])
+axes_of_lanes = st.tuples(steps, st.sampled_from([0, 0, 1]), numbers, st.sampled_from([0, 1, 1, 2, 4]))
+lanes = st.builds(Lanes, st.just("v"), st.integers(0, 3), st.sampled_from([2, 4]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(axes_of_lanes, min_size=1, max_size=3), numbers, lanes)
+def test_it_finds_the_accesses_of_several_axes_that_are_torn(
+    axes: list[tuple[int, int, int, int]], offset: int, lanes: Lanes
+) -> None:
+    """Each axis has the coefficients of a loop of its own and of the lanes, a constant, and its stride."""
+    forms = tuple(Affine.make([(f"i{number}", a), ("v", b)], c) for number, (a, b, c, _) in enumerate(axes))
+    wide = WideAccess("insn", "a[..]", forms, tuple(stride for *_, stride in axes), offset, lanes, lanes.count)
+    is_right = True
+    for loops in product(range(lanes.count), repeat=len(axes)):
+        whole = offset + sum((a * i + c) * s for i, (a, _, c, s) in zip(loops, axes, strict=True))
+        at = [whole + sum(b * (lanes.low + k) * s for _, b, _, s in axes) for k in range(lanes.count)]
+        is_right &= at == list(range(at[0], at[0] + lanes.count)) and at[0] % lanes.count == 0
+    assert is_right is not bool(torn(wide))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_distance_along_an_axis_whose_stride_is_a_size_is_no_number(number: int) -> None:
+    one, n = Affine((("v", 1),)), p.Variable("n")
+    forms = (one, Affine((("v", 1),)))
+    strides = (n, 1) if number else (1, n)
+    assert torn(WideAccess("insn", "a[..]", forms, strides, 0, Lanes("v", 0, 2), 1))
 
 
 def test_a_known_residue_of_a_size_counts() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.frozen import replace
 
 ROW = "{[i]: 0 <= i < n}"
 SQUARE = "{[i, j]: 0 <= i, j < n}"
@@ -198,13 +199,15 @@ def compare(seed: int, count: int) -> int:
             continue
         accepted += 1
         for n, is_inside in values.items():
-            found = _outcome(knl, n)
+            found = _outcome(knl, n=n)
             assert found == ("runs" if is_inside else "is refused"), (text, shape, n)
     return accepted
 
 
 def _indices(text: str, n: int) -> Iterator[int]:
     names = {"min": min, "max": max, "abs": abs, "choose": lambda c, a, b: a if c else b, "n": n}
+    names["cast"] = lambda _, value: value
+    names["int32"] = None
     for i, j in product(range(n), range(n)):
         yield eval(_python(text), {**names, "i": i, "j": j})
 
@@ -218,9 +221,9 @@ def _accepted(text: str, shape: str) -> pl.LoopKernel | None:
         return None
 
 
-def _outcome(knl: pl.LoopKernel, n: int) -> str:
+def _outcome(knl: pl.LoopKernel, **sizes: int) -> str:
     try:
-        pl.interpret(knl, n=n)
+        pl.interpret(knl, **sizes)
     except pl.ArgumentError as error:
         return "leaves the array" if "does not exist" in str(error) else "is refused"
     return "runs"
@@ -234,6 +237,51 @@ def test_random_subscripts_are_judged_as_by_enumeration() -> None:
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_random_subscripts_are_judged_as_by_enumeration_at_length(seed: int) -> None:
     compare(seed, 400)
+
+
+PLAIN = ("i", "i + 1", "j", "n - 1 - i", "2*i + j", "i - j + n", "0", "3", "n", "2*j")
+PIECES = (
+    "(i + j) // 2", "min(i, j + 1)", "max(i, 3)", "abs(i - j)", "if(i == j, i, 0)", "if(i < j or i > 2, 1, i)", "i % 3",
+    "if(i < j and j > 2, n, i)", "cast(int32, i + j)", "2*3*i", "(2*i) % 4", "i // 3", "min(i, j, 2)", "i*j", "i*i",
+)  # fmt: skip
+
+
+def test_several_accesses_are_judged_as_by_enumeration() -> None:
+    """Accesses of one program, to arrays of other ranks and shapes, of which any may leave its array."""
+    rng = random.Random(7)
+    shapes = {"x": "m", "y": "m + 2", "z": "2*m + 1", "s": "n + m", "t": "n*m", "u": "3*n + m"}
+    met = {"runs": 0, "is refused": 0}
+    for _ in range(50):
+        texts = {name: rng.choice(PLAIN if rng.random() < 0.6 else PIECES) for name in rng.sample(sorted(shapes), 4)}
+        lines = [f"{name}[{text}] = 1.0" for name, text in texts.items()]
+        lines.insert(rng.randrange(4), "c = 1.0")
+        arguments = [pl.GlobalArg(name, np.float32, shape=shapes[name]) for name in texts]
+        arguments.append(pl.GlobalArg("c", np.float32, shape=()))
+        try:
+            text = "\n".join(["for i, j", *lines, "end"])
+            knl = pl.make_kernel(SQUARE, text, arguments, seq_dependencies=True, silenced_warnings="*")
+        except pl.KernelError as error:
+            assert error.codes[0] == "out-of-bounds"  # noqa: PT017 - what no size saves is refused at once
+            continue
+        for n, m in product((1, 2, 3), (1, 2, 3, 5, 9)):
+            sizes = {"n": n, "m": m} if "m" in knl.parameters else {"n": n}
+            inside = all(0 <= at < eval(shapes[x], {"n": n, "m": m}) for x in texts for at in _indices(texts[x], n))
+            found = _outcome(knl, **sizes)
+            assert found == ("runs" if inside else "is refused"), (texts, sizes)
+            met[found] += 1
+    assert min(met.values()) > 10, met
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("extent", ["n", "n + 1"])
+def test_each_access_is_looked_at_again_when_a_kernel_is_verified(order: tuple[int, ...], extent: str) -> None:
+    text = "y[i] = " + " + ".join(f"x[i + {k}]" for k in order)
+    y, x = (pl.GlobalArg(name, np.float32, shape=shape) for name, shape in (("y", "n"), ("x", "n + 2")))
+    knl = pl.make_kernel(ROW, text, [y, x])
+    assert pl.verify(knl).is_proven
+    small = pl.make_kernel(ROW, "y[i] = x[0]", [y, pl.GlobalArg("x", np.float32, shape=extent)]).arguments
+    with pytest.raises(pl.VerificationError, match="'x' is accessed outside of its shape"):
+        pl.verify(replace(knl, arguments=small))
 
 
 @pytest.mark.parametrize("first", ["i & 7", "(i + 4) & 7", "min(i, 7)", "i % 5"])

@@ -80,14 +80,82 @@ def test_pairs_are_those_of_brute_force(n: int) -> None:
         loop_priority=["i, j"],
     )
     points = [(i, j) for i in range(n) for j in range(i + 1)]
-    expected = {
-        (*s, *t) for at, s in enumerate(points) for t in points[at + 1 :] if s[0] + s[1] == t[0] + t[1]
-    }
+    expected = {(*s, *t) for at, s in enumerate(points) for t in points[at + 1 :] if s[0] + s[1] == t[0] + t[1]}
     (waw,) = dependences(knl).of(kind=WAW)
+    assert _pairs(waw.relation, n) == expected
+
+
+PROGRAMS = [
+    [("i + j", "2*j")],
+    [("i", "j")],
+    [("i", "i + 1"), ("i + 1", "j")],
+    [("2*i", "i"), ("j", "2*i"), ("i", "i + j")],
+    [("0", "i"), ("i", "0")],
+    [("i", "0"), ("0", "0"), ("i", "i")],
+    [("n - i", "i"), ("j", "n - j")],
+]
+"""Programs of statements, each with the elements that it writes and reads."""
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_dependences_of_each_kind_are_those_of_brute_force(program: list[tuple[str, str]], n: int) -> None:
+    lines = [f"a[{w}] = a[{r}] + {k} {{id=s{k}}}" for k, (w, r) in enumerate(program)]
+    text = "\n".join(["for i, j", *lines, "end"])
+    data = [pl.GlobalArg("a", np.int32, shape="2*n + 2"), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data, seq_dependencies=True, silenced_warnings="*")
+    expected = _enumerated(program, n)
+    found: dict[tuple[DependenceKind, str, str], set[tuple[int, ...]]] = {}
+    for entry in dependences(knl):
+        assert entry.is_exact
+        assert not entry.is_reorderable
+        if pairs := _pairs(entry.relation, n):
+            found.setdefault((entry.kind, entry.source, entry.sink), set()).update(pairs)
+    assert found == expected
+
+
+def _enumerated(program: list[tuple[str, str]], n: int) -> dict[tuple[DependenceKind, str, str], set[tuple[int, ...]]]:
+    """Return the pairs of instances of each dependence, by running the program."""
+    found: dict[tuple[DependenceKind, str, str], set[tuple[int, ...]]] = {}
+    done: list[tuple[str, tuple[int, int], int, int]] = []
+    for i in range(n):
+        for j in range(n):
+            for number, subscripts in enumerate(program):
+                name, at = f"s{number}", (i, j)
+                write, read = (eval(index, {"i": i, "j": j, "n": n}) for index in subscripts)
+                last = next((before for before in reversed(done) if before[2] == read), None)
+                for before in done:
+                    source, instance, written, seen = before
+                    kinds = [(RAW, before is last), (WAR, seen == write), (WAW, written == write)]
+                    for kind in (kind for kind, holds in kinds if holds):
+                        found.setdefault((kind, source, name), set()).add((*instance, *at))
+                done.append((name, at, write, read))
+    return found
+
+
+@pytest.mark.parametrize("guarded", [0, 1])
+def test_a_dependence_is_a_may_dependence_if_data_decides_on_either_side(guarded: int) -> None:
+    ends = [" {id=first}", " {id=second, dep=first}"]
+    ends[guarded] = ends[guarded].replace("}", ", if=x[i] > 0}")
+    text = f"a[i] = 1{ends[0]}\na[i] = 2{ends[1]}"
+    data = [pl.GlobalArg("x, a", np.float32, shape="n"), ...]
+    (found,) = dependences(pl.make_kernel("{[i]: 0 <= i < n}", text, data, silenced_warnings="*")).of(kind=WAW)
+    assert (found.source, found.sink, found.is_exact) == ("first", "second", False)
+
+
+def test_only_the_order_of_two_updates_is_free() -> None:
+    text = "a[0] = a[0] + x[i] {id=add, atomic}"
+    found = dependences(pl.make_kernel("{[i]: 0 <= i < n}", text, [pl.GlobalArg("x, a", np.float32, shape="n"), ...]))
+    assert {entry.kind: entry.is_reorderable for entry in found}[WAW]
+    assert not any(entry.is_reorderable for entry in found if entry.kind is not WAW)
+
+
+def _pairs(relation: isl.Map, n: int) -> set[tuple[int, ...]]:
+    """Return the instances of a dependence between statements of two loops, for one size."""
     found: list[tuple[int, ...]] = []
-    pairs = waw.relation.fix_val(isl.dim_type.param, 0, n).wrap().flatten().project_out(isl.dim_type.param, 0, 1)
+    pairs = relation.fix_val(isl.dim_type.param, 0, n).wrap().flatten().project_out(isl.dim_type.param, 0, 1)
     pairs.foreach_point(lambda point: found.append(tuple(_coordinate(point, at) for at in range(4))))
-    assert set(found) == expected
+    return set(found)
 
 
 def _coordinate(point: isl.Point, position: int) -> int:

@@ -78,6 +78,24 @@ def tile() -> pl.LoopKernel:
     return pl.add_prefetch(knl, "a", "i_inner")
 
 
+def fetched() -> pl.LoopKernel:
+    """Return rows that one instruction reads from a tile, and another one from the array, before they are written."""
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < 3}",
+        """
+        for i, j
+            b[i, j] = a[i, j] {id=use}
+            d[i, j] = a[i, j] {id=other}
+            a[i, j] = 2 {id=set}
+        end
+        """,
+        [pl.GlobalArg("a, b, d", F, shape="3, 3")],
+        seq_dependencies=True,
+        name="fetched",
+    )
+    return pl.add_prefetch(knl, "a", "j", within="id:use", default_tag=None)
+
+
 def partial_sums() -> pl.LoopKernel:
     knl = pl.make_kernel(
         "[n] -> {[i, k]: 0 <= i, k < n}",
@@ -108,7 +126,15 @@ def ahead_by_copies() -> pl.LoopKernel:
     return ahead("cp.async")
 
 
-KERNELS: list[Callable[[], pl.LoopKernel]] = [loaded, pairs, tile, partial_sums, ahead_in_registers, ahead_by_copies]
+KERNELS: list[Callable[[], pl.LoopKernel]] = [
+    loaded,
+    pairs,
+    tile,
+    fetched,
+    partial_sums,
+    ahead_in_registers,
+    ahead_by_copies,
+]
 
 
 @pytest.mark.parametrize("build", KERNELS)
