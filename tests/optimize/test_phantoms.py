@@ -37,6 +37,8 @@ class Machine(brute._Machine):
 
     def initial(self, array: str, index: tuple[int, ...]) -> Value:
         if array in self.kernel.temporaries:
+            if array not in self.edges.cleared:
+                self.problem("undefined", f"{self.now} reads {array}{list(index)}, which nothing has written")
             return Value(0, 0.0 if array in self.edges.cleared else math.nan)
         return super().initial(array, index)
 
@@ -109,7 +111,7 @@ DOMAINS = (
 TERMS = (
     "a[i, k]*b[k, j]", "a[i, k]*b[k, j]", "a[i, k]*b[k, j]*2", "a[i, k]*b[k, j] + a[i, k]*b[k, j]",
     "a[i, k]*b[k, j] + 1", "(a[i, k] + a[i, k])*b[k, j]", "a[i, k]*(b[k, j] + 1)", "a[i, k]/b[k, j]",
-    "2*a[i, k] + b[k, j]*3", "a[i, k] - b[k, j]", "a[i, k]*b[k, j]*k", "a[i, k]*b[k, j]/2",
+    "2*a[i, k] + b[k, j]*3", "a[i, k] - b[k, j]", "a[i, k]*b[k, j]*k", "a[i, k]*b[k, j]/2", "a[i, k]*b[k, j] + 2*3",
 )  # fmt: skip
 RESULTS = (
     "sum(k, {0})", "sum(k, {0})", "3 + sum(k, {0})", "max(k, {0})", "2*sum(k, {0}) + sum(k, {1})",
@@ -146,20 +148,19 @@ def is_allowed(kernel: pl.LoopKernel, sizes: Mapping[str, int]) -> bool:
     return not given.is_empty()
 
 
-SIZES = [(9, 3, 5), (1, 8, 4), (5, 9, 2), (8, 1, 9)]
+SIZES = [(9, 3, 5), (1, 8, 4), (5, 9, 2), (8, 1, 9), (8, 8, 8)]
 
 
-@pytest.mark.parametrize("seed", range(48))
+@pytest.mark.parametrize("seed", range(36))
 def test_over_executed_instances_change_no_result(seed: int) -> None:
     rng = random.Random(seed)
     kernel = draw(rng)
-    for size in rng.sample(SIZES, 2):
-        if is_allowed(kernel, dict(zip("mnp", size, strict=True))):
-            compare(kernel, size, seed)
+    size = rng.choice([size for size in SIZES if is_allowed(kernel, dict(zip("mnp", size, strict=True)))])
+    compare(kernel, size, seed)
 
 
 def test_the_samples_have_zeros_of_every_kind() -> None:
-    found = [at_edges(place(prepared(draw(random.Random(seed))))) for seed in range(20)]
+    found = [at_edges(place(prepared(draw(random.Random(seed))))) for seed in range(12)]
     assert any(edges.cleared for edges in found)
     assert any(edges.filled and edges.unawaited for edges in found)
     assert any(not edges.placement.phantoms for edges in found)
