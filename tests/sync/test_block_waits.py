@@ -98,3 +98,19 @@ def test_blocks_wait_where_enumeration_finds_an_order_between_them(seed: int) ->
     sample = Sample.draw(random.Random(seed))
     found = {finding.code for finding in block_violations(place(sample.kernel()))}
     assert found == ({"blocks-wait"} if sample.must_wait() else set()), sample.text()
+
+
+@pytest.mark.parametrize(
+    ("steps", "second", "says", "hint"),
+    [
+        (1, 1, "between two instructions of one loop", "divide the loop"),
+        (3, 0, "in the loop 't'", "call the kernel once for each value of 't'"),
+    ],
+)
+def test_a_wait_names_its_loop_if_there_is_one(steps: int, second: int, says: str, hint: str) -> None:
+    write = Access(0, 0, is_write=True, forward=True, over_time=0, shift=2)
+    other = Access(second, 1, is_write=True, forward=True, over_time=0, shift=20)
+    read = Access(second, 1, is_write=False, forward=True, over_time=0, shift=3)
+    (found,) = block_violations(place(Sample([write, other, read], steps).kernel()))
+    assert says in found.message
+    assert found.hints[0].startswith(hint)

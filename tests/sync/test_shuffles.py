@@ -103,3 +103,10 @@ def test_shuffles_reach_what_enumeration_finds_in_a_row(seed: int) -> None:
     sample = Sample.draw(random.Random(seed))
     found = [finding.code for finding in exchange_problems(place(sample.kernel()), "t")]
     assert found == ([] if sample.is_possible() else ["bad-exchange"]), sample
+
+
+def test_rows_of_three_lanes_are_refused_with_the_lengths_that_are_not() -> None:
+    sample = Sample(3, 1, "y, x", (Read("y", "0", "0 == 0", condition=False),) * 2)
+    (found,) = exchange_problems(place(sample.kernel()), "t")
+    assert found.notes == ("axis 'l.0' is 3 threads long",)
+    assert found.hints == ("let 'l.0' be the 32 lanes of a warp, or 2, 4, 8 or 16 of them",)
