@@ -321,15 +321,15 @@ class _Machine:
         return self.run
 
     def moment(self, step: _Step) -> tuple[object, ...]:
-        """Return the key of a step: lanes in lockstep, or threads that combine their values, have the same one."""
-        time, thread, code, _ = step
+        """Return the key of a step: one for lanes in lockstep, of all threads, and for threads that combine values."""
+        time, _, code, _ = step
         if isinstance(code.placed.lowered.part, Combine):
             return (code.placed.name, time)
         if not self.lockstep:
             return (step,)
         path = self.placement.program.places[code.placed.name]
         outer = [t for t, entry in zip(time, path, strict=True) if not self.is_lane(entry)]
-        return (code.placed.name, *outer, thread)
+        return (code.placed.name, *outer)
 
     def is_lane(self, entry: int | str) -> bool:
         """Return whether an entry of a statement's place is a loop over lanes."""

@@ -16,6 +16,8 @@ from polyloop.testing.drawing.breaks import broken
 from polyloop.testing.pairs import legality
 from polyloop.testing.symbols import UnsupportedError
 from polyloop.transform.loops.auto_local import assign_auto
+from polyloop.verification.provenance import expression_violations
+from polyloop.verification.values import value_violations
 from tests.verification.test_every_order import ahead_by_copies, loaded, pairs, partial_sums, tile
 
 F = np.float64
@@ -160,9 +162,26 @@ def two_of_a_kind() -> pl.LoopKernel:
     return pl.precompute(pl.split_iname(knl, "i", 2, within="id:use"), "f", "i_inner", default_tag=None)
 
 
+def parts_of_what_may_be_empty() -> pl.LoopKernel:
+    """Return sums of sums of one instruction; the outer loop of their terms may be empty."""
+    knl = pl.make_kernel(
+        "[n] -> {[i, k]: 0 <= i < 3 and 0 <= k < n}",
+        "y[i] = sum(k, a[i, k]) + 2 {id=sum}",
+        [pl.GlobalArg("a", F, shape="3, n"), pl.GlobalArg("y", F, shape=3), ...],
+        name="parts_of_what_may_be_empty",
+    )
+    return pl.split_reduction_outward(pl.split_iname(knl, "k", 2), "k_outer")
+
+
+def through_three() -> pl.LoopKernel:
+    """Return sums that are computed ahead, of values computed ahead, of elements fetched ahead."""
+    return pl.add_prefetch(reductions_ahead(), "a", "g_dim_1", default_tag=None, within="id:compute_g")
+
+
 KERNELS: list[Callable[[], pl.LoopKernel]] = [
-    tiles_of_tiles, reductions_ahead, rows_on_threads, scan_of_tiles, two_launches, lanes, nested,
+    tiles_of_tiles, through_three, rows_on_threads, scan_of_tiles, two_launches, lanes, nested,
     updated_between, by_atomics, scan_on_threads, two_of_a_kind,
+    parts_of_what_may_be_empty,
     loaded, pairs, tile, partial_sums, ahead_by_copies,
 ]  # fmt: skip
 
@@ -217,3 +236,15 @@ def test_every_change_of_a_collecting_buffer_is_refused_or_gives_the_same_sums(w
         given = {name: x.copy() for name, x in (("a", a), ("b", b), ("c", c)) if name in other.arrays()}
         found = pl.compile(other, target=pl.CTarget())(**given)["c"]
         assert np.array_equal(np.asarray(found), wanted), label
+
+
+@pytest.mark.parametrize("build", [tile, tiles_of_tiles, reductions_ahead, updated_between])
+def test_values_in_another_text_are_not_proven(build: Callable[[], pl.LoopKernel]) -> None:
+    """Behind the first difference operands are not listed, so a proof of values that is asked alone has to refuse."""
+    knl = build()
+    for old in knl.instructions:
+        if not {*old.reads, *old.writes} & knl.evaluations.keys():
+            continue
+        other = dict(broken(knl))[f"{old.id}: right-hand side times 3"]
+        assert [*expression_violations(other)]
+        assert [*value_violations(other)], old.id
