@@ -12,7 +12,7 @@ pass                    result
 ``with_barriers``       the loop tree with barriers
 ``statements_of``       statements as code generation needs them
 ``launches_of``         launches, with the storage that each uses
-``settled``             proof that the finished launches have a barrier, or a launch's end, for each conflict
+``waits_of``            proof that the finished launches have a barrier, or a launch's end, for each conflict
 ``simplified``          copies of partial sums propagated; then reductions of one term as assignments
 ======================  ==========================================================================================
 
@@ -44,7 +44,7 @@ from polyloop.schedule.plan import Contract, FileScope, Remarks, Schedule, Wait
 from polyloop.schedule.simplification import simplified
 from polyloop.schedule.spelling import index_variables, loop_forms
 from polyloop.schedule.statements import statements_of
-from polyloop.schedule.synchronization import Synchronization, settled, synchronization_of, with_barriers
+from polyloop.schedule.synchronization import Synchronization, synchronization_of, waits_of, with_barriers
 from polyloop.sync.launches import passages
 from polyloop.transform.loops.auto_local import assign_auto
 
@@ -132,7 +132,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     tree = with_barriers(sync)
     statements = statements_of(exact, edges, axes, sync.collectives)
     launches = launches_of(sync, tree, storages)
-    waits = settled(sync, launches)
+    waits = waits_of(sync, launches)
     proofs += discharge(kernel, [wait_obligations(waits, limits)])
     launches, statements = simplified(kernel, launches, statements)
     tables = {n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None}

@@ -16,7 +16,7 @@ from polyloop.schedule.waits import reuse_waits, waits
 from polyloop.sync.launches import launch_cuts
 from polyloop.sync.races import Need
 
-__all__ = ["Synchronization", "settled", "synchronization_of", "with_barriers"]
+__all__ = ["Synchronization", "synchronization_of", "waits_of", "with_barriers"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def with_barriers(sync: Synchronization) -> Tree:
     return place_barriers(placement.program.tree, wanted, sync.cuts, sync.meetings)
 
 
-def settled(sync: Synchronization, launches: Sequence[Launch]) -> tuple[Wait, ...]:
+def waits_of(sync: Synchronization, launches: Sequence[Launch]) -> tuple[Wait, ...]:
     """Return the waits of the finished launches: for each conflict, the barrier or the end of a launch in between."""
     statements = sync.placement.statements
     users = {name: statements[name].lowered.instruction.id for name in sync.meetings}
