@@ -345,3 +345,14 @@ def test_an_element_that_is_not_written_shows() -> None:
     result = pl.compile(knl, target=pl.CTarget())(a=numbers(4), b=np.full(4, np.nan, F))
     assert np.isnan(result.b[3])
     assert not np.isnan(result.b[:3]).any()
+
+
+@pytest.mark.parametrize("kind", [pl.GlobalArg, pl.TemporaryVariable])
+def test_a_shape_of_auto_may_be_text(kind: type[pl.GlobalArg | pl.TemporaryVariable]) -> None:
+    for shape in (pl.auto, "auto"):
+        knl = pl.make_kernel(
+            "{[i]: 0 <= i < 8}",
+            "t[i] = 2*x[i]\ny[i] = t[i] + 1",
+            [kind("t", np.float32, shape=shape), pl.GlobalArg("x, y", np.float32)],
+        )
+        assert knl.arrays()["t"].shape == (8,)

@@ -59,7 +59,7 @@ class GlobalArg:
     dtype
         Element type: NumPy type, its name, or None to infer it.
     shape
-        Extents [elements]: ``"n, n"``, ``(n, 16)``, or ``auto`` (the default) to take the smallest
+        Extents [elements]: ``"n, n"``, ``(n, 16)``, or ``auto``, also as text (the default), to take the smallest
         shape that holds every access.
     strides
         Distances along each axis [elements]; by default packed as *order* says.  ``auto``, for one axis or for all,
@@ -188,7 +188,7 @@ def _shape(entry: GlobalArg | TemporaryVariable) -> tuple[Expression, ...] | Non
 
 
 def _extents(what: Shape) -> tuple[Expression, ...] | None:
-    if what is None or isinstance(what, Auto):
+    if what is None or isinstance(what, Auto) or what == "auto":
         return None
     if isinstance(what, str):
         return _parsed_extents(what)
