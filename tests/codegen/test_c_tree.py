@@ -217,7 +217,7 @@ def test_all_lanes_are_there(block: Block) -> None:
     ],
 )  # fmt: skip
 def test_a_lane_may_be_missing(block: Block) -> None:
-    with pytest.raises(CodegenError, match="exchange 't' where not all of them may be"):
+    with pytest.raises(CodegenError, match="exchange 't' at a point that not all of them may reach"):
         refuse_divergent(block, scope())
 
 
