@@ -296,3 +296,14 @@ def test_each_subscript_of_one_array_is_looked_at_by_itself(first: str, *, swapp
     with pytest.raises(pl.ArgumentError) as refused:
         pl.compile(knl, target=pl.CTarget())(x=np.zeros(18, np.float32), z=np.zeros(18, np.float32), n=5)
     assert refused.value.codes == ("out-of-bounds",)
+
+
+@pytest.mark.parametrize("subscripts", ["ix[i], i + 1", "i + 1, ix[i]", "i*i, n", "i - 1, i*i", "ix[i], -i"])
+def test_each_axis_is_looked_at_by_itself(subscripts: str) -> None:
+    shape = ", ".join("n*n" if "*" in part else "n" for part in subscripts.split(", "))
+    data = [pl.GlobalArg("x", np.float32, shape=shape), pl.GlobalArg("y", np.float32, shape="n"), ...]
+    if "ix" in subscripts:
+        data.insert(0, pl.GlobalArg("ix", np.int32, shape="n"))
+    with pytest.raises(pl.KernelError) as refused:
+        pl.make_kernel(ROW, f"y[i] = x[{subscripts}]", data)
+    assert refused.value.codes == ("out-of-bounds",)
