@@ -26,11 +26,11 @@ from polyloop.kernel.arrays import ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.tree import Group, Run
 from polyloop.poly.affine import Affine
+from polyloop.poly.sets import rename_dims
 from polyloop.schedule.plan import Atomic, FileScope, Launch, Product, Schedule, Statement
 
 __all__ = ["Renaming", "Spelt", "names_of", "spell"]
 
-_KINDS: Final = (isl.dim_type.set, isl.dim_type.param)
 _KEPT: Final[Mapping[type, tuple[str, ...]]] = {
     Statement: ("name", "instruction"), Atomic: ("operation",), Run: ("name",), Group: ("arrivals",),
     ArrayArg: ("order", "dim_names"), Launch: ("name",),
@@ -75,7 +75,7 @@ class Renaming:
             case ExpressionNode():
                 return substitute(value, {old: p.Variable(new) for old, new in self.names.items()})
             case isl.Set():
-                return self._set(value)
+                return rename_dims(value, self.names)
             case Affine():
                 return value.substitute({old: Affine.variable(new) for old, new in self.names.items()})
             case Enum() | Table() | Operation() | MatrixIntrinsic() | Diagnostic() | type():
@@ -100,14 +100,6 @@ class Renaming:
         if (kind, field) in _KEYS_KEPT:
             return {key: self(item) for key, item in value.items()}
         return self(value)
-
-    def _set(self, domain: isl.Set) -> isl.Set:
-        for kind in _KINDS:
-            for position in range(domain.dim(kind)):
-                old = domain.get_dim_name(kind, position) if domain.has_dim_name(kind, position) else None
-                if old is not None and old in self.names:
-                    domain = domain.set_dim_name(kind, position, self.names[old])
-        return domain
 
     def text(self, text: str) -> str:
         """Return *text* of a message or comment under the new names."""

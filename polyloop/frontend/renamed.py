@@ -19,11 +19,9 @@ from polyloop.kernel.layout import Auto
 from polyloop.kernel.text.match import Glob
 from polyloop.kernel.text.options import NoSync
 from polyloop.poly.affine import Affine
+from polyloop.poly.sets import rename_dims
 
 __all__ = ["Names", "instruction_under", "renamed"]
-
-_SET = isl.dim_type.set
-_PARAM = isl.dim_type.param
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,7 @@ class Names:
 
     def set(self, domain: isl.Set) -> isl.Set:
         """Return *domain* with its dimensions and parameters under the new names."""
-        for kind in (_SET, _PARAM):
-            for position in range(domain.dim(kind)):
-                old = domain.get_dim_name(kind, position)
-                if old is not None and old in self.variables:
-                    domain = domain.set_dim_name(kind, position, self.variables[old])
-        return domain
+        return rename_dims(domain, self.variables)
 
 
 def instruction_under(old: Instruction, names: Names, first_block: int, space: isl.Set) -> Instruction:

@@ -37,6 +37,7 @@ __all__ = [
     "parametric_interval",
     "preimage",
     "project_onto",
+    "rename_dims",
     "reorder",
     "rows_of",
     "sample_pair",
@@ -256,6 +257,16 @@ def insert_dims(domain: isl.Set, position: int, names: Sequence[str]) -> isl.Set
     domain = domain.insert_dims(SET, position, len(names))
     for offset, name in enumerate(names):
         domain = domain.set_dim_name(SET, position + offset, name)
+    return domain
+
+
+def rename_dims(domain: isl.Set, names: Mapping[str, str]) -> isl.Set:
+    """Return *domain* with those of its dimensions and parameters that *names* has under their new names."""
+    for kind in (SET, PARAM):
+        for position in range(domain.dim(kind)):
+            old = domain.get_dim_name(kind, position) if domain.has_dim_name(kind, position) else None
+            if old is not None and old in names:
+                domain = domain.set_dim_name(kind, position, names[old])
     return domain
 
 

@@ -198,7 +198,7 @@ def compare(
         allowed = next((link for source, link in wanted if source is counterpart), None)
         bad = _elsewhere(relation, to_reference, reference_map(writer, counterpart), allowed)
         if bad is not None:
-            yield _wrong_source(comparison, read, writer, bad, original, wanted, wanted_initial, to_reference)
+            yield _wrong_source(comparison, read, writer, bad, original, wanted, to_reference)
             return
 
 
@@ -260,7 +260,6 @@ def _wrong_source(
     bad: isl.Map,
     original: Placed,
     wanted: Sequence[tuple[Placed, isl.Map]],
-    wanted_initial: isl.Set,
     to_reference: isl.Map,
 ) -> Diagnostic:
     """Return the diagnostic for a read that sees another write than its original.

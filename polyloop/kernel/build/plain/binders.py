@@ -33,7 +33,7 @@ from polyloop.kernel.domains import outer_inames
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.parser import Parsed, ParsedCall, ParsedInstruction, ParsedRule
-from polyloop.poly.sets import project_onto
+from polyloop.poly.sets import project_onto, rename_dims
 
 __all__ = ["plain_left_sides", "reduced_apart", "refuse_misplaced"]
 
@@ -221,7 +221,7 @@ class _Apart:
                         result = result.move_dims(_PARAM, result.dim(_PARAM), _SET, len(own), 1)
                     else:
                         result = result.project_out(_SET, len(own), 1)
-                result = _named(result, copies)
+                result = rename_dims(result, copies)
                 self.pieces.insert(place + 1, Domain(tuple(new[iname] for iname in own), result))
 
 
@@ -230,12 +230,3 @@ def _under(node: Reduction, renamed: Mapping[str, Expression]) -> Reduction:
     result = substitute(node, renamed)
     assert isinstance(result, Reduction), "a reduction stays one"
     return result
-
-
-def _named(domain: isl.Set, names: Mapping[str, str]) -> isl.Set:
-    for kind in (_SET, _PARAM):
-        for position in range(domain.dim(kind)):
-            name = domain.get_dim_name(kind, position) or ""
-            if name in names:
-                domain = domain.set_dim_name(kind, position, names[name])
-    return domain

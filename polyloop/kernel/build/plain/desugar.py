@@ -17,11 +17,10 @@ from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.layout import auto
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedInstruction
-from polyloop.poly.sets import insert_dims
+from polyloop.poly.sets import insert_dims, rename_dims
 
 __all__ = ["Names", "duplicate_inames", "in_front", "names_in", "spread", "value_under"]
 
-_SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
 
 
@@ -255,7 +254,7 @@ def _with_copies(pieces: Sequence[Domain], renamed: Mapping[str, str], statement
         if not old:
             found.append(piece)
             continue
-        copy = _set_names(piece.set, renamed)
+        copy = rename_dims(piece.set, renamed)
         if len(old) == len(piece.inames):
             found += [piece, Domain(tuple(renamed[iname] for iname in piece.inames), copy)]
             continue
@@ -281,15 +280,6 @@ def _refuse_open_bounds(piece: Domain, outer: str, statement: ParsedInstruction)
             hints=(f"duplicate '{inner[0]}' as well: dup={outer}:{inner[0]}",),
             site=site_of(statement),
         )
-
-
-def _set_names(domain: isl.Set, renamed: Mapping[str, str]) -> isl.Set:
-    for kind in (_SET, _PARAM):
-        for position in range(domain.dim(kind)):
-            name = domain.get_dim_name(kind, position) or ""
-            if name in renamed:
-                domain = domain.set_dim_name(kind, position, renamed[name])
-    return domain
 
 
 # }}}
