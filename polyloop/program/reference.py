@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from polyloop.errors import VerificationError
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
+from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel, Reference
-from polyloop.kernel.tree import Barrier, Loop, Node, Tree
+from polyloop.kernel.tree import Barrier, Loop, Node, Tree, runs
 from polyloop.program.ir import Init, Lowered, Program
 from polyloop.program.lower import lower
 
-__all__ = ["accumulation_steps", "reference_of"]
+__all__ = ["accumulation_steps", "in_loops_of", "instruction_tree", "reference_of", "restated"]
 
 
 def accumulation_steps(program: Program) -> dict[str, Lowered]:
@@ -31,10 +35,10 @@ def reference_of(kernel: LoopKernel) -> Reference:
         expanded = expand_rules(statement.instruction.expression, kernel.substitutions)
         reduction = show(reductions(expanded)[statement.number])
         steps[name] = f"{'start' if isinstance(statement.part, Init) else 'one term'} of {reduction}"
-    return Reference(kernel, _instruction_tree(program), steps)
+    return Reference(kernel, instruction_tree(program), steps)
 
 
-def _instruction_tree(program: Program) -> Tree:
+def instruction_tree(program: Program) -> Tree:
     """Return the loop tree of whole instructions, in which a reduction is one step of its instruction.
 
     Only accumulations in a loop that also sets a temporary which they read are steps of their own.
@@ -54,3 +58,43 @@ def _instruction_tree(program: Program) -> Tree:
         return tuple(found)
 
     return kept(program.tree)
+
+
+def restated(reference: Reference, kernel: LoopKernel) -> Reference:
+    """Return the reference program of *kernel*, that of *reference* with other sizes, types or layouts, in its loops."""
+    kernel = in_loops_of(kernel, reference.kernel)
+    return replace(reference_of(kernel), tree=reference.tree)
+
+
+def in_loops_of(after: LoopKernel, before: LoopKernel) -> LoopKernel:
+    """Return *after*, *before* with other sizes, types or layouts, with the loops of *before*.
+
+    Legality of sharing (rule 3c) is decided for all sizes of a kernel.  Statements that read too early for some sizes
+    might share a loop where just the others are left, and might not any more where subscripts are no longer affine.
+    Then each loop of *before* becomes a block of its own, as if it had been written as ``for``.
+    """
+    try:
+        tree = instruction_tree(lower(before))
+    except VerificationError:
+        return after  # it has no order yet
+    if instruction_tree(lower(after)) == tree:
+        return after
+    written = [old.blocks for old in after.instructions] + [old.blocks for old in after.barriers]
+    fresh = 1 + max((number for blocks in written for _, number in blocks), default=-1)
+    own: dict[str, dict[str, int]] = {instruction.id: {} for instruction in after.instructions}
+    for loop in _loops(tree):
+        for name in runs(loop.body):
+            own.get(name, {})[loop.iname] = fresh
+        fresh += 1
+    instructions = tuple(
+        replace(old, blocks=tuple({**own[old.id], **dict(old.blocks)}.items())) for old in after.instructions
+    )
+    return replace(after, instructions=instructions)
+
+
+def _loops(tree: Tree) -> Iterator[Loop]:
+    """Yield the loops of *tree*, each before those inside."""
+    for node in tree:
+        if isinstance(node, Loop):
+            yield node
+            yield from _loops(node.body)

@@ -16,6 +16,9 @@ import numpy as np
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import ArgumentError, PolyloopError
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tree import runs
+from polyloop.program.lower import lower
+from polyloop.program.reference import instruction_tree
 from polyloop.runtime.arguments import Binder, IndexTooSmall
 from polyloop.runtime.ccompile import find_compiler, load_library
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
@@ -23,7 +26,7 @@ from polyloop.runtime.views import HostMemory, empty_numpy
 from polyloop.target.interpreter import interpret
 from polyloop.testing.symbols import UnsupportedError
 
-__all__ = ["Programs", "compile_c", "compile_fibres", "difference", "disagreement"]
+__all__ = ["Programs", "compile_c", "compile_fibres", "difference", "disagreement", "other_loops"]
 
 _FLAGS: Final = ("-std=c11", "-O0", "-fPIC", "-shared", "-w")
 _MOST_BLOCKS: Final = 2**16
@@ -109,6 +112,25 @@ def difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str | Non
             where = tuple(int(k) for k in np.argwhere(~equal)[0])
             return f"{name}{list(where)} is {wrong[where]}, and must be {right[where]}"
     return None
+
+
+def other_loops(before: LoopKernel, after: LoopKernel) -> str | None:
+    """Return how the reference program of a transformed kernel has other loops, as text; None if it has the same.
+
+    Nothing is said about a program of other instructions, inames or barriers.
+    """
+    old, new = before.reference, after.reference
+    assert old is not None, "a kernel has its reference program"
+    assert new is not None, "a kernel has its reference program"
+    lowered = instruction_tree(lower(new.kernel))
+    if lowered != new.tree:
+        return f"the program is lowered to other loops than it says:\n{new}\n{lowered}"
+    same = (
+        set(runs(old.tree)) == set(runs(new.tree))
+        and old.kernel.inames == new.kernel.inames
+        and len(old.kernel.barriers) == len(new.kernel.barriers)
+    )
+    return f"the program has other loops:\n{old}\nnow\n{new}" if same and old.tree != new.tree else None
 
 
 def disagreement(

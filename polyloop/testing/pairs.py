@@ -39,7 +39,7 @@ from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
-from polyloop.testing.agreement import Programs, compile_c, compile_fibres, difference, disagreement
+from polyloop.testing.agreement import Programs, compile_c, compile_fibres, difference, disagreement, other_loops
 from polyloop.testing.brute import Data, Run, Violation, execute, reference_run
 from polyloop.testing.drawing.breaks import Break
 from polyloop.testing.drawing.drawers import DRAWERS
@@ -69,6 +69,8 @@ _WAIVED: Final = 0.05
 """Chains that begin with a waiver."""
 _FORGOTTEN: Final = 20
 """One pair in so many is made once more without memory."""
+_SAME_RESULTS: Final = frozenset({"add_barrier", "add_nosync", "assume", "fix_parameters"})
+"""Steps that make another kernel of a program, with the same results for the arguments that are left."""
 _ATTEMPTS: Final = 4
 """Sets of data, where data decides."""
 
@@ -318,8 +320,11 @@ class Exploration:
         self.tally.counts["steps accepted"] += 1
         self.tally.accepted[step.name] += 1
         self.steps.append(step)
-        if self.kernel.reference is not before.reference and not TRANSFORMS[step.name].changes_meaning:
-            self.same_meaning(before)
+        if self.kernel.reference is not before.reference:
+            if step.name in _SAME_RESULTS or not TRANSFORMS[step.name].changes_meaning:
+                self.same_meaning(before)
+            if (found := other_loops(before, self.kernel)) is not None:
+                self.fail("wrong-meaning", found)
         self.trying = None
 
     def remembered(self) -> None:
@@ -367,12 +372,13 @@ class Exploration:
 
     def same_meaning(self, before: LoopKernel) -> None:
         """Record a failure if the kernel's program has other results than that of *before*."""
+        fixed = {name: value for name, value in self.kernel.fixed.items() if name not in before.fixed}
         for n in (5, 2):
-            if not _allowed(before, n):
+            if not _allowed(self.kernel, n):
                 continue
-            arguments = random_arguments(before, n, self.seed, whole=True, wrapping=_wraps(self.source))
+            arguments = random_arguments(self.kernel, n, self.seed, whole=True, wrapping=_wraps(self.source))
             try:
-                wrong = difference(interpret(before, **arguments), interpret(self.kernel, **arguments))
+                wrong = difference(interpret(before, **arguments, **fixed), interpret(self.kernel, **arguments))
             except VerificationError:
                 return  # of a program that has no schedule
             if wrong is not None:

@@ -24,6 +24,7 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
 from polyloop.program.ir import Access, Assign, Combine, Init, Kept, Lowered, Other, Update, leaf_count
+from polyloop.program.reference import instruction_tree
 from polyloop.verification.unbuffered import unbuffered
 
 __all__ = [
@@ -46,6 +47,7 @@ class Comparison:
         assert reference is not None, "a reference program has no reference"
         self.kernel = kernel
         self.old = place(reference.kernel)
+        assert instruction_tree(self.old.program) == reference.tree, "the reference program has other loops"
         self.flows: dict[str, Flow] = {}
         self.counterparts: dict[str, Placed | None] = {}
 

@@ -22,6 +22,7 @@ from polyloop.kernel.text.domain_text import parse_domain
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 from polyloop.program.infer_types import bound_violations, infer_dtypes, type_violations
+from polyloop.program.reference import in_loops_of, restated
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.parameters import Pairs, Space, TemporaryNames, names_of
@@ -146,13 +147,13 @@ class FixParameters(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         values = {name: int(value) for name, value in self.values}
-        result = _fixed_kernel(kernel, values)
+        result = in_loops_of(_fixed_kernel(kernel, values), kernel)
         if kernel.reference is None:
             return result
         base = _fixed_kernel(kernel.reference.kernel, values)
         conditions = bounds_conditions(base)
         base, result = replace(base, conditions=conditions), replace(result, conditions=conditions)
-        return replace(result, reference=replace(kernel.reference, kernel=base))
+        return replace(result, reference=restated(kernel.reference, base))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         return bounds_violations(after)
@@ -278,10 +279,10 @@ class AddDtypes(Transform):
             }
             return infer_dtypes(replace(old, arguments=arguments, temporaries=temporaries))
 
-        result = stated(kernel)
+        result = in_loops_of(stated(kernel), kernel)
         if kernel.reference is None:
             return result
-        return replace(result, reference=replace(kernel.reference, kernel=stated(kernel.reference.kernel)))
+        return replace(result, reference=restated(kernel.reference, stated(kernel.reference.kernel)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from polyloop.kernel.instruction import Carry, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import packed
 from polyloop.poly.affine import affine_of, to_expression
-from polyloop.program.reference import reference_of
+from polyloop.program.reference import in_loops_of, restated
 from polyloop.transform.base import Transform, new_name_violations
 from polyloop.transform.layout.storage import array_violations, axis_number
 from polyloop.transform.parameters import ArrayNames, Axis, NewName
@@ -115,11 +115,11 @@ class ConcatenateArrays(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         new = self._name(kernel)
-        result = _Joining(self.array_names, new, self.axis_nr).kernel(kernel)
+        result = in_loops_of(_Joining(self.array_names, new, self.axis_nr).kernel(kernel), kernel)
         assert kernel.reference is not None, "a kernel has its reference program"
         base = _Joining(self.array_names, new, self.axis_nr).kernel(kernel.reference.kernel)
         base = replace(base, conditions=bounds_conditions(base))
-        return replace(result, conditions=base.conditions, reference=reference_of(base))
+        return replace(result, conditions=base.conditions, reference=restated(kernel.reference, base))
 
     def _name(self, kernel: LoopKernel) -> str:
         if self.new_name is not None:

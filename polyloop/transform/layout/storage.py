@@ -10,7 +10,7 @@ from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import DimTag, order_tags, packed
-from polyloop.program.reference import reference_of
+from polyloop.program.reference import in_loops_of, restated
 
 __all__ = ["array_violations", "axis_number", "axis_order", "on_both", "tagged", "tags_of", "with_arrays"]
 
@@ -19,12 +19,12 @@ def on_both(
     kernel: LoopKernel, names: Sequence[str], change: Callable[[LoopKernel, Sequence[str]], LoopKernel]
 ) -> LoopKernel:
     """Return *kernel* with arrays changed, and its reference program with the same change to arguments."""
-    result = change(kernel, names)
+    result = in_loops_of(change(kernel, names), kernel)
     arguments = [name for name in names if kernel.argument(name) is not None]
     if kernel.reference is None or not arguments:
         return replace(result, conditions=kernel.conditions)
     base = change(kernel.reference.kernel, arguments)
-    return replace(result, conditions=base.conditions, reference=reference_of(base))
+    return replace(result, conditions=base.conditions, reference=restated(kernel.reference, base))
 
 
 def array_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagnostic]:
