@@ -281,8 +281,39 @@ def test_an_extent_of_zero_in_the_text_and_one_that_is_fixed() -> None:
 # {{{ what stays open
 
 
+BOUNDS = ["0 <= {} < n", "0 <= {} <= 4", "{} < n", "1 <= {} <= n - 5", "{} <= 2*n", "{} != 2", "{} <= n - 2", "n >= {} + 3"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_iname_keeps_the_bounds_that_those_of_another_one_imply(seed: int) -> None:
+    """ISL drops ``j < n`` of ``0 <= i <= n - 5 and 0 <= j <= 4 and j < n``."""
+    rng = random.Random(seed)
+    of_i, of_j = (["0 <= {} <= 9", *rng.sample(BOUNDS, rng.randrange(1, 4))] for _ in range(2))
+    texts = [bound.format("i") for bound in of_i] + [bound.format("j") for bound in of_j]
+    rng.shuffle(texts)
+    kernel = pl.make_kernel(
+        f"{{[i, j]: {' and '.join(texts)}}}",
+        ["x[i] = 1", "y[j] = 2"],
+        [pl.GlobalArg("x", F, shape="10"), pl.GlobalArg("y", F, shape="10"), ...],
+    )
+    later = pl.split_iname(pl.split_iname(kernel, "j", 4), "i", 3)
+    for n in range(11):
+        sizes = {"n": n} if "n" in kernel.parameters else {}
+        expected = {
+            name: np.array([value * all(eval(b.format(j), {"n": n}) for b in bounds) for j in range(10)], F)
+            for name, value, bounds in (("x", 1, of_i), ("y", 2, of_j))
+        }
+        for made in (kernel, later):
+            found = pl.interpret(made, **sizes, x=np.zeros(10, F), y=np.zeros(10, F))
+            run = pl.compile(made, target=pl.CTarget())
+            compiled = run(**sizes, x=np.zeros(10, F), y=np.zeros(10, F))
+            for name, value in expected.items():
+                np.testing.assert_array_equal(getattr(found, name), value)
+                np.testing.assert_array_equal(getattr(compiled, name), value)
+
+
 def test_alternatives_that_isl_has_shortened_are_refused() -> None:
-    whole = isl.Set("[n] -> {[i, k]: (0 <= i < n and 0 <= k < i) or (n <= i < 2n and 0 <= k < i)}")
+    whole = isl.Set("[n] -> {[i, k]: (0 <= i < n and 0 <= k < i) or (n + 2 <= i < 2n and 0 <= k < i)}")
     with pytest.raises(pl.KernelError) as error:
         pl.make_kernel(whole, "y[i] = sum(k, k)", [pl.GlobalArg("y", np.int32, shape="2*n"), ...])
     assert str(error.value) == (

@@ -61,7 +61,7 @@ def instruction_tree(program: Program) -> Tree:
 
 
 def restated(reference: Reference, kernel: LoopKernel) -> Reference:
-    """Return the reference program of *kernel*, that of *reference* with other sizes, types or layouts, in its loops."""
+    """Return the reference program of *kernel*, that of *reference* with other sizes or layouts, in its loops."""
     kernel = in_loops_of(kernel, reference.kernel)
     return replace(reference_of(kernel), tree=reference.tree)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.frozen import replace
+from polyloop.kernel.domains import with_settled_sets
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
 from polyloop.kernel.trace import Change
@@ -142,9 +143,9 @@ class Transform(ABC):
         if found := tuple(self.violations(kernel)):
             raise self._refusal(kernel, found)
         try:
-            result = self.rewrite(kernel)
-            step = Applied(self, self.note(kernel, result), changes_of(kernel, result))
-            rewritten, result = result, replace(result, trace=kernel.trace.followed_by(step))
+            rewritten = self.rewrite(kernel)
+            step = Applied(self, self.note(kernel, rewritten), changes_of(kernel, rewritten))
+            result = replace(with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step))
             share_proofs(rewritten, result)
             found = tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))
         except VerificationError as error:

@@ -1,7 +1,7 @@
 """The order of a program stays, whatever more becomes known about its sizes.
 
-Legality of sharing loops is decided for all sizes of a kernel.  Statements that may not share a loop for some sizes must
-not do so when a transform leaves the others only: that is another program.
+Legality of sharing loops is decided for all sizes of a kernel.  Statements that may not share a loop for some sizes
+must not do so when a transform leaves the others only: that is another program.
 """
 
 from __future__ import annotations

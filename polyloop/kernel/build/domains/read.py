@@ -14,6 +14,7 @@ from polyloop.kernel.build.draft import fail
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.domain_text import parse_domain
+from polyloop.poly.sets import settled
 
 __all__ = ["GivenDomain", "GivenDomains", "listed", "read_domains"]
 
@@ -65,6 +66,6 @@ def read_domains(
                     hints=("an iname belongs to one domain; rename one of them",),
                 )
             owner[iname] = (number, domain)
-        piece = Domain(inames, domain.reset_tuple_id() if domain.has_tuple_id() else domain)
+        piece = Domain(inames, settled(domain.reset_tuple_id() if domain.has_tuple_id() else domain))
         pieces += fixed_domains(piece, fixed, entry if isinstance(entry, str) else None)
     return tuple(pieces), frozenset(found)

@@ -14,8 +14,8 @@ import islpy as isl
 from polyloop.kernel.domains import fixed_set, parameters_of
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.domain_text import Alternative, alternatives
-from polyloop.poly.ranges import alone, own_range, own_rows, related_range, systems
-from polyloop.poly.sets import Row, project_onto
+from polyloop.poly.ranges import own_range, own_rows, related_range, systems
+from polyloop.poly.sets import Row, project_onto, rows_of, settled
 
 __all__ = ["fixed_domains", "taken_apart"]
 
@@ -36,6 +36,18 @@ class Written:
             rows for conditions in conjunctions for rows in systems(conditions, domain.inames)
         ]
 
+    def part(self, kept: Collection[str]) -> Written:
+        """Return the domain of the inames *kept*, which no constraint relates to others."""
+        dims = tuple(iname for iname in self.domain.inames if iname in kept)
+        found = Written.__new__(Written)
+        found.domain = Domain(dims, settled(project_onto(self.range(kept), self.domain.inames, dims)))
+        found.numbers, found.parameters, found.is_text = self.numbers, self.parameters, self.is_text
+        others = frozenset(self.domain.inames).difference(kept)
+        found.alternatives = [
+            [row for row in rows if row.form.names().isdisjoint(others)] for rows in self.alternatives
+        ]
+        return found
+
     def range(self, kept: Collection[str]) -> isl.Set:
         """Return the ranges of the inames *kept*; the others are free."""
         if not self.alternatives:
@@ -48,6 +60,21 @@ class Written:
         every = frozenset(self.domain.inames)
         names = (row.form.names() & every for rows in self.alternatives for row in rows)
         return all(used <= kept or used.isdisjoint(kept) for used in names)
+
+    def is_said(self, kept: frozenset[str]) -> bool:
+        """Return whether the domain's set has the ranges of *kept* as they are written.
+
+        ISL removes constraints that others imply: of ``0 <= i < n - 5 and 0 <= j <= 4 and j < n``, the last one.
+        """
+        whole, dims = self.domain.set, self.domain.inames
+        if len(self.alternatives) == 1 and whole.n_basic_set() == 1:
+            (rows,), (basic,) = self.alternatives, whole.get_basic_sets()
+            others = frozenset(dims) - kept
+            mine = {row for row in rows if row.form.names().isdisjoint(others)}
+            if mine == {row for row in rows_of(basic, dims) if row.form.names().isdisjoint(others)}:
+                return True
+        own, related = self.range(kept), related_range(whole, dims, kept)
+        return bool(own.is_equal(related.align_params(own.get_space())))
 
     def is_open(self, kept: frozenset[str]) -> bool:
         """Return whether it cannot be told how far *kept* range: ISL has shortened the alternatives of a union."""
@@ -91,19 +118,44 @@ def taken_apart(
     """
     every = frozenset(domain.inames)
     asked = {every.intersection(group) for group in groups} - {every, frozenset()}
-    asked = {kept for kept in asked if alone(domain.set, domain.inames, kept) is None}
     if not asked:
         return (domain,)
-    written = Written(domain, alternatives(text) if text is not None else (), values)
-    asked = {kept for kept in asked if not written.is_apart(kept)}
-    for kept in asked:
+    return _parted(Written(domain, alternatives(text) if text is not None else (), values), asked)
+
+
+def _parted(written: Written, asked: Collection[frozenset[str]]) -> tuple[Domain, ...] | frozenset[str]:
+    """Return the domain taken apart for each of *asked*, or inames of which it cannot be told how far they range."""
+    domain, every = written.domain, frozenset(written.domain.inames)
+    related = [kept for kept in asked if not written.is_apart(kept)]
+    if len(related) < len(asked):
+        lost = [kept for kept in asked if written.is_apart(kept) and not written.is_said(kept)]
+        for kept in sorted(lost, key=lambda names: [iname not in names for iname in domain.inames]):
+            return _divided(written, kept, asked)
+    for kept in related:
         if written.is_open(kept):
             return kept
-    narrowed = sorted((kept for kept in asked if _is_narrowed(written, kept)), key=len)
+    narrowed = sorted((kept for kept in related if _is_narrowed(written, kept)), key=len)
     for inner, outer in pairwise(narrowed):
         if not inner < outer:
             return inner
     return tuple(_inside(written, *pair) for pair in pairwise([frozenset[str](), *narrowed, every]))
+
+
+def _divided(
+    written: Written, kept: frozenset[str], asked: Iterable[frozenset[str]]
+) -> tuple[Domain, ...] | frozenset[str]:
+    """Return the domain as one of *kept* and one of the others, each taken apart further."""
+    every = frozenset(written.domain.inames)
+    product = written.range(kept).intersect(written.range(every - kept))
+    if not product.is_equal(written.domain.set.align_params(product.get_space())):
+        return kept  # its alternatives go together with those of the others
+    found: list[Domain] = []
+    for part in sorted((kept, every - kept), key=lambda part: written.domain.inames[0] not in part):
+        domains = _parted(written.part(part), {names & part for names in asked} - {part, frozenset()})
+        if isinstance(domains, frozenset):
+            return domains
+        found += domains
+    return tuple(found)
 
 
 def _is_narrowed(written: Written, kept: frozenset[str]) -> bool:
