@@ -11,7 +11,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.memo import memoised
+from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.ranges import related_range
 from polyloop.poly.sets import Row, add_rows, constant_bounds, parameter_space, rows_of, settled
@@ -265,13 +265,13 @@ def with_settled_sets(kernel: LoopKernel, before: LoopKernel | None = None) -> L
     What is computed of a set depends on how it is written, and a question may write it anew.  All that is computed of a
     kernel begins with its sets, so it does not depend on what was asked about the kernel before.
     """
-    found = {} if before is None else {id(domain): domain for domain in _sets(before)}
+    found = {} if before is None else {Same(domain): domain for domain in _sets(before)}
 
     def stable(domain: isl.Set) -> isl.Set:
-        known = found.get(id(domain))
+        known = found.get(Same(domain))
         if known is None:
             known = settled(domain)
-            found[id(domain)] = known = domain if domain.plain_is_equal(known) else known
+            known = found[Same(domain)] = domain if domain.plain_is_equal(known) else known
         return known
 
     def term(old: Term) -> Term:

@@ -479,10 +479,23 @@ def single_values(
     return project_onto(domain, dims, around), forms
 
 
-def sample_set(domain: isl.Set, dims: Sequence[str]) -> dict[str, int] | None:
-    """Return one point of *domain* as ``{name: value}``, parameters included; None if empty."""
+def _first_point(domain: isl.Set) -> isl.Point | None:
+    """Return the first point of *domain*, in lexicographic order, for some parameters; None if it is empty."""
     point = domain.sample_point()
     if point.is_void():
+        return None
+    space = point.get_space()
+    for position in range(space.dim(PARAM)):
+        domain = domain.fix_val(PARAM, position, point.get_coordinate_val(PARAM, position))
+    if not all(domain.dim_has_lower_bound(SET, position) for position in range(space.dim(SET))):
+        return point
+    return domain.lexmin().sample_point()
+
+
+def sample_set(domain: isl.Set, dims: Sequence[str]) -> dict[str, int] | None:
+    """Return one point of *domain* as ``{name: value}``, parameters included; None if empty."""
+    point = _first_point(domain)
+    if point is None:
         return None
     space = point.get_space()
     values = {
@@ -498,8 +511,8 @@ def sample_pair(
     relation: isl.Map, sources: Sequence[str], sinks: Sequence[str]
 ) -> tuple[dict[str, int], dict[str, int], dict[str, int]] | None:
     """Return ``(parameters, source instance, sink instance)`` of one pair of *relation*."""
-    point = relation.wrap().sample_point()
-    if point.is_void():
+    point = _first_point(relation.wrap())
+    if point is None:
         return None
     space = point.get_space()
     parameters = {

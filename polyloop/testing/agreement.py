@@ -115,7 +115,7 @@ def difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str | Non
 
 
 def other_loops(before: LoopKernel, after: LoopKernel) -> str | None:
-    """Return how the reference program of a transformed kernel has other loops, as text; None if it has the same.
+    """Return the other loops of a transformed kernel's reference program, as text; None if they are the same.
 
     Nothing is said about a program of other instructions, inames or barriers.
     """

@@ -180,7 +180,7 @@ def test_a_value_of_the_iteration_before_has_no_lanes() -> None:
         "[illegal-parallel]\n"
         "  a[i+1] = 2                                           (line 2, instruction 'insn_1')\n"
         "  b[i] = a[i]                                          (line 1, instruction 'insn')\n"
-        "  Note: instance (i=0) writes a[1]; instance (i=1) reads it and would run first\n"
+        "  Note: instance (i=2) writes a[3]; instance (i=3) reads it and would run first\n"
         "  Hint: keep the loop sequential, or run another loop of the nest in parallel"
     )
 
