@@ -480,16 +480,17 @@ def single_values(
 
 
 def _first_point(domain: isl.Set) -> isl.Point | None:
-    """Return the first point of *domain*, in lexicographic order, for some parameters; None if it is empty."""
+    """Return a point of *domain*, the first one for some parameters if there is a first; None if it is empty."""
     point = domain.sample_point()
     if point.is_void():
         return None
     space = point.get_space()
     for position in range(space.dim(PARAM)):
         domain = domain.fix_val(PARAM, position, point.get_coordinate_val(PARAM, position))
-    if not all(domain.dim_has_lower_bound(SET, position) for position in range(space.dim(SET))):
+    try:
+        return domain.lexmin().sample_point()
+    except isl.Error:  # "unbounded optimum", even where each dimension has a bound: quotients may have none
         return point
-    return domain.lexmin().sample_point()
 
 
 def sample_set(domain: isl.Set, dims: Sequence[str]) -> dict[str, int] | None:
