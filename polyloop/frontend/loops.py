@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError
 from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics
 from polyloop.frontend.scope import NOTHING, Scope, Use
@@ -43,7 +44,7 @@ def isl_condition(expr: Expression, known: Callable[[str], bool]) -> str | None:
             return "true" if expr else "false"
         case p.Comparison():
             left, right = affine_of(expr.left), affine_of(expr.right)
-            if left is None or right is None or not all(map(known, left.names() | right.names())):
+            if left is None or right is None or not all(map(known, variables(expr))):
                 return None
             operator = str(getattr(expr.operator, "value", expr.operator))
             operator = "=" if operator == "==" else operator

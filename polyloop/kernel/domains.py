@@ -12,7 +12,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.memo import Same, memoised
-from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.affine import Affine, affine_in
 from polyloop.poly.ranges import related_range
 from polyloop.poly.sets import Row, add_rows, constant_bounds, parameter_space, rows_of, settled
 
@@ -235,7 +235,7 @@ def condition_set(
 def _comparison(
     expr: p.Comparison, domain: isl.Set, dims: Sequence[str], negate: bool, known: Collection[str]
 ) -> isl.Set | None:
-    left, right = affine_of(expr.left), affine_of(expr.right)
+    left, right = affine_in(expr.left, known), affine_in(expr.right, known)
     if left is None or right is None or not (left.names() | right.names()) <= set(known):
         return None
     operator = str(getattr(expr.operator, "value", expr.operator))

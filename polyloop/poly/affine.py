@@ -7,16 +7,17 @@ and no ISL object is needed to add, substitute or print them.  A variable is a n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pymbolic.primitives as p
 
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import variables
 from polyloop.memo import memoised
 
-__all__ = ["Affine", "Floor", "Var", "affine_of", "to_expression"]
+__all__ = ["Affine", "Floor", "Var", "affine_in", "affine_of", "to_expression"]
 
 
 _new = tuple.__new__
@@ -168,6 +169,18 @@ def affine_of(expr: Expression) -> Affine | None:
         return form
     value = number_of(expr)
     return None if value is None else Affine((), value)
+
+
+def affine_in(expr: Expression, integers: Collection[str]) -> Affine | None:
+    """Return *expr* as an affine form like :func:`affine_of`, None if other variables than *integers* cancel.
+
+    A difference ``x - x`` is 0 for integers; a float may be infinite, and is a value that is read in any case.
+    """
+    form = affine_of(expr)
+    if form is None or type(expr) is p.Variable or type(expr) is int:
+        return form
+    lost = variables(expr) - form.names()
+    return form if all(name in integers for name in lost) else None
 
 
 def _power(expr: p.Power) -> Affine | None:

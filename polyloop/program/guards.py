@@ -17,7 +17,7 @@ from polyloop.expr.rewrite import children
 from polyloop.kernel.arrays import ValueArg
 from polyloop.kernel.domains import condition_set
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.poly.affine import affine_of
+from polyloop.poly.affine import affine_in
 
 __all__ = ["Guard", "decided_by_data", "exact_parameters", "guarded_children", "guarded_domain", "guards_a_reduction"]
 
@@ -60,7 +60,7 @@ def decided_by_data(guards: Sequence[Guard], dims: Sequence[str], parameters: Co
 def _is_affine(condition: Expression, names: set[str]) -> bool:
     match condition:
         case p.Comparison():
-            forms = (affine_of(condition.left), affine_of(condition.right))
+            forms = (affine_in(condition.left, names), affine_in(condition.right, names))
             return all(form is not None and form.names() <= names for form in forms)
         case p.LogicalAnd() | p.LogicalOr():
             return all(_is_affine(child, names) for child in condition.children)

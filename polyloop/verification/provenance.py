@@ -37,7 +37,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Carry, Copy, Evaluation, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
-from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.affine import Affine, affine_in, affine_of
 from polyloop.poly.budget import looking_at
 from polyloop.program.ir import Access, Assign, Combine, Init, Kept, Update
 from polyloop.proof.obligation import Claim, Obligation, findings
@@ -419,10 +419,10 @@ class _Walk:
         """Return *expr* as an affine form of inames and parameters, None if it is none."""
         if isinstance(expr, np.generic):
             return None
-        form = affine_of(expr)
+        numbers = self.numbers(statement)
+        form = affine_in(expr, numbers)
         if form is None or not form.terms:
             return form
-        numbers = self.numbers(statement)
         if len(form.terms) == 1 and type(form.terms[0][0]) is str:
             return form if form.terms[0][0] in numbers else None
         return form if form.names() <= numbers else None
@@ -543,7 +543,7 @@ def _operands(expr: Expression) -> tuple[Expression, ...]:
     operands: tuple[Expression, ...] = expr.children
     values: list[int] = []
     for operand in operands:
-        form = affine_of(operand)
+        form = affine_in(operand, ())
         if form is None or form.terms or isinstance(operand, np.generic):
             break
         values.append(form.const)

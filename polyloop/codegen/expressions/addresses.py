@@ -17,7 +17,7 @@ from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
-from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.affine import Affine, affine_in, affine_of, to_expression
 
 __all__ = ["address", "index_text", "with_named"]
 
@@ -85,7 +85,8 @@ def index_text(
 
 def with_named(r: Renderer, expr: Expression) -> Expression:
     """Return *expr* with sums replaced by named indices."""
-    form = affine_of(expr) if r.scope.indices.is_open and type(expr) in (p.Sum, p.Product) else None
+    is_sum = r.scope.indices.is_open and type(expr) in (p.Sum, p.Product)
+    form = affine_in(expr, r.scope.values.keys()) if is_sum else None
     if form is None:
         return expr
     values = {n: Affine((), v) for n in form.names() if isinstance(v := r.scope.values.get(n), int)}

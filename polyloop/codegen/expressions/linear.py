@@ -16,7 +16,7 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
-from polyloop.poly.affine import Affine, Floor, Var, affine_of
+from polyloop.poly.affine import Affine, Floor, Var, affine_in
 from polyloop.poly.axes import THREAD_AXES, Level, level_of
 
 __all__ = [
@@ -150,7 +150,7 @@ def is_index_arithmetic(
 
     Such parts must be computed like indices: exactly, in 32 bits if these are enough, else in 64.
     """
-    forms = [form for part in parts if (form := affine_of(part)) is not None]
+    forms = [form for part in parts if (form := affine_in(part, scope.values.keys())) is not None]
     names = {name for form in forms for name in form.names()}
     if len(forms) < len(parts) or not names or not names <= scope.values.keys():
         return False
