@@ -43,7 +43,7 @@ def test_a_scalar_that_keeps_its_value_is_refused() -> None:
         "before it is written, or after it is overwritten [illegal-parallel]\n"
         "  t = x[i] {id=second, dep=first, if=x[i] > 0}         (line 4, instruction 'second')\n"
         "  y[i] = 2*t {dep=second}                              (line 5, instruction 'insn')\n"
-        "  Note: instance (i=32) reads t, which instance (i=0) may write\n"
+        "  Note: instance (i=1) reads t, which instance (i=0) may write\n"
         "  Hint: keep the loop sequential, or run another loop of the nest in parallel"
     )
 

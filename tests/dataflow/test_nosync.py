@@ -78,7 +78,7 @@ def test_a_known_conflict_cannot_be_hidden() -> None:
     assert found.hints == ("drop nosync=w: where threads have to wait for each other, barriers are placed",)
     with pytest.raises(pl.KernelError) as error:
         make("a[0] = b[i] {id=w, nosync=w, inames=i}")
-    assert error.value.found[0].notes == ("instance (i=0) of 'w' and instance (i=31) of 'w' touch a[0]",)
+    assert error.value.found[0].notes == ("instance (i=0) of 'w' and instance (i=1) of 'w' touch a[0]",)
 
 
 def test_a_condition_makes_a_conflict_deniable() -> None:

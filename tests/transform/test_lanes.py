@@ -163,7 +163,7 @@ def test_a_recurrence_has_no_lanes(tag: str) -> None:
     assert text == (
         f"split_iname on kernel 'scan': iname 'i_inner' cannot be '{tag}' [illegal-parallel]\n"
         "  a[i] = a[i-1] + 1                                    (line 1, instruction 'insn')\n"
-        "  Note: instance (i=4) writes a[4]; instance (i=5) reads it\n"
+        "  Note: instance (i=1) writes a[1]; instance (i=2) reads it\n"
         "  Note: the lanes of a statement run together: all read before any of them writes\n"
         "  Hint: keep the loop sequential, or let it be unrolled: 'unr'"
     )
@@ -180,7 +180,7 @@ def test_a_value_of_the_iteration_before_has_no_lanes() -> None:
         "[illegal-parallel]\n"
         "  a[i+1] = 2                                           (line 2, instruction 'insn_1')\n"
         "  b[i] = a[i]                                          (line 1, instruction 'insn')\n"
-        "  Note: instance (i=2) writes a[3]; instance (i=3) reads it and would run first\n"
+        "  Note: instance (i=0) writes a[1]; instance (i=1) reads it and would run first\n"
         "  Hint: keep the loop sequential, or run another loop of the nest in parallel"
     )
 

@@ -157,7 +157,7 @@ def test_ordered_sums_have_one_total_and_are_not_divided() -> None:
         ("{[i, j]: 0 <= i < n and i <= j < n}", "b[i] = sum(j, a[j])",
          "instance (i=0) has the term j=0, and instance (i=1) has not with n=2"),
         ("{[i, j]: 0 <= i < n and 0 <= j <= i and j >= i - 3}", "b[i] = sum(j, a[j])",
-         "instance (i=3) has the term j=0, and instance (i=4) has not with n=5"),
+         "instance (i=0) has the term j=0, and instance (i=4) has not with n=5"),
         ("{[i, j]: 0 <= i < n and 0 <= j < n}", "b[i] = sum(j, a[j])",
          "each result has the terms of the one before it, and no more"),
         (INCLUSIVE, "b[i] = sum(j, a[i]*a[j])", "its terms use 'i': no result shares terms with another one"),

@@ -130,7 +130,7 @@ def test_a_wait_between_blocks_is_no_barrier_inside_of_one() -> None:
         "blocks would have to wait for each other in the loop 'k', and cannot [blocks-wait]",
         "  d[i, j] = min(d[i, j], d[i, k] + d[k, j])            (line 1, instruction 'insn')",
         "  Note: "
-        "instance (k=0, i=16, j=0) writes d[16, 0]; instance (k=16, i=48, j=0) reads it later, on another block",
+        "instance (k=0, i=1, j=0) writes d[1, 0]; instance (k=1, i=16, j=0) reads it later, on another block",
         "  Note: 'pl.unchecked' denies races on 'd', not that the program has an order",
         "  Hint: call the kernel once for each value of 'k', or let one block do it all: tag inames 'l.N' only",
     ]
