@@ -16,6 +16,7 @@ import islpy as isl
 
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.budget import NoAnswer, aside
 from polyloop.poly.order import places_of, row_key
 
 __all__ = [
@@ -488,8 +489,9 @@ def _first_point(domain: isl.Set) -> isl.Point | None:
     for position in range(space.dim(PARAM)):
         domain = domain.fix_val(PARAM, position, point.get_coordinate_val(PARAM, position))
     try:
-        return domain.lexmin().sample_point()
-    except isl.Error:  # "unbounded optimum", even where each dimension has a bound: quotients may have none
+        with aside():
+            return domain.lexmin().sample_point()
+    except NoAnswer:  # "unbounded optimum", even where each dimension has a bound: quotients may have none
         return point
 
 

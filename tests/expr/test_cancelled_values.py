@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,7 @@ def test_a_condition_of_values_that_cancel_is_computed(condition: str) -> None:
     with np.errstate(invalid="ignore"):
         holds = np.array([eval(condition, {"s": X[j], "x": X, "j": j}) for j in range(5)])
     for made in (knl, pl.split_iname(knl, "j", 2)):
-        results = [
+        results: list[Any] = [
             pl.interpret(made, x=X, z=np.zeros(5)),
             pl.compile(made, target=pl.CTarget())(x=X, z=np.zeros(5), y=np.zeros(5)),
         ]
