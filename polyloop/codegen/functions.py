@@ -26,7 +26,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import AXES, is_axis, thread_axis
-from polyloop.schedule.plan import Launch
+from polyloop.schedule.plan import Launch, Tensor
 from polyloop.schedule.storage import Storage
 
 __all__ = ["Function", "function_of", "hardware_of"]
@@ -96,7 +96,9 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
         if axis.name in scope.used and not axis.starts_at_zero:
             magnitudes.record(Affine.variable(axis.name))
     body = shared_shuffles(body, scope)
-    refuse_divergent(body, scope, digits.values())
+    tensors = [statement.action for statement in statements if isinstance(statement.action, Tensor)]
+    together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
+    refuse_divergent(body, scope, digits.values(), together)
     return Function(launch, scope, *declare_temporaries(body, launch, scope), axes)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import group_text
 from polyloop.codegen.device.entries import Threads
-from polyloop.codegen.device.matrix import matrix_block
+from polyloop.codegen.device.matrix import matrix_block, publication
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text, union_text
 from polyloop.codegen.loops.bounds import Bounds, minimal
@@ -237,7 +237,8 @@ class Walker:
                 return (Sync(group_text(self.scope, group)),)
             case Barrier(scope):
                 threads = self.scope.language.need(Threads)
-                return (Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier),)
+                wait = Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier)
+                return (publication(self.scope), wait) if node.publishes else (wait,)
 
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement, guarded by the conditions that *context* does not imply."""

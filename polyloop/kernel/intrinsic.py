@@ -2,12 +2,13 @@
 
 A layout is a map from elements to lanes and registers.  Each bit of an element's subscripts is a bit of the lane or
 of the number of the register, which is what a layout is reduced to (:func:`parts_of`): so loops can be split into
-lanes and registers, and addresses be written as sums of digits of the lane.
+lanes and registers, and addresses be written as sums of digits of the lane.  The highest digit of a subscript may have
+any extent.  An operand without a layout is read from shared memory, where it lies as a tile of rows of 128 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -39,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class MatrixIntrinsic:
-    """An instruction by which a warp adds a product of two small matrices to a third one.
+    """An instruction by which a warp, or a group of four warps, adds a product of two small matrices to a third one.
 
     ::
 
@@ -50,10 +51,10 @@ class MatrixIntrinsic:
     name
         Name for :func:`polyloop.tensorize`, and of the generated function around the instruction.
     shape
-        Extents ``(m, n, p)``, powers of two.
+        Extents ``(m, n, p)``, powers of two; n may be any multiple of 8 if operands are in shared memory.
     a, b, d
         Layouts: ``"{ [i, k] -> [lane, register] : .. }"``, of the elements in the order of the registers; two elements
-        of 16 bits share a register.
+        of 16 bits share a register.  An empty one of ``a`` and ``b``: both are in shared memory (``wgmma``).
     operands
         Type of the elements of ``a`` and ``b``: float16, bfloat16, float32 or float64.  Those of ``d`` are float64 if
         these are, and float32 otherwise.
@@ -108,11 +109,18 @@ class MatrixIntrinsic:
     def layout(self, operand: str) -> tuple[Part, ...]:
         """Return the layout of ``"a"``, ``"b"`` or ``"d"``, by subscripts and from their low to their high parts."""
         axes = {"a": "ik", "b": "kj", "d": "ij"}[operand]
+        if not getattr(self, operand):
+            return ()
         return parts_of(getattr(self, operand), tuple((axis, self.extents[axis]) for axis in axes))
 
     @property
+    def is_shared(self) -> bool:
+        """True if the instruction reads its operands from shared memory."""
+        return not self.a
+
+    @property
     def lanes(self) -> int:
-        """Threads of a warp, which carry it out together."""
+        """Threads that carry it out together: those of a warp, or of a group of four warps."""
         return self.lanes_of("d")
 
     def lanes_of(self, operand: str) -> int:
@@ -173,8 +181,9 @@ def parts_of(layout: str, extents: tuple[tuple[str, int], ...]) -> tuple[Part, .
             place = _image(given, position, bit)
             if place is None:
                 raise _bad(f"the layout '{layout}' is no permutation of bits", f"{axis} = {bit} is at no power of two")
-            parts.append(Part(axis, bit, 2, *place))
-            bit *= 2
+            left = extent // bit
+            parts.append(Part(axis, bit, left if left % 2 else 2, *place))
+            bit *= parts[-1].extent
     found = _merged(parts)
     if not given.is_equal(_map_of(found, extents)):
         raise _bad(f"the layout '{layout}' is no permutation of bits", "its elements are not sums of those of the bits")
@@ -242,6 +251,9 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
         raise KernelError("declare_intrinsic", None, [problem])
     if INTRINSICS.get(intrinsic.name, intrinsic) != intrinsic:
         raise _bad(f"there is another intrinsic '{intrinsic.name}'", "names are for good: traces hold them")
+    if intrinsic.is_shared or not intrinsic.b:
+        raise _bad(f"'{intrinsic.name}' has operands without a layout",
+                   "those that are read from shared memory are in the table already")  # fmt: skip
     if any(n < 1 or n & (n - 1) for n in intrinsic.shape):
         raise _bad(f"the shape {intrinsic.shape} of '{intrinsic.name}' is not three powers of two")
     if intrinsic.operands not in {np.dtype(np.float16), BFLOAT16, np.dtype(np.float32), np.dtype(np.float64)}:
@@ -285,6 +297,20 @@ def _of_doubles(m: int, p: int, capability: int) -> MatrixIntrinsic:
     )  # fmt: skip
 
 
+def _of_warpgroups() -> Iterator[MatrixIntrinsic]:
+    """Yield the instructions of groups of four warps, for 64 by n results: PTX ISA, "wgmma.mma_async"."""
+    for name, word, dtype in (("f16", "f16", np.dtype(np.float16)), ("bf16", "bf16", BFLOAT16)):
+        for n in range(8, 257, 8):
+            layout = (
+                "{ [i, j] -> [32*floor(i/16) + 4*(i mod 8) + floor((j mod 8)/2), "
+                f"4*floor(j/8) + 2*(floor(i/8) mod 2) + j mod 2] : 0 <= i < 64 and 0 <= j < {n} }}"
+            )
+            yield MatrixIntrinsic(
+                f"wgmma_m64n{n}k16_{name}", (64, n, 16), "", "", layout, dtype,
+                f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{word}.{word}", capability=90,
+            )  # fmt: skip
+
+
 INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
     entry.name: entry
     for entry in (
@@ -307,6 +333,7 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
             newer=(90, "cvt.rn.tf32.f32"),
         ),
         _of_doubles(8, 4, 80), _of_doubles(16, 4, 90), _of_doubles(16, 8, 90), _of_doubles(16, 16, 90),
+        *_of_warpgroups(),
     )
 }  # fmt: skip
 """By name; :func:`declare_intrinsic` adds to it.

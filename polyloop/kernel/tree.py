@@ -62,12 +62,14 @@ class Group:
 class Barrier:
     """A barrier of *scope*; ``name`` is the id of the user's barrier, None for a derived one.
 
-    A barrier of scope ``THREAD`` is for asynchronous copies: it ends a ``group``, or waits for groups.
+    A barrier of scope ``THREAD`` is for asynchronous copies: it ends a ``group``, or waits for groups.  One that
+    ``publishes`` lets matrix instructions see what threads have stored, which read memory on a way of their own.
     """
 
     scope: Scope = Scope.BLOCK
     name: str | None = None
     group: Group | None = None
+    publishes: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ extern "C" {
 // Not static: the compiler must expect them to change at every barrier.
 __attribute__((visibility("hidden"))) uint3 threadIdx, blockIdx;
 __attribute__((visibility("hidden"))) dim3 blockDim, gridDim;
-__attribute__((visibility("hidden"), aligned(256))) char polyloop_dynamic_shared[256 * 1024];
+__attribute__((visibility("hidden"), aligned(1024))) char polyloop_dynamic_shared[256 * 1024];
 extern char __start_polyloop_shared[] __attribute__((visibility("hidden"), weak));
 extern char __stop_polyloop_shared[] __attribute__((visibility("hidden"), weak));
 }
@@ -403,6 +403,44 @@ template <int rows, int depth> static inline void mma_f64(int line, double *cons
     wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
     for (int r = 0; r < rows / 4; r++) *d[r] = sums[r];
 }
+// Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  The results are complete when the
+// instruction is issued.  A descriptor has 14 bits of an address in shared memory: here, the last place that had them.
+static const char *places[1 << 14];
+static inline size_t shared_place(const void *place) {
+    places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)place;
+    return (size_t)place;
+}
+static inline unsigned short swizzled(unsigned long long descriptor, size_t offset) {
+    uintptr_t place = (uintptr_t)places[descriptor & 0x3fff] + offset;
+    unsigned short bits;
+    memcpy(&bits, (const char *)(place ^ (place >> 7 & 7) << 4), 2);
+    return bits;
+}
+// The element of 16 bits in a row and column of a tile: rows of 128 bytes, eight of them in a group.
+static inline unsigned short of_tile(unsigned long long tile, int row, int column) {
+    size_t panels = (tile >> 16 & 0x3fff) << 4, groups = (tile >> 32 & 0x3fff) << 4;
+    return swizzled(tile, row / 8 * groups + row % 8 * 128 + column / 64 * panels + column % 64 * 2);
+}
+template <int n, bool is_bfloat> static inline void wgmma(int line, float *d, unsigned long long a, unsigned long long b,
+                                                         bool a_turned, bool b_turned) {
+    auto decode = [](unsigned bits) { return is_bfloat ? float_of(bits << 16) : half_of(bits); };
+    if (current / 128 != (current / 128 * 128 + 127) / 128 || threads % 128) fail(EXITED, line, 0);
+    for (int s = 0; s < 2; s++) {
+        unsigned long long mine = s ? b : a;
+        show(line, (const void *)mine);
+        for (int k = 0; k < 32; k++) if ((unsigned long long)of_lane<char>(k) != mine) fail(DIFFERENT_BARRIERS, line, k);
+        wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+    }
+    int number = current % 128;
+    for (int r = 0; r < n / 2; r++) {
+        int i = number / 32 * 16 + number % 32 / 4 + 8 * (r / 2 % 2), j = r / 4 * 8 + 2 * (number % 4) + r % 2;
+        double sum = d[r];
+        for (int k = 0; k < 16; k++)
+            sum += (double)decode(a_turned ? of_tile(a, k, i) : of_tile(a, i, k)) *
+                   decode(b_turned ? of_tile(b, k, j) : of_tile(b, j, k));
+        d[r] = (float)sum;
+    }
+}
 template <int count>
 static inline void ldmatrix(int line, unsigned *const (&into)[count], const void *row, bool transposed) {
     if ((int)lane() < 8 * count && (uintptr_t)row % 16) fail(MISALIGNED, line, (int64_t)(intptr_t)row);
@@ -459,7 +497,7 @@ namespace polyloop { static inline unsigned sync_mask(unsigned mask = 0xffffffff
 #define __activemask() polyloop::existing(0xffffffffu)
 #define __threadfence() ((void)0)
 #define __nanosleep(time) ((void)0)
-#define __cvta_generic_to_shared(place) ((size_t)(place))
+#define __cvta_generic_to_shared(place) polyloop::shared_place((const void *)(place))
 #define __threadfence_block() ((void)0)
 
 // {{{ instrumentation: the handlers that -fsanitize= calls

@@ -57,6 +57,11 @@ _MMA_OF_DOUBLES: Final = re.compile(
 _LDMATRIX: Final = re.compile(
     r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16 [^"]*"\s*:[^;]*\);'
 )
+_WGMMA: Final = re.compile(
+    r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(f16|bf16)\.\2 '
+    r'[^"]*, 1, 1, (\d), (\d);[^"]*"\s*:[^;]*\);'
+)
+_NO_EFFECT: Final = re.compile(r'asm volatile\("(?:wgmma\.(?:fence|commit_group)|fence\.proxy)[^"]*"\s*:[^;]*\);')
 _OVERLOADED: Final = ("abs", "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "pow")
 _USING: Final = "".join(f"using ::{name};\n" for name in _OVERLOADED)
 """Functions of numbers, which functions of complex numbers in the namespace of a program would hide."""
@@ -102,10 +107,10 @@ def _body(program: GeneratedProgram) -> str:
     body = _MMA.sub(_product, body)
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
-    if "mma.sync" in body:
-        name = body.split("mma.sync", 1)[1].split(" ", 1)[0]
-        message = f"fibres do not know the matrix instruction mma.sync{name}"
-        hint = "they know m16n8k16 of float16 and bfloat16, m16n8k8 of tf32, and those of float64"
+    body = _NO_EFFECT.sub("(void)0;", _WGMMA.sub(_product_of_tiles, body))
+    if found := re.search(r"w?g?mma(?:\.sync|_async)[\w.]*", body):
+        message = f"fibres do not know the matrix instruction {found[0]}"
+        hint = "they know m16n8k16 and m64nNk16 of float16 and bfloat16, m16n8k8 of tf32, and those of float64"
         raise CodegenError("run_on_fibres", program.kernel, [Diagnostic("unsupported-intrinsic", message, (), (hint,))])
     return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
 
@@ -119,6 +124,12 @@ def _product_of_doubles(match: re.Match[str]) -> str:
     """Return the call that a matrix instruction of float64 becomes."""
     into = ", ".join(f"&d{number}" for number in range(int(match[1]) // 4))
     return f"polyloop::mma_f64<{match[1]}, {match[2]}>(__LINE__, {{{into}}}, a, b);"
+
+
+def _product_of_tiles(match: re.Match[str]) -> str:
+    """Return the call that a matrix instruction of four warps becomes."""
+    kinds = "true" if match[2] == "bf16" else "false"
+    return f"polyloop::wgmma<{match[1]}, {kinds}>(__LINE__, d, a, b, {match[3]}, {match[4]});"
 
 
 def _matrices(match: re.Match[str]) -> str:

@@ -98,7 +98,7 @@ def _language(arch: str, min_blocks: int, *, full_blocks: bool) -> Language:
 
     Kernels are to leave room for *min_blocks* blocks, if that is not 0, and to have a text for *full_blocks*.
     """
-    limits = replace(_LIMITS, shared_bytes=_SHARED_KIB.get(arch, 48) * 1024)
+    limits = replace(_LIMITS, shared_bytes=_SHARED_KIB.get(arch.rstrip("af"), 48) * 1024)
     syntax, loops = CUDA_LANGUAGE.syntax, replace(CUDA_LANGUAGE.loops, full_blocks=full_blocks)
     if min_blocks:
         syntax = replace(syntax, launch_bounds=f"__launch_bounds__({{threads}}, {min_blocks})")
@@ -131,6 +131,6 @@ def CudaTarget(  # noqa: N802 - reads as the class
         hint = "min_blocks=2 asks for room for two blocks, 0 for nothing"
         raise CodegenError("CudaTarget", None, [Diagnostic(
             "bad-min-blocks", f"min_blocks={spelt(min_blocks)} is no number of blocks", (), (hint,))])
-    language = _language(arch.rstrip("af"), min_blocks, full_blocks=full_blocks)
+    language = _language(arch, min_blocks, full_blocks=full_blocks)
     assert language.limits is not None, "the CUDA language has limits"
     return Target("cuda", language, language.limits, arch, min_blocks, full_blocks)

@@ -6,7 +6,7 @@ from typing import Final
 
 from polyloop.codegen.device.entries import Atomics, Entry, Loads, LookBack, Reductions, Shuffles, Threads, Word
 from polyloop.target.cudacopies import COPIES
-from polyloop.target.cudamatrices import cuda_matrices
+from polyloop.target.cudamatrices import cuda_matrices, shared_matrices
 
 __all__ = ["cuda_device"]
 
@@ -80,7 +80,7 @@ _WITHOUT_COPIES: Final = frozenset({"50", "52", "53", "60", "61", "62", "70", "7
 
 
 def cuda_device(arch: str) -> tuple[Entry, ...]:
-    """Return the device functions of an architecture, such as ``"sm_80"``."""
+    """Return the device functions of an architecture, such as ``"sm_80"`` or ``"sm_90a"``."""
     digits = "".join(c for c in arch if c.isdigit())
     capability = int(digits or 0)
     look_back = LookBack(
@@ -93,5 +93,6 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
         words=_TOTALS,
     )
     reductions = Reductions(_TRUTHS if digits and capability < _AMPERE else _TRUTHS | _INTEGERS, _BLOCK)
+    matrices = (cuda_matrices(arch), *([shared_matrices()] if arch == "sm_90a" else []))
     copies = () if digits in _WITHOUT_COPIES else (COPIES,)
-    return (_THREADS, _LOADS, _SHUFFLES, reductions, _ATOMICS, look_back, *copies, cuda_matrices(capability))
+    return (_THREADS, _LOADS, _SHUFFLES, reductions, _ATOMICS, look_back, *copies, *matrices)

@@ -5,25 +5,43 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from polyloop.codegen.device.entries import Matrices
+from polyloop.codegen.device.entries import Matrices, SharedMatrices
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 
-__all__ = ["cuda_matrices"]
+__all__ = ["cuda_matrices", "shared_matrices"]
 
 _PACK: Final = (
     "unsigned int (unsigned short low, unsigned short high)", "return low | (unsigned int)high << 16;",
 )  # fmt: skip
 
 
-def cuda_matrices(capability: int) -> Matrices:
-    """Return the matrix instructions of the devices of one compute capability."""
+_DESCRIPTOR: Final = (
+    "unsigned long long (const void *tile, unsigned int panels, unsigned int rows)",
+    "const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;",
+    "return place >> 4 | (unsigned long long)(panels >> 4) << 16 | (unsigned long long)(rows >> 4) << 32 | 1ull << 62;",
+)
+_BEGIN: Final = ("void ()", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");')
+_PUBLISH: Final = ("void ()", 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");')
+
+
+def cuda_matrices(arch: str) -> Matrices:
+    """Return the matrix instructions of the devices of one architecture."""
     return Matrices(
-        partial(_lacks, capability), _multiply, _load, _convert, _PACK, _pair, "__float_as_uint", "__uint_as_float"
+        partial(_lacks, arch), _multiply, _load, _convert, _PACK, _pair, "__float_as_uint", "__uint_as_float"
     )
 
 
-def _lacks(capability: int, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:
+def shared_matrices() -> SharedMatrices:
+    """Return the matrix instructions of groups of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix"."""
+    return SharedMatrices(_multiply_shared, _DESCRIPTOR, _BEGIN, _finish, _PUBLISH)
+
+
+def _lacks(arch: str, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:
     """Return the reason why the device lacks the instruction, and a hint; None if it has it."""
+    if intrinsic.is_shared:
+        hint = 'generate code for it: CudaTarget("sm_90a"), or take an instruction with operands in registers'
+        return None if arch == "sm_90a" else (f"it is an instruction of sm_90a, and the code is for {arch}", hint)
+    capability = int(arch.removeprefix("sm_").rstrip("af") or 0)
     if intrinsic.capability <= capability:
         return None
     return (
@@ -51,6 +69,25 @@ def _multiply(intrinsic: MatrixIntrinsic) -> list[str]:
     margin = " " * len("asm volatile")
     return [f"void ({', '.join(parameters)})",
             f'asm volatile("{text}"', f"{margin} : {taken}", f"{margin} : {given});"]  # fmt: skip
+
+
+def _multiply_shared(intrinsic: MatrixIntrinsic, a: str, b: str) -> list[str]:
+    """Return the function around the instruction for operands in shared memory, stored by rows along *a* and *b*."""
+    count = intrinsic.registers("d")
+    results = "{" + ", ".join(f"%{n}" for n in range(count)) + "}"
+    turned = f"{int(a != 'k')}, {int(b != 'k')}"
+    text = f"{intrinsic.instruction} {results}, %{count}, %{count + 1}, p, 1, 1, {turned};"
+    taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
+    return ["void (float *d, unsigned long long a, unsigned long long b)",
+            'asm volatile("{\\n.reg .pred p;\\nsetp.eq.u32 p, 0, 0;\\n"', f'             "{text}\\n}}"',
+            f"             : {taken}", '             : "l"(a), "l"(b));']  # fmt: skip
+
+
+def _finish(count: int) -> list[str]:
+    """Return the function that ends a group of products and waits for it; their results are used behind it."""
+    taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
+    return ["void (float *d)", 'asm volatile("wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;"',
+            f'             : {taken} :: "memory");']  # fmt: skip
 
 
 def _load(count: int, transposed: bool) -> list[str]:

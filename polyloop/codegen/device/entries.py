@@ -26,6 +26,7 @@ __all__ = [
     "LookBack",
     "Matrices",
     "Reductions",
+    "SharedMatrices",
     "Shuffles",
     "Threads",
     "Word",
@@ -261,3 +262,32 @@ class Matrices(Entry):
     pair: Callable[[str], Sequence[str]]
     as_register: str
     as_float: str
+
+
+@dataclass(frozen=True)
+class SharedMatrices(Entry):
+    """Matrix instructions whose operands are in shared memory, as C functions like those of :class:`Matrices`.
+
+    Attributes
+    ----------
+    multiply
+        Returns the function that adds a product to the results, given the subscripts along which the rows of ``a`` and
+        ``b`` are stored.
+    descriptor
+        The function that describes a tile by its address, and its strides from panel to panel and from 8 rows to the
+        next 8 [bytes].
+    begin
+        The function ahead of products, which lets them see the results.
+    finish
+        Returns the function that waits for all products, given the number of results of a thread.
+    publish
+        The function that lets products behind the next barrier see what the thread has stored.
+    """
+
+    what = "matrix instructions with operands in shared memory"
+    hint = "leave out tensorize, or take an instruction with operands in registers"
+    multiply: Callable[[MatrixIntrinsic, str, str], Sequence[str]]
+    descriptor: Sequence[str]
+    begin: Sequence[str]
+    finish: Callable[[int], Sequence[str]]
+    publish: Sequence[str]

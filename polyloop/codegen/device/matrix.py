@@ -9,14 +9,15 @@ belong to no term are loaded as zeros.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import repeat
 from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.codegen.device.entries import Matrices
+from polyloop.codegen.device.entries import Matrices, SharedMatrices
+from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, shared_tile
 from polyloop.codegen.device.tensors import Operand
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text
@@ -29,7 +30,8 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.divergence import MATRIX
-from polyloop.expr.nodes import Expression
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
@@ -42,7 +44,7 @@ from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Share, Statement, Tensor
 from polyloop.schedule.storage import Storage
 
-__all__ = ["matrix_block"]
+__all__ = ["matrix_block", "publication"]
 
 _SET: Final = isl.dim_type.set
 _ROWS: Final = 8
@@ -54,6 +56,20 @@ _PAIR_BYTES: Final = 8
 def matrix_block(expressions: Expressions, statement: Statement, context: Context) -> Block:
     """Return the loads and matrix instructions of a statement."""
     return tuple(_Printer(expressions, statement, context).block())
+
+
+def publication(scope: Scope) -> Node:
+    """Return the call that lets matrix instructions behind the next barrier see what a thread has stored."""
+    lines, wish = scope.language.need(SharedMatrices).publish, "publish_stores"
+    return Call(c.Apply(scope.shared_helper(wish, wish, lambda: _function(scope, lines, wish)), ()), "")
+
+
+def _function(scope: Scope, lines: Sequence[str], name: str) -> str:
+    """Return the text of a helper function; *lines* are its result type with parameters, then its body."""
+    result, _, parameters = lines[0].partition(" (")
+    head = f"{scope.language.syntax.helper} {result} {name}({parameters}"
+    body = (line if line.startswith("#") else f"    {line}" for line in lines[1:])
+    return "\n".join([head, "{", *body, "}"])
 
 
 class _Printer:
@@ -84,6 +100,9 @@ class _Printer:
 
     def block(self) -> Iterator[Node]:
         """Yield the code of the statement, with separate code for full tiles if elements may be missing."""
+        if self.intrinsic.is_shared:
+            yield from self.shared_products()
+            return
         share = self.tensor.share
         if share is Share.FIRST or share is Share.LAST:
             yield from self.first() if share is Share.FIRST else self.last()
@@ -199,16 +218,70 @@ class _Printer:
         call = Call(c.Apply(self.helper(), (*registers, *own)), self.id)
         return self.nested([(x, n) for x, n in self.tensor.loops if (x, n) not in self.both], [call])
 
-    def accumulator(self, number: int) -> Code:
-        """Return the accumulator that is register *number* of the result."""
-        parts = self.intrinsic.layout("d")
+    def shared_products(self) -> Iterator[Node]:
+        """Yield the products of operands in shared memory, and a wait for them."""
+        shared, count = self.scope.language.need(SharedMatrices), self.intrinsic.registers("d")
+        if not self.is_full:
+            raise self.refused("some elements of its tiles are in no term", "let the tiles divide the sizes: pl.assume")
+        self.check_results(count)
+        results = c.Unary(c.ADDRESS, self.accumulator(0))
+        tiles = [self.shared_operand(operand) for operand in (self.a, self.b)]
+        suffix = "".join(tile.along for tile, _ in tiles)
+        function = self.define(
+            f"{self.intrinsic.name}_{suffix}", shared.multiply(self.intrinsic, *(tile.along for tile, _ in tiles))
+        )
+        describe = self.define("tile_descriptor", shared.descriptor)
+        places = [c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
+        yield Call(c.Apply(self.define("products_begin", shared.begin), ()), self.id)
+        yield from self.nested(self.tensor.loops, [Call(c.Apply(function, (results, *places)), self.id)])
+        finish = self.define(f"products_end_{count}", shared.finish(count))
+        own = [(x, n) for x, n in self.tensor.loops if (x, n) not in self.both]
+        yield from self.nested(own, [Call(c.Apply(finish, (results,)), self.id)])
+
+    def shared_operand(self, operand: Operand) -> tuple[SharedTile, Code]:
+        """Return the layout of an operand in shared memory, and the address of its first element."""
+        storage = self.shared(operand)
+        if storage is None:
+            where = f"'{operand.array}' is not in shared memory, or shares its place there"
+            raise self.refused(where, "fetch it: pl.add_prefetch")
+        tile = shared_tile(operand, storage)
+        if not isinstance(tile, SharedTile):
+            raise self.refused(*tile)
+        self.scope.findings.aligned[operand.array] = GROUP_BYTES
+        return tile, c.Unary(c.ADDRESS, self.expressions.unswizzled(self.moved(operand.element, {}), self.context))
+
+    def check_results(self, count: int) -> None:
+        """Raise an error unless the results of a thread are neighbours, in the order of the registers."""
+        indices = [[affine_of(index) for index in self.result(number).index_tuple] for number in range(count)]
+        distances = self.scope.memory.storage[array_name(self.statement.lhs)].distances
+        places = [
+            sum(form.const * step for form, step in zip(forms, distances, strict=True) if form is not None)
+            for forms in indices
+        ]
+        if [place - places[0] for place in places] != list(range(count)):
+            text = "the loops over its results are in another order than its registers"
+            raise self.refused(text, "call tensorize after prioritize_loops, and leave the order of its loops")
+
+    def refused(self, note: str, hint: str) -> CodegenError:
+        title = f"'{self.id}' cannot be carried out by {self.intrinsic.name}"
+        return self.scope.error(Diagnostic("bad-tensorize", title, (note,), (hint,)))
+
+    def result(self, number: int) -> p.Subscript:
+        """Return the accumulator that is register *number* of the result, as an element."""
         values: dict[str, Expression] = {}
         for axis in "ij":
             pairs = self.tensor.product.axes[axis]
-            for (dim, _), part in zip(pairs, (part for part in parts if part.axis == axis), strict=True):
+            parts = (part for part in self.intrinsic.layout("d") if part.axis == axis)
+            for (dim, _), part in zip(pairs, parts, strict=True):
                 if not part.in_lane:
                     values[dim] = number // part.place % part.extent
-        target, _, _ = self.expressions.target(substitute(self.statement.lhs, values), self.context)
+        found = substitute(self.statement.lhs, values)
+        assert isinstance(found, p.Subscript), "the results of a thread are elements of an array"
+        return found
+
+    def accumulator(self, number: int) -> Code:
+        """Return the accumulator that is register *number* of the result."""
+        target, _, _ = self.expressions.target(self.result(number), self.context)
         return target
 
     # {{{ loads
@@ -402,16 +475,9 @@ class _Printer:
 
     def define(self, wish: str, lines: Sequence[str]) -> str:
         """Return the name of a helper function; *lines* are its result type with parameters, then its body."""
-
-        def text(name: str) -> str:
-            result, _, parameters = lines[0].partition(" (")
-            head = f"{self.scope.language.syntax.helper} {result} {name}({parameters}"
-            body = (line if line.startswith("#") else f"    {line}" for line in lines[1:])
-            return "\n".join([head, "{", *body, "}"])
-
         if self.intrinsic.name in BUILT_IN:
-            return self.scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: text(wish))
-        return self.scope.own_helper(f"{MATRIX}{wish}", wish, text)
+            return self.scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: _function(self.scope, lines, wish))
+        return self.scope.own_helper(f"{MATRIX}{wish}", wish, partial(_function, self.scope, lines))
 
     def helper(self) -> str:
         """Return the name of the function with the matrix instruction."""

@@ -28,7 +28,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.tags import InameTag, Unroll, Vectorize
-from polyloop.kernel.tree import Loop, Run, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.axes import is_axis
@@ -48,6 +48,8 @@ class Operand:
         self.name = name
         self.element: p.Subscript = getattr(tensor.product, name)
         self.parts = tensor.product.intrinsic.layout(name)
+        self.axes = {axis: tensor.product.axes[axis] for axis in ("ik" if name == "a" else "kj")}
+        self.extents = tensor.product.intrinsic.extents
         self.array = array_name(self.element)
         used = variables(self.element)
         self.loops = [(x, n) for x, n in tensor.loops if x in used]
@@ -94,8 +96,26 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         if product.ahead:
             tree = _ahead(tree, name, statements, schedule, storages)
         names = {digit.axis: _lane_name(digit, product.intrinsic) for digit in product.lane_digits()} | names
+    tensors = [s.action for s in statements.values() if isinstance(s.action, Tensor)]
+    shared = [tensor.product for tensor in tensors if tensor.product.intrinsic.is_shared]
+    if operands := {array_name(element) for product in shared for element in (product.a, product.b)}:
+        tree = _published(tree, statements, operands)
     indices = replace(schedule.indices, digit_names=names)
     return tree, replace(schedule, statements=statements, indices=indices), storages
+
+
+def _published(tree: Tree, statements: Mapping[str, Statement], operands: Collection[str]) -> Tree:
+    """Return *tree* with the barriers marked that stores of *operands* may precede, no other barrier in between."""
+    out: list[TreeNode] = []
+    is_stored = True  # by an iteration before
+    for node in tree:
+        if isinstance(node, Barrier) and node.scope is Scope.BLOCK:
+            out.append(replace(node, publishes=is_stored))
+            is_stored = False
+            continue
+        out.append(Loop(node.iname, _published(node.body, statements, operands)) if isinstance(node, Loop) else node)
+        is_stored = is_stored or any(array_name(statements[name].lhs) in operands for name in runs((node,)))
+    return tuple(out)
 
 
 def _lane_name(digit: Digit, intrinsic: MatrixIntrinsic) -> str:

@@ -27,11 +27,12 @@ from polyloop.expr.printer import show
 from polyloop.expr.promotion import Weak
 from polyloop.expr.records import field_dtype
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.axes import THREAD_AXES, is_axis, thread_axis
-from polyloop.schedule.storage import Storage, Strided
+from polyloop.schedule.storage import Packed, Storage, Strided
 
-__all__ = ["ELEMENTS", "element", "is_read_once", "target"]
+__all__ = ["ELEMENTS", "element", "is_read_once", "target", "unswizzled"]
 
 # {{{ storage
 
@@ -54,6 +55,15 @@ def element(r: Renderer, expr: p.Variable | p.Subscript) -> Code:
     indices = () if isinstance(expr, p.Variable) else expr.index_tuple
     held = r.held.get((name, indices)) if r.held else None
     return _place(r, name, indices) if held is None else held
+
+
+def unswizzled(r: Renderer, expr: p.Subscript) -> Code:
+    """Return the place in shared memory that an element would have if its array were not swizzled."""
+    name = array_name(expr)
+    storage = r.scope.memory.storage[name]
+    assert isinstance(storage.layout, Packed), f"'{name}' has strides"
+    plain = replace(storage, layout=replace(storage.layout, swizzle=None))
+    return _of_temporary(r, c.Name(name, name), expr.index_tuple, plain)
 
 
 def _place(r: Renderer, name: str, indices: Sequence[Expression]) -> Code:

@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from polyloop.codegen.expressions.arithmetic import ARITHMETIC
 from polyloop.codegen.expressions.calls import CALLS
 from polyloop.codegen.expressions.conditions import CONDITIONS
-from polyloop.codegen.expressions.elements import ELEMENTS, element, target
+from polyloop.codegen.expressions.elements import ELEMENTS, element, target, unswizzled
 from polyloop.codegen.expressions.operands import argument
 from polyloop.codegen.expressions.renderer import Renderer, Rule
 from polyloop.codegen.expressions.stores import RECORDS, stored
@@ -63,6 +63,10 @@ class Expressions:
     def element(self, expr: p.Variable | p.Subscript, context: Context) -> Code:
         """Return a variable or an element as an lvalue, without conversion."""
         return element(self.at(context), expr)
+
+    def unswizzled(self, expr: p.Subscript, context: Context) -> Code:
+        """Return the place that an element of a swizzled array would have without the swizzle."""
+        return unswizzled(self.at(context), expr)
 
     def target(self, lhs: Expression, context: Context) -> tuple[Code, str, DType]:
         """Return code, name and type of the left-hand side of an assignment."""

@@ -19,13 +19,15 @@ MATRIX: Final = "matrix "
 """Prefix of the keys of helper functions with matrix instructions, which whole warps must call."""
 
 
-def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) -> None:
+def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = (), together: int = 1) -> None:
     """Raise an error if a condition or loop bound around a shuffle or matrix instruction may differ between lanes.
 
     Parameters
     ----------
     digits
         The digits of the thread number that conditions may contain.
+    together
+        Most threads that execute one matrix instruction.
 
     Raises
     ------
@@ -34,8 +36,8 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
     """
     digits = tuple(digits)
     if digits and (functions := set(_matrix_functions(scope))):
-        warp = scope.language.warp_size
-        lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % warp]
+        together = max(together, scope.language.warp_size)
+        lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % together]
         _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in THREAD_AXES)], functions)
     names = scope.memory.of_lanes
     if names:

@@ -122,8 +122,12 @@ class Tensorize(Transform):
             if isinstance(chosen, Diagnostic):
                 yield chosen
                 return
+        present = kernel
         for split in self._splits(kernel):
-            yield from split.violations(kernel)
+            if found := tuple(split.violations(present)):
+                yield from found
+                return
+            present = split.rewrite(present)
         divided = self._divided(kernel)
         for order in self._orders(kernel, divided):
             if found := tuple(order.violations(divided)):
@@ -244,6 +248,14 @@ class Tensorize(Transform):
                         yield from (PrioritizeLoops((x, y)) for y in inner)
                 k = [x for x in inner if x not in instruction.inames]
                 yield from (PrioritizeLoops((*k, x)) for x in inner if x not in k)
+                if self._value().is_shared:  # the registers of results are one stretch of an array, in their order
+                    yield PrioritizeLoops((*k, *self._by_register(kernel, instruction.id)))
+
+    def _by_register(self, kernel: LoopKernel, name: str) -> Iterator[str]:
+        """Yield the register inames of an instruction, that of the highest digit of the register first."""
+        axes, parts = self._chosen(kernel)[name], self._parts(kernel)
+        found = [entry for axis in "ij" for entry in parts[axes[axis]] if not entry[1].in_lane]
+        yield from (iname for iname, _ in sorted(found, key=lambda entry: -entry[1].place))
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         chosen, parts = self._chosen(kernel), self._parts(kernel)
