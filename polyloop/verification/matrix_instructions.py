@@ -197,7 +197,7 @@ def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _P
                 return f"a subscript of '{access.array}' is not affine", "fetch its elements in order: pl.add_prefetch"
             if not {x for x, _ in matrix.of(missing)}.isdisjoint(form.names()):
                 return f"'{access.array}' depends on {missing}", "its operands are a[i, k] and b[k, j]"
-            if not all(_is_of(form, matrix.of(axis)) for axis in axes):
+            if not matrix.intrinsic.is_shared and not all(_is_of(form, matrix.of(axis)) for axis in axes):
                 return f"a subscript of '{access.array}' is no form of whole tiles", "split and fetch by whole tiles"
     held = accumulator_dtypes(kernel)[lowered.write.array]
     if held != matrix.intrinsic.results:

@@ -483,14 +483,17 @@ class SplitArrayAxis(Transform):
         form = affine_of(index)
         if form is None:
             return p.FloorDiv(index, self.count), p.Remainder(index, self.count)
-        rest = Affine.make([(v, c % self.count) for v, c in form.terms], form.const % self.count)
-        known = {domain.get_dim_name(isl.dim_type.param, n) for n in range(domain.dim(isl.dim_type.param))}
-        if rest.names() <= {*inames, *known} and not any(isinstance(v, Floor) for v, _ in rest.terms):
-            aff = form_to_aff(rest, isl.LocalSpace.from_space(domain.get_space()), inames)
-            low, high = domain.min_val(aff), domain.max_val(aff)
-            if low.is_int() and high.is_int() and low.to_python() >= 0 and high.to_python() < self.count:
-                outer = form.add(rest, -1)
-                return to_expression(outer.floordiv(self.count)), to_expression(rest)
+        for step in (self.count // n for n in range(1, self.count) if self.count % n == 0):
+            rest = Affine.make([(v, c % step) for v, c in form.terms], form.const % step)
+            if not _is_below(rest, step, inames, domain):
+                continue
+            whole = form.add(rest, -1)
+            if step == self.count:
+                return to_expression(whole.floordiv(step)), to_expression(rest)
+            steps = Affine(tuple((v, c // step) for v, c in whole.terms), whole.const // step)
+            number = to_expression(steps)
+            inner = p.Product((step, p.Remainder(number, self.count // step)))
+            return p.FloorDiv(number, self.count // step), p.Sum((inner, to_expression(rest))) if rest.names() else inner
         outer = form.floordiv(self.count)
         return to_expression(outer), to_expression(form.add(outer, -self.count))
 
@@ -518,3 +521,13 @@ class SplitArrayAxis(Transform):
 
 def _carries(origin: Origin, name: str) -> bool:
     return isinstance(origin, Move) and origin.array == name
+
+
+def _is_below(form: Affine, limit: int, inames: Sequence[str], domain: isl.Set) -> bool:
+    """Return True if the values of *form* in *domain* are from 0 to *limit* - 1."""
+    known = {domain.get_dim_name(isl.dim_type.param, n) for n in range(domain.dim(isl.dim_type.param))}
+    if not form.names() <= {*inames, *known} or any(isinstance(v, Floor) for v, _ in form.terms):
+        return False
+    aff = form_to_aff(form, isl.LocalSpace.from_space(domain.get_space()), inames)
+    low, high = domain.min_val(aff), domain.max_val(aff)
+    return bool(low.is_int() and high.is_int() and low.to_python() >= 0 and high.to_python() < limit)

@@ -117,6 +117,10 @@ class Tensorize(Transform):
         if found := tuple(match_violations(kernel, [self.insns], self.name)):
             yield from found
             return
+        if self.ahead and self._value().is_shared:
+            title = f"{self.intrinsic} loads no operands: it reads them from shared memory"
+            yield Diagnostic("bad-tensorize", title, hints=("leave out 'ahead', and fetch ahead: pl.pipeline",))
+            return
         for instruction in meant(kernel, self.insns, self.name):
             chosen = self._axes(kernel, instruction)
             if isinstance(chosen, Diagnostic):
