@@ -36,7 +36,7 @@ from polyloop.runtime.resources import Resources, resources
 from polyloop.schedule.build import build_verified
 from polyloop.schedule.counts import census_of, combinations, footprint_size, sync_counts
 from polyloop.schedule.plan import Launch
-from polyloop.target.cuda import CudaTarget
+from polyloop.target.cuda import CudaTarget, own_architecture
 from polyloop.target.source import generate_code
 
 __all__ = ["explain"]
@@ -82,7 +82,7 @@ def explain(
     memory on a multiprocessor.
     """
     model = find_device(device)
-    target = CudaTarget(f"sm_{model.architecture}")
+    target = CudaTarget(own_architecture(model.architecture))
     program = generate_code(kernel, target)
     census = census_of(kernel, redundant=True, limits=target.limits)
     known = _checked(census, program, dict(sizes or {}))

@@ -17,9 +17,10 @@ from polyloop.target.cudadevice import cuda_device
 from polyloop.target.cudatypes import complex_operators, cuda_definitions
 from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_definitions
 
-__all__ = ["CUDA_LANGUAGE", "CudaTarget"]
+__all__ = ["CUDA_LANGUAGE", "CudaTarget", "own_architecture"]
 
 _LIMITS: Final = DeviceLimits(has_shuffles=True)
+_HOPPER: Final = 90
 _SHARED_KIB: Final = {
     "sm_70": 96, "sm_72": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_87": 163, "sm_88": 99, "sm_89": 99,
     "sm_90": 227, "sm_100": 227, "sm_103": 227, "sm_110": 227, "sm_120": 99, "sm_121": 99,
@@ -105,6 +106,11 @@ def _language(arch: str, min_blocks: int, *, full_blocks: bool) -> Language:
     return replace(CUDA_LANGUAGE, syntax=syntax, loops=loops, limits=limits, device=cuda_device(arch))
 
 
+def own_architecture(capability: int) -> str:
+    """Return the architecture with all instructions of the devices of a compute capability: ``sm_90a`` for 90."""
+    return f"sm_{capability}" + ("a" if capability == _HOPPER else "")
+
+
 def CudaTarget(  # noqa: N802 - reads as the class
     arch: str = "sm_90", *, min_blocks: Annotated[int, EXPLAINED] = 0, full_blocks: bool = True
 ) -> Target:
@@ -113,7 +119,8 @@ def CudaTarget(  # noqa: N802 - reads as the class
     Parameters
     ----------
     arch
-        Architecture to compile for, such as ``"sm_80"``.
+        Architecture to compile for, such as ``"sm_80"``.  ``"sm_90a"`` has instructions that devices of another compute
+        capability than 9.0 have not, such as ``wgmma``.
     min_blocks
         How many blocks of a kernel a multiprocessor is to hold at least: the compiler limits registers accordingly, and
         spills other values.  0 leaves the choice to the compiler.

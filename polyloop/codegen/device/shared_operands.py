@@ -16,6 +16,8 @@ import numpy as np
 from polyloop.codegen.device.tensors import Operand
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.affine import Affine, Floor, affine_of
+from polyloop.poly.sets import constant_bounds
+from polyloop.schedule.plan import Statement
 from polyloop.schedule.storage import Storage
 
 __all__ = ["GROUP_BYTES", "SharedTile", "shared_tile"]
@@ -96,6 +98,8 @@ class _Address:
     parts: tuple[tuple[Affine, int], ...]
     own: frozenset[str]
     """The dimensions of the tile."""
+    fixed: Mapping[str, Affine]
+    """Other dimensions of one value."""
 
     def at(self, operand: Operand, subscripts: _Values) -> np.ndarray[Any, Any]:
         """Return the address of elements of the tile, all other variables being 0."""
@@ -112,7 +116,8 @@ class _Address:
     def steps(self, size: int) -> list[tuple[int, bool]]:
         """Return the distances [bytes] by which other variables, and constants, move the tile; True if along a row."""
         found = []
-        for form, stride in self.parts:
+        for given, stride in self.parts:
+            form = given.substitute(self.fixed)
             numbers = [form.const, *(c for var, c in form.terms if not _names(var) & self.own)]
             found += [(number * stride * size, stride == 1) for number in numbers if number]
         return found
@@ -127,7 +132,14 @@ def _address(operand: Operand, storage: Storage) -> _Address | None:
         if form is None or any(_names(var) & own and _names(var) - own for var, _ in form.terms):
             return None
         parts.append((form, stride))
-    return _Address(tuple(parts), own)
+    others = [dim for dim in operand.statement.dims if dim not in own]
+    fixed = {dim: Affine((), value) for dim in others if (value := _one_value(operand.statement, dim)) is not None}
+    return _Address(tuple(parts), own, fixed)
+
+
+def _one_value(statement: Statement, dim: str) -> int | None:
+    low, high = constant_bounds(statement.domain, statement.dims.index(dim))
+    return low if low == high else None
 
 
 def _names(var: str | Floor) -> frozenset[str]:

@@ -50,6 +50,7 @@ class Operand:
         self.parts = tensor.product.intrinsic.layout(name)
         self.axes = {axis: tensor.product.axes[axis] for axis in ("ik" if name == "a" else "kj")}
         self.extents = tensor.product.intrinsic.extents
+        self.statement = tensor.original
         self.array = array_name(self.element)
         used = variables(self.element)
         self.loops = [(x, n) for x, n in tensor.loops if x in used]

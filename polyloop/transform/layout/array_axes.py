@@ -492,8 +492,9 @@ class SplitArrayAxis(Transform):
                 return to_expression(whole.floordiv(step)), to_expression(rest)
             steps = Affine(tuple((v, c // step) for v, c in whole.terms), whole.const // step)
             number = to_expression(steps)
-            inner = p.Product((step, p.Remainder(number, self.count // step)))
-            return p.FloorDiv(number, self.count // step), p.Sum((inner, to_expression(rest))) if rest.names() else inner
+            inner: Expression = p.Product((step, p.Remainder(number, self.count // step)))
+            inner = p.Sum((inner, to_expression(rest))) if rest.terms or rest.const else inner
+            return p.FloorDiv(number, self.count // step), inner
         outer = form.floordiv(self.count)
         return to_expression(outer), to_expression(form.add(outer, -self.count))
 
