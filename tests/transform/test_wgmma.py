@@ -107,7 +107,8 @@ def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int], stages: int)
 
 
 def test_a_group_without_rows_has_no_products() -> None:
-    knl = product(64, groups=2, assume="m >= 1 and n >= 1 and p >= 1 and m mod 64 = 0 and n mod 64 = 0 and p mod 64 = 0")
+    sizes = "m >= 1 and n >= 1 and p >= 1 and m mod 64 = 0 and n mod 64 = 0 and p mod 64 = 0"
+    knl = product(64, groups=2, assume=sizes)
     for stages in (1, 3):
         check(tiled(knl, stages), 192, 64, 128)
 

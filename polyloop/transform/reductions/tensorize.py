@@ -75,7 +75,8 @@ class Tensorize(Transform):
         Instructions with one sum of products of two elements, as a match expression.
     intrinsic
         Name in the table of intrinsics (``mma_m16n8k16_f16``, ``mma_m16n8k16_bf16``, ``mma_m16n8k8_tf32``,
-        ``mma_m16n8k8_f64``, ..), or an intrinsic, which comes into the table.
+        ``mma_m16n8k8_f64``, ``wgmma_m64n256k16_bf16``, ..), or an intrinsic, which comes into the table.  Four warps
+        carry ``wgmma`` out, with operands in shared memory: rows of 128 bytes, :func:`swizzle` by ``(3, 3, 3)``.
     inames
         Subscript ``i``, ``j`` or ``k`` of the intrinsic -> the iname that it is, where several have its extent.
     ahead
@@ -101,7 +102,7 @@ class Tensorize(Transform):
     The order in which terms are added is that of the intrinsic; ``mma_m16n8k8_tf32`` rounds its operands to 11 bits.
     Targets without the instruction add up as the kernel says, and an older device than the intrinsic asks for is
     refused.  Code generation checks the loops again, after later transforms.  Source: PTX ISA, "Warp Level Matrix
-    Multiply-Accumulate Instructions".
+    Multiply-Accumulate Instructions" and "Asynchronous Warpgroup Level Matrix Instructions".
     """
 
     insns: InsnMatch
