@@ -22,7 +22,10 @@ SIZES = [
 SMALL = [{"m": 5, "n": 8, "p": 16}]
 
 
-def program(dtype: Any = ml_dtypes.bfloat16, result: Any = np.float32, multiple: int = 8) -> pl.LoopKernel:
+def program(
+    dtype: Any = ml_dtypes.bfloat16, result: Any = np.float32, multiple: int = 8, *, name: str = "matmul_mma",
+    target: pl.Target | None = None,
+) -> pl.LoopKernel:  # fmt: skip
     return pl.make_kernel(
         "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}",
         "c[i, j] = sum(k, a[i, k]*b[k, j])",
@@ -32,7 +35,8 @@ def program(dtype: Any = ml_dtypes.bfloat16, result: Any = np.float32, multiple:
             pl.GlobalArg("c", result, shape="m, n"),
             ...,
         ],
-        name="matmul_mma",
+        name=name,
+        target=target,
         assumptions=f"m >= 1 and n >= 1 and p >= 1 and n mod {multiple} = 0 and p mod {multiple} = 0",
     )
 

@@ -47,6 +47,8 @@ class Case:
     min_blocks, full_blocks
         Blocks that a multiprocessor is to have room for, 0 leaves it to the compiler; whether full blocks have a text
         of their own.
+    arch
+        Architecture whose instructions the kernel has.
     """
 
     name: str
@@ -61,11 +63,12 @@ class Case:
     rtol: float = 1e-5
     min_blocks: int = 0
     full_blocks: bool = True
+    arch: str = "sm_90"
 
     @property
     def target(self) -> Target:
         """What it is compiled for."""
-        return pl.CudaTarget(min_blocks=self.min_blocks, full_blocks=self.full_blocks)
+        return pl.CudaTarget(self.arch, min_blocks=self.min_blocks, full_blocks=self.full_blocks)
 
 
 def wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled
-from examples import matmul_float64, matmul_float64_mma, matmul_mma
+from examples import matmul_float64, matmul_float64_mma, matmul_mma, matmul_wgmma
 
 __all__ = ["PRECISIONS"]
 
@@ -80,6 +80,27 @@ def _on_tensor_cores(
     )
 
 
+def _on_groups_of_warps(name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int]) -> Case:
+    """Return a product by an instruction of groups of four warps, in blocks of 128 by 256 elements."""
+
+    def build() -> pl.LoopKernel:
+        return matmul_wgmma.on_groups_of_warps(matmul_wgmma.program(dtype), intrinsic, 128, 256, stages=4, group=16)
+
+    return Case(
+        name,
+        build,
+        tuple(dict.fromkeys("mnp", n) if isinstance(n, int) else n for n in sizes),
+        {"m": 130, "n": 264, "p": 72},
+        _matrices(dtype),
+        _expected,
+        lambda sizes: 2 * _elements(sizes) + 2 * sizes["m"] * sizes["n"],
+        _work,
+        unit=f"tensor {dtype.name}",
+        rtol=1e-4,
+        arch=matmul_wgmma.ARCH,
+    )
+
+
 def _of_doubles(
     name: str, build: Callable[[], pl.LoopKernel], small: Mapping[str, int], unit: str, *sizes: int | Mapping[str, int]
 ) -> Case:
@@ -104,6 +125,10 @@ PRECISIONS: Final = (
     ),
     _of_doubles("fp64 GEMM by FMA", matmul_float64.transformed, {"m": 130, "n": 132, "p": 12}, "float64", 4096),
     _on_tensor_cores("bf16 GEMM", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", 4096, 8192, _UNEVEN, rtol=1e-4),
+    _on_groups_of_warps(
+        "bf16 GEMM by wgmma", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192, _UNEVEN
+    ),
+    _on_groups_of_warps("fp16 GEMM by wgmma", np.dtype(np.float16), "wgmma_m64n256k16_f16", 4096),
     _on_tensor_cores(
         "bf16 GEMM, 8-byte rows", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", {"m": 4001, "n": 3004, "p": 5004},
         rtol=1e-4, row_bytes=8,

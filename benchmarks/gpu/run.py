@@ -33,7 +33,7 @@ from benchmarks.gpu.report import Figure, Run, as_json, as_markdown, as_table, f
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.devices import DEVICES
 from polyloop.runtime.evaluate import evaluate
-from polyloop.runtime.gpu import device_architecture, gpu_available
+from polyloop.runtime.gpu import gpu_available
 from polyloop.tuning.worker import compile_all
 
 __all__ = ["is_right", "main", "relative_error", "sets_of"]
@@ -84,8 +84,9 @@ def _run(names: Sequence[str], commit: str, save: Path | None) -> Run:
     """Measure the cases called *names*; what is done is kept in the file *save*."""
     kernels = {name: CASES[name].build() for name in names}
     targets = {name: CASES[name].target for name in names}
-    texts = [pl.generate_code(kernels[name], target=targets[name]).device_code for name in names]
-    compile_all(texts, device_architecture())
+    for arch in {target.arch for target in targets.values()}:
+        own = [name for name in names if targets[name].arch == arch]
+        compile_all([pl.generate_code(kernels[name], target=targets[name]).device_code for name in own], arch)
     device = Device()
     libraries, missing = load_peers()
     ceilings = _ceilings(device, libraries)
