@@ -126,6 +126,32 @@ def test_names_never_clash() -> None:
     assert knl.instruction("norm_insn").depends_on == {"it_insn", "it_insn_1"}
 
 
+@pytest.mark.parametrize("shape", ["m, n", "n, m", "n + m, n", "n, 2*n", "m, n - m + 4"])
+def test_sizes_of_the_caller_may_have_the_names_of_others(shape: str) -> None:
+    """Parameters of a function get their values all at once."""
+    data = [pl.GlobalArg("a, out", shape="n, m"), pl.GlobalArg("r", shape="m"), ...]
+    lines = ["out[i, j] = 2*a[i, j]", "<> t[j] = sum(k, a[k, j])", "r[j] = t[j]"]
+    domains = ["{[i, j]: 0 <= i < n and 0 <= j < m}", "{[k]: 0 <= k < n}"]
+    twice = pl.make_function(domains, lines, data, name="twice")
+    n, m = 2, 3
+    extents = eval(shape, {"n": n, "m": m})
+    data = [pl.GlobalArg("b, c", F, shape=shape), pl.GlobalArg("s", F, shape=shape.split(",")[1]), ...]
+    knl = pl.make_kernel("{:}", "b[:, :], s[:] = twice(c[:, :])", data, functions=[twice])
+    c = np.arange(np.prod(extents), dtype=F).reshape(extents)
+    for result in results(knl, c=c, **{name: value for name, value in (("n", n), ("m", m)) if name in shape}):
+        np.testing.assert_array_equal(result.b, 2 * c)
+        np.testing.assert_array_equal(result.s, c.sum(0))
+
+
+def test_names_of_a_call_avoid_those_of_parameters() -> None:
+    data = [pl.GlobalArg("y, x", shape="f_j"), pl.ValueArg("f_t"), ...]
+    fun = pl.make_function("{[j]: 0 <= j < f_j}", ["<> t = x[j] + f_t", "y[j] = t*f_j"], data, name="f")
+    knl = pl.make_kernel("{:}", "b[:] = f(a[:], 3)", [pl.GlobalArg("a, b", F, shape="n"), ...], functions=[fun])
+    a = np.arange(4, dtype=F)
+    for result in results(knl, a=a):
+        np.testing.assert_array_equal(result.b, (a + 3) * 4)
+
+
 def test_conditions_and_rules_come_along() -> None:
     clip = pl.make_function(
         "{[j]: 0 <= j < m}",

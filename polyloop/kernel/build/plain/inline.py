@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ from polyloop.kernel.text.match import Glob, Subject
 from polyloop.kernel.text.options import Loops, NoSync, Options, Order
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedCall, ParsedInstruction, ParsedNop, ParsedRule
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import Row, add_rows
+from polyloop.poly.sets import Row, add_rows, rename_dims
 
 __all__ = ["Inlined", "check_calls", "fixed_call", "inline_calls"]
 
@@ -159,11 +159,11 @@ class _Inliner:
         """Take the numbers of the blocks around a statement."""
         self.blocks = max([self.blocks, *(number + 1 for number in entry.loops.numbers)])
 
-    def fresh(self, wish: str, taken: set[str]) -> str:
-        """Return *wish*, with a number if it is taken, and mark the result as taken."""
+    def fresh(self, wish: str, taken: set[str], avoided: Collection[str] = ()) -> str:
+        """Return *wish*, with a number if it is taken or to be *avoided*, and mark the result as taken."""
         name = wish
         number = 0
-        while name in taken:
+        while name in taken or name in avoided:
             number += 1
             name = f"{wish}_{number}"
         taken.add(name)
@@ -260,7 +260,8 @@ class _Names:
         self.function = function
         locals_ = [iname for domain in program.domains for iname in domain.inames]
         locals_ += [*program.temporaries, *(s.rule.name for s in program.statements if isinstance(s, ParsedRule))]
-        self.names = {old: inliner.fresh(f"{function.name}_{old}", inliner.taken) for old in locals_}
+        formal = {*function.kernel.parameters, *(entry.name for entry in function.kernel.arguments)}
+        self.names = {old: inliner.fresh(f"{function.name}_{old}", inliner.taken, formal) for old in locals_}
         frame = binding.call.frame
         self.call_id = frame.id or inliner.fresh(frame.options.id_prefix or function.name, inliner.used_ids)
         statements = [s for s in program.statements if isinstance(s, ParsedInstruction)]
@@ -295,18 +296,9 @@ class _Names:
 
     def domain(self, domain: Domain) -> Domain:
         """Return a domain of the function under the new names; its parameters have the values that are passed."""
-        result = domain.set
         inames = tuple(self.names[iname] for iname in domain.inames)
-        for position, iname in enumerate(inames):
-            result = result.set_dim_name(_SET, position, iname)
-        for old in parameters_of(result):
-            if old in self.names:
-                position = result.find_dim_by_name(_PARAM, old)
-                result = result.set_dim_name(_PARAM, position, self.names[old])
-        for old in parameters_of(domain.set):
-            form = self.binding.sizes.get(old)
-            if form is not None:
-                result = _with_value(result, inames, old, form)
+        result = rename_dims(domain.set, self.names)
+        result = _with_values(result, inames, self.binding.sizes)
         return Domain(inames, result)
 
     def rule(self, rule: ParsedRule) -> ParsedRule:
@@ -358,14 +350,16 @@ class _Names:
         return replace(statement.options, id=name, id_prefix=None, order=order, tags=tags, duplicates=())
 
 
-def _with_value(domain: isl.Set, dims: tuple[str, ...], parameter: str, form: Affine) -> isl.Set:
-    """Return *domain* where *parameter* has the value *form*."""
-    hidden = f"{parameter}@"
-    position = domain.find_dim_by_name(_PARAM, parameter)
-    domain = domain.set_dim_name(_PARAM, position, hidden)
-    names = [name for name in sorted(form.names()) if name not in parameters_of(domain)]
-    domain = add_rows(_with_parameters(domain, names), dims, [Row(form.add(Affine.variable(hidden), -1), True)])
-    return domain.project_out(_PARAM, domain.find_dim_by_name(_PARAM, hidden), 1)
+def _with_values(domain: isl.Set, dims: tuple[str, ...], sizes: Mapping[str, Affine]) -> isl.Set:
+    """Return *domain* where parameters have the values *sizes*, all at once: these may use the same names otherwise."""
+    forms = {f"{old}@": sizes[old] for old in parameters_of(domain) if old in sizes}
+    domain = rename_dims(domain, {hidden[:-1]: hidden for hidden in forms})
+    names = sorted({name for form in forms.values() for name in form.names()}.difference(parameters_of(domain)))
+    rows = [Row(form.add(Affine.variable(hidden), -1), True) for hidden, form in forms.items()]
+    domain = add_rows(_with_parameters(domain, names), dims, rows)
+    for hidden in forms:
+        domain = domain.project_out(_PARAM, domain.find_dim_by_name(_PARAM, hidden), 1)
+    return domain
 
 
 def _with_parameters(domain: isl.Set, names: Sequence[str]) -> isl.Set:
