@@ -28,7 +28,7 @@ from polyloop.expr.foreign import foreign_calls, words
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import RESERVED
 from polyloop.expr.records import VECTORS
-from polyloop.kernel.intrinsic import BUILT_IN
+from polyloop.kernel.intrinsic import BUILT_IN, INTRINSICS
 from polyloop.schedule.plan import Schedule
 
 __all__ = ["Names", "Spelling", "foreign_words", "listed_words", "local_words", "spelling"]
@@ -44,7 +44,7 @@ _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CU
 # Helpers that are in no table: those of matrix instructions (device/matrix.py), vectors (records.py) and atomics.
 _MATRICES: Final = """
 pack load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
-ldmatrix_x4_trans
+ldmatrix_x4_trans publish_stores tile_descriptor products_begin
 """
 _VECTOR_WORDS: Final = ("make", "splat", "add", "sub", "mul", "div", "neg", "min", "max")
 _UPDATES: Final = ("sum", "product", "min", "max", "and", "or", "xor", "exchange")
@@ -96,6 +96,10 @@ def _helpers(language: Language) -> Iterator[str]:
     if language.has_axes:
         yield from _MATRICES.split()
         yield from BUILT_IN
+        for entry in (INTRINSICS[name] for name in BUILT_IN):
+            if entry.is_shared:
+                yield from (f"{entry.name}_{rows}" for rows in ("kk", "kj", "ik", "ij"))
+                yield f"products_end_{entry.registers('d')}"
         yield from (f"{dtype}x{count}" for dtype in language.types for count in _LANES)
         yield from (f"atomic_{word}_{dtype}" for word in _UPDATES for dtype in language.types)
 

@@ -248,6 +248,8 @@ class Scope:
         *key* distinguishes overloads.
         """
         if key not in self.definitions.helper_names:
+            is_reserved = not name.isidentifier() or self.definitions.spelling_of.local(name) != name
+            assert is_reserved, f"variables may be called '{name}'"
             self.definitions.helper_names[key] = name
             text = define()  # may define further functions, which must precede it
             self.definitions.helpers[key] = guarded(key, text)

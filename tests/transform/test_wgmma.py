@@ -216,6 +216,17 @@ def test_layouts_are_digits(n: int) -> None:
     assert len(seen) == 64 * n
 
 
+HELPERS = ["publish_stores", "tile_descriptor", "products_begin", "products_end_32", "wgmma_m64n64k16_bf16_kk"]
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("name", HELPERS)
+def test_an_array_may_have_the_name_of_a_helper(name: str) -> None:
+    text = pl.generate_code(tiled(pl.rename_argument(product(64), "c", name)), target=TARGET).device_code
+    assert compile_cuda(text, "sm_90a").cubin
+
+
+@pytest.mark.nvrtc
 @pytest.mark.parametrize("n", [64, 256])
 def test_nvrtc_takes_it_and_keeps_the_products_apart(n: int) -> None:
     program = pl.generate_code(tiled(product(n, groups=2), 3), target=TARGET)
