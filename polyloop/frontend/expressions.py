@@ -435,7 +435,8 @@ class PythonConverter(Converter):
                     filters.append((test, expr))
                 else:
                     conditions.append(f"({text})")
-            self.loops.add(part.target, part.iter, names, " and ".join(conditions))
+        self.loops.add(part.target, part.iter, names, bind, " and ".join(conditions))
+        with self.scope.looping(bind):
             return self._over(operation, node, left[1:], [*inames, *names], filters)
 
     def _terms(self, operation: Operation, node: Node) -> Terms:

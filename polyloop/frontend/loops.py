@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -94,12 +95,26 @@ class Loops:
     domains: list[isl.Set] = field(default_factory=list)
 
     def is_integer(self, name: str) -> bool:
-        """Return whether *name* can be in a domain: an iname, or an argument that may be an integer."""
-        return name in self.scope.inames or self.scope.arguments.get(name) is Use.INTEGER
+        """Return whether *name* can be in a domain: an iname of an open loop, or an argument that may be an integer.
 
-    def add(self, target: Node, over: Node, names: Sequence[str], condition: str = "") -> None:
-        """Add the domain of one loop with the inames *names*, restricted by *condition*."""
-        self.domains.append(self._box(target, over, names, condition))
+        A parameter of a function in the body is neither, whatever it is called.
+        """
+        scope = self.scope
+        if name in scope.parameters:
+            return False
+        return name in scope.loops.values() or scope.arguments.get(name) is Use.INTEGER
+
+    def add(
+        self, target: Node, over: Node, names: Sequence[str], bind: Mapping[str, str], condition: str = ""
+    ) -> None:
+        """Add the domain of one loop with the inames *names*, restricted by *condition*.
+
+        Python evaluates ``range(i)`` before it binds the loop variable, so an ``i`` there is that of a loop around.
+        The bounds of ``pl.domain`` may use its own variables, which *bind* maps to inames.
+        """
+        is_range = self._kind(over) is range
+        with nullcontext() if is_range else self.scope.looping(bind):
+            self.domains.append(self._box(target, over, names, condition))
 
     def names(self, target: Node, over: Node) -> list[ast.Name]:
         """Return the loop variables of a loop, checked against its iterable."""
@@ -211,6 +226,8 @@ class Loops:
             what = f"'{name}' bounds a loop and is {self.scope.arguments[name].value}"
             self.scope.deny(node, "unsupported-loop", what, f"give it an integer type: {name}: pl.int32")
         what = f"the bound depends on '{name}', which is assigned in the kernel"
+        if name in self.scope.parameters:
+            what = f"the bound depends on '{name}', a parameter of a function in the kernel"
         self.scope.deny(node, "unsupported-loop", what, _AFFINE)
 
     def _from_text(

@@ -315,8 +315,8 @@ class Body:
             hint = "write the statements after the loop"
             self.scope.deny(node.orelse[0], "unsupported-statement", "a loop has no 'else'", hint)
         names, bind = self.converter.open_loop(node.target, node.iter)
+        self.converter.loops.add(node.target, node.iter, names, bind)
         with self.scope.looping(bind):
-            self.converter.loops.add(node.target, node.iter, names)
             self.blocks.open_for(self.scope.source.span(node), names)
             self.statements(node.body)
             self.blocks.close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 
 from polyloop.errors import VerificationError
 from polyloop.expr.printer import show
@@ -10,11 +11,11 @@ from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel, Reference
-from polyloop.kernel.tree import Barrier, Loop, Node, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
 from polyloop.program.ir import Init, Lowered, Program
 from polyloop.program.lower import lower
 
-__all__ = ["accumulation_steps", "in_loops_of", "instruction_tree", "reference_of", "restated"]
+__all__ = ["accumulation_steps", "in_loops_of", "instruction_tree", "nests", "reference_of", "restated"]
 
 
 def accumulation_steps(program: Program) -> dict[str, Lowered]:
@@ -61,23 +62,30 @@ def instruction_tree(program: Program) -> Tree:
 
 
 def restated(reference: Reference, kernel: LoopKernel) -> Reference:
-    """Return the reference program of *kernel*, that of *reference* with other sizes or layouts, in its loops."""
-    kernel = in_loops_of(kernel, reference.kernel)
-    return replace(reference_of(kernel), tree=reference.tree)
+    """Return the reference program of *kernel*, that of *reference* with other sizes or layouts, in its loops.
+
+    Loops that follow from one another stay in order.  Others may change places: where two arrays become one, more loops
+    seem to.
+    """
+    found = reference_of(in_loops_of(kernel, reference.kernel))
+    assert nests(found.tree) == nests(reference.tree), "the reference program has other loops"
+    return found
 
 
 def in_loops_of(after: LoopKernel, before: LoopKernel) -> LoopKernel:
-    """Return *after*, *before* with other sizes, types or layouts, with the loops of *before*.
+    """Return *after*, *before* with other sizes, types, layouts or instructions, with the loops of *before*.
 
     Legality of sharing (rule 3c) is decided for all sizes of a kernel.  Statements that read too early for some sizes
     might share a loop where just the others are left, and might not any more where subscripts are no longer affine.
     Then each loop of *before* becomes a block of its own, as if it had been written as ``for``.
     """
     try:
-        tree = instruction_tree(lower(before))
+        tree, present = instruction_tree(lower(before)), instruction_tree(lower(after))
     except VerificationError:
         return after  # it has no order yet
-    if instruction_tree(lower(after)) == tree:
+    both = frozenset(runs(tree)) & frozenset(runs(present))
+    tree = _of(tree, both)
+    if _of(present, both) == tree:
         return after
     written = [old.blocks for old in after.instructions] + [old.blocks for old in after.barriers]
     fresh = 1 + max((number for blocks in written for _, number in blocks), default=-1)
@@ -90,6 +98,24 @@ def in_loops_of(after: LoopKernel, before: LoopKernel) -> LoopKernel:
         replace(old, blocks=tuple({**own[old.id], **dict(old.blocks)}.items())) for old in after.instructions
     )
     return replace(after, instructions=instructions)
+
+
+def nests(tree: Tree) -> Counter[tuple[object, ...]]:
+    """Return what *tree* has at its top, in any order: runs, and loops with what they have."""
+    return Counter(
+        (node.iname, frozenset(nests(node.body).items())) if isinstance(node, Loop) else (node,) for node in tree
+    )
+
+
+def _of(tree: Tree, names: Collection[str]) -> Tree:
+    """Return the runs of *names* in *tree*, in their loops."""
+    found: list[Node] = []
+    for node in tree:
+        if not isinstance(node, Loop):
+            found += [node] if isinstance(node, Run) and node.name in names else []
+        elif body := _of(node.body, names):
+            found.append(Loop(node.iname, body))
+    return tuple(found)
 
 
 def _loops(tree: Tree) -> Iterator[Loop]:

@@ -18,7 +18,7 @@ from polyloop.errors import ArgumentError, PolyloopError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import runs
 from polyloop.program.lower import lower
-from polyloop.program.reference import instruction_tree
+from polyloop.program.reference import instruction_tree, nests
 from polyloop.runtime.arguments import Binder, IndexTooSmall
 from polyloop.runtime.ccompile import find_compiler, load_library
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
@@ -130,7 +130,7 @@ def other_loops(before: LoopKernel, after: LoopKernel) -> str | None:
         and old.kernel.inames == new.kernel.inames
         and len(old.kernel.barriers) == len(new.kernel.barriers)
     )
-    return f"the program has other loops:\n{old}\nnow\n{new}" if same and old.tree != new.tree else None
+    return f"the program has other loops:\n{old}\nnow\n{new}" if same and nests(old.tree) != nests(new.tree) else None
 
 
 def disagreement(

@@ -85,3 +85,34 @@ def test_loops_that_a_program_may_share_are_shared() -> None:
 def test_more_knowledge_changes_no_kernel_whose_loops_stay() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", ["a[i] = 1", "b[i] = a[i]"])
     assert all(not instruction.blocks for instruction in pl.fix_parameters(knl, n=8).instructions)
+
+
+def between() -> pl.LoopKernel:
+    """Return a kernel whose third instruction runs after all of the first, because of the one between."""
+    return pl.make_kernel(
+        "{[i]: 1 <= i < 5}", ["b[i] = a[i-1]", "c[0] = b[4] {id=mid}", "a[i] = 7 + 0*c[0]"],
+        [pl.GlobalArg("a, b, c, d", np.int64, shape="5"), ...], silenced_warnings="*",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("what", ["remove", "map"])
+def test_what_is_left_of_a_program_keeps_its_loops(early: bool, what: str) -> None:
+    knl = pl.split_iname(between(), "i", 2) if early else between()
+    if what == "remove":
+        knl = pl.remove_instructions(knl, "mid")
+    else:
+        knl = pl.map_instructions(knl, instructions={"mid": "c[0] = d[4]"})
+    for run in (lambda **given: pl.interpret(knl, **given), pl.compile(knl, target=pl.CTarget())):
+        given = {argument.name: np.arange(1, 6) for argument in knl.arguments}
+        np.testing.assert_array_equal(run(**given)["b"], [1, 1, 2, 3, 4])
+
+
+def test_arrays_that_become_one_may_change_the_order_of_loops() -> None:
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i, k < 9}", ["a[i] = 1", "b[k] = 2", "c[i] = 3"],
+        [pl.GlobalArg("a, b, c", np.int64, shape="9"), ...],
+    )  # fmt: skip
+    knl = pl.concatenate_arrays(knl, "a, b", "z")
+    found = pl.compile(knl, target=pl.CTarget())()
+    np.testing.assert_array_equal(found["z"], [1] * 9 + [2] * 9)

@@ -14,6 +14,7 @@ from polyloop.kernel.build.text_order import stable_order
 from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.text.match import matches, parse_match
+from polyloop.program.reference import in_loops_of
 from polyloop.transform.base import Transform
 from polyloop.transform.instructions.dependencies import must_precede
 from polyloop.transform.instructions.matching import match_violations, reference_id
@@ -198,14 +199,15 @@ class RemoveInstructions(Transform):
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         assert kernel.reference is not None, "a kernel has its reference program"
         gone = {reference_id(i) for i in kernel.instructions if i.id in self.insn_ids}
-        base = _without(kernel.reference.kernel, gone)
+        written = kernel.reference.kernel
+        base = in_loops_of(_without(written, gone), written)
         open_ended = [replace(a, is_output=False) if isinstance(a, ArrayArg) else a for a in base.arguments]
         base = replace(base, arguments=tuple(open_ended))
         try:
             base = complete_kernel(base, None)
         except KernelError as error:
             raise TransformError(self.name, kernel.name, error.found) from error
-        left = _without(kernel, {*self.insn_ids})
+        left = in_loops_of(_without(kernel, {*self.insn_ids}), kernel)
         return replace(left, arguments=base.arguments, conditions=base.conditions, reference=base.reference)
 
 

@@ -26,6 +26,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.objects import Assignment
 from polyloop.kernel.text.statements import RuleText, parse_assignment
 from polyloop.poly.affine import affine_of, to_expression
+from polyloop.program.reference import in_loops_of
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.instructions.matching import match_violations, meant, reference_id
@@ -179,6 +180,7 @@ class MapInstructions(Transform):
 
         open_ended = [replace(a, is_output=False) if isinstance(a, ArrayArg) else a for a in base.arguments]
         changed = replace(base, arguments=tuple(open_ended), instructions=tuple(map(written, base.instructions)))
+        changed = in_loops_of(changed, base)
         try:
             changed = complete_kernel(changed, None)
         except KernelError as error:
@@ -191,13 +193,9 @@ class MapInstructions(Transform):
             assignee, expression = new[source.id]
             return _assigning(kernel, old, _moved(assignee, source, old), _moved(expression, source, old))
 
-        return replace(
-            kernel,
-            instructions=tuple(map(present, kernel.instructions)),
-            arguments=changed.arguments,
-            conditions=changed.conditions,
-            reference=changed.reference,
-        )
+        result = replace(kernel, instructions=tuple(map(present, kernel.instructions)), arguments=changed.arguments)
+        result = in_loops_of(result, kernel)
+        return replace(result, conditions=changed.conditions, reference=changed.reference)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         yield from bounds_violations(after)
