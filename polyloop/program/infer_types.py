@@ -15,7 +15,7 @@ from polyloop.expr.dtypes import computed, dtype_name, is_complex, is_integer
 from polyloop.expr.fitting import check_stored
 from polyloop.expr.nodes import Expression, array_name, field_path
 from polyloop.expr.printer import show
-from polyloop.expr.promotion import TypeConflictError, settle
+from polyloop.expr.promotion import TypeConflictError, Weak, settle
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
@@ -24,7 +24,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ValueArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.kernel.updates import update_of
+from polyloop.kernel.updates import Update, update_of
 from polyloop.program.index_types import long_inames
 from polyloop.program.lower import lower
 from polyloop.program.open_types import settled_types
@@ -132,8 +132,16 @@ def _atomic_violations(
     depend on the higher ones.
     """
     element = table.get(instruction.target)
-    if element is not None and found is not None and found != element:
-        update = update_of(instruction.assignee, instruction.expression)
+    update = update_of(instruction.assignee, instruction.expression)
+    if element is not None and update is not None and (narrow := _narrow_operand(update, element, table)) is not None:
+        yield Diagnostic(
+            "type-conflict",
+            f"'{show(narrow)}' is no {dtype_name(element)} as '{instruction.target}' is, with which it is combined",
+            ("an atomic update computes what it combines with the element before, and not in the element's type",),
+            (f"convert each operand: cast({dtype_name(element)}, ...)",),
+            sites=(instruction.site(),),
+        )
+    elif element is not None and found is not None and found != element:
         if is_integer(element) and is_integer(found) and update is not None and update.operation not in _COMPARING:
             return
         yield Diagnostic(
@@ -143,6 +151,34 @@ def _atomic_violations(
             hints=(f"convert the value that is combined with it: cast({dtype_name(element)}, ...)",),
             sites=(instruction.site(),),
         )
+
+
+def _narrow_operand(
+    update: Update, element: np.dtype[np.generic], table: Mapping[str, np.dtype[np.generic] | None]
+) -> Expression | None:
+    """Return an operand that is computed in another type than that of the *element* with which it is combined.
+
+    One operand may have another type, as its value is converted.  Of several, or of a negative one, the value would be
+    computed in their own type first, and wrap or be rounded there.
+    """
+    if update.operation not in {"sum", "product"}:
+        return None
+    parts: tuple[Expression, ...] = (update.operand,)
+    if isinstance(update.operand, p.Sum if update.operation == "sum" else p.Product):
+        parts = update.operand.children
+    several = len(parts) > 1 and parts[0] != -1
+    for part in parts if several else (update.operand,):
+        try:
+            kind = infer_type(part, table.get)
+        except TypeConflictError:  # such as -2 beside an unsigned number
+            return part
+        if kind is None or isinstance(kind, Weak):
+            continue
+        first = part.children[0] if isinstance(part, p.Product) else 0
+        is_negative = isinstance(first, int) and first < 0
+        if kind != element and (several or (is_negative and is_integer(kind))):
+            return part
+    return None
 
 
 def record_violations(kernel: LoopKernel, before: LoopKernel) -> Iterator[Diagnostic]:

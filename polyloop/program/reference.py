@@ -101,7 +101,7 @@ def in_loops_of(after: LoopKernel, before: LoopKernel) -> LoopKernel:
 
 
 def nests(tree: Tree) -> Counter[tuple[object, ...]]:
-    """Return what *tree* has at its top, in any order: runs, and loops with what they have."""
+    """Return the runs and loops at the top of *tree*, in any order, loops with their own."""
     return Counter(
         (node.iname, frozenset(nests(node.body).items())) if isinstance(node, Loop) else (node,) for node in tree
     )

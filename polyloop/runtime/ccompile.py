@@ -47,6 +47,9 @@ _WHOLE_LOOPS: Final = ("-fno-tree-loop-distribution", "-fno-tree-loop-distribute
 # may assume of their indices.
 _WRAP: Final = "-fwrapv"
 _WRAPS: Final = re.compile(r"\((?:unsigned int|uint64_t)\)|\b\d+u(?:ll)?\b")
+# GCC 12.2 (from -O2 on) makes vectors of two or three conversions from double to float and back without the rounding.
+_ROUNDED: Final = "-fno-tree-slp-vectorize"
+_ROUNDS: Final = re.compile(r"\(float\)|\bfloat \w+")
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
 _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
 _NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
@@ -244,6 +247,8 @@ def _built(
             identity = f"{identity} on {_processor()}"
         if _WRAPS.search(source) and compiler.accepts(_WRAP):
             flags = (*flags, _WRAP)
+        if "double" in source and _ROUNDS.search(source) and compiler.accepts(_ROUNDED):
+            flags = (*flags, _ROUNDED)
     if "#pragma omp" in source and compiler.accepts("-fopenmp"):
         flags = (*flags, "-fopenmp")
     headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()

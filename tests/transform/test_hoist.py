@@ -72,3 +72,13 @@ def test_a_refusal_of_hoisting() -> None:
         "  Note: such a factor depends on no iname of the reduction, and the type of the sum does not depend on it\n"
         "  Hint: factors of arrays need a sum that has a term for each of its results"
     )
+
+
+@pytest.mark.parametrize("factor", ["1/n", "7//n", "sqrt(-1.0*n)"])
+def test_a_factor_that_may_be_no_number_stays_in_a_sum_without_terms(factor: str) -> None:
+    data = [pl.GlobalArg("x", np.float32, shape="n"), pl.GlobalArg("y", np.float32, shape="1"), ...]
+    with pytest.raises(pl.TransformError) as error:
+        pl.hoist_reduction_factors(pl.make_kernel("{[k]: 0 <= k < n}", f"y[0] = sum(k, x[k]*({factor}))", data))
+    assert error.value.codes == ("no-common-factor",)
+    some = pl.make_kernel("{[k]: 0 <= k < n}", f"y[0] = sum(k, x[k]*({factor}))", data, assumptions="n >= 1")
+    assert "*sum(k, x[k])" in str(pl.hoist_reduction_factors(some).instructions[0])

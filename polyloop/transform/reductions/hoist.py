@@ -272,13 +272,19 @@ def _hoisted(kernel: LoopKernel, instruction: Instruction) -> tuple[Instruction,
     return (instruction if not places else _with_expression(instruction, expression)), tuple(places)
 
 
+def _may_fail(factor: Expression) -> bool:
+    """Return True if a factor may be no number, or stop the program, where a sum without terms does not compute it."""
+    fails = isinstance(factor, p.Quotient | p.FloorDiv | p.Remainder | p.Power | p.Call)
+    return (fails and bool(variables(factor))) or any(_may_fail(child) for child in children(factor))
+
+
 def _may_be_hoisted(
     kernel: LoopKernel, instruction: Instruction, term: Term, factor: Expression, reduction: Reduction
 ) -> bool:
     names = variables(factor)
     if _is_sign(factor) or not names.isdisjoint(reduction.inames):
         return False
-    if names.isdisjoint(kernel.arrays()):
+    if names.isdisjoint(kernel.arrays()) and not _may_fail(factor):
         return True
     results = project_onto(term.domain, term.inames, instruction.inames)
     return bool(instruction.domain.intersect_params(kernel.assumptions).is_subset(results))
