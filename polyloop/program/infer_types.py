@@ -118,21 +118,22 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
             hint = f"store real(...) or imag(...), or let '{name}' be {dtype_name(dtype)}"
             yield Diagnostic("type-conflict", message, hints=(hint,), sites=(instruction.site(),))
         elif instruction.atomic:
-            yield from _atomic_violations(instruction, dtype, table)
+            yield from _atomic_violations(instruction, expression, dtype, table)
 
 
 def _atomic_violations(
     instruction: Instruction,
+    expression: Expression,
     found: np.dtype[np.generic] | None,
     table: Mapping[str, np.dtype[np.generic] | None],
 ) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if an atomic update computes the new value in *found*, another type than the element's.
+    """Yield a diagnostic if an atomic update, to *expression*, computes the value in *found*, not the element's type.
 
     Another integer type is accepted except for min and max: the low bits of sums, products and bit operations do not
     depend on the higher ones.
     """
     element = table.get(instruction.target)
-    update = update_of(instruction.assignee, instruction.expression)
+    update = update_of(instruction.assignee, expression)
     if element is not None and update is not None and (narrow := _narrow_operand(update, element, table)) is not None:
         yield Diagnostic(
             "type-conflict",
