@@ -100,7 +100,7 @@ def build_kernel(
         name=name,
         parameters=parameters,
         assumptions=space if condition is None else align(condition, space).intersect(space),
-        domains=own_ranges(text.domains, listed(domains), fixed, drafts.statements),
+        domains=own_ranges(text.domains, drafts.statements),
         instructions=(),
         arguments=arguments,
         temporaries=data.temporaries,

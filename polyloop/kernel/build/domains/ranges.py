@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-import islpy as isl
+from collections.abc import Iterator, Sequence
 
 from polyloop.errors import KernelError
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children
-from polyloop.kernel.build.domains.shared_domains import taken_apart
+from polyloop.kernel.build.domains.shared_domains import bare, taken_apart
 from polyloop.kernel.build.draft import Draft, fail, site_of
 from polyloop.kernel.kernel import Domain
-from polyloop.kernel.text.domain_text import parse_domain
 
 __all__ = ["outermost", "own_ranges"]
 
-_SET = isl.dim_type.set
 
-
-def own_ranges(
-    pieces: Sequence[Domain], texts: Iterable[object], fixed: Mapping[str, int], drafts: Sequence[Draft]
-) -> tuple[Domain, ...]:
+def own_ranges(pieces: Sequence[Domain], drafts: Sequence[Draft]) -> tuple[Domain, ...]:
     """Return the domains, taken apart where some statement or reduction would not run because another has no loop."""
     if all(len(piece.inames) == 1 for piece in pieces):
-        return tuple(pieces)
+        return tuple(map(bare, pieces))
     groups = {group: draft for draft in reversed(drafts) for group in _groups(draft.expanded, frozenset(draft.inames))}
     if all(group.isdisjoint(piece.inames) or group.issuperset(piece.inames) for group in groups for piece in pieces):
-        return tuple(pieces)
-    known = {dims: text for text in texts if isinstance(text, str) for dims in [_dims(text)]}
+        return tuple(map(bare, pieces))
     found: list[Domain] = []
     for piece in pieces:
-        parts = (piece,) if len(piece.inames) == 1 else taken_apart(piece, known.get(piece.inames), fixed, groups)
+        parts = (piece,) if len(piece.inames) == 1 else taken_apart(piece, groups)
         if isinstance(parts, frozenset):
             draft = next(draft for group, draft in groups.items() if group.intersection(piece.inames) == parts)
             raise _open_range(draft, piece, parts)
-        found += parts
+        found += map(bare, parts)
     return tuple(found)
-
-
-def _dims(text: str) -> tuple[str, ...]:
-    domain = parse_domain(text)
-    return tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
 
 
 def _groups(expr: Expression, around: frozenset[str]) -> Iterator[frozenset[str]]:

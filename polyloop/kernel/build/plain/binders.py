@@ -26,6 +26,7 @@ from polyloop.expr.rewrite import (
 )
 from polyloop.expr.rules import MARK, check_rules, expand_apart, names_in
 from polyloop.frozen import replace
+from polyloop.kernel.build.domains.shared_domains import written
 from polyloop.kernel.build.draft import fail, site_of
 from polyloop.kernel.build.plain.desugar import Names
 from polyloop.kernel.build.plain.foreign import mapped_call
@@ -33,7 +34,8 @@ from polyloop.kernel.domains import outer_inames
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.parser import Parsed, ParsedCall, ParsedInstruction, ParsedRule
-from polyloop.poly.sets import project_onto, rename_dims
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import rename_dims
 
 __all__ = ["plain_left_sides", "reduced_apart", "refuse_misplaced"]
 
@@ -215,14 +217,16 @@ class _Apart:
             own = [iname for iname in piece.inames if iname in new]
             if own:
                 kept = [x for x in piece.inames if x not in new and (x in copies or x in around)]
-                result = project_onto(piece.set, piece.inames, [*own, *kept])
+                whole = written(piece).restricted([*own, *kept])
+                result = whole.set
                 for _ in kept:
                     if result.involves_dims(_SET, len(own), 1):
                         result = result.move_dims(_PARAM, result.dim(_PARAM), _SET, len(own), 1)
                     else:
                         result = result.project_out(_SET, len(own), 1)
-                result = rename_dims(result, copies)
-                self.pieces.insert(place + 1, Domain(tuple(new[iname] for iname in own), result))
+                forms = {old: Affine.variable(name) for old, name in copies.items()}
+                inames = tuple(new[iname] for iname in own)
+                self.pieces.insert(place + 1, written(whole).changed(inames, rename_dims(result, copies), forms))
 
 
 def _under(node: Reduction, renamed: Mapping[str, Expression]) -> Reduction:

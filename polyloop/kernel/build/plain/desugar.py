@@ -8,15 +8,18 @@ from itertools import groupby
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, function_name
-from polyloop.expr.rewrite import accesses, substitute, variables
+from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, function_name, targets_of
+from polyloop.expr.rewrite import accesses, reductions, substitute, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
+from polyloop.kernel.build.domains.shared_domains import written
 from polyloop.kernel.build.draft import fail, site_of
+from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.layout import auto
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedInstruction
+from polyloop.poly.affine import Affine
 from polyloop.poly.sets import insert_dims, rename_dims
 
 __all__ = ["Names", "duplicate_inames", "in_front", "names_in", "spread", "value_under"]
@@ -197,7 +200,7 @@ def duplicate_inames(
             found += group
             continue
         renamed = _new_names(parts, rules, names)
-        domains = _with_copies(domains, renamed, parts[0])
+        domains = _with_copies(domains, renamed, parts[0], _around(parts, entries, rules, domains))
         found += [_renamed(part, renamed, rules, block) for part in parts]
         block += len(renamed)
     return found, tuple(domains)
@@ -206,11 +209,8 @@ def duplicate_inames(
 def _new_names(
     parts: Sequence[ParsedInstruction], rules: Mapping[str, SubstitutionRule], names: Names
 ) -> dict[str, str]:
-    used: set[str] = set()
-    for part in parts:
-        used |= part.loops.named()
-        for expr in part.parts():
-            used |= variables(expand_rules(expr, rules))
+    used = {name for part in parts for name in part.loops.named()}
+    used |= {name for part in parts for expr in part.parts() for name in variables(expand_rules(expr, rules))}
     renamed: dict[str, str] = {}
     for iname, wish in parts[0].options.duplicates:
         if iname not in used:
@@ -238,11 +238,46 @@ def _renamed(
     )
 
 
-def _with_copies(pieces: Sequence[Domain], renamed: Mapping[str, str], statement: ParsedInstruction) -> list[Domain]:
+def _around(
+    parts: Sequence[ParsedInstruction],
+    entries: Sequence[Parsed],
+    rules: Mapping[str, SubstitutionRule],
+    pieces: Sequence[Domain],
+) -> frozenset[str]:
+    """Return the names in *parts*, and in statements whose loops may be theirs, because they or bounds read results."""
+    found = set(_used(parts, rules)).union(*(parameters_of(piece.set) for piece in pieces))
+    others = []
+    for group in _groups(entries):
+        statements = [entry for entry in group if isinstance(entry, ParsedInstruction)]
+        written = {array_name(target) for entry in statements for target in targets_of(entry.assignee)}
+        others.append((written, _used(statements, rules)))
+    while more := {name for written, used in others if not written.isdisjoint(found) for name in used - found}:
+        found |= more
+    return frozenset(found)
+
+
+def _used(parts: Sequence[ParsedInstruction], rules: Mapping[str, SubstitutionRule]) -> frozenset[str]:
+    """Return the names that *parts* of one statement use, but for an array of which they assign an element."""
+    found: set[str] = set()
+    for part in parts:
+        whole = not isinstance(part.assignee, p.Variable | p.Subscript)
+        subscripts = part.assignee.index_tuple if isinstance(part.assignee, p.Subscript) else ()
+        exprs = [expand_rules(expr, rules) for expr in (part.expression, *part.predicates)]
+        exprs += [part.assignee] if whole else subscripts
+        own = part.loops.named().union(*map(variables, exprs))
+        own = own.union(iname for expr in exprs for node in reductions(expr) for iname in node.inames)
+        found |= own
+    return frozenset(found)
+
+
+def _with_copies(
+    pieces: Sequence[Domain], renamed: Mapping[str, str], statement: ParsedInstruction, around: Collection[str]
+) -> list[Domain]:
     """Return the domains with the new inames, each right behind the one that it copies.
 
-    A domain of which every iname is copied gives a second one; otherwise copy and original share the inames that are
-    not copied: ``{[i, j]: D(i, j)}`` becomes ``{[i, i_copy, j]: D(i, j) and D(i_copy, j)}``.
+    A domain of which every iname is copied, or none of the others is *around* the statement, gives a second one;
+    otherwise copy and original share the inames that are not copied: ``{[i, j]: D(i, j)}`` becomes
+    ``{[i, i_copy, j]: D(i, j) and D(i_copy, j)}``.
     """
     found: list[Domain] = []
     for piece in pieces:
@@ -254,10 +289,13 @@ def _with_copies(pieces: Sequence[Domain], renamed: Mapping[str, str], statement
         if not old:
             found.append(piece)
             continue
-        copy = rename_dims(piece.set, renamed)
-        if len(old) == len(piece.inames):
-            found += [piece, Domain(tuple(renamed[iname] for iname in piece.inames), copy)]
+        forms = {iname: Affine.variable(new) for iname, new in renamed.items()}
+        if len(old) == len(piece.inames) or not {*piece.inames}.difference(old).intersection(around):
+            own = written(piece).restricted(old)
+            dims = tuple(renamed[iname] for iname in old)
+            found += [piece, written(own).changed(dims, rename_dims(own.set, renamed), forms)]
             continue
+        copy = rename_dims(piece.set, renamed)
         whole = piece.set
         inames = list(piece.inames)
         for position in range(len(piece.inames) - 1, -1, -1):
@@ -266,7 +304,7 @@ def _with_copies(pieces: Sequence[Domain], renamed: Mapping[str, str], statement
                 whole = insert_dims(whole, position + 1, [renamed[iname]])
                 copy = insert_dims(copy, position, [iname])
                 inames.insert(position + 1, renamed[iname])
-        found.append(Domain(tuple(inames), whole.intersect(copy)))
+        found.append(written(piece).times(tuple(inames), whole.intersect(copy), forms))
     return found
 
 

@@ -14,6 +14,7 @@ from polyloop.expr.nodes import Expression, array_name, function_name
 from polyloop.expr.rewrite import calls, map_nodes, reductions, substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, TemporaryVariable
+from polyloop.kernel.build.domains.shared_domains import written
 from polyloop.kernel.build.draft import Draft, fail, site_of
 from polyloop.kernel.build.function import Function, Program
 from polyloop.kernel.build.plain.bind import Binding, bind_arguments, fail_call
@@ -29,7 +30,6 @@ from polyloop.poly.sets import Row, add_rows, rename_dims
 
 __all__ = ["Inlined", "check_calls", "fixed_call", "inline_calls"]
 
-_SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
 
 _Statement: TypeAlias = ParsedInstruction | ParsedRule
@@ -203,13 +203,11 @@ class _Inliner:
         used = {name for statement in statements for name in _names_of(statement)}
         found = []
         for domain in self.domains:
-            result = domain.set
             kept = tuple(iname for iname in domain.inames if iname in used or iname not in self.swept)
-            for position in reversed(range(len(domain.inames))):
-                if domain.inames[position] not in kept:
-                    result = result.project_out(_SET, position, 1)
-            if kept or not domain.inames:
-                found.append(domain if kept == domain.inames else Domain(kept, result))
+            if kept == domain.inames:
+                found.append(domain)
+            elif kept:
+                found.append(written(domain).restricted(kept))
         return tuple(found)
 
     def check_conditions(self, call: ParsedCall) -> None:
@@ -297,9 +295,9 @@ class _Names:
     def domain(self, domain: Domain) -> Domain:
         """Return a domain of the function under the new names; its parameters have the values that are passed."""
         inames = tuple(self.names[iname] for iname in domain.inames)
-        result = rename_dims(domain.set, self.names)
-        result = _with_values(result, inames, self.binding.sizes)
-        return Domain(inames, result)
+        result = _with_values(rename_dims(domain.set, self.names), inames, self.binding.sizes)
+        forms = {old: Affine.variable(new) for old, new in self.names.items()} | dict(self.binding.sizes)
+        return written(domain).changed(inames, result, forms)
 
     def rule(self, rule: ParsedRule) -> ParsedRule:
         """Return a rule of the function under its new name."""
