@@ -82,3 +82,17 @@ def test_a_factor_that_may_be_no_number_stays_in_a_sum_without_terms(factor: str
     assert error.value.codes == ("no-common-factor",)
     some = pl.make_kernel("{[k]: 0 <= k < n}", f"y[0] = sum(k, x[k]*({factor}))", data, assumptions="n >= 1")
     assert "*sum(k, x[k])" in str(pl.hoist_reduction_factors(some).instructions[0])
+
+
+def test_products_that_are_left_keep_their_types() -> None:
+    """Without the float, two uint8 would wrap."""
+    data = [pl.ValueArg("s", F), pl.GlobalArg("u", np.uint8, shape="1"), pl.GlobalArg("w, y", F, shape="1")]
+    knl = pl.make_kernel("{[i]: 0 <= i < 1}", "y[0] = sum(i, s*u[i]*u[i]*w[i])", data)
+    refused(knl, pl.hoist_reduction_factors, "no-common-factor")
+    apart = pl.make_kernel("{[i]: 0 <= i < 1}", "y[0] = sum(i, s*w[i]*u[i]*u[i])", data)
+    assert "s*sum(i, w[i]*u[i]*u[i])" in str(pl.hoist_reduction_factors(apart))
+    steps = ["<float32> t = 0", "t = t + s*u[i]*u[i]", "y[0] = t"]
+    refused(
+        pl.make_kernel("{[i]: 0 <= i < 1}", steps, data),
+        lambda k: pl.collect_common_factors_on_increment(k, "t"), "no-common-factor",
+    )  # fmt: skip

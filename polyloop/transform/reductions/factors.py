@@ -14,10 +14,12 @@ from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.dtypes import is_inexact
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import map_nodes, substitute, variables
+from polyloop.expr.rewrite import children, map_nodes, substitute, variables
+from polyloop.expr.typing import infer
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.updates import EXCHANGE, update_of
+from polyloop.program.infer_types import dtype_table
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import Takes
 from polyloop.transform.instructions.replacing import MapInstructions
@@ -156,11 +158,20 @@ class _Collection:
             found = mine if found is None else found & mine
         allowed = {factor: count for factor, count in (found or Counter()).items() if self._is_invariant(factor)}
         self.common: Counter[Expression] = Counter(allowed)
+        if not all(map(self._keeps_types, self.terms)):
+            self.common = Counter()
 
     def _added(self, instruction: Instruction) -> Expression:
         update = update_of(instruction.assignee, instruction.expression)
         assert update is not None, "updates were looked at"
         return update.operand
+
+    def _keeps_types(self, instruction: Instruction) -> bool:
+        """Return True if each product that is left is one of before, or is computed in the type of the whole."""
+        added, table = self._added(instruction), dtype_table(self.kernel)
+        gone = Counter(self._here(instruction.assignee, factor) for factor in self.common.elements())
+        products, whole = _products(added), infer(added, table.get)
+        return all(node in products or infer(node, table.get) == whole for node in _products(_without(added, gone)))
 
     def _indices(self, access: Expression) -> tuple[Expression, ...]:
         return access.index_tuple if isinstance(access, p.Subscript) else ()
@@ -219,6 +230,11 @@ class _Collection:
         if self.name not in instruction.reads:
             return instruction.expression
         return map_nodes(instruction.expression, change)
+
+
+def _products(expr: Expression) -> list[Expression]:
+    inside = [node for child in children(expr) for node in _products(child)]
+    return [expr, *inside] if isinstance(expr, p.Product) else inside
 
 
 def _is_zero(expr: Expression) -> bool:

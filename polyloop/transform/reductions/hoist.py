@@ -236,6 +236,20 @@ def _same_type(kernel: LoopKernel, old: Expression, new: Expression) -> bool:
     return infer(old, table.get) == infer(new, table.get)
 
 
+def _keeps_types(kernel: LoopKernel, addend: Expression, gone: tuple[int, ...]) -> bool:
+    """Return True if each product in *addend* without the factors at *gone* is computed in the type that it had.
+
+    Of ``s*u*u`` with a float ``s`` and an uint8 ``u``, ``u*u`` would wrap.
+    """
+    table, own = dtype_table(kernel), _factors(addend)
+    left = [k for k in range(len(own)) if k not in gone]
+    return all(
+        infer(p.Product(tuple(own[k] for k in left[: n + 1])), table.get)
+        == infer(p.Product(tuple(own[: left[n] + 1])), table.get)
+        for n in range(1, len(left))
+    )
+
+
 def _with_expression(old: Instruction, expression: Expression) -> Instruction:
     """Return *old* with another expression, and its reads recomputed."""
     bound = {x for term in old.terms for x in term.inames}
@@ -261,7 +275,8 @@ def _hoisted(kernel: LoopKernel, instruction: Instruction) -> tuple[Instruction,
             common = _common([addends], allowed)
             found = [_positions(addend, common) or () for addend in addends]
             less = replace(expr, expr=_without(expr.expr, iter(found)))
-            if common and _same_type(kernel, expr, less):
+            is_kept = all(_keeps_types(kernel, *each) for each in zip(addends, found, strict=True))
+            if common and is_kept and _same_type(kernel, expr, less):
                 places.extend(found)
                 return _times(common, less)
         old = children(expr)
