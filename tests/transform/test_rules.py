@@ -228,3 +228,17 @@ def test_a_map_that_a_rules_reduction_cannot_follow_is_refused() -> None:
             "l1() := sum(j, v[j])\nfor i\n  for j\n    o[j] = o[j] + i\n  end\nend",
             [pl.GlobalArg("v, o", np.float64, shape="m"), ...],
         ), "i", 2, inner_tag="l.1")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "x"), [("int32", "(i + 3)*1000000000", 0), ("float16", "x[i]*x[i]", 300), ("float32", "0.1", 0)]
+)
+def test_a_rule_keeps_the_type_of_the_temporary(kind: str, value: str, x: float) -> None:
+    wide = np.int64 if kind == "int32" else np.float64
+    data = [pl.GlobalArg("x", np.float16, shape="1"), pl.GlobalArg("y", wide, shape="1"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < 1}", [f"<{kind}> t[i] = {value}", "y[i] = t[i]"], data)
+    given = {"x": np.array([x], np.float16)} if "x[i]" in value else {}
+    expected = pl.interpret(knl, **given)["y"]
+    changed = pl.assignment_to_subst(knl, "t")
+    np.testing.assert_array_equal(pl.interpret(changed, **given)["y"], expected)
+    np.testing.assert_array_equal(pl.compile(changed, target=pl.CTarget())(**given)["y"], expected)

@@ -11,11 +11,11 @@ import pymbolic.primitives as p
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.value_flow import flow_of, is_exact, readers_of, writers_of
 from polyloop.errors import Diagnostic, VerificationError, unknown_name
-from polyloop.expr.dtypes import dtype_name
+from polyloop.expr.dtypes import DType, dtype_name, is_half
 from polyloop.expr.nodes import Expression, TypeCast, array_name
 from polyloop.expr.rewrite import accesses, children, rebuild, reductions, substitute, variables
 from polyloop.expr.rules import expand_rules
-from polyloop.expr.typing import infer
+from polyloop.expr.typing import infer, infer_type
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
@@ -244,7 +244,7 @@ class AssignmentToSubst(Transform):
             names[iname] = kernel.fresh(f"{iname}_", names.values())
         value = expand_rules(source.expression, base.substitutions)
         dtype = base.arrays()[self.lhs_name].dtype
-        if dtype is not None and infer(value, dtype_table(base).get) != dtype:
+        if dtype is not None and not _is_of(value, dtype, dtype_table(base)):
             value = TypeCast(dtype_name(dtype), value)
         value = substitute(value, {old: p.Variable(new) for old, new in names.items()})
         return SubstitutionRule.of(self.rule, tuple(names.values()), value), shared
@@ -463,3 +463,14 @@ def _not_from(name: str, reader: Placed) -> Diagnostic:
         hints=("keep the assignment, or choose other uses with within=",),
         sites=(reader.lowered.instruction.site(),),
     )
+
+
+def _is_of(value: Expression, dtype: DType, table: Mapping[str, DType | None]) -> bool:
+    """Return True if *value* is the same number of type *dtype* wherever it stands.
+
+    An integer is exact in a subscript, half precision is computed in float32, and a number of no type of its own takes
+    that of what it is combined with.
+    """
+    if isinstance(value, p.Variable | p.Subscript):
+        return infer(value, table.get) == dtype
+    return dtype.kind == "f" and not is_half(dtype) and infer_type(value, table.get) == dtype
