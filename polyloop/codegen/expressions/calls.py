@@ -107,7 +107,7 @@ def _type_cast(r: Renderer, expr: TypeCast, want: DType | None) -> Code:
     child = expr.child
     if isinstance(child, int | float | complex) and (type(child) is int or is_inexact(dtype)):
         return typed_literal(r.scope, np.asarray(child).astype(dtype)[()].item(), computed(dtype))
-    text, have = r.render(child, None), r.types.computed(child, None)
+    text, have = r.render_as(r.values, child, None), r.values.computed(child, None)  # a value, in a subscript too
     if is_half(dtype):
         return widened(r.scope, dtype, narrowed(r.scope, dtype, text, have))
     if is_complex(dtype) and r.scope.language.functions.operators:
