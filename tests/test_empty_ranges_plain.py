@@ -34,6 +34,26 @@ def test_a_call_runs_where_it_sweeps_over_nothing() -> None:
     check(knl, {"b": np.full(3, -7), "c": np.ones((3, 3), I)}, b=[0, 1, 2])
 
 
+@pytest.mark.parametrize("bound", ["k < p", "k < j", "k < p and k < j"])
+def test_a_sweep_is_as_long_as_its_own_bounds_say(bound: str) -> None:
+    """What ``k`` has no values for is swept as well: the call is not inside of its loop."""
+    data = [pl.GlobalArg("b", I, shape="n"), pl.GlobalArg("c", I, shape="n, m"), ...]
+    for inner, lengths in (("m", [3, 3, 3]), ("i", [0, 1, 2])):
+        domain = f"{{[i, j, k]: 0 <= i < n and 0 <= j < {inner} and 0 <= k and {bound}}}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pl.PolyloopWarning)
+            knl = pl.make_kernel(domain, "b[i] = total([j]: c[i, j])", data, functions=[TOTAL], assumptions="n <= m")
+        given = {"b": np.full(3, -7), "c": np.ones((3, 3), I)} | ({"p": 0} if "p" in bound else {})
+        check(knl, given, b=lengths)
+
+
+def test_bounds_that_others_imply_count_in_a_sweep() -> None:
+    data = [pl.GlobalArg("b", I, shape=()), pl.GlobalArg("u, c", I, shape="10"), pl.ValueArg("n", np.int32), ...]
+    domain = "{[i, j]: 0 <= i <= n - 5 and i <= 9 and 0 <= j <= 4 and j < n}"
+    with pytest.raises(pl.KernelError, match="its values are no range by themselves"):
+        pl.make_kernel(domain, ["b = total([j]: c[j])", "u[i] = 1"], data, functions=[TOTAL])
+
+
 def test_a_function_runs_where_a_size_is_zero() -> None:
     data = [pl.GlobalArg("a", shape="n, m"), pl.GlobalArg("out", shape="n"), ...]
     rows = pl.make_function("{[i, k]: 0 <= i < n and 0 <= k < m}", "out[i] = sum(k, a[i, k])", data, name="rows")

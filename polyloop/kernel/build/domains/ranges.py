@@ -25,8 +25,8 @@ def own_ranges(pieces: Sequence[Domain], drafts: Sequence[Draft]) -> tuple[Domai
     for piece in pieces:
         parts = (piece,) if len(piece.inames) == 1 else taken_apart(piece, groups)
         if isinstance(parts, frozenset):
-            draft = next(draft for group, draft in groups.items() if group.intersection(piece.inames) == parts)
-            raise _open_range(draft, piece, parts)
+            group = min(filter(parts.issubset, groups), key=lambda group: len(group.intersection(piece.inames)))
+            raise _open_range(groups[group], piece, parts)
         found += map(bare, parts)
     return tuple(found)
 

@@ -14,6 +14,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import free_variables, substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
+from polyloop.kernel.build.domains.shared_domains import Written, written
 from polyloop.kernel.build.function import Function
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.calls import Slice, SubArray, plain
@@ -207,7 +208,7 @@ class _Binder:
 
     def range(self, iname: str, given: SubArray) -> tuple[Affine, Affine]:
         """Return lower bound and extent of *iname*, affine in the other inames and parameters."""
-        domain = next(entry for entry in self.domains if iname in entry.inames)
+        domain = self.around(next(entry for entry in self.domains if iname in entry.inames), given)
         pieces = settled(domain.set).get_basic_sets()
         lower: list[Affine] = []
         upper: list[Affine] = []
@@ -227,6 +228,13 @@ class _Binder:
             hint = f"give it a domain such as {{[{iname}]: 0 <= {iname} < n}}"
             raise self.fail("bad-call", message, hint, (f"its domain is {set_text(domain.set)}",))
         return lower[0], upper[0].add(lower[0], -1).add(Affine((), 1))
+
+    def around(self, domain: Domain, given: SubArray) -> Domain:
+        """Return *domain* without inames that the call does not use, unless the bounds of those that it uses do."""
+        frame = self.call.frame
+        used = self.call.names().union(given.inames, frame.loops.named(), *map(variables, frame.predicates))
+        found = written(domain).restricted([iname for iname in domain.inames if iname in used])
+        return found if isinstance(found, Written) else domain
 
     def sliced(
         self, given: SubArray, known: Argument | TemporaryVariable | None

@@ -14,7 +14,7 @@ from polyloop.expr.nodes import Expression, array_name, function_name
 from polyloop.expr.rewrite import calls, map_nodes, reductions, substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, TemporaryVariable
-from polyloop.kernel.build.domains.shared_domains import written
+from polyloop.kernel.build.domains.shared_domains import Written, written
 from polyloop.kernel.build.draft import Draft, fail, site_of
 from polyloop.kernel.build.function import Function, Program
 from polyloop.kernel.build.plain.bind import Binding, bind_arguments, fail_call
@@ -207,7 +207,8 @@ class _Inliner:
             if kept == domain.inames:
                 found.append(domain)
             elif kept:
-                found.append(written(domain).restricted(kept))
+                rest = written(domain).restricted(kept)
+                found.append(rest if isinstance(rest, Written) or used.issuperset(kept) else domain)
         return tuple(found)
 
     def check_conditions(self, call: ParsedCall) -> None:
