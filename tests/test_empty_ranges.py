@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -310,6 +311,176 @@ def test_an_iname_keeps_the_bounds_that_those_of_another_one_imply(seed: int) ->
             for name, value in expected.items():
                 np.testing.assert_array_equal(getattr(found, name), value)
                 np.testing.assert_array_equal(getattr(compiled, name), value)
+
+
+# }}}
+# {{{ conditions as they are written
+
+Rows = list[tuple[str, str]]
+"""What a condition says: the inames of each comparison, and the comparison in Python."""
+
+CONDITIONS: dict[str, Rows] = {
+    **{
+        bound.format(x): [(x, bound.format(x))]
+        for x in "ij"
+        for bound in ("{} < n", "{} <= n - 5", "{} != 2", "2 <= {}")
+    },
+    "j = i": [("ij", "j == i")],
+    "i <= j": [("ij", "i <= j")],
+    "i = 2*j": [("ij", "i == 2*j")],
+    "i + j < n": [("ij", "i + j < n")],
+    "i != j": [("ij", "i != j")],
+    "i <= j < n": [("ij", "i <= j"), ("j", "j < n")],
+    "2 <= i = j < n": [("i", "2 <= i"), ("ij", "i == j"), ("j", "j < n")],
+    "i <= j <= i": [("ij", "i <= j"), ("ij", "j <= i")],
+    "i, j < n": [("i", "i < n"), ("j", "j < n")],
+    "i mod 2 = 0": [("i", "i % 2 == 0")],
+    "not j < n": [("j", "j >= n")],
+    "not (i < 2 or j >= n)": [("i", "i >= 2"), ("j", "j < n")],
+    "(exists e: i = 2*e)": [("i", "i % 2 == 0")],
+    "exists (e: j = 3*e)": [("j", "j % 3 == 0")],
+    "(exists e: i = e and j < n and e < n)": [("i", "i < n"), ("j", "j < n")],
+    "exists (e = floor(i/2), f: i = 2*e and j = 2*f and 2 <= f)": [("i", "i % 2 == 0"), ("j", "j % 2 == 0 and j >= 4")],
+    "not (exists e: i = 2*e)": [("i", "i % 2 == 1")],
+    "(exists e: j = i + 2*e)": [("ij", "(j - i) % 2 == 0")],
+}  # fmt: skip
+LIMITS = {f"0 <= {x} <= 7": [(x, f"0 <= {x} <= 7")] for x in "ij"}
+
+
+def joined(rng: random.Random, texts: list[str], word: str) -> str:
+    """Return *texts* with *word* between them, some of them in brackets."""
+    texts = [f"({text})" if rng.random() < 0.2 else text for text in texts]
+    while len(texts) > 1:
+        at = rng.randrange(len(texts) - 1)
+        one = f"{texts[at]} {word} {texts[at + 1]}"
+        texts[at : at + 2] = [f"({one})" if rng.random() < 0.3 else one]
+    return texts[0]
+
+
+def drawn_condition(rng: random.Random) -> tuple[str, list[Rows]]:
+    """Return the text of a condition, and its alternatives."""
+    common = [*LIMITS, *rng.sample(list(CONDITIONS), rng.randrange(1, 4))]
+    rng.shuffle(common)
+    choices = [rng.sample(list(CONDITIONS), rng.randrange(1, 3)) for _ in range(rng.choice((0, 0, 2)))]
+    texts = {**CONDITIONS, **LIMITS}
+    alternatives = [[row for text in (*common, *own) for row in texts[text]] for own in choices or [[]]]
+    if not choices:
+        return joined(rng, common, "and"), alternatives
+    if rng.random() < 0.5:
+        either = joined(rng, [joined(rng, own, "and") for own in choices], "or")
+        return joined(rng, [*common, f"({either})"], "and"), alternatives
+    return joined(rng, [joined(rng, [*common, *own], "and") for own in choices], "or"), alternatives
+
+
+def holds(alternatives: list[Rows], point: dict[str, int]) -> bool:
+    """Return whether an alternative holds, as far as it is about the inames in *point*."""
+    known = [[row for names, row in rows if all(name in point for name in names)] for rows in alternatives]
+    return any(all(eval(row, {}, point) for row in rows) for rows in known)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_domain_means_the_conditions_that_are_written(seed: int) -> None:
+    """However they are put in brackets, what ISL makes of them, and whether sizes are numbers."""
+    rng = random.Random(seed)
+    condition, alternatives = drawn_condition(rng)
+    outer, inner = rng.choice(("ij", "ji"))
+    dims = rng.choice(("i, j", "j, i"))
+    text = rng.choice((f"y[{outer}] = 1 + sum({inner}, 1)", f"y[{outer}] = 1"))
+    data = [pl.GlobalArg("y", np.int64, shape="8"), ...]
+    domain = f"[n] -> {{[{dims}]: {condition}}}"
+
+    def made(n: int, how: str) -> LoopKernel:
+        fixed = {"n": n} if how == "fixed" else {}
+        whole = re.sub(r"\bn\b(?! *\])", str(n), domain).replace("[n] -> ", "") if how == "number" else domain
+        knl: LoopKernel = pl.make_kernel(whole, text, data, fixed_parameters=fixed, silenced_warnings="*")
+        return pl.fix_parameters(knl, n=n) if how == "fixed later" and "n" in knl.parameters else knl
+
+    for n, how in itertools.product((0, 1, 3, 6, 9), ("symbolic", "fixed", "number", "fixed later")):
+        try:
+            knl = made(n, how)
+        except pl.KernelError as error:
+            if len(alternatives) > 1 and "[open-range]" in str(error):
+                continue
+            raise
+        expected = np.zeros(8, np.int64)
+        for value in range(8):
+            if holds(alternatives, {outer: value, "n": n}):
+                points = [{outer: value, inner: other, "n": n} for other in range(8)]
+                terms = sum(holds(alternatives, point) for point in points)
+                expected[value] = 1 + terms * ("sum" in text)
+        sizes = {"n": n} if "n" in knl.parameters else {}
+        np.testing.assert_array_equal(pl.interpret(knl, y=np.zeros(8, np.int64), **sizes).y, expected)
+
+
+WRITTEN = {
+    "0 <= i < 4 and j = i and j < n": [2, 2, 1, 1],
+    "(0 <= i < 4 and j = i and j < n)": [2, 2, 1, 1],
+    "0 <= i < 4 and j = i and j < n and exists e: i = e": [2, 2, 1, 1],
+    "0 <= i < 4 and j < n and i <= j <= i": [2, 2, 1, 1],
+    "not (i < 0 or i >= 4 or j != i or j >= n)": [2, 2, 1, 1],
+    "(i <= 9 implies i < 4) and 0 <= i < 10 and j = i and j < n": [2, 2, 1, 1],
+    "(0 <= i < 2 and j = i and j < n) or (2 <= i < 4 and 0 <= j < n - 2)": [2, 2, 1, 1],
+    "0 <= i < 4 and j = i and 5 < 3": [0, 0, 0, 0],
+}
+
+
+@pytest.mark.parametrize("condition", WRITTEN)
+def test_brackets_and_exists_do_not_change_the_ranges(condition: str) -> None:
+    data = [pl.GlobalArg("y", np.int64, shape="4"), ...]
+    for domain in (f"[n] -> {{[i, j]: {condition}}}", f"[n] -> {{[j, i]: {condition}}}"):
+        knl = pl.make_kernel(domain, "y[i] = 1 + sum(j, 1)", data, silenced_warnings="*")
+        sizes = {"n": 2} if "n" in knl.parameters else {}
+        np.testing.assert_array_equal(pl.interpret(knl, y=np.zeros(4, np.int64), **sizes).y, WRITTEN[condition])
+
+
+def test_inames_that_are_defined_in_their_list_are_conditions() -> None:
+    data = [pl.GlobalArg("y", np.int64, shape="4"), ...]
+    knl = pl.make_kernel("{[i, j = i]: 0 <= i < 4 and j < n}", "y[i] = 1 + sum(j, 1)", data)
+    np.testing.assert_array_equal(pl.interpret(knl, n=2, y=np.zeros(4, np.int64)).y, [2, 2, 1, 1])
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "0 <= i < 4 and 0 <= j and (exists e: i = e and j = e and e < n)",
+        " and ".join(["0 <= i < 4 and 0 <= j < n", *(f"(i != {k} or j != {k + 1})" for k in range(10))]),
+    ],
+)
+def test_what_isl_alone_can_read_is_refused_where_it_decides_the_ranges(condition: str) -> None:
+    """Whether ``i`` or ``j`` is below ``n``, where an ``exists`` says it of both; and very many alternatives."""
+    data = [pl.GlobalArg("y", np.int64, shape="4"), ...]
+    with pytest.raises(pl.KernelError, match="open-range"):
+        pl.make_kernel(f"{{[i, j]: {condition}}}", "y[j] = 1 + sum(i, 1)", [pl.GlobalArg("y", shape="n"), *data[1:]])
+    pl.make_kernel(f"{{[i, j]: {condition}}}", "y[i, j] = 1", [pl.GlobalArg("y", np.int64, shape="4, n + 4"), ...])
+
+
+@pytest.mark.parametrize("dims", ["i, j", "j, i"])
+def test_an_empty_domain_has_the_ranges_of_the_statements(dims: str) -> None:
+    domain, text = f"{{[{dims}]: 0 <= i, j < 4 and i + j < n}}", "y[j] = 1 + sum(i, 1)"
+    data = [pl.GlobalArg("y", np.int64, shape="4"), ...]
+    symbolic = pl.make_kernel(domain, text, data)
+    for knl, sizes in (
+        (symbolic, {"n": 0}),
+        (pl.fix_parameters(symbolic, n=0), {}),
+        (pl.make_kernel(domain, text, data, fixed_parameters={"n": 0}), {}),
+        (pl.make_kernel(domain.replace("< n}", "< 0}"), text, data), {}),
+    ):
+        np.testing.assert_array_equal(pl.interpret(knl, y=np.zeros(4, np.int64), **sizes).y, [1, 1, 1, 1])
+    both = [pl.GlobalArg("x, y", np.int64, shape="4"), ...]
+    for given in (None, {"n": 0}):
+        with pytest.raises(pl.KernelError, match="open-range"):
+            pl.make_kernel(domain, ["x[i] = 1", "y[j] = 2"], both, fixed_parameters=given or {})
+
+
+def test_a_size_that_is_fixed_leaves_the_bounds_that_it_implies() -> None:
+    """For m = 4, ``0 <= i <= n - 5`` says that ``j < n``: ISL drops it, and a statement over j alone needs it."""
+    domain = "{[i, j]: 0 <= i <= n - 5 and i <= 9 and 0 <= j <= m and j < n}"
+    data = [pl.GlobalArg("x, y", np.int64, shape="10"), ...]
+    knl = pl.make_kernel(domain, ["x[i] = 1", "y[j] = 1"], data, assumptions="m < 10")
+    given = pl.make_kernel(domain, ["x[i] = 1", "y[j] = 1"], data, fixed_parameters={"m": 4})
+    for fixed in (given, pl.fix_parameters(knl, m=4), pl.split_iname(pl.fix_parameters(knl, m=4), "j", 2)):
+        found = pl.interpret(fixed, n=3, x=np.zeros(10, np.int64), y=np.zeros(10, np.int64))
+        np.testing.assert_array_equal(found.y, [1, 1, 1] + [0]*7)
 
 
 def test_alternatives_that_isl_has_shortened_are_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Final, NoReturn
 
 import islpy as isl
@@ -14,6 +14,7 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import replace
+from polyloop.kernel.text.conditions import Atom, UnreadConditionError, definition, disjunction
 
 __all__ = ["Alternative", "alternatives", "parse_domain", "read_domain"]
 
@@ -232,69 +233,85 @@ def read_domain(source: Source, operation: str) -> isl.Set:
     return found
 
 
-_OR: Final = re.compile(r"\bor\b|\|\|?", re.ASCII | re.IGNORECASE)
-_AND: Final = re.compile(r"\band\b|&&?", re.ASCII | re.IGNORECASE)
-_SCOPED: Final = re.compile(r"\b(exists|implies)\b", re.ASCII | re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?![\w.(])(?!\s*[*(])", re.ASCII)
 _FACTOR: Final = re.compile(r"(?:[*/%]|\bmod)\s*\Z", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One alternative of a domain, as the *conditions* that were written between ``and``.
+    """One alternative of a domain, as the *conditions* that were written, down to single comparisons.
 
-    Numbers of a condition that never holds are parameters in its set; their values are *numbers*.
+    Numbers of a condition that never holds are parameters in its set; their values are *numbers*.  *is_scoped* says
+    that some condition is an ``exists``, of which ISL chooses the rows.
     """
 
     conditions: tuple[isl.Set, ...]
     numbers: Mapping[str, int]
+    is_scoped: bool
 
 
 @lru_cache(maxsize=256)
 def alternatives(text: str) -> tuple[Alternative, ...]:
-    """Return the alternatives of a domain as they are written, which ISL's set does not show: it leaves out a lot."""
+    """Return the alternatives of a domain as they are written, which ISL's set does not show: it leaves out a lot.
+
+    There are none where the conditions are not read here.
+    """
     whole = _WHOLE.match(text.expandtabs())
     assert whole is not None, "the text was parsed before"
     domain = parse_domain(text)
-    count = domain.dim(isl.dim_type.param)
-    parameters = [domain.get_dim_name(isl.dim_type.param, k) or "" for k in range(count)]
-    pieces = [piece.partition(":") for piece in whole["body"].split(";")]
-    return tuple(
-        _alternative(parameters, head, part) for head, _, condition in pieces for part in _parts(condition, _OR)
-    )
-
-
-def _parts(condition: str, connective: re.Pattern[str]) -> list[str]:
-    """Return the parts of *condition* between *connective*, outside of parentheses."""
-    if _SCOPED.search(condition):
-        return [condition]
-    parts, begin = [], 0
-    for match in connective.finditer(condition):
-        before = condition[: match.start()]
-        if before.count("(") == before.count(")"):
-            parts.append(condition[begin : match.start()])
-            begin = match.end()
-    return [*parts, condition[begin:]]
-
-
-def _alternative(parameters: Sequence[str], head: str, text: str) -> Alternative:
-    numbers: dict[str, int] = {}
+    parameters = [domain.get_dim_name(isl.dim_type.param, k) or "" for k in range(domain.dim(isl.dim_type.param))]
+    inames = [domain.get_dim_name(isl.dim_type.set, k) or "" for k in range(domain.dim(isl.dim_type.set))]
+    atoms = _Atoms(parameters, inames)
     found = []
-    for part in _parts(text, _AND):
-        condition = part.strip() or "true"
-        one = isl.Set(f"[{', '.join(parameters)}] -> {{{head}: {condition}}}")
-        if one.is_empty():
-            before, here = len(numbers), condition
+    try:
+        for piece in whole["body"].split(";"):
+            head, _, condition = piece.partition(":")
+            entries = split_outside_brackets(Source.of(head.strip()[1:-1]), ",")
+            defined = [definition(entry.text) for entry in entries if "=" in entry.text]
+            found += [(*defined, *conjunction) for conjunction in disjunction(condition)]
+        sets = [reduce(isl.Set.intersect, map(atoms.read, one), isl.Set.universe(domain.get_space())) for one in found]
+    except (UnreadConditionError, isl.Error):
+        return ()
+    if not sets or not reduce(isl.Set.union, sets).is_equal(domain):
+        return ()
+    conditions = [tuple(map(atoms.loose, conjunction)) for conjunction in found]
+    is_scoped = any(atom.is_scoped for conjunction in found for atom in conjunction)
+    return tuple(Alternative(one, atoms.numbers, is_scoped) for one in conditions)
 
-            def parameter(match: re.Match[str], around: str = here) -> str:
-                if _FACTOR.search(around[: match.start()]):
-                    return match.group()
-                name = f"n{len(numbers)}_of_text"
-                numbers[name] = int(match.group())
-                return name
 
-            loose = _NUMBER.sub(parameter, condition)
-            own = [*numbers][before:]
-            one = isl.Set(f"[{', '.join((*parameters, *own))}] -> {{{head}: {loose}}}")
-        found.append(one)
-    return Alternative(tuple(found), numbers)
+class _Atoms:
+    """The sets of atoms over *inames*, each read once."""
+
+    def __init__(self, parameters: Sequence[str], inames: Sequence[str]) -> None:
+        self.parameters = parameters
+        self.head = f"[{', '.join(inames)}]"
+        self.known: dict[Atom, isl.Set] = {}
+        self.numbers: dict[str, int] = {}
+
+    def read(self, atom: Atom) -> isl.Set:
+        found = self.known.get(atom)
+        if found is None:
+            found = self.known[atom] = self.set(self.parameters, atom.text)
+        return found
+
+    def set(self, parameters: Sequence[str], condition: str) -> isl.Set:
+        found = isl.Set(f"[{', '.join(parameters)}] -> {{{self.head}: {condition}}}")
+        return found.from_params() if found.is_params() else found
+
+    def loose(self, atom: Atom) -> isl.Set:
+        """Return the set of *atom*; if it never holds, with parameters in the place of its numbers."""
+        found = self.read(atom)
+        if not found.is_empty():
+            return found
+        own: dict[str, int] = {}
+
+        def parameter(match: re.Match[str]) -> str:
+            if _FACTOR.search(atom.text[: match.start()]):
+                return match.group()
+            name = f"n{len(self.numbers) + len(own)}_of_text"
+            own[name] = int(match.group())
+            return name
+
+        text = _NUMBER.sub(parameter, atom.text)
+        self.numbers.update(own)
+        return self.set((*self.parameters, *own), text)

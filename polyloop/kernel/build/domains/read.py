@@ -9,9 +9,9 @@ import islpy as isl
 
 from polyloop.errors import KernelError
 from polyloop.expr.names import check_identifier
-from polyloop.kernel.build.domains.shared_domains import fixed_domains
+from polyloop.kernel.build.domains.shared_domains import Written
 from polyloop.kernel.build.draft import fail
-from polyloop.kernel.domains import parameters_of
+from polyloop.kernel.domains import fixed_set, parameters_of
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.domain_text import parse_domain
 from polyloop.poly.sets import settled
@@ -66,6 +66,10 @@ def read_domains(
                     hints=("an iname belongs to one domain; rename one of them",),
                 )
             owner[iname] = (number, domain)
-        piece = Domain(inames, settled(domain.reset_tuple_id() if domain.has_tuple_id() else domain))
-        pieces += fixed_domains(piece, fixed, entry if isinstance(entry, str) else None)
+        whole = domain.reset_tuple_id() if domain.has_tuple_id() else domain
+        whole = settled(fixed_set(whole, fixed))
+        if isinstance(entry, str) and len(inames) > 1:
+            pieces.append(Written(inames, whole, entry, fixed))
+        else:
+            pieces.append(Domain(inames, whole))
     return tuple(pieces), frozenset(found)

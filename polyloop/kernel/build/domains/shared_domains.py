@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeAlias
 
 import islpy as isl
 
@@ -18,12 +19,15 @@ from polyloop.kernel.kernel import Domain
 from polyloop.kernel.text.domain_text import alternatives
 from polyloop.poly.affine import Affine
 from polyloop.poly.ranges import own_range, own_rows, related_range, systems
-from polyloop.poly.sets import Row, project_onto, rows_of, settled
+from polyloop.poly.sets import Row, project_onto, reorder, rows_of, settled
 
 __all__ = ["Written", "bare", "fixed_domains", "taken_apart", "written"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
+
+Reading: TypeAlias = tuple[tuple[Row, ...], ...]
+"""The constraints of each alternative."""
 
 
 @quick
@@ -38,12 +42,12 @@ class Written(Domain):
     values
         Numbers in the places of parameters of the text.
     rows
-        Its alternatives, where a pass has made another domain of the one in the text.
+        Its readings, where a pass has made another domain of the one in the text.
     """
 
     text: str | None = None
     values: Mapping[str, int] = field(default_factory=dict)
-    rows: tuple[tuple[Row, ...], ...] | None = None
+    rows: tuple[Reading, ...] | None = None
 
     @once
     def numbers(self) -> dict[str, int]:
@@ -54,22 +58,38 @@ class Written(Domain):
     @once
     def parameters(self) -> tuple[str, ...]:
         """The parameters of its set and of its alternatives."""
-        named = sorted({name for rows in self.rows or () for row in rows for name in row.form.names()} - {*self.inames})
+        known = {name for reading in self.rows or () for rows in reading for row in rows for name in row.form.names()}
+        named = sorted(known - {*self.inames})
         return tuple(dict.fromkeys((*parameters_of(self.set), *self.numbers, *named)))
 
     @once
-    def alternatives(self) -> tuple[tuple[Row, ...], ...]:
-        """The constraints of each alternative."""
+    def is_unread(self) -> bool:
+        """True if there is a text of which ISL alone knows the meaning."""
+        return self.rows is None and self.text is not None and not alternatives(self.text)
+
+    @once
+    def readings(self) -> tuple[Reading, ...]:
+        """The constraints of each alternative; several times where ISL eliminates names that exist, in other orders."""
         if self.rows is not None:
             return self.rows
-        conjunctions = [(self.set,)] if self.text is None else [entry.conditions for entry in alternatives(self.text)]
-        return tuple(tuple(rows) for conditions in conjunctions for rows in systems(conditions, self.inames))
+        known = alternatives(self.text) if self.text is not None else ()
+        conjunctions = [entry.conditions for entry in known] or [(self.set,)]
+        turns = range(len(self.inames) if any(entry.is_scoped for entry in known) else 1)
+        return tuple(_read(conjunctions, self.inames, turn) for turn in turns)
+
+    @property
+    def alternatives(self) -> Reading:
+        """The constraints of each alternative."""
+        return self.readings[0]
 
     def part(self, kept: Collection[str]) -> Written:
         """Return the domain of the inames *kept*, which no constraint relates to others."""
         dims = tuple(iname for iname in self.inames if iname in kept)
         others = frozenset(self.inames).difference(kept)
-        rows = tuple(tuple(row for row in rows if row.form.names().isdisjoint(others)) for rows in self.alternatives)
+        rows = tuple(
+            tuple(tuple(row for row in rows if row.form.names().isdisjoint(others)) for rows in reading)
+            for reading in self.readings
+        )
         found = settled(project_onto(self.range(kept), self.inames, dims))
         return Written(dims, found, self.text, self.numbers, rows)
 
@@ -84,33 +104,40 @@ class Written(Domain):
         own = project_onto(self.range(kept), self.inames, dims)
         if not own.is_subset(found):
             found = own
-        chosen = [own_rows(rows, self.inames, kept) for rows in self.alternatives]
-        if any(counted != kept for _, counted in chosen):
+        chosen = [[own_rows(rows, self.inames, kept) for rows in reading] for reading in self.readings]
+        if any(counted != kept for reading in chosen for _, counted in reading):
             return Domain(tuple(dims), found)
-        return Written(tuple(dims), found, self.text, self.numbers, tuple(tuple(rows) for rows, _ in chosen))
+        own_readings = tuple(tuple(tuple(rows) for rows, _ in reading) for reading in chosen)
+        return Written(tuple(dims), found, self.text, self.numbers, own_readings)
 
     def changed(self, inames: tuple[str, ...], found: isl.Set, forms: Mapping[str, Affine]) -> Domain:
         """Return the domain of *inames* with the set *found*, whose constraints have *forms* in the places of names."""
-        rows = [_with_forms(rows, forms) for rows in self.plain] if len(inames) > 1 else []
-        return Written(inames, found, self.text, {}, tuple(rows)) if rows else Domain(inames, found)
+        if len(inames) <= 1 or self.is_unread or not self.alternatives:
+            return Domain(inames, found)
+        readings = tuple(tuple(_with_forms(rows, forms) for rows in reading) for reading in self.plain)
+        return Written(inames, found, self.text, {}, readings)
 
     def times(self, inames: tuple[str, ...], found: isl.Set, forms: Mapping[str, Affine]) -> Domain:
         """Return the domain of *inames* with the set *found*: its own constraints, and those with *forms* in them."""
-        rows = tuple((*one, *_with_forms(other, forms)) for one in self.plain for other in self.plain)
-        return Written(inames, found, self.text, {}, rows)
+        readings = tuple(
+            tuple((*one, *_with_forms(other, forms)) for one in reading for other in reading) for reading in self.plain
+        )
+        return Written(inames, found, self.text, {}, readings)
 
     @once
-    def plain(self) -> tuple[tuple[Row, ...], ...]:
-        """The constraints of each alternative, with numbers in the places of parameters that have values."""
+    def plain(self) -> tuple[Reading, ...]:
+        """The readings, with numbers in the places of parameters that have values."""
         values = {name: Affine((), value) for name, value in self.numbers.items()}
-        return tuple(_with_forms(rows, values) for rows in self.alternatives)
+        return tuple(tuple(_with_forms(rows, values) for rows in reading) for reading in self.readings)
 
     def range(self, kept: Collection[str]) -> isl.Set:
         """Return the ranges of the inames *kept*; the others are free."""
-        if not self.alternatives:
+        return self._range(self.alternatives, kept)
+
+    def _range(self, reading: Reading, kept: Collection[str]) -> isl.Set:
+        if not reading:
             return self.set
-        found = own_range(self.alternatives, self.parameters, self.inames, frozenset(kept))
-        return fixed_set(found, self.numbers)
+        return fixed_set(own_range(reading, self.parameters, self.inames, frozenset(kept)), self.numbers)
 
     def is_apart(self, kept: frozenset[str]) -> bool:
         """Return whether no constraint relates *kept* to other inames, so that their ranges are independent."""
@@ -130,41 +157,64 @@ class Written(Domain):
             mine = {row for row in rows if row.form.names().isdisjoint(others)}
             if mine == {row for row in rows_of(basic, dims) if row.form.names().isdisjoint(others)}:
                 return True
-        own, related = self.range(kept), related_range(whole, dims, kept)
+        own = self.range(kept)
+        if whole.is_empty():
+            return bool(own.is_empty())
+        related = related_range(whole, dims, kept)
         return bool(own.is_equal(related.align_params(own.get_space())))
 
     def is_open(self, kept: frozenset[str]) -> bool:
-        """Return whether it cannot be told how far *kept* range: ISL has shortened the alternatives of a union."""
-        if self.text is not None or len(self.alternatives) < 2:
+        """Return whether it cannot be told how far *kept* range.
+
+        ISL has shortened the alternatives of a union, or eliminated the names of an ``exists`` in one of several ways.
+        """
+        if self.is_unread:
+            return True
+        if self.text is not None:
+            own, *others = (
+                project_onto(self._range(one, kept), self.inames, [*kept]) for one in self.readings
+            )
+            return not all(other.is_equal(own) for other in others)
+        if len(self.alternatives) < 2:
             return False
         return any(own_rows(rows, self.inames, kept)[1] != kept for rows in self.alternatives)
 
 
-def fixed_domains(domain: Domain, values: Mapping[str, int], text: str | None = None) -> tuple[Domain, ...]:
-    """Return *domain* with parameters replaced by numbers: one domain, or two if the set is empty then.
+def _read(conjunctions: Sequence[Sequence[isl.Set]], dims: Sequence[str], turn: int) -> Reading:
+    """Return the rows of *conjunctions*, where ISL has the inames in their order, turned *turn* times."""
+    order = (*dims[turn:], *dims[:turn])
+    turned = [[reorder(one, dims, order) for one in conditions] for conditions in conjunctions]
+    return tuple(tuple(rows) for conditions in turned for rows in systems(conditions, order))
 
-    The first of these has the inames that have values all the same, such as that of a loop around an empty one.
 
-    Parameters
-    ----------
-    text
-        The domain as it was written, if that is known.
+def fixed_domains(domain: Domain, values: Mapping[str, int]) -> tuple[Domain, ...]:
+    """Return *domain* with parameters replaced by numbers: several domains if one would not have all ranges.
+
+    A set is empty where one of its inames has no value, and ISL removes what is implied for these numbers.
     """
     inames, found = domain.inames, fixed_set(domain.set, values)
-    if len(inames) <= 1:
+    parts = _connected(domain)
+    if len(parts) == 1:
         return (Domain(inames, found),)
-    if not found.is_empty():
-        return (Domain(inames, found) if text is None else Written(inames, found, text, values),)
-    whole = Written(inames, domain.set, text, values)
-    kept: tuple[str, ...] = ()
-    for iname in inames:
-        if not whole.range((*kept, iname)).is_empty():
-            kept = (*kept, iname)
-    if not kept:
+    ranges = [fixed_set(related_range(domain.set, inames, part), values) for part in parts]
+    whole = settled(found)
+    if all(own.is_equal(related_range(whole, inames, part)) for own, part in zip(ranges, parts, strict=True)):
         return (Domain(inames, found),)
-    rest = tuple(iname for iname in inames if iname not in kept)
-    first = project_onto(whole.range(kept), inames, kept)
-    return Domain(kept, first), Domain(rest, project_onto(found, inames, rest))
+    dims = [tuple(iname for iname in inames if iname in part) for part in parts]
+    return tuple(Domain(own, project_onto(one, inames, own)) for own, one in zip(dims, ranges, strict=True))
+
+
+def _connected(domain: Domain) -> list[frozenset[str]]:
+    """Return the inames in groups that no constraint relates to each other."""
+    found: list[frozenset[str]] = [frozenset([iname]) for iname in domain.inames]
+    for basic in domain.set.compute_divs().get_basic_sets():
+        for row in rows_of(basic, domain.inames):
+            used = row.form.names()
+            joined = [group for group in found if not group.isdisjoint(used)]
+            if len(joined) > 1:
+                kept = [group for group in found if group not in joined]
+                found = [*kept, frozenset[str]().union(*joined)]
+    return sorted(found, key=lambda group: min(map(domain.inames.index, group)))
 
 
 def taken_apart(domain: Domain, groups: Iterable[Collection[str]]) -> tuple[Domain, ...] | frozenset[str]:
@@ -177,7 +227,8 @@ def taken_apart(domain: Domain, groups: Iterable[Collection[str]]) -> tuple[Doma
     asked = {every.intersection(group) for group in groups} - {every, frozenset()}
     if not asked:
         return (domain,)
-    return _parted(written(domain), asked)
+    whole = written(domain)
+    return min(asked, key=sorted) if whole.is_unread else _parted(whole, asked)
 
 
 def _with_forms(rows: Iterable[Row], forms: Mapping[str, Affine]) -> tuple[Row, ...]:
@@ -206,11 +257,11 @@ def _parted(domain: Written, asked: Collection[frozenset[str]]) -> tuple[Domain,
     for kept in related:
         if domain.is_open(kept):
             return kept
-    narrowed = sorted((kept for kept in related if _is_narrowed(domain, kept)), key=len)
-    for inner, outer in pairwise(narrowed):
+    parted = sorted((kept for kept in related if _is_other(domain, kept)), key=len)
+    for inner, outer in pairwise(parted):
         if not inner < outer:
             return inner
-    return tuple(_inside(domain, *pair) for pair in pairwise([frozenset[str](), *narrowed, every]))
+    return tuple(_inside(domain, *pair) for pair in pairwise([frozenset[str](), *parted, every]))
 
 
 def _divided(
@@ -230,11 +281,14 @@ def _divided(
     return tuple(found)
 
 
-def _is_narrowed(domain: Written, kept: frozenset[str]) -> bool:
-    """Return whether *kept* have fewer values in the domain, where that is not empty, than their own bounds allow."""
+def _is_other(domain: Written, kept: frozenset[str]) -> bool:
+    """Return whether *kept* have other values in the domain than their own bounds allow.
+
+    These are fewer where the domain is empty, and more where ISL has removed constraints that others imply.
+    """
     dims = [iname for iname in domain.inames if iname in kept]
     own, related = domain.range(kept), related_range(domain.set, domain.inames, kept)
-    return not project_onto(own, domain.inames, dims).is_subset(project_onto(related, domain.inames, dims))
+    return not project_onto(own, domain.inames, dims).is_equal(project_onto(related, domain.inames, dims))
 
 
 def _inside(domain: Written, inner: frozenset[str], outer: frozenset[str]) -> Domain:
