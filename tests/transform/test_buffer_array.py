@@ -331,3 +331,17 @@ def test_a_loop_of_the_buffer_around_another_is_refused(golden: Golden) -> None:
 def test_nvrtc_compiles_it(arch: str) -> None:
     knl = pl.tag_inames(threads_and_neighbours(), "g:g.0, i:l.0, j:l.0")
     compile_cuda(cuda(pl.buffer_array(knl, "x", "i, j, k")), arch=arch)
+
+
+def test_sums_of_another_type_are_no_updates_of_a_buffer() -> None:
+    """Each partial sum is converted to the element's type as it is stored, and a buffer would convert the terms."""
+    for dtype, fits in ((np.int32, False), (np.float16, False), (np.float32, True)):
+        data = [pl.GlobalArg("s", dtype, shape="1"), pl.GlobalArg("m", np.float32, shape="2")]
+        knl = pl.make_kernel("{[j]: 0 <= j < 2}", "s[0] = s[0] + m[j]", data)
+        options = {"init_expression": "0", "store_expression": "base + buffer"}
+        if fits:
+            pl.buffer_array(knl, "s", ["j"], **options)
+            continue
+        with pytest.raises(pl.TransformError) as error:
+            pl.buffer_array(knl, "s", ["j"], **options)
+        assert error.value.codes == ("buffer-not-update",)

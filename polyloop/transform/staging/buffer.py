@@ -11,11 +11,13 @@ import pymbolic.primitives as p
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.dtypes import dtype_name, is_integer
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
+from polyloop.expr.typing import infer
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy, Instruction, Move, MoveRole
 from polyloop.kernel.kernel import LoopKernel
@@ -23,6 +25,7 @@ from polyloop.kernel.tags import axis_name
 from polyloop.kernel.text.match import matches, parse_match
 from polyloop.kernel.updates import NEUTRAL, update_of
 from polyloop.program.expand_lanes import with_lanes
+from polyloop.program.infer_types import dtype_table
 from polyloop.proof.obligation import findings
 from polyloop.sync.races import race_obligations
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
@@ -293,8 +296,24 @@ class BufferArray(Transform):
         """Yield ``buffer-not-update`` for an instruction that is not the update that the buffer accumulates."""
         wanted = update_of(_BASE, _parsed(str(self.store_expression)))
         assert wanted is not None, "the store expression was not checked"
+        table = dtype_table(kernel)
+        element = table.get(self.var_name)
         for instruction in chosen:
-            update = update_of(instruction.assignee, expand_rules(instruction.expression, kernel.substitutions))
+            expression = expand_rules(instruction.expression, kernel.substitutions)
+            update = update_of(instruction.assignee, expression)
+            found = infer(expression, table.get)
+            if element is not None and found is not None and found != element and not (
+                is_integer(element) and is_integer(found)
+            ):  # fmt: skip
+                yield Diagnostic(
+                    "buffer-not-update",
+                    f"'{instruction.id}' computes '{self.var_name}', which is {dtype_name(element)}, "
+                    f"in {dtype_name(found)}",
+                    ("each element is converted as it is stored, and the buffer would hold sums of converted terms",),
+                    (f"convert the terms: cast({dtype_name(element)}, ...), or leave both expressions out",),
+                    sites=(instruction.site(),),
+                )
+                return
             fits = update is not None and update.operation == wanted.operation
             if not fits or update is None or self.var_name in variables(update.operand):
                 yield Diagnostic(
