@@ -338,7 +338,7 @@ def test_sums_of_another_type_are_no_updates_of_a_buffer() -> None:
     for dtype, fits in ((np.int32, False), (np.float16, False), (np.float32, True)):
         data = [pl.GlobalArg("s", dtype, shape="1"), pl.GlobalArg("m", np.float32, shape="2")]
         knl = pl.make_kernel("{[j]: 0 <= j < 2}", "s[0] = s[0] + m[j]", data)
-        options = {"init_expression": "0", "store_expression": "base + buffer"}
+        options: Any = {"init_expression": "0", "store_expression": "base + buffer"}
         if fits:
             pl.buffer_array(knl, "s", ["j"], **options)
             continue
