@@ -292,10 +292,16 @@ def _is_other(domain: Written, kept: frozenset[str]) -> bool:
 
 
 def _inside(domain: Written, inner: frozenset[str], outer: frozenset[str]) -> Domain:
-    """Return the domain of the inames in *outer* and not in *inner*, which are its parameters."""
+    """Return the domain of the inames in *outer* and not in *inner*, of which those in its bounds are parameters."""
     dims = [iname for iname in domain.inames if iname in outer]
     whole = domain.set if len(dims) == len(domain.inames) else domain.range(outer)
     found = project_onto(whole, domain.inames, dims)
+    own = related_range(found, dims, outer - inner) if inner else found
+    apart = frozenset(iname for k, iname in enumerate(dims) if iname in inner and not own.involves_dims(_SET, k, 1))
+    if apart and own.intersect(related_range(found, dims, apart)).is_equal(found):
+        dims, kept = [iname for iname in dims if iname not in apart], dims
+        found = project_onto(own, kept, dims)
+        inner = inner - apart
     for iname in sorted(inner):
         found = found.move_dims(_PARAM, found.dim(_PARAM), _SET, dims.index(iname), 1)
         dims.remove(iname)
