@@ -118,3 +118,32 @@ def test_a_copy_keeps_loops_that_follow_from_reads() -> None:
         domain = "{[j, i]: 0 <= i < n and 0 <= j < i}"
         knl = pl.make_kernel(domain, lines, [pl.GlobalArg("x, c", I, shape="n"), ...])
     check(knl, {"x": np.array([1, 10, 100]), "c": np.zeros(3, I)}, c=[0, 2, 13])
+
+
+JOINT = {
+    "0 <= i < n and 0 <= j < i and 0 <= k < p": ["y[i] = 3", "z[i, j] = 1", "q[i, k] = 1"],
+    "0 <= i < n and 0 <= j < 4 - i and 0 <= k < p": ["y[i] = sum(j, x[j]*sum(j, x[j]))", "w[j] = 1", "q[i, k] = 1"],
+    "0 <= i < n and 0 <= j < m and 0 <= k < j": ["y[i] = 1", "w[j] = 2", "q[i, k] = 3"],
+    "0 <= i < n and 0 <= j < m and 0 <= k < p and k < j": ["y[i] = 1 {dup=i}", "w[j] = 2", "z[i, j] = sum(k, x[k])"],
+}
+
+
+@pytest.mark.parametrize("text", JOINT)
+def test_one_domain_means_the_same_as_one_of_each_iname(text: str) -> None:
+    i, j, k = text.partition(" and 0 <= j")[0], *text.partition(" and ")[2].split(" and ", 1)
+    data = [pl.GlobalArg("x, y, w", I, shape="9"), pl.GlobalArg("z, q", I, shape="9, 9"), ...]
+    sizes = [name for name in "nmp" if f"< {name}" in text]
+    for n, m, p in ((0, 0, 0), (3, 3, 0), (3, 0, 2), (1, 5, 3), (4, 3, 5)):
+        found = []
+        for domains in (f"{{[i, j, k]: {text}}}", [f"{{[i]: {i}}}", f"{{[j]: {j}}}", f"{{[k]: {k}}}"]):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pl.PolyloopWarning)
+                limits = " and ".join(f"{name} <= 9" for name in sizes)
+                knl = pl.make_kernel(domains, JOINT[text], data, assumptions=limits)
+            given: dict[str, Any] = {"x": np.arange(1, 10), "y": np.full(9, -7), "w": np.full(9, -7)}
+            given |= {"z": np.zeros((9, 9), I), "q": np.zeros((9, 9), I), "n": n, "m": m, "p": p}
+            used = {argument.name for argument in knl.arguments}
+            result = pl.interpret(knl, **{name: value for name, value in given.items() if name in used})
+            found.append({name: result[name] for name in "ywzq" if name in result})
+        for name, value in found[0].items():
+            np.testing.assert_array_equal(value, found[1][name])

@@ -246,7 +246,7 @@ def bare(domain: Domain) -> Domain:
     return Domain(domain.inames, domain.set) if isinstance(domain, Written) else domain
 
 
-def _parted(domain: Written, asked: Collection[frozenset[str]]) -> tuple[Domain, ...] | frozenset[str]:
+def _parted(domain: Written, asked: set[frozenset[str]]) -> tuple[Domain, ...] | frozenset[str]:
     """Return the domain taken apart for each of *asked*, or inames of which it cannot be told how far they range."""
     every = frozenset(domain.inames)
     related = [kept for kept in asked if not domain.is_apart(kept)]
@@ -258,6 +258,10 @@ def _parted(domain: Written, asked: Collection[frozenset[str]]) -> tuple[Domain,
         if domain.is_open(kept):
             return kept
     parted = sorted((kept for kept in related if _is_other(domain, kept)), key=len)
+    for kept in sorted(asked.difference(related), key=len) if parted else ():
+        parts = _divided(domain, kept, asked)
+        if not isinstance(parts, frozenset):
+            return parts
     for inner, outer in pairwise(parted):
         if not inner < outer:
             return inner
@@ -265,7 +269,7 @@ def _parted(domain: Written, asked: Collection[frozenset[str]]) -> tuple[Domain,
 
 
 def _divided(
-    domain: Written, kept: frozenset[str], asked: Iterable[frozenset[str]]
+    domain: Written, kept: frozenset[str], asked: set[frozenset[str]]
 ) -> tuple[Domain, ...] | frozenset[str]:
     """Return the domain as one of *kept* and one of the others, each taken apart further."""
     every = frozenset(domain.inames)
