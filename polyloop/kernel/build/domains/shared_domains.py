@@ -302,7 +302,8 @@ def _inside(domain: Written, inner: frozenset[str], outer: frozenset[str]) -> Do
     found = project_onto(whole, domain.inames, dims)
     own = related_range(found, dims, outer - inner) if inner else found
     apart = frozenset(iname for k, iname in enumerate(dims) if iname in inner and not own.involves_dims(_SET, k, 1))
-    if apart and own.intersect(related_range(found, dims, apart)).is_equal(found):
+    rest, around = related_range(found, dims, apart), project_onto(domain.range(inner), domain.inames, sorted(apart))
+    if apart and own.intersect(rest).is_equal(found) and around.is_subset(project_onto(rest, dims, sorted(apart))):
         dims, kept = [iname for iname in dims if iname not in apart], dims
         found = project_onto(own, kept, dims)
         inner = inner - apart
