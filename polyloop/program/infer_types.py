@@ -177,6 +177,8 @@ def _narrow_operand(
             continue
         first = part.children[0] if isinstance(part, p.Product) else 0
         is_negative = isinstance(first, int) and first < 0
+        if is_integer(kind) and is_integer(element) and kind.itemsize >= element.itemsize:
+            continue  # the low bits are right
         if kind != element and (several or (is_negative and is_integer(kind))):
             return part
     return None
