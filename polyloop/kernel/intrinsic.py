@@ -251,9 +251,9 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
         raise KernelError("declare_intrinsic", None, [problem])
     if INTRINSICS.get(intrinsic.name, intrinsic) != intrinsic:
         raise _bad(f"there is another intrinsic '{intrinsic.name}'", "names are for good: traces hold them")
-    if intrinsic.is_shared and intrinsic.name in INTRINSICS:
-        return
-    if intrinsic.is_shared or not intrinsic.b:
+    if not (intrinsic.a and intrinsic.b):
+        if intrinsic.name in INTRINSICS:
+            return
         raise _bad(f"'{intrinsic.name}' has operands without a layout",
                    "those that are read from shared memory are in the table already")  # fmt: skip
     if any(n < 1 or n & (n - 1) for n in intrinsic.shape):

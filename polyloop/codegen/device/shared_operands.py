@@ -106,10 +106,9 @@ class _Address:
         values: dict[str, Any] = {}
         for axis, numbers in subscripts.items():
             pairs = operand.axes[axis]
-            for position, (dim, stride) in enumerate(pairs):
+            for dim, stride in pairs:
                 above = min((c for _, c in pairs if c > stride), default=None)
                 values[dim] = numbers // stride if above is None else numbers // stride % (above // stride)
-                assert position < len(pairs)
         total = sum((_value(form, values) * stride for form, stride in self.parts), np.zeros(()))
         return np.asarray(total, dtype=np.int64)
 
@@ -152,10 +151,8 @@ def _value(form: Affine, values: _Values) -> Any:  # noqa: ANN401 - numbers, or 
     for var, coefficient in form.terms:
         if not _names(var) & values.keys():
             continue
-        inner = values[var] if isinstance(var, str) else _inside(var, values) // var.den
-        total = total + coefficient * inner
+        if isinstance(var, str):
+            total = total + coefficient * values[var]
+        else:
+            total = total + coefficient * ((_value(Affine(var.terms, 0), values) + var.const) // var.den)
     return total
-
-
-def _inside(var: Floor, values: _Values) -> Any:  # noqa: ANN401 - numbers, or an array of them
-    return _value(Affine(var.terms, 0), values) + var.const
