@@ -62,8 +62,10 @@ def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield a diagnostic for each iname without a lower or an upper bound."""
     seen: set[str] = set()
     for statement in lower(kernel).statements.values():
+        if statement.exact.is_bounded():
+            continue
         for position, iname in enumerate(statement.inames):
-            if iname not in seen and not statement.exact.dim_is_bounded(_SET, position):
+            if iname not in seen and not _is_bounded(statement.exact, position):
                 seen.add(iname)
                 yield Diagnostic(
                     "unbounded-domain",
@@ -72,6 +74,12 @@ def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
                     (f"give '{iname}' a lower and an upper bound, such as 0 <= {iname} < n",),
                     sites=(statement.instruction.site(),),
                 )
+
+
+def _is_bounded(domain: isl.Set, position: int) -> bool:
+    """Return whether numbers bound an iname: neither another iname nor a quotient counts as a bound."""
+    alone = domain.project_out(_SET, position + 1, domain.dim(_SET) - position - 1).project_out(_SET, 0, position)
+    return alone.remove_divs().dim_is_bounded(_SET, 0)
 
 
 def rank_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:

@@ -243,6 +243,19 @@ def make(domain: Any = "{[i]: 0 <= i < n}", text: Any = "a[i] = b[i]", data: Any
     return pl.make_kernel(domain, text, [VECTORS, ...] if data is None else data, **options)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "0 <= i and i mod 2 = 0", "i <= 4 and i mod 2 = 0", "0 <= i and exists(e: i = 3*e)", "i <= j <= i + 3",
+        "i = j", "0 <= j < 4 and i >= j and (i + j) mod 2 = 0", "(0 <= i, j < 4) or (j = 0 and i >= 0 and i mod 5 = 0)",
+    ],
+)  # fmt: skip
+def test_no_other_iname_and_no_stride_bounds_a_loop(condition: str) -> None:
+    with pytest.raises(pl.KernelError, match="iname 'i' is not bounded") as refusal:
+        pl.make_kernel(f"{{[i, j]: {condition}}}", "b[0] = sum((i, j), 1)", [pl.GlobalArg("b", F, shape="1")])
+    assert refusal.value.codes == ("unbounded-domain",) * len(refusal.value.codes)
+
+
 REFUSALS: dict[str, tuple[str, Callable[[], object]]] = {
     "iname_in_two_domains": ("iname-twice", lambda: make(["{[i]: 0 <= i < n}", "{[i]: 0 <= i < m}"])),
     "unbounded": ("unbounded-domain", lambda: make("{[i]: 0 <= i}")),
