@@ -34,15 +34,19 @@ def _name() -> str:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_no_kernel_is_faster_than_its_bound(name: str) -> None:
-    device, case = Device(), CASES[name]
+    device, case, arch = Device(), CASES[name], device_architecture() or "sm_90"
+    if case.arch == f"{arch}a":
+        arch = case.arch
+    elif case.arch.endswith("a"):
+        pytest.skip(f"{arch} has no instructions of {case.arch}")
     (sizes, *_) = case.sizes
     knl = case.build()
-    if any(statement.bounds for statement in build_schedule(knl, pl.CudaTarget().limits).statements.values()):
+    if any(statement.bounds for statement in build_schedule(knl, pl.CudaTarget(arch).limits).statements.values()):
         pytest.skip("data decides how long its loops are")
     facts = pl.explain(knl, sizes, _name())
     inputs = case.inputs(sizes, np.random.default_rng(0))
     arrays = {key: device.array(value) if isinstance(value, np.ndarray) else value for key, value in inputs.items()}
-    run = pl.compile(knl, target=pl.CudaTarget(device_architecture() or "sm_90")).bind(**arrays)
+    run = pl.compile(knl, target=pl.CudaTarget(arch)).bind(**arrays)
     assert 1e-3 * device.milliseconds([run]) > 0.97 * facts.seconds
 
 

@@ -66,6 +66,21 @@ def test_factors_that_differ_along_an_axis() -> None:
     same_after_replay(base, knl)
 
 
+def test_types_of_products_with_rules_are_those_of_their_values() -> None:
+    text = "f(x) := x*u[0]\n<float32> t = 0 {{id=zero}}\nt = t + s*{} {{id=add, dep=zero}}\ny[0] = t {{dep=add}}"
+    data = [pl.GlobalArg("a", F, shape="4"), pl.GlobalArg("u, v", np.uint8, shape="4"), pl.ValueArg("s", F), ...]
+
+    def sums(term: str) -> pl.LoopKernel:
+        return pl.make_kernel("{[j, k]: 0 <= j, k < 4}", text.format(term), data, name="rules")
+
+    knl = pl.collect_common_factors_on_increment(sums("f(a[k])*f(2)"), "t")
+    assert "# collected s" in str(knl.trace)
+    a, u, s = np.arange(4, dtype=F), np.full(4, 200, np.uint8), F(0.5)
+    check(knl, {"a": a, "u": u, "v": u, "s": s}, {"y": np.array([s * (a * 200).sum() * np.uint8(144)], F)})
+    for wrapping in ("v[k]*v[k]*a[k]", "(u[0] + u[0])*f(2)*a[k]", "sum(j, s*v[j])"):
+        refused(sums(wrapping), lambda k: pl.collect_common_factors_on_increment(k, "t"), "no-common-factor")
+
+
 def test_what_has_no_common_factor(golden: Golden) -> None:
     knl = increments()
     other = pl.map_instructions(knl, "id:second", lambda insn: "t = t + w[0]*sum(k, a[i, k])")

@@ -15,6 +15,7 @@ from polyloop.expr.dtypes import is_inexact
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, map_nodes, substitute, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
@@ -167,11 +168,15 @@ class _Collection:
         return update.operand
 
     def _keeps_types(self, instruction: Instruction) -> bool:
-        """Return True if each product that is left is one of before, or is computed in the type of the whole."""
-        added, table = self._added(instruction), dtype_table(self.kernel)
+        """Return True if each operation that is left is one of before, or is computed in the type of the whole."""
+        added = self._added(instruction)
         gone = Counter(self._here(instruction.assignee, factor) for factor in self.common.elements())
-        products, whole = _products(added), infer(added, table.get)
-        return all(node in products or infer(node, table.get) == whole for node in _products(_without(added, gone)))
+        before, whole = set(_operations(added)), self._type(added)
+        changed = [node for node in _operations(_without(added, gone)) if node not in before]
+        return all(self._type(part) == whole for node in changed for part in _partial_results(node))
+
+    def _type(self, expr: Expression) -> np.dtype[np.generic] | None:
+        return infer(expand_rules(expr, self.kernel.substitutions), dtype_table(self.kernel).get)
 
     def _indices(self, access: Expression) -> tuple[Expression, ...]:
         return access.index_tuple if isinstance(access, p.Subscript) else ()
@@ -232,9 +237,17 @@ class _Collection:
         return map_nodes(instruction.expression, change)
 
 
-def _products(expr: Expression) -> list[Expression]:
-    inside = [node for child in children(expr) for node in _products(child)]
-    return [expr, *inside] if isinstance(expr, p.Product) else inside
+def _operations(expr: Expression) -> list[Expression]:
+    """Return the nodes of *expr* that have operands."""
+    inside = [node for child in children(expr) for node in _operations(child)]
+    return [expr, *inside] if children(expr) else inside
+
+
+def _partial_results(expr: Expression) -> list[Expression]:
+    """Return the sums or products of the first operands of *expr*, from left to right, and *expr* itself."""
+    if not isinstance(expr, p.Sum | p.Product):
+        return [expr]
+    return [type(expr)(expr.children[:count]) for count in range(2, len(expr.children) + 1)]
 
 
 def _is_zero(expr: Expression) -> bool:
