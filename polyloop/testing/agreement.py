@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import ArgumentError, PolyloopError
+from polyloop.expr.nodes import Expression, Reduction, function_name
+from polyloop.expr.rewrite import children
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import runs
 from polyloop.program.lower import lower
@@ -31,7 +35,12 @@ __all__ = ["Programs", "compile_c", "compile_fibres", "difference", "disagreemen
 _FLAGS: Final = ("-std=c11", "-O0", "-fPIC", "-shared", "-w")
 _MOST_BLOCKS: Final = 2**16
 """Blocks of one launch that are run."""
-_EXACT: Final[Mapping[str, float]] = {"float32": 2.0**24, "float64": 2.0**53}
+_CHOICES: Final = frozenset({"min", "max", "fmin", "fmax"})
+_EXACT: Final[Mapping[str, tuple[float, float]]] = {
+    "float16": (2.0**11, 1e-2), "float32": (2.0**24, 1e-4), "float64": (2.0**53, 1e-4),
+    "complex64": (2.0**24, 1e-4), "complex128": (2.0**53, 1e-4),
+}  # fmt: skip
+"""The least number of a type that may be rounded, and how far such numbers may differ."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +109,47 @@ def _run_c(library: ctypes.CDLL, program: GeneratedProgram, arguments: Mapping[s
     return dict(binding.result().items())
 
 
-def difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str | None:
-    """Return the first element that differs, as text; None where all are equal, sums too large to be exact aside."""
+def difference(expected: Mapping[str, Any], got: Mapping[str, Any], *, signed: bool = False) -> str | None:
+    """Return the first element that differs, as text; None where all are equal, sums too large to be exact aside.
+
+    Zeros of both signs are equal unless *signed*.
+    """
     for name, right in expected.items():
         wrong = got[name]
-        limit = _EXACT.get(right.dtype.name, np.inf)
+        limit, rtol = _EXACT.get(right.dtype.name, (np.inf, 0.0))
         finite = right[np.isfinite(right)]
         loose = finite.size and np.abs(finite).astype(np.float64).max() >= limit
-        equal = np.isclose(right, wrong, rtol=1e-4 if loose else 0, atol=0, equal_nan=right.dtype.kind == "f")
+        equal = _equal(right, wrong, rtol if loose else 0.0, signed=signed)
         if not equal.all():
             where = tuple(int(k) for k in np.argwhere(~equal)[0])
             return f"{name}{list(where)} is {wrong[where]}, and must be {right[where]}"
     return None
+
+
+def _equal(
+    right: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any], rtol: float, *, signed: bool
+) -> np.ndarray[Any, Any]:
+    """Return the mask of equal elements: integers in each bit, NaN like NaN."""
+    if right.dtype.kind not in "fc":
+        return np.asarray(right == wrong)
+    close = np.isclose(right, wrong, rtol=rtol, atol=0, equal_nan=True)
+    if signed and right.dtype.kind == "f":
+        close &= (right != 0) | (np.signbit(right) == np.signbit(wrong))
+    return np.asarray(close)
+
+
+def _has_signs(kernel: LoopKernel) -> bool:
+    """Return whether the signs of zeros are said: nothing takes the least or the greatest of zeros of both signs."""
+    return not any(_chooses(expand_rules(i.expression, kernel.substitutions)) for i in kernel.instructions)
+
+
+def _chooses(expr: Expression) -> bool:
+    name = ""
+    if isinstance(expr, Reduction):
+        name = expr.operation.name
+    elif isinstance(expr, p.Call):
+        name = function_name(expr)
+    return isinstance(expr, p.Min | p.Max) or name in _CHOICES or any(map(_chooses, children(expr)))
 
 
 def other_loops(before: LoopKernel, after: LoopKernel) -> str | None:
@@ -158,9 +196,10 @@ def disagreement(
         except ArgumentError:
             return None
         return f"only the interpreter refuses the arguments: {refused}"
+    signed = _has_signs(programs.kernel)
     for some in programs.all:
         try:
-            found = _differing(some, expected, arguments, libraries, seed)
+            found = _differing(some, expected, arguments, libraries, seed, signed=signed)
         except IndexTooSmall:
             if some is programs.all[-1]:
                 raise
@@ -188,17 +227,19 @@ def _differing(
     arguments: Mapping[str, Any],
     libraries: tuple[ctypes.CDLL, ctypes.CDLL],
     seed: int,
+    *,
+    signed: bool,
 ) -> str | None:
     if _blocks(programs.cuda, arguments) > _MOST_BLOCKS:
         raise UnsupportedError("too many blocks")
     bits = "" if programs.c.index_bits == 32 else f" with {programs.c.index_bits}-bit indices"
-    if (found := difference(expected, _run_c(libraries[0], programs.c, arguments))) is not None:
+    if (found := difference(expected, _run_c(libraries[0], programs.c, arguments), signed=signed)) is not None:
         return f"in C{bits}: {found}"
     try:
         results = run_on_fibres(programs.cuda, arguments, seed=seed, library=libraries[1])
     except PolyloopError as error:
         return f"on fibres{bits}: {error}"
     for order, result in results.items():
-        if (found := difference(expected, dict(result.items()))) is not None:
+        if (found := difference(expected, dict(result.items()), signed=signed)) is not None:
             return f"on fibres{bits} in order '{order}': {found}"
     return None

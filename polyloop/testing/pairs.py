@@ -44,6 +44,7 @@ from polyloop.testing.brute import Data, Run, Violation, execute, reference_run
 from polyloop.testing.drawing.breaks import Break
 from polyloop.testing.drawing.drawers import DRAWERS
 from polyloop.testing.drawing.draws import AnySource, drawn_source
+from polyloop.testing.drawing.numbers import numbers_of
 from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
 from polyloop.testing.drawing.random_kernels import random_arguments
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
@@ -160,11 +161,6 @@ def _allowed(kernel: LoopKernel, n: int) -> bool:
         if domain.is_empty():
             return False
     return True
-
-
-def _wraps(source: AnySource) -> bool:
-    """Return whether any integers may be passed."""
-    return any(feature.startswith("type ") for feature in source.features)
 
 
 def _given(
@@ -355,8 +351,9 @@ class Exploration:
 
     def meaning(self, sizes: Iterable[int]) -> None:
         """Record a failure if the kernel's results differ from the meaning of its text."""
+        numbers = numbers_of(self.source.features)
         for n in sizes:
-            arguments = random_arguments(self.kernel, n, self.seed, whole=True, wrapping=_wraps(self.source))
+            arguments = random_arguments(self.kernel, n, self.seed, whole=True, numbers=numbers)
             expected = self.source.expected(arguments)
             if expected is None or not _allowed(self.kernel, n):
                 continue
@@ -373,10 +370,11 @@ class Exploration:
     def same_meaning(self, before: LoopKernel) -> None:
         """Record a failure if the kernel's program has other results than that of *before*."""
         fixed = {name: value for name, value in self.kernel.fixed.items() if name not in before.fixed}
+        numbers = numbers_of(self.source.features, [step.name for step in self.steps])
         for n in (5, 2):
             if not _allowed(self.kernel, n):
                 continue
-            arguments = random_arguments(self.kernel, n, self.seed, whole=True, wrapping=_wraps(self.source))
+            arguments = random_arguments(self.kernel, n, self.seed, whole=True, numbers=numbers)
             try:
                 wrong = difference(interpret(before, **arguments, **fixed), interpret(self.kernel, **arguments))
             except VerificationError:
@@ -579,7 +577,7 @@ def _compare(pair: Pair, programs: Programs, libraries: tuple[ctypes.CDLL, ctype
     tally.note((*pair.features, *(f"size {n}" for n in pair.sizes if n in (0, 1))), "compared")
     for n in pair.sizes:
         arguments: Mapping[str, Any] = random_arguments(
-            programs.kernel, n, pair.seed + n, wrapping=_wraps(pair.source)
+            programs.kernel, n, pair.seed + n, numbers=numbers_of(pair.features, [step.name for step in pair.steps])
         )
         try:
             wrong = disagreement(programs, arguments, libraries, pair.seed)

@@ -12,6 +12,7 @@ from functools import cache
 from multiprocessing import get_context
 from typing import Any
 
+import islpy as isl
 import numpy as np
 import pytest
 
@@ -23,12 +24,17 @@ from polyloop.codegen.names import Names
 from polyloop.codegen.tree.c_expr import INDEX_PLUS, Code
 from polyloop.frontend.statements import _UPDATE
 from polyloop.kernel.swizzle import Swizzle
+from polyloop.kernel.text import domain_text
+from polyloop.kernel.text.domain_text import read_domain
 from polyloop.kernel.waivers import Waiver
+from polyloop.target.scalars import _COMBINE, _COMPARE
 from polyloop.testing.brute import Violation
 from polyloop.testing.drawing.drawers import DRAWERS
 from polyloop.testing.drawing.draws import AnySource, drawn_source
+from polyloop.testing.drawing.numbers import Numbers, random_numbers
 from polyloop.testing.drawing.random_functions import random_function
 from polyloop.testing.drawing.random_kernels import random_arguments, random_source
+from polyloop.testing.drawing.said_otherwise import said_otherwise
 from polyloop.testing.drawing.twists import FAR, TWISTS, far, hostile
 from polyloop.testing.pairs import check_pairs
 from polyloop.testing.waived import is_waived
@@ -36,7 +42,7 @@ from polyloop.testing.waived import is_waived
 BEGIN = 500_000
 DRAWN = (
     "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "hostile names", "rules",
-    "strided arrays", "strided domain", "union", "wide tiles",
+    "strided arrays", "strided domain", "union", "wide tiles", "bracketed domain", "infinite data", "mixed types",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
 
@@ -51,7 +57,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @cache
 def sources() -> dict[int, AnySource]:
     """Return the programs of some seeds."""
-    return {seed: drawn_source(seed) for seed in range(BEGIN, BEGIN + 400)}
+    return {seed: drawn_source(seed) for seed in range(BEGIN, BEGIN + 800)}
 
 
 def seeds(feature: str, most: int = 12) -> list[int]:
@@ -115,6 +121,34 @@ def test_large_inames_mean_what_small_ones_do() -> None:
             np.testing.assert_array_equal(found[name], wanted[name], err_msg=shifted.script())
         compared += 1
     assert compared >= 8
+
+
+def test_other_words_are_the_same_set() -> None:
+    """What ISL reads of a drawn domain is what it reads of that of its twin."""
+    compared, empty = 0, 0
+    for seed in range(300):
+        source = said_otherwise(random.Random(seed), random_source(seed))
+        if source.twin is None:
+            continue
+        for other, plain in zip(source.domains, source.twin.domains, strict=True):
+            if other != plain:
+                assert isl.Set(other).is_equal(isl.Set(plain)), f"{other} is not {plain}"
+                empty += isl.Set(plain).is_empty()
+                compared += 1
+    assert compared >= 150
+    assert empty >= 5
+
+
+def test_numbers_that_are_special_are_drawn() -> None:
+    shape, rng = (40, 40), np.random.default_rng(0)
+    drawn = np.stack([random_numbers(np.dtype("f4"), shape, rng, Numbers.INFINITE, ()) for _ in range(20)])
+    assert np.isnan(drawn).any()
+    assert {*drawn[np.isinf(drawn)]} == {np.inf, -np.inf}
+    assert np.signbit(drawn[drawn == 0]).any()
+    low = random_numbers(np.dtype("i2"), shape, rng, Numbers.MIXED, [np.dtype("i2"), np.dtype("f8")])
+    assert {-(2**15), 2**15 - 1} <= {*low.flat}
+    exact = random_numbers(np.dtype("i4"), shape, rng, Numbers.MIXED, [np.dtype("i4"), np.dtype("f4")])
+    assert np.abs(exact).max() <= 3
 
 
 def test_a_script_makes_the_same_kernel() -> None:
@@ -205,8 +239,35 @@ def _augmented(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(_UPDATE, ast.Add, "-=")
 
 
+def _ordered(patch: pytest.MonkeyPatch) -> None:
+    """Let NaN be greater than all numbers."""
+    for name, choice in (("max", np.maximum), ("min", np.minimum)):
+        patch.setitem(_COMBINE, name, choice)
+    patch.setattr("polyloop.target.scalars._larger", np.maximum)
+    patch.setattr("polyloop.target.scalars._smaller", np.minimum)
+    patch.setitem(_COMPARE, ">", lambda a, b: not a <= b)
+
+
+def _opposite(patch: pytest.MonkeyPatch) -> None:
+    """Negate what is subtracted in its own type."""
+    patch.setattr("polyloop.target.scalars.subtrahend", lambda _: None)
+
+
+def _first(patch: pytest.MonkeyPatch) -> None:
+    """Read the first piece of a domain."""
+
+    def read(*given: Any) -> isl.Set:
+        found = read_domain(*given)
+        return found if found.n_basic_set() < 2 else found.get_basic_sets()[0].to_set()
+
+    patch.setattr(domain_text, "read_domain", read)
+
+
 PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "Python": (_augmented, 12, {"wrong-meaning"}),
+    "bracketed domain": (_first, 12, {"wrong-meaning"}),
+    "infinite data": (_ordered, 30, {"wrong-result"}),
+    "mixed types": (_opposite, 20, {"wrong-result"}),
     "barrier": (_barriers, 12, {"wrong-meaning"}),
     "colliding names": (_fresh, 20, {"crash", "wrong-result"}),
     "computed subscripts": (_bare, 12, {"wrong-result"}),

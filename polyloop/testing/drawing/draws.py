@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from typing import Final, TypeAlias
 
+from polyloop.testing.drawing.mixed_types import infinite, mixed
 from polyloop.testing.drawing.random_barriers import barrier_sources
 from polyloop.testing.drawing.random_functions import PythonSource, random_function
 from polyloop.testing.drawing.random_kernels import Source, random_source
 from polyloop.testing.drawing.random_tiles import tile_source
+from polyloop.testing.drawing.said_otherwise import said_otherwise
 from polyloop.testing.drawing.twists import twisted
 
 __all__ = ["AnySource", "drawn_source"]
@@ -19,6 +21,9 @@ _BARRIERS: Final = 0.06
 _TILES: Final = 0.06
 _PYTHON: Final = 0.08
 _TWISTED: Final = 0.65
+_INFINITE: Final = 0.08
+_MIXED: Final = 0.07
+_SAID_OTHERWISE: Final = 0.05
 
 
 def drawn_source(seed: int) -> AnySource:
@@ -32,4 +37,15 @@ def drawn_source(seed: int) -> AnySource:
     if kind < _BARRIERS + _TILES + _PYTHON:
         return random_function(seed)
     source = random_source(seed)
-    return twisted(rng, source) if rng.random() < _TWISTED else source
+    source = twisted(rng, source) if rng.random() < _TWISTED else source
+    return _varied(random.Random(seed + 5_000_000_029), source)
+
+
+def _varied(rng: random.Random, source: Source) -> Source:
+    """Return *source* with other values or types, or with its domains in other words."""
+    draw = rng.random()
+    if draw < _INFINITE:
+        source = infinite(rng, source)
+    elif draw < _INFINITE + _MIXED:
+        source = mixed(rng, source)
+    return said_otherwise(rng, source) if rng.random() < _SAID_OTHERWISE else source

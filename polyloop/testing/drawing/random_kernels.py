@@ -18,7 +18,6 @@ from pymbolic import parse
 
 from polyloop.creation.create import make_kernel
 from polyloop.errors import PolyloopWarning
-from polyloop.expr.dtypes import integer_limits
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import python
@@ -26,15 +25,18 @@ from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.views import empty_numpy
 from polyloop.target.interpreter import interpret
+from polyloop.testing.drawing.numbers import Numbers, random_numbers
 from polyloop.testing.drawing.random_rules import with_rules
 from polyloop.testing.inputs import array_strides
 
-__all__ = ["Source", "random_arguments", "random_source", "ruled_sources"]
+__all__ = ["FACTOR", "Source", "random_arguments", "random_source", "ruled_sources"]
 
 _RULED: Final = 0.4
 """Fraction of the kernels that have rules put into them, in any place."""
 SHIFTS: Final = (2**31 - 3, 2**31 - 3, 2**31 - 8, 2**31, 2**32 - 3, 2**40, -(2**31) - 2, 5, 0)
 """Values of the parameter ``far``, by which inames are shifted."""
+FACTOR: Final = "factor"
+"""The scalar that expressions of mixed types are multiplied by."""
 MARGIN: Final = 3
 """Elements before the first and after the last that a plain subscript touches."""
 EXTENT: Final = f"2*n + {2 * MARGIN + 2}"
@@ -449,7 +451,7 @@ def random_arguments(
     *,
     wild: bool = False,
     whole: bool = False,
-    wrapping: bool = False,
+    numbers: Numbers = Numbers.SMALL,
     sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Return arguments for a kernel of :func:`random_source`, for one size: small integers.
@@ -460,33 +462,39 @@ def random_arguments(
         Whether all arrays are passed; otherwise some that are only written are left out.
     wild
         Whether rows may begin and end anywhere, overlap, or be in any order.
-    wrapping
-        Whether integers may be any that their type holds, unless data bounds loops.
+    numbers
+        Those that arrays and scalars hold; small ones if data bounds loops, unless they are infinite.
     sizes
         Sizes beside *n* that are known.
     """
-    rng, numbers = random.Random(seed), np.random.default_rng(seed)
+    rng, source = random.Random(seed), np.random.default_rng(seed)
     n = kernel.fixed.get("n", n)
-    lengths = numbers.integers(0, 4, n)
+    lengths = source.integers(0, 4, n)
     by = rng.choice(SHIFTS)
     known = {"n": n, "far": by, "nnz": int(lengths.sum()), **(sizes or {}), **kernel.fixed}
     lengths = _adding_up(lengths, known["nnz"])
     rowptr = np.concatenate([[0], np.cumsum(lengths)])
+    if "rowptr" in kernel.arrays() and numbers is not Numbers.INFINITE:
+        numbers = Numbers.SMALL
+    types = [entry.dtype for entry in (*kernel.arguments, *kernel.temporaries.values()) if entry.dtype is not None]
     found: dict[str, Any] = {}
     for argument in kernel.arguments:
         if not isinstance(argument, ArrayArg):
             found[argument.name] = known.get(argument.name, by)  # an unused number may have another name by now
+            if argument.name == FACTOR and argument.dtype is not None:
+                value = random_numbers(argument.dtype, (), source, numbers, types)
+                found[argument.name] = np.asarray(value).astype(argument.dtype)[()]
             continue
         passes = whole or argument.is_input or rng.random() < 0.3
         assert argument.shape is not None, f"the shape of '{argument.name}' is unknown"
         assert argument.dtype is not None, f"the type of '{argument.name}' is unknown"
         shape = tuple(max(0, evaluate(extent, known)) for extent in argument.shape)
         if argument.name == "rowptr":
-            values = numbers.integers(0, rowptr[-1] + 1, shape) if wild else rowptr
+            values = source.integers(0, rowptr[-1] + 1, shape) if wild else rowptr
         elif argument.name in ("idx", "cols"):
-            values = numbers.integers(0, max(1, n), shape) + (MARGIN if argument.name == "idx" else 0)
+            values = source.integers(0, max(1, n), shape) + (MARGIN if argument.name == "idx" else 0)
         else:
-            values = _values(argument, shape, numbers, wrapping=wrapping and "rowptr" not in kernel.arrays())
+            values = random_numbers(argument.dtype, shape, source, numbers, types)
         if passes:
             array = empty_numpy(argument.dtype, shape, array_strides(argument, shape, known), poison=False)
             array[...] = values.astype(argument.dtype)
@@ -500,17 +508,3 @@ def _adding_up(lengths: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, Any
     if len(ends):
         ends[-1] = total
     return np.diff(ends, prepend=0)
-
-
-def _values(
-    argument: ArrayArg, shape: tuple[int, ...], numbers: np.random.Generator, *, wrapping: bool
-) -> np.ndarray[Any, Any]:
-    """Return small integers; with *wrapping* also any that an integer type holds."""
-    dtype = argument.dtype
-    assert dtype is not None, f"the type of '{argument.name}' is unknown"
-    small: np.ndarray[Any, Any] = numbers.integers(0 if dtype.kind == "u" else -3, 4, shape)
-    if dtype.kind not in "iu" or not wrapping or numbers.random() < 0.3:
-        return small
-    low, high = integer_limits(dtype)
-    whole = numbers.integers(low, high, shape, dtype, endpoint=True)
-    return np.where(numbers.random(shape) < 0.5, whole, small.astype(dtype))
