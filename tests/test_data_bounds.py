@@ -46,6 +46,22 @@ def on_threads(knl: pl.LoopKernel, size: int = 4) -> pl.LoopKernel:
     return pl.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
 
 
+@pytest.mark.parametrize(("dtype", "is_right"), [("int32", True), ("uint32", True), ("int64", False)])
+def test_bounds_at_the_end_of_their_type_are_right_or_refused(dtype: str, is_right: bool) -> None:
+    text = "for r\n    <> lo = l[r]\n    <> hi = h[r]\n    o[r] = sum(i, 1)\nend"
+    data = [pl.GlobalArg("l, h", dtype, shape="1"), pl.GlobalArg("o", np.int64, shape="1"), ...]
+    knl = pl.make_kernel(["{[r]: 0 <= r < 1}", "{[i]: lo <= i <= hi}"], text, data)
+    last = np.iinfo(dtype).max
+    given = {"l": np.array([last - 3], dtype), "h": np.array([last], dtype)}
+    if is_right:
+        check(knl, given, {"o": np.array([4])})
+        return
+    with pytest.raises(pl.ArgumentError, match=f"'lo' is {last - 3}, and bounds a loop") as refusal:
+        pl.interpret(knl, **given)
+    assert refusal.value.codes == ("index-overflow",)
+    check(knl, {"l": np.array([2**62 - 3]), "h": np.array([2**62])}, {"o": np.array([4])})
+
+
 # {{{ right results
 
 

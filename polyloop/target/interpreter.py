@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import islpy as isl
 import numpy as np
@@ -42,6 +42,9 @@ _PARAM = isl.dim_type.param
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+_FARTHEST: Final = 2**62
+"""Magnitude of a loop bound that is read from memory, so that the arithmetic of the loop fits into 64 bits."""
+
 
 class Outputs(dict[str, Array]):
     """The outputs of one call: a mapping by name, with entries as attributes too."""
@@ -74,8 +77,8 @@ def interpret(kernel: LoopKernel, /, **arguments: object) -> Outputs:
     ------
     ArgumentError
         ``missing-argument``, ``unknown-argument``, ``wrong-type``, ``wrong-dtype``, ``wrong-shape``,
-        ``inconsistent-size``, ``assumption-violated`` for the arguments; ``out-of-bounds`` and ``division-by-zero``
-        for the instance that does that.
+        ``inconsistent-size``, ``assumption-violated`` for the arguments; ``out-of-bounds``, ``index-overflow`` and
+        ``division-by-zero`` for the instance that does that.
     VerificationError
         ``unknown-dtype``, ``divided-loop``.
     """
@@ -455,7 +458,13 @@ class _Execution:
         """Return the value of a bound variable, None outside of the loops that assign it."""
         if not self.homes[name] <= self.point.keys():
             return None
-        return int(self.call.arrays[name][()])
+        value = int(self.call.arrays[name][()])
+        if abs(value) > _FARTHEST:
+            message = f"'{name}' is {value}, and bounds a loop"
+            at = ", ".join(f"{iname} = {number}" for iname, number in self.point.items())
+            hint = "generated code does not check what it reads: keep such bounds within -2**62 and 2**62"
+            raise self.call.error("index-overflow", message, (f"at {at}",) if at else (), hint)
+        return value
 
 
 # }}}
