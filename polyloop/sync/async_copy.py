@@ -2,16 +2,15 @@
 
 An asynchronous copy is two statements.  From its start on, the elements that it writes may have any value; after its
 wait they have that of the source.  To the rest of the analysis both are writes.  So every use of the elements is
-ordered against the start and against the wait alike, and a read must see the value of the wait.  The copies that a
-thread starts in one iteration of the innermost loop around both start and wait are one *group*; groups complete in the
-order of their starts.
+ordered against the start and against the wait alike, and a read must see the value of the wait.  Groups of copies are
+those of :mod:`polyloop.sync.async_operations`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
 import islpy as isl
 
@@ -20,13 +19,13 @@ from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import memoised
-from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
-from polyloop.poly.affine import Affine
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.budget import looking_at
-from polyloop.poly.sets import constant_bounds, map_from_forms, project_onto
+from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair
+from polyloop.sync.async_operations import changed_reads, pending_groups
 
 __all__ = ["Arrival", "arrivals", "copy_link", "copy_obligations", "copy_pairs", "copy_violations"]
 
@@ -49,7 +48,7 @@ def arrivals(placement: Placement) -> list[Arrival]:
     for arrival, starts in copy_pairs(placement):
         (start,) = starts
         link, _ = copy_link(placement, start, arrival)
-        found.append(Arrival(start, arrival, _pending(placement, start, arrival, link)))
+        found.append(Arrival(start, arrival, pending_groups(placement, start, arrival, link)))
     return found
 
 
@@ -155,13 +154,7 @@ def _changed_source(placement: Placement, start: Placed, arrival: Placed, link: 
         yield Diagnostic("not-proven", message, hints=("fetch it by via='registers'",), sites=site)
         return
     flow = flow_of(placement, array)
-    late, late_initial = flow.of(arrival, _read(arrival))
-    early, early_initial = flow.of(start, _read(start))
-    differing: list[isl.Set] = [link.intersect_range(early_initial).domain().subtract(late_initial)]
-    for writer, seen in late:
-        others = [link.apply_range(other) for source, other in early if source is writer]
-        differing.append(reduce(isl.Map.subtract, others, seen).domain())
-    for missing in differing:
+    for missing in changed_reads(flow, (start, _read(start)), (arrival, _read(arrival)), link):
         if not missing.is_empty():
             _, before = pair(link.intersect_domain(missing), arrival, start)
             yield Diagnostic(
@@ -196,36 +189,3 @@ def _source(statement: Placed) -> isl.Map:
     """Return ``{ instance -> element that is copied }``."""
     read = _read(statement)
     return map_from_forms(statement.domain, statement.dims, statement.indices(read), read.array)
-
-
-def _pending(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> int:
-    """Return the number of copy groups, started after the one waited for, that may still be in flight.
-
-    Each iteration of the innermost loop that both share ends one group.
-    """
-    loops, arrival_first = common_loops(placement, arrival, start)
-    if not loops:
-        return 0
-    *outer, inner = loops
-    same = link
-    for loop in outer:
-        same = same.equate(_IN, arrival.dims.index(loop), _OUT, start.dims.index(loop))
-    if not link.is_subset(same):
-        return 0
-    distances = [
-        map_from_forms(statement.domain, statement.dims, [Affine.variable(inner)]) for statement in (arrival, start)
-    ]
-    apart = link.apply_domain(distances[0]).apply_range(distances[1]).reverse().deltas()
-    least, _ = constant_bounds(apart, 0)
-    if least is None:
-        return 0
-    step = max(_step(placement, statement, loops) for statement in (arrival, start))
-    return max(0, least // step - 1 if arrival_first else least // step)
-
-
-def _step(placement: Placement, statement: Placed, loops: Sequence[str]) -> int:
-    """Return the most that the last of *loops* can advance from one iteration to the next, as its domain has gaps."""
-    names = [name for name in statement.dims if name in loops or name in placement.axes.all]
-    flat = project_onto(statement.domain, statement.dims, names)
-    step: int = flat.get_stride_info(names.index(loops[-1])).get_stride().to_python()
-    return max(1, step)
