@@ -1,9 +1,10 @@
 """A matrix product of bfloat16 on Hopper: groups of four warps multiply tiles in shared memory with `wgmma` (sm_90a).
 
 Blocks of 128 by 128 elements, two groups of warps of 64 rows each; the next tiles are on their way by asynchronous
-copies.  Tiles have rows of 128 bytes, swizzled, as the instruction reads them; that of the second operand consists of
-panels of 64 columns.  Copies store zeros where a tile reaches beyond its matrix.  `benchmarks/gpu/precisions.py` has
-the larger blocks that large matrices ask for.
+copies, and the products of an iteration run while the next one begins (`lag=1`).  Tiles have rows of 128 bytes,
+swizzled, as the instruction reads them; that of the second operand consists of panels of 64 columns.  Copies store
+zeros where a tile reaches beyond its matrix.  `benchmarks/gpu/precisions.py` has the larger blocks that large matrices
+ask for.
 """
 
 from typing import Any
@@ -32,11 +33,13 @@ def program(dtype: Any = ml_dtypes.bfloat16) -> pl.LoopKernel:
 
 
 def on_groups_of_warps(
-    knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1
-) -> pl.LoopKernel:
+    knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
+    lag: int = 0,
+) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of some rows and columns, by an intrinsic for 64 rows and these columns.
 
-    Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.
+    Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
+    waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
     """
     # blocks, groups of four warps, and the tiles of one instruction
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
@@ -49,7 +52,7 @@ def on_groups_of_warps(
     knl = pl.split_iname(knl, "k", 64, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, kk")
-    knl = pl.tensorize(knl, "insn", intrinsic)
+    knl = pl.tensorize(knl, "insn", intrinsic, lag=lag)
     # tiles in shared memory: rows of 64 elements, swizzled
     knl = pl.add_prefetch(knl, "a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", temporary_name="a_tile", vec=8)
     knl = pl.add_prefetch(knl, "b", "jj_reg_0, jj_lane, jj_reg_2, kk, ki", temporary_name="b_tile", vec=8)
@@ -62,7 +65,7 @@ def on_groups_of_warps(
 
 
 def transformed() -> pl.LoopKernel:
-    return on_groups_of_warps(program(), "wgmma_m64n128k16_bf16")
+    return on_groups_of_warps(program(), "wgmma_m64n128k16_bf16", lag=1)
 
 
 if __name__ == "__main__":

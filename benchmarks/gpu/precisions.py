@@ -80,11 +80,17 @@ def _on_tensor_cores(
     )
 
 
-def _on_groups_of_warps(name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int]) -> Case:
-    """Return a product by an instruction of groups of four warps, in blocks of 128 by 256 elements."""
+def _on_groups_of_warps(
+    name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int], lag: int = 0
+) -> Case:
+    """Return a product by an instruction of groups of four warps, in blocks of 128 by 256 elements.
+
+    Products are waited for *lag* iterations later.
+    """
 
     def build() -> pl.LoopKernel:
-        return matmul_wgmma.on_groups_of_warps(matmul_wgmma.program(dtype), intrinsic, 128, 256, stages=4, group=16)
+        program = matmul_wgmma.program(dtype)
+        return matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, group=16, lag=lag)
 
     return Case(
         name,
@@ -127,6 +133,9 @@ PRECISIONS: Final = (
     _on_tensor_cores("bf16 GEMM", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", 4096, 8192, _UNEVEN, rtol=1e-4),
     _on_groups_of_warps(
         "bf16 GEMM by wgmma", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192, _UNEVEN
+    ),
+    _on_groups_of_warps(
+        "bf16 GEMM by wgmma, lag 1", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192, _UNEVEN, lag=1
     ),
     _on_groups_of_warps("fp16 GEMM by wgmma", np.dtype(np.float16), "wgmma_m64n256k16_f16", 4096),
     _on_tensor_cores(

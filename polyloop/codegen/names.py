@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from polyloop.codegen.device.entries import MOST_PENDING
 from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.language import Language
 from polyloop.expr.foreign import foreign_calls, words
@@ -44,7 +45,7 @@ _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CU
 # Helpers that are in no table: those of matrix instructions (device/matrix.py), vectors (records.py) and atomics.
 _MATRICES: Final = """
 pack load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
-ldmatrix_x4_trans publish_stores tile_descriptor products_begin
+ldmatrix_x4_trans publish_stores tile_descriptor products_begin products_commit
 """
 _VECTOR_WORDS: Final = ("make", "splat", "add", "sub", "mul", "div", "neg", "min", "max")
 _UPDATES: Final = ("sum", "product", "min", "max", "and", "or", "xor", "exchange")
@@ -99,7 +100,8 @@ def _helpers(language: Language) -> Iterator[str]:
         for entry in (INTRINSICS[name] for name in BUILT_IN):
             if entry.is_shared:
                 yield from (f"{entry.name}_{rows}" for rows in ("kk", "kj", "ik", "ij"))
-                yield f"products_end_{entry.registers('d')}"
+                yield from (f"products_{word}_{entry.registers('d')}" for word in ("end", "done"))
+        yield from (f"products_wait_{pending}" for pending in range(MOST_PENDING + 1))
         yield from (f"{dtype}x{count}" for dtype in language.types for count in _LANES)
         yield from (f"atomic_{word}_{dtype}" for word in _UPDATES for dtype in language.types)
 

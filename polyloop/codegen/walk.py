@@ -14,7 +14,7 @@ from typing import Final
 from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import group_text
 from polyloop.codegen.device.entries import Threads
-from polyloop.codegen.device.matrix import matrix_block, publication
+from polyloop.codegen.device.matrix import group_of_products, matrix_block, publication
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text, union_text
 from polyloop.codegen.loops.bounds import Bounds, minimal
@@ -43,7 +43,7 @@ _NONE: Final = frozenset[str]()
 
 
 def _counts(nodes: Tree) -> bool:
-    """Return True if *nodes* have a commit or wait of asynchronous copies, which all threads must execute."""
+    """Return True if *nodes* have a commit or wait of asynchronous operations, which all threads must execute."""
     return any(isinstance(node, Barrier) and node.group is not None for node in nodes)
 
 
@@ -233,6 +233,8 @@ class Walker:
                 return self.loops.loop(node, context, known)
             case Run(name):
                 return self._leaf(self.statements[name], context)
+            case Barrier(group=Group(products=True) as group):
+                return (group_of_products(self.scope, group),)
             case Barrier(group=Group() as group):
                 return (Sync(group_text(self.scope, group)),)
             case Barrier(scope):

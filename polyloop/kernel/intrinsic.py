@@ -9,7 +9,7 @@ any extent.  An operand without a layout is read from shared memory, where it li
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from typing import Final
@@ -143,6 +143,8 @@ class Matrix:
     inames: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
     ahead: bool = False
     """True if operands are loaded while the products of the step before are added up."""
+    lag: int = 0
+    """Iterations of the loop around that products run on before they are waited for."""
 
     def of(self, axis: str) -> tuple[tuple[str, int], ...]:
         """Return the inames of a subscript, with their coefficients."""
@@ -151,12 +153,14 @@ class Matrix:
     def renamed(self, names: Mapping[str, str]) -> Matrix:
         """Return the same with inames renamed."""
         new = tuple((axis, tuple((names.get(x, x), c) for x, c in pairs)) for axis, pairs in self.inames)
-        return Matrix(self.intrinsic, new, self.ahead)
+        return replace(self, inames=new)
 
     def __str__(self) -> str:
         shown = "; ".join(f"{axis} = {' + '.join(x if c == 1 else f'{c}*{x}' for x, c in pairs)}"
                           for axis, pairs in self.inames)  # fmt: skip
-        return f"{self.intrinsic.name}({shown})" + (", loaded ahead" if self.ahead else "")
+        return f"{self.intrinsic.name}({shown})" + (", loaded ahead" if self.ahead else "") + (
+            f", waited for {self.lag} later" if self.lag else ""
+        )
 
 
 @cache

@@ -360,6 +360,7 @@ class Methods:
         *,
         inames: Mapping[str, str] | None = None,
         ahead: bool = False,
+        lag: int = 0,
     ) -> LoopKernel:
         """Let whole warps add up products of small matrices by one instruction: tensor cores."""
     def tile(

@@ -32,7 +32,7 @@ class Scope(Enum):
     """The threads that a barrier waits for."""
 
     THREAD = "thread"
-    """The thread itself, for copies that it has started; only code generation knows such barriers."""
+    """The thread itself, for what it has started; only code generation knows such barriers."""
     WARP = "warp"
     BLOCK = "block"
     GRID = "grid"
@@ -51,18 +51,21 @@ class Run:
 class Group:
     """The end of a group of copies; with ``arrivals``, the wait for all groups but the last ``pending`` ones.
 
-    ``arrivals`` are the statements whose copies it awaits.
+    ``arrivals`` are the statements whose copies it awaits.  A group may be of matrix ``products`` in place of copies.
+    The end of such a group is where its statements ``issued`` run.
     """
 
     pending: int = 0
     arrivals: frozenset[str] = frozenset()
+    products: bool = False
+    issued: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Barrier:
     """A barrier of *scope*; ``name`` is the id of the user's barrier, None for a derived one.
 
-    A barrier of scope ``THREAD`` is for asynchronous copies: it ends a ``group``, or waits for groups.  One that
+    A barrier of scope ``THREAD`` is for asynchronous operations: it ends a ``group``, or waits for groups.  One that
     ``publishes`` lets matrix instructions see what threads have stored, which read memory on a way of their own.
     """
 

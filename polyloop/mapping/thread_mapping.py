@@ -149,6 +149,7 @@ class Placement:
     spaces: Mapping[str, AddressSpace]
     phantoms: frozenset[str] = frozenset()  # statements with instances beyond their domains: optimize/over_execution.py
     attempt: str = ""  # the kind of these instances, if several kinds were tried
+    completions: frozenset[str] = frozenset()  # statements at which products are complete: sync/async_product.py
 
 
 def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:

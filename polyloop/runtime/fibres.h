@@ -51,6 +51,18 @@ struct Report { int32_t fault, line, other_line, thread, other_thread, block[3];
 // An asynchronous copy under way: what it reads is delivered when it is waited for, and no sooner; zeros from nowhere.
 struct Copy { char *to; const char *from; int size, group; };
 
+// A product of tiles under way.  Its operands are read when it is issued, or when it is waited for, and no sooner.
+struct Product {
+    float *into;
+    unsigned long long a, b;
+    void (*read)(double *terms, unsigned long long a, unsigned long long b);
+    int group;
+    bool is_read;
+    double terms[128];
+};
+// Sums to which products add: their value by the complete ones; the thread has poison in its place.
+struct Sums { float *into; int count, under_way; float value[128]; };
+
 struct Fibre {
     ucontext_t context;
     char *stack;
@@ -61,6 +73,9 @@ struct Fibre {
     alignas(16) char slot[16];
     Copy *copies;
     int copy_count, copy_room, group;
+    Product *products;
+    Sums *sums;
+    int product_count, product_room, sums_count, sums_room, product_group;
 };
 
 // A thread has 512 KiB of local memory at most; below each stack is a page that nothing may touch.
@@ -211,12 +226,66 @@ static void await_groups(int pending) {
     me.copy_count = kept;
 }
 
+template <typename T> static T &another(T *&all, int &count, int &room) {
+    if (count == room) all = (T *)realloc(all, sizeof(T) * (room = room ? 2 * room : 8));
+    return all[count++];
+}
+
+static Sums &sums_of(float *into, int count) {
+    Fibre &me = fibres[current];
+    for (int k = 0; k < me.sums_count; k++) if (me.sums[k].into == into && me.sums[k].under_way) return me.sums[k];
+    int k = 0;
+    while (k < me.sums_count && me.sums[k].under_way) k++;
+    Sums &found = k < me.sums_count ? me.sums[k] : another(me.sums, me.sums_count, me.sums_room);
+    found.into = into, found.count = count, found.under_way = 0;
+    memcpy(found.value, into, sizeof(float) * count);
+    memset(into, 0xFF, sizeof(float) * count);
+    return found;
+}
+
+static void issue_product(float *into, int count, unsigned long long a, unsigned long long b,
+                          void (*read)(double *, unsigned long long, unsigned long long)) {
+    Fibre &me = fibres[current];
+    Sums &sums = sums_of(into, count);
+    for (int r = 0; r < count; r++) if (memcmp(into + r, "\377\377\377\377", 4)) sums.value[r] = NAN;  // set meanwhile
+    sums.under_way++;
+    Product &product = another(me.products, me.product_count, me.product_room);
+    product.into = into, product.a = a, product.b = b, product.read = read, product.group = me.product_group;
+    product.is_read = order == FORWARD || (order == RANDOM && next_random(2));
+    if (product.is_read) read(product.terms, a, b);
+}
+
+static void end_products() { fibres[current].product_group++; }
+
+// Adds all products of groups that have ended, but those of the last groups.
+static void await_products(int pending) {
+    Fibre &me = fibres[current];
+    int kept = 0;
+    for (int k = 0; k < me.product_count; k++) {
+        Product &product = me.products[k];
+        if (product.group >= me.product_group - pending) {
+            if (kept != k) me.products[kept] = product;
+            kept++;
+            continue;
+        }
+        if (!product.is_read) product.read(product.terms, product.a, product.b);
+        Sums &sums = sums_of(product.into, 0);
+        for (int r = 0; r < sums.count; r++) sums.value[r] = (float)(sums.value[r] + product.terms[r]);
+        if (!--sums.under_way) memcpy(sums.into, sums.value, sizeof(float) * sums.count);
+    }
+    me.product_count = kept;
+}
+
 // }}}
 
 static void run_block(size_t dynamic_shared) {
     if (__start_polyloop_shared) memset(__start_polyloop_shared, 0xFF, __stop_polyloop_shared - __start_polyloop_shared);
     memset(polyloop_dynamic_shared, 0xFF, dynamic_shared);
-    for (int k = 0; k < threads; k++) fibres[k].state = READY, fibres[k].copy_count = fibres[k].group = 0;
+    for (int k = 0; k < threads; k++) {
+        Fibre &fibre = fibres[k];
+        fibre.state = READY, fibre.copy_count = fibre.group = 0;
+        fibre.product_count = fibre.sums_count = fibre.product_group = 0;
+    }
     while (run_warps() && release_block() > 0) {}
 }
 
@@ -228,8 +297,8 @@ static void prepare_fibres() {
     for (int k = 0; k < threads; k++) {
         fibres[k].stack = stacks + (STACK + GUARD) * k + GUARD;
         mprotect(fibres[k].stack - GUARD, GUARD, PROT_NONE);
-        fibres[k].copies = NULL;
-        fibres[k].copy_room = 0;
+        fibres[k].copies = NULL, fibres[k].products = NULL, fibres[k].sums = NULL;
+        fibres[k].copy_room = fibres[k].product_room = fibres[k].sums_room = 0;
         getcontext(&fibres[k].context);
         fibres[k].context.uc_stack.ss_sp = fibres[k].stack;
         fibres[k].context.uc_stack.ss_size = STACK;
@@ -242,7 +311,7 @@ static void prepare_fibres() {
 }
 
 static void free_fibres() {
-    for (int k = 0; k < threads; k++) free(fibres[k].copies);
+    for (int k = 0; k < threads; k++) free(fibres[k].copies), free(fibres[k].products), free(fibres[k].sums);
     munmap(stacks, (STACK + GUARD) * threads);
     free(fibres), free(turn);
 }
@@ -403,8 +472,7 @@ template <int rows, int depth> static inline void mma_f64(int line, double *cons
     wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
     for (int r = 0; r < rows / 4; r++) *d[r] = sums[r];
 }
-// Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  The results are complete when the
-// instruction is issued.  A descriptor has 14 bits of an address in shared memory: here, the last place that had them.
+// Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  A descriptor has 14 bits of an address in shared memory: here, the last place that had them.
 static const char *places[1 << 14];
 static inline size_t shared_place(const void *place) {
     places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)place;
@@ -421,9 +489,20 @@ static inline unsigned short of_tile(unsigned long long tile, int row, int colum
     size_t panels = (tile >> 16 & 0x3fff) << 4, groups = (tile >> 32 & 0x3fff) << 4;
     return swizzled(tile, row / 8 * groups + row % 8 * 128 + column / 64 * panels + column % 64 * 2);
 }
-template <int n, bool is_bfloat> static inline void wgmma(int line, float *d, unsigned long long a, unsigned long long b,
-                                                         bool a_turned, bool b_turned) {
+template <int n, bool is_bfloat, bool a_turned, bool b_turned>
+static void read_tiles(double *terms, unsigned long long a, unsigned long long b) {
     auto decode = [](unsigned bits) { return is_bfloat ? float_of(bits << 16) : half_of(bits); };
+    int number = current % 128;
+    for (int r = 0; r < n / 2; r++) {
+        int i = number / 32 * 16 + number % 32 / 4 + 8 * (r / 2 % 2), j = r / 4 * 8 + 2 * (number % 4) + r % 2;
+        terms[r] = 0;
+        for (int k = 0; k < 16; k++)
+            terms[r] += (double)decode(a_turned ? of_tile(a, k, i) : of_tile(a, i, k)) *
+                        decode(b_turned ? of_tile(b, k, j) : of_tile(b, j, k));
+    }
+}
+template <int n, bool is_bfloat, bool a_turned, bool b_turned>
+static inline void wgmma(int line, float *d, unsigned long long a, unsigned long long b) {
     if (current / 128 != (current / 128 * 128 + 127) / 128 || threads % 128) fail(EXITED, line, 0);
     for (int s = 0; s < 2; s++) {
         unsigned long long mine = s ? b : a;
@@ -431,15 +510,7 @@ template <int n, bool is_bfloat> static inline void wgmma(int line, float *d, un
         for (int k = 0; k < 32; k++) if ((unsigned long long)of_lane<char>(k) != mine) fail(DIFFERENT_BARRIERS, line, k);
         wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
     }
-    int number = current % 128;
-    for (int r = 0; r < n / 2; r++) {
-        int i = number / 32 * 16 + number % 32 / 4 + 8 * (r / 2 % 2), j = r / 4 * 8 + 2 * (number % 4) + r % 2;
-        double sum = d[r];
-        for (int k = 0; k < 16; k++)
-            sum += (double)decode(a_turned ? of_tile(a, k, i) : of_tile(a, i, k)) *
-                   decode(b_turned ? of_tile(b, k, j) : of_tile(b, j, k));
-        d[r] = (float)sum;
-    }
+    issue_product(d, n / 2, a, b, read_tiles<n, is_bfloat, a_turned, b_turned>);
 }
 template <int count>
 static inline void ldmatrix(int line, unsigned *const (&into)[count], const void *row, bool transposed) {

@@ -61,7 +61,12 @@ _WGMMA: Final = re.compile(
     r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(f16|bf16)\.\2 '
     r'[^"]*, 1, 1, (\d), (\d);[^"]*"\s*:[^;]*\);'
 )
-_NO_EFFECT: Final = re.compile(r'asm volatile\("(?:wgmma\.(?:fence|commit_group)|fence\.proxy)[^"]*"\s*:[^;]*\);')
+_NO_EFFECT: Final = re.compile(r'asm volatile\("(?:wgmma\.fence|fence\.proxy)[^"]*"\s*:[^;]*\);')
+_PRODUCTS: Final = re.compile(
+    r'asm volatile\("(?=wgmma)(wgmma\.commit_group\.sync\.aligned;)?(?:\\n)?'
+    r'(?:wgmma\.wait_group\.sync\.aligned (\d);)?"\s*:[^;]*\);'
+)
+"""The end of a group of products, a wait for groups, or both."""
 _OVERLOADED: Final = ("abs", "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "pow")
 _USING: Final = "".join(f"using ::{name};\n" for name in _OVERLOADED)
 """Functions of numbers, which functions of complex numbers in the namespace of a program would hide."""
@@ -107,7 +112,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _MMA.sub(_product, body)
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
-    body = _NO_EFFECT.sub("(void)0;", _WGMMA.sub(_product_of_tiles, body))
+    body = _NO_EFFECT.sub("(void)0;", _PRODUCTS.sub(_group_of_products, _WGMMA.sub(_product_of_tiles, body)))
     if found := re.search(r"w?g?mma(?:\.sync|_async)[\w.]*", body):
         message = f"fibres do not know the matrix instruction {found[0]}"
         hint = "they know m16n8k16 and m64nNk16 of float16 and bfloat16, m16n8k8 of tf32, and those of float64"
@@ -129,7 +134,13 @@ def _product_of_doubles(match: re.Match[str]) -> str:
 def _product_of_tiles(match: re.Match[str]) -> str:
     """Return the call that a matrix instruction of four warps becomes."""
     kinds = "true" if match[2] == "bf16" else "false"
-    return f"polyloop::wgmma<{match[1]}, {kinds}>(__LINE__, d, a, b, {match[3]}, {match[4]});"
+    return f"polyloop::wgmma<{match[1]}, {kinds}, {match[3]}, {match[4]}>(__LINE__, d, a, b);"
+
+
+def _group_of_products(match: re.Match[str]) -> str:
+    """Return the calls that the end of a group of products, and a wait for groups, become."""
+    end = "polyloop::end_products();" if match[1] else ""
+    return end + (f"polyloop::await_products({match[2]});" if match[2] else "")
 
 
 def _matrices(match: re.Match[str]) -> str:

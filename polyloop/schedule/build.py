@@ -7,6 +7,7 @@ pass                    result
 ``place``               the lowered program on its threads: instances, axes, address spaces
 ``obligations``         proofs that it computes what its reference program computes
 ``at_edges``            blocks at the edge of an array that compute as full ones do
+``under_way``           completions of products that run on, behind their issues
 ``synchronization_of``  conflicts between threads, their collective operations, and ends of launches
 ``storages_of``         private and shared variables
 ``with_barriers``       the loop tree with barriers
@@ -45,6 +46,7 @@ from polyloop.schedule.simplification import simplified
 from polyloop.schedule.spelling import index_variables, loop_forms
 from polyloop.schedule.statements import statements_of
 from polyloop.schedule.synchronization import Synchronization, synchronization_of, waits_of, with_barriers
+from polyloop.sync.async_product import UnderWay, under_way
 from polyloop.sync.launches import passages
 from polyloop.transform.loops.auto_local import assign_auto
 
@@ -117,7 +119,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     exact = place(kernel)
     proofs = [*discharge(kernel, obligations(exact, limits))]
     edges = at_edges(exact)
-    placement = edges.placement
+    found = under_way(edges.placement) if limits.has_threads else UnderWay(edges.placement)
+    placement = found.placement
     if not limits.has_threads:
         edges = Edges(exact)
     sync = synchronization_of(placement, limits)
@@ -130,7 +133,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
             return chosen  # it has no unproven claims beyond those that the user waived
         raise VerificationError("schedule", kernel.name, crossing)  # declared otherwise, or refused in global memory
     tree = with_barriers(sync)
-    statements = statements_of(exact, edges, axes, sync.collectives)
+    statements = statements_of(exact, edges, axes, sync.collectives, found.completions)
     launches = launches_of(sync, tree, storages)
     waits = waits_of(sync, launches)
     proofs += discharge(kernel, [wait_obligations(waits, limits)])

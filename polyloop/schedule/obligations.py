@@ -20,6 +20,7 @@ from polyloop.proof.obligation import Claim, Obligation, Proof, is_waived, prove
 from polyloop.schedule.plan import Wait
 from polyloop.schedule.storage import Storage, shared_bytes
 from polyloop.sync.async_copy import copy_obligations
+from polyloop.sync.async_product import product_obligations, under_way
 from polyloop.sync.block_waits import block_obligations
 from polyloop.sync.lookback_progress import passing_obligations
 from polyloop.sync.races import race_obligations
@@ -68,7 +69,9 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
     yield bounds_obligations(kernel)
     yield copy_obligations(placement)
     yield edge_obligations(placement)
-    yield race_obligations(at_edges(placement).placement)
+    edges = at_edges(placement).placement
+    yield product_obligations(edges)
+    yield race_obligations(under_way(edges).placement)
     yield block_obligations(placement)
     yield exchange_obligations(placement)
     yield matrix_obligations(placement)

@@ -29,6 +29,7 @@ __all__ = [
     "Assign",
     "Atomic",
     "AwaitCopy",
+    "AwaitProducts",
     "Contract",
     "FileScope",
     "Front",
@@ -68,6 +69,8 @@ class Product:
     axes: Mapping[str, tuple[tuple[str, int], ...]]
     ahead: bool = False
     """True if operands are loaded one step ahead of their products (software pipelining)."""
+    runs_on: bool = False
+    """True if :class:`AwaitProducts` waits for the products of the statement."""
 
     def lane_digits(self) -> Iterator[Digit]:
         """Yield every digit of the lane that addresses of operands may contain."""
@@ -96,6 +99,8 @@ class Share(Enum):
     """The products of a step alone."""
     LAST = "last"
     """Behind the loops: the products of the last iteration."""
+    WAIT = "wait"
+    """Behind the loops: the wait for products that run on."""
 
 
 @quick
@@ -169,6 +174,20 @@ class Update:
 
 @quick
 @dataclass(frozen=True, eq=False)
+class AwaitProducts:
+    """The wait for products of the statement ``issue``, which has everything else in common with it.
+
+    ``pending`` is the number of groups of products, issued later, that may still be under way after it.  If it is None,
+    all are waited for, and their sums are used then.
+    """
+
+    issue: str
+    product: Product
+    pending: int | None
+
+
+@quick
+@dataclass(frozen=True, eq=False)
 class Atomic:
     """``rhs`` is combined into ``lhs`` in one indivisible step, by an operation of :mod:`polyloop.kernel.updates`."""
 
@@ -177,7 +196,7 @@ class Atomic:
 
 Assignment: TypeAlias = Assign | StartCopy | AwaitCopy
 """Actions that give ``lhs`` the value of ``rhs``."""
-Action: TypeAlias = Assign | StartCopy | AwaitCopy | Update | Atomic | Collective | Tensor
+Action: TypeAlias = Assign | StartCopy | AwaitCopy | Update | AwaitProducts | Atomic | Collective | Tensor
 _ASSIGN: Final = Assign()
 
 

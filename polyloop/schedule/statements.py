@@ -21,19 +21,32 @@ from polyloop.poly.affine import Affine, to_expression
 from polyloop.program import ir
 from polyloop.program.infer_types import accumulator_dtypes
 from polyloop.schedule.collective import Collective
-from polyloop.schedule.plan import Action, Assign, Atomic, AwaitCopy, Product, StartCopy, Statement, Update
+from polyloop.schedule.plan import (
+    Action,
+    Assign,
+    Atomic,
+    AwaitCopy,
+    AwaitProducts,
+    Product,
+    StartCopy,
+    Statement,
+    Update,
+)
 from polyloop.sync.async_copy import arrivals
+from polyloop.sync.async_product import Completion
 from polyloop.verification.matrix_instructions import is_swapped
 
 __all__ = ["statements_of"]
 
 
 def statements_of(
-    exact: Placement, edges: Edges, axes: Mapping[str, frozenset[int]], collectives: Mapping[str, Collective]
-) -> dict[str, Statement]:
+    exact: Placement, edges: Edges, axes: Mapping[str, frozenset[int]], collectives: Mapping[str, Collective],
+    completions: Mapping[str, Completion],
+) -> dict[str, Statement]:  # fmt: skip
     """Return the statements of a schedule, with over-executed instances at its *edges*.
 
     *exact* has the instances of the program alone.  *axes* are the contracted axes of temporaries, which are left out.
+    *completions* are waited for in statements of their own.
     """
     kernel = exact.program.kernel
     pending = {entry.arrival.name: entry.pending for entry in arrivals(edges.placement)}
@@ -57,7 +70,25 @@ def statements_of(
             case _:
                 raise AssertionError(f"'{name}' is no copy")
         statements[name] = replace(statement, action=filling)
+    statements.update(_waits(statements, completions))
     return statements
+
+
+def _waits(
+    statements: Mapping[str, Statement], completions: Mapping[str, Completion]
+) -> dict[str, Statement]:
+    """Return the waits for products that run on, and their issues, by name."""
+    found: dict[str, Statement] = {}
+    for name, entry in completions.items():
+        issue = statements.get(entry.issue.name)
+        if issue is None or entry.statement.domain.is_empty():
+            continue
+        assert isinstance(issue.action, Update), f"'{issue.name}' issues products"
+        assert issue.action.product is not None, f"'{issue.name}' issues products"
+        product = replace(issue.action.product, runs_on=True)
+        found[issue.name] = replace(issue, action=replace(issue.action, product=product))
+        found[name] = replace(issue, name=name, action=AwaitProducts(issue.name, product, entry.pending))
+    return found
 
 
 def _statement(

@@ -102,7 +102,8 @@ def race_obligations(placement: Placement) -> Iterator[Obligation]:
 def _obligation(placement: Placement, array: str) -> Obligation:
     by = "pairs of accesses to one element on different threads, by loop and scope"
     find = partial(_races, placement, array)
-    return Obligation(Claim.RACES, f"'{array}'", _says(array), by, find, (placement.phantoms, placement.attempt))
+    given = (placement.phantoms, placement.attempt, placement.completions)
+    return Obligation(Claim.RACES, f"'{array}'", _says(array), by, find, given)
 
 
 def _says(array: str) -> str:
@@ -144,6 +145,7 @@ def _all_needs(placement: Placement, array: str) -> tuple[Need, ...]:
 def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iterator[Need]:
     """Yield the synchronization needs within blocks and between blocks, unsatisfiable ones too.
 
+    A completion is the second of no pair: what is before it is before its issue, or comes from its own thread.
     With *unordered*, only needs that no barrier can satisfy.
     """
     axes = placement.axes
@@ -156,7 +158,7 @@ def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iter
                 continue
             if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
                 continue
-            if never_meet(a, b):
+            if never_meet(a, b) or second.name in placement.completions:
                 continue
             if unordered and not _may_be_unordered(placement, array, first, second):
                 continue

@@ -21,6 +21,7 @@ _DESCRIPTOR: Final = (
     "return place >> 4 | (unsigned long long)(panels >> 4) << 16 | (unsigned long long)(rows >> 4) << 32 | 1ull << 62;",
 )
 _BEGIN: Final = ("void ()", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");')
+_COMMIT: Final = ("void ()", 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");')
 _PUBLISH: Final = ("void ()", 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");')
 
 
@@ -33,7 +34,7 @@ def cuda_matrices(arch: str) -> Matrices:
 
 def shared_matrices() -> SharedMatrices:
     """Return the matrix instructions of groups of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix"."""
-    return SharedMatrices(_multiply_shared, _DESCRIPTOR, _BEGIN, _finish, _PUBLISH)
+    return SharedMatrices(_multiply_shared, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete, _PUBLISH)
 
 
 def _lacks(arch: str, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:
@@ -88,6 +89,17 @@ def _finish(count: int) -> list[str]:
     taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
     return ["void (float *d)", 'asm volatile("wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;"',
             f'             : {taken} :: "memory");']  # fmt: skip
+
+
+def _wait(pending: int) -> list[str]:
+    """Return the function that waits for all groups of products but the last ones."""
+    return ["void ()", f'asm volatile("wgmma.wait_group.sync.aligned {pending};" ::: "memory");']
+
+
+def _complete(count: int) -> list[str]:
+    """Return the function that waits for all groups of products; their results are used behind it."""
+    taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
+    return ["void (float *d)", f'asm volatile("wgmma.wait_group.sync.aligned 0;" : {taken} :: "memory");']
 
 
 def _load(count: int, transposed: bool) -> list[str]:

@@ -23,7 +23,7 @@ TARGET = pl.CudaTarget("sm_90a")
 
 def product(
     n: int = 64, *, text: str = "c[i, j] = sum(k, a[i, k]*b[j, k])", groups: int = 1, dtype: Any = BF16,
-    assume: str = "", a_shape: str = "m, p", b_shape: str = "n, p", tag: str = "l/128",
+    assume: str = "", a_shape: str = "m, p", b_shape: str = "n, p", tag: str = "l/128", lag: int = 0,
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of 64 by n a group of warps, with the instruction and without its tiles."""
     whole = f"m >= 1 and n >= 1 and p >= 1 and m mod {64 * groups} = 0 and n mod {n} = 0 and p mod 64 = 0"
@@ -39,7 +39,7 @@ def product(
     knl = pl.split_iname(knl, "k", 64, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, kk")
-    return pl.tensorize(knl, "writes:c", f"wgmma_m64n{n}k16_{KINDS[dtype]}")
+    return pl.tensorize(knl, "writes:c", f"wgmma_m64n{n}k16_{KINDS[dtype]}", lag=lag)
 
 
 def inames(knl: pl.LoopKernel, start: str) -> str:

@@ -43,7 +43,7 @@ def without_runs(tree: Tree, dropped: Collection[str]) -> Tree:
                 out += [Loop(iname, inner)] if any(True for _ in runs(inner)) else []
             case Run(name):
                 out += [] if name in dropped else [node]
-            case Barrier(group=Group(arrivals=names)) if names and names.issubset(dropped):
+            case Barrier(group=Group() as group) if (names := group.arrivals | group.issued) and names <= set(dropped):
                 pass
             case Barrier():
                 out.append(node)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.intrinsic import MatrixIntrinsic
@@ -264,6 +264,10 @@ class Matrices(Entry):
     as_float: str
 
 
+MOST_PENDING: Final = 7
+"""Groups of products that a wait can leave under way: PTX ISA, "wgmma.wait_group"."""
+
+
 @dataclass(frozen=True)
 class SharedMatrices(Entry):
     """Matrix instructions whose operands are in shared memory, as C functions like those of :class:`Matrices`.
@@ -279,7 +283,13 @@ class SharedMatrices(Entry):
     begin
         The function ahead of products, which lets them see the results.
     finish
-        Returns the function that waits for all products, given the number of results of a thread.
+        Returns the function that ends a group of products and waits for all, given the number of results of a thread.
+    commit
+        The function that ends a group of products.
+    wait
+        Returns the function that waits for all groups but the last ones, given their number.
+    complete
+        Returns the function that waits for all groups, given the number of results of a thread.
     publish
         The function that lets products behind the next barrier see what the thread has stored.
     """
@@ -290,4 +300,7 @@ class SharedMatrices(Entry):
     descriptor: Sequence[str]
     begin: Sequence[str]
     finish: Callable[[int], Sequence[str]]
+    commit: Sequence[str]
+    wait: Callable[[int], Sequence[str]]
+    complete: Callable[[int], Sequence[str]]
     publish: Sequence[str]

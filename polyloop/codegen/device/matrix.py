@@ -16,7 +16,7 @@ from typing import Final
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.codegen.device.entries import Matrices, SharedMatrices
+from polyloop.codegen.device.entries import MOST_PENDING, Matrices, SharedMatrices
 from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, shared_tile
 from polyloop.codegen.device.tensors import Operand
 from polyloop.codegen.expressions.expressions import Expressions
@@ -36,6 +36,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import BUILT_IN, MatrixIntrinsic, Part
+from polyloop.kernel.tree import Group
 from polyloop.mapping.contiguity import Lanes, why_not_wide
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.memo import memoised
@@ -44,7 +45,7 @@ from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Share, Statement, Tensor
 from polyloop.schedule.storage import Storage
 
-__all__ = ["matrix_block", "publication"]
+__all__ = ["group_of_products", "matrix_block", "publication"]
 
 _SET: Final = isl.dim_type.set
 _ROWS: Final = 8
@@ -62,6 +63,16 @@ def publication(scope: Scope) -> Node:
     """Return the call that lets matrix instructions behind the next barrier see what a thread has stored."""
     lines, wish = scope.language.need(SharedMatrices).publish, "publish_stores"
     return Call(c.Apply(scope.shared_helper(wish, wish, lambda: _function(scope, lines, wish)), ()), "")
+
+
+def group_of_products(scope: Scope, group: Group) -> Node:
+    """Return the call that ends a group of products, or waits for groups."""
+    shared = scope.language.need(SharedMatrices)
+    lines, wish = shared.commit, "products_commit"
+    if group.arrivals:
+        pending = min(group.pending, MOST_PENDING)
+        lines, wish = shared.wait(pending), f"products_wait_{pending}"
+    return Call(c.Apply(scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: _function(scope, lines, wish)), ()), "")
 
 
 def _function(scope: Scope, lines: Sequence[str], name: str) -> str:
@@ -100,10 +111,10 @@ class _Printer:
 
     def block(self) -> Iterator[Node]:
         """Yield the code of the statement, with separate code for full tiles if elements may be missing."""
-        if self.intrinsic.is_shared:
-            yield from self.shared_products()
-            return
         share = self.tensor.share
+        if self.intrinsic.is_shared:
+            yield from self.shared_wait() if share is Share.WAIT else self.shared_products()
+            return
         if share is Share.FIRST or share is Share.LAST:
             yield from self.first() if share is Share.FIRST else self.last()
             return
@@ -219,7 +230,7 @@ class _Printer:
         return self.nested([(x, n) for x, n in self.tensor.loops if (x, n) not in self.both], [call])
 
     def shared_products(self) -> Iterator[Node]:
-        """Yield the products of operands in shared memory, and a wait for them."""
+        """Yield the products of operands in shared memory, and a wait for them if they do not run on."""
         shared, count = self.scope.language.need(SharedMatrices), self.intrinsic.registers("d")
         if not self.is_full:
             raise self.refused("some elements of its tiles are in no term", "let the tiles divide the sizes: pl.assume")
@@ -234,9 +245,18 @@ class _Printer:
         places = [c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
         yield Call(c.Apply(self.define("products_begin", shared.begin), ()), self.id)
         yield from self.nested(self.tensor.loops, [Call(c.Apply(function, (results, *places)), self.id)])
-        finish = self.define(f"products_end_{count}", shared.finish(count))
+        if not self.tensor.product.runs_on:
+            yield from self.finished(self.define(f"products_end_{count}", shared.finish(count)))
+
+    def shared_wait(self) -> Iterator[Node]:
+        """Yield the wait for all products that run on, behind which their results are used."""
+        shared, count = self.scope.language.need(SharedMatrices), self.intrinsic.registers("d")
+        yield from self.finished(self.define(f"products_done_{count}", shared.complete(count)))
+
+    def finished(self, function: str) -> Block:
+        """Return calls of a function that waits for products, for all results."""
         own = [(x, n) for x, n in self.tensor.loops if (x, n) not in self.both]
-        yield from self.nested(own, [Call(c.Apply(finish, (results,)), self.id)])
+        return self.nested(own, [Call(c.Apply(function, (c.Unary(c.ADDRESS, self.accumulator(0)),)), self.id)])
 
     def shared_operand(self, operand: Operand) -> tuple[SharedTile, Code]:
         """Return the layout of an operand in shared memory, and the address of its first element."""

@@ -28,12 +28,12 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.tags import InameTag, Unroll, Vectorize
-from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
+from polyloop.kernel.tree import Barrier, Group, Loop, Run, Scope, Tree, has_barrier, runs
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import constant_bounds, insert_dims
-from polyloop.schedule.plan import Product, Schedule, Share, StartCopy, Statement, Tensor
+from polyloop.schedule.plan import AwaitProducts, Product, Schedule, Share, StartCopy, Statement, Tensor
 from polyloop.schedule.storage import Storage
 
 __all__ = ["Operand", "with_matrices"]
@@ -78,6 +78,10 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
     """Return *tree* and *schedule* with matrix instructions, and the registers of operands that are loaded ahead."""
     statements, names = dict(schedule.statements), dict(schedule.indices.digit_names)
     storages: list[Storage] = []
+    waits: dict[str, list[Statement]] = {}
+    for name in runs(tree):
+        if isinstance(action := statements[name].action, AwaitProducts):
+            waits.setdefault(action.issue, []).append(statements[name])
     for name in tuple(runs(tree)):
         statement = statements[name]
         product = statement.product
@@ -96,6 +100,8 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         tree = _collapsed(tree, name, inside)
         if product.ahead:
             tree = _ahead(tree, name, statements, schedule, storages)
+        if name in waits:
+            tree = _run_on(tree, name, waits[name], statements, schedule)
         names = {digit.axis: _lane_name(digit, product.intrinsic) for digit in product.lane_digits()} | names
     tensors = [s.action for s in statements.values() if isinstance(s.action, Tensor)]
     shared = [tensor.product for tensor in tensors if tensor.product.intrinsic.is_shared]
@@ -103,6 +109,57 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         tree = _published(tree, statements, operands)
     indices = replace(schedule.indices, digit_names=names)
     return tree, replace(schedule, statements=statements, indices=indices), storages
+
+
+def _run_on(
+    tree: Tree, name: str, waits: Iterable[Statement], statements: dict[str, Statement], schedule: Schedule
+) -> Tree:
+    """Return *tree* with the end of a group behind products that run on, and with the *waits* for them.
+
+    Ends of groups, and waits that count them, are under no conditions.  The last wait, for all products, is a part of
+    their statement.
+    """
+    tree = _ended(tree, name)
+    for wait in waits:
+        assert isinstance(wait.action, AwaitProducts), f"'{wait.name}' waits for no products"
+        if wait.action.pending is not None:
+            group = Group(wait.action.pending, frozenset((wait.name,)), products=True)
+            tree = _put(tree, wait.name, Barrier(Scope.THREAD, group=group))
+            continue
+        tree = _put(tree, wait.name, Run(wait.name))
+        statement, around = statements[name], _nest(tree, wait.name)
+        inner = [dim for dim in statement.dims if not is_axis(dim) and dim not in around]
+        if (several := next((dim for dim in inner if dim in variables(statement.lhs)), None)) is not None:
+            title = f"the products of '{statement.instruction}' cannot run on into the next iteration"
+            raise CodegenError("generate_code", schedule.name, [_several_sums(statement, several, title)])
+        domain, dims = _without(statement, inner)
+        action = replace(_tensor(statement), share=Share.WAIT)
+        statements[wait.name] = replace(statement, name=wait.name, dims=dims, domain=domain, action=action)
+    return tree
+
+
+def _ended(tree: Tree, name: str) -> Tree:
+    """Return *tree* with the end of a group of products behind a statement."""
+    out: list[TreeNode] = []
+    for node in tree:
+        out.append(Loop(node.iname, _ended(node.body, name)) if isinstance(node, Loop) else node)
+        if node == Run(name):
+            out.append(Barrier(Scope.THREAD, group=Group(products=True, issued=frozenset((name,)))))
+    return tuple(out)
+
+
+def _put(tree: Tree, name: str, new: TreeNode) -> Tree:
+    """Return *tree* with *new* in place of a statement and of the loops around nothing else."""
+    out: list[TreeNode] = []
+    for node in tree:
+        if isinstance(node, Loop) and set(runs((node,))) > {name}:
+            out.append(Loop(node.iname, _put(node.body, name, new)))
+        elif name in runs((node,)):
+            assert not has_barrier((node,)), f"'{name}' has no conflicts of its own"
+            out.append(new)
+        else:
+            out.append(node)
+    return tuple(out)
 
 
 def _published(tree: Tree, statements: Mapping[str, Statement], operands: Collection[str]) -> Tree:
@@ -241,7 +298,8 @@ def _ahead(
     inner = [dim for dim in statement.dims if not is_axis(dim) and dim not in common]
     once = [dim for dim in inner if dim in variables(statement.lhs)]
     if (several := next((dim for dim in once if not _runs_once(statement, dim)), None)) is not None:
-        raise CodegenError("generate_code", schedule.name, [_several_sums(statement, several)])
+        title = f"the operands of '{statement.instruction}' cannot be loaded ahead"
+        raise CodegenError("generate_code", schedule.name, [_several_sums(statement, several, title)])
     domain, dims = _without(statement, [dim for dim in inner if dim not in once])
     for share in (Share.FIRST, Share.LAST):
         own, part = replace(tensor, share=share, fragments=fragments), f"{name} {share.value}"
@@ -314,10 +372,10 @@ def _runs_once(statement: Statement, loop: str) -> bool:
     return low is not None and low == high
 
 
-def _several_sums(statement: Statement, loop: str) -> Diagnostic:
+def _several_sums(statement: Statement, loop: str, title: str) -> Diagnostic:
     return Diagnostic(
         "bad-tensorize",
-        f"the operands of '{statement.instruction}' cannot be loaded ahead",
+        title,
         (f"the loop over '{loop}' starts other sums while products of the ones before are not added yet",),
         (f"unroll '{loop}' directly around the instruction, or let it lie outside: pl.prioritize_loops(knl, ..)",),
     )

@@ -21,6 +21,8 @@ from polyloop.kernel.tags import Sequential, Unroll
 from polyloop.poly.affine import affine_of
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.lower import loop_order
+from polyloop.proof.obligation import findings
+from polyloop.sync.async_product import sum_obligations
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.instructions.matching import match_violations, meant
@@ -83,6 +85,10 @@ class Tensorize(Transform):
         Whether the operands of one step are loaded while the products of the step before are added up, across barriers
         too.  It takes twice the registers for operands, and an even number of steps: iterations of the one unrolled
         loop that both operands depend on.
+    lag
+        Iterations of the loop around that products run on before they are waited for (``wgmma``): the tensor cores
+        have work while the next iteration begins.  Operands stay in their buffers as long, so :func:`pipeline`, called
+        afterwards, fetches as many iterations less ahead; behind the loop all products are waited for.
 
     Returns
     -------
@@ -95,7 +101,9 @@ class Tensorize(Transform):
     TransformError
         ``unknown-intrinsic``, ``unknown-instruction``; ``bad-tensorize``: no iname with the right number of values,
         other types than the intrinsic has, operands in private memory, a sum whose terms depend on i, j and k together,
-        terms that are ordered; ``priority-conflict``, and what :func:`tag_inames` raises.
+        terms that are ordered, a lag of an instruction that is waited for at once; ``product-under-way``: with a lag,
+        something else uses a sum while products add to it, with two instances; ``priority-conflict``, and what
+        :func:`tag_inames` raises.
 
     Notes
     -----
@@ -110,6 +118,7 @@ class Tensorize(Transform):
     _: KW_ONLY
     inames: Annotated[Pairs, Takes(Mapping[str, str] | None, pairs), Names.NOTHING, Keyed(Names.INAME)] = ()
     ahead: bool = False
+    lag: int = 0
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.intrinsic not in INTRINSICS:
@@ -118,9 +127,8 @@ class Tensorize(Transform):
         if found := tuple(match_violations(kernel, [self.insns], self.name)):
             yield from found
             return
-        if self.ahead and self._value().is_shared:
-            title = f"{self.intrinsic} loads no operands: it reads them from shared memory"
-            yield Diagnostic("bad-tensorize", title, hints=("leave out 'ahead', and fetch ahead: pl.pipeline",))
+        if found := tuple(self._option_violations()):
+            yield from found
             return
         for instruction in meant(kernel, self.insns, self.name):
             chosen = self._axes(kernel, instruction)
@@ -138,6 +146,15 @@ class Tensorize(Transform):
             if found := tuple(order.violations(divided)):
                 yield found[0]
                 return
+
+    def _option_violations(self) -> Iterator[Diagnostic]:
+        if self.ahead and self._value().is_shared:
+            title = f"{self.intrinsic} loads no operands: it reads them from shared memory"
+            yield Diagnostic("bad-tensorize", title, hints=("leave out 'ahead', and fetch ahead: pl.pipeline",))
+        elif self.lag < 0 or (self.lag and not self._value().is_shared):
+            title = f"{self.intrinsic} cannot be waited for {self.lag} iterations later"
+            hint = "leave out 'lag'; products of operands in shared memory (wgmma) run on, by 1 iteration or more"
+            yield Diagnostic("bad-tensorize", title, hints=(hint,))
 
     def _value(self) -> MatrixIntrinsic:
         return INTRINSICS[self.intrinsic]
@@ -275,6 +292,7 @@ class Tensorize(Transform):
                     ("k", ((axes["k"], 1),)),
                 ),
                 self.ahead,
+                self.lag,
             )
             for name, axes in chosen.items()
         }
@@ -285,11 +303,13 @@ class Tensorize(Transform):
         if found := tuple(parallel_violations(after, self._tags(before))):
             return found
         placement = place(with_lanes(assign_auto(after)))
-        return chain.from_iterable(
+        chosen = self._chosen(before)
+        problems = (
             matrix_problems(placement, instruction)
             for instruction in placement.program.kernel.instructions
-            if instruction.id in self._chosen(before)
+            if instruction.id in chosen
         )
+        return tuple(chain.from_iterable(problems)) or findings(after, sum_obligations(placement))
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         return "; ".join(f"'{name}': {after.instruction(name).matrix}" for name in self._chosen(before))

@@ -21,6 +21,7 @@ from polyloop.kernel.tags import AutoLocal, Sequential, Unroll, UnrollHint, Vect
 from polyloop.poly.sets import constant_bounds
 from polyloop.proof.obligation import findings
 from polyloop.sync.async_copy import copy_obligations
+from polyloop.sync.async_product import lag_in, product_obligations
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.parameters import Iname, InsnIds, Word
@@ -67,7 +68,8 @@ class Pipeline(Transform):
     iname
         The loop, which is sequential: for example the outer loop of a split reduction.
     stages
-        Number of iterations held in the buffers: one in use, the others in flight.
+        Number of iterations held in the buffers: one in use, the others in flight. Where products run on into later
+        iterations (:func:`tensorize` with ``lag``), these iterations are held too.
     producers
         Temporaries to fill ahead, by name or by the id of the filling instruction. By default all that
         :func:`add_prefetch` or :func:`precompute` fill from global memory, once in each iteration.
@@ -92,7 +94,8 @@ class Pipeline(Transform):
 
     Notes
     -----
-    The loop begins ``stages - 1`` iterations earlier, with producers alone: the prologue in generated code. Barriers
+    The loop begins ``stages - 1`` iterations earlier, less those of a lag, with producers alone: the prologue in
+    generated code. Barriers
     and waits are derived from the result: with two stages there is one barrier in each iteration.  Source: Lam,
     "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
     """
@@ -111,6 +114,9 @@ class Pipeline(Transform):
             yield from wrong
             return
         for rotation in self._rotations(kernel):
+            if rotation.lag and rotation.distance < 1:
+                yield _too_few(rotation)
+                return
             found = [*_rotation_violations(kernel, rotation), *_via_violations(kernel, rotation, Via(self.via))]
             if found:
                 yield found[0]
@@ -171,7 +177,11 @@ class Pipeline(Transform):
             chosen = [name for name in dict.fromkeys(named) if name is not None]
         order = {instruction.id: number for number, instruction in enumerate(kernel.instructions)}
         chosen.sort(key=lambda name: order[kernel.evaluations[name]])
-        return [Rotation(name, kernel.evaluations[name], self.iname, self.stages, self.window) for name in chosen]
+        placement = place(assign_auto(kernel))
+        lag = max((lag_in(placement, self.iname, name) for name in chosen), default=0)
+        return [
+            Rotation(name, kernel.evaluations[name], self.iname, self.stages, self.window, lag) for name in chosen
+        ]
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         rotations = self._rotations(kernel)
@@ -179,13 +189,15 @@ class Pipeline(Transform):
         more = max((found[1] - 1 for found in slides if found is not None), default=0)
         kernel = piped(kernel, rotations, Via(self.via))
         _, back = kernel.slabs.get(self.iname, (0, 0))
-        slabs = {**kernel.slabs, self.iname: (self.stages - 1 + more, back)}
+        slabs = {**kernel.slabs, self.iname: (rotations[0].distance + more, back)}
         return replace(kernel, slabs=slabs, tile_inames=kernel.tile_inames | {self.iname})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         yield from value_violations(after)
         yield from order_violations(after)
-        yield from findings(after, copy_obligations(place(assign_auto(after))))
+        placement = place(assign_auto(after))
+        yield from findings(after, copy_obligations(placement))
+        yield from findings(after, product_obligations(placement))
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         del after
@@ -232,6 +244,16 @@ def _loop_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:
             f"iname '{iname}' is tagged '{tag}', and a pipeline needs iterations one after the other",
             hints=("choose a loop that runs in order, such as the outer one of a split of a reduction",),
         )
+
+
+def _too_few(rotation: Rotation) -> Diagnostic:
+    least = rotation.lag + 2
+    return Diagnostic(
+        "bad-stages",
+        f"of {rotation.stages} stages, none is left to fill ahead",
+        (f"one is in use, and {rotation.lag} more while products run on that read them",),
+        (f"stages={least} fetches one iteration ahead, stages={least + 1} two",),
+    )
 
 
 def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Diagnostic]:

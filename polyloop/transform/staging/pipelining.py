@@ -49,11 +49,13 @@ class Rotation:
     stages: int
     window: int | None = None
     """The axis along which the buffer slides with the loop, if it does."""
+    lag: int = 0
+    """Iterations that products with operands in a buffer run on; these are held besides the one in use."""
 
     @property
     def distance(self) -> int:
         """Prefetch distance [iterations]."""
-        return self.stages - 1
+        return self.stages - 1 - self.lag
 
 
 def moved_ahead(instruction: Instruction, iname: str, distance: int) -> Instruction:

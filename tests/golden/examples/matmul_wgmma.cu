@@ -58,12 +58,25 @@ static __device__ __forceinline__ void products_begin()
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 #endif
-#ifndef POLYLOOP_MATRIX_PRODUCTS_END_64
-#define POLYLOOP_MATRIX_PRODUCTS_END_64
-static __device__ __forceinline__ void products_end_64(float *d)
+#ifndef POLYLOOP_MATRIX_PRODUCTS_COMMIT
+#define POLYLOOP_MATRIX_PRODUCTS_COMMIT
+static __device__ __forceinline__ void products_commit()
 {
-    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]) :: "memory");
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+#endif
+#ifndef POLYLOOP_MATRIX_PRODUCTS_WAIT_1
+#define POLYLOOP_MATRIX_PRODUCTS_WAIT_1
+static __device__ __forceinline__ void products_wait_1()
+{
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+#endif
+#ifndef POLYLOOP_MATRIX_PRODUCTS_DONE_64
+#define POLYLOOP_MATRIX_PRODUCTS_DONE_64
+static __device__ __forceinline__ void products_done_64(float *d)
+{
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]) :: "memory");
 }
 #endif
 
@@ -99,31 +112,26 @@ extern "C" __global__ void __launch_bounds__(256) matmul_wgmma(const bfloat16 *_
     for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
         cp_async_16_zfill(&b_tile[1][b_dim_1_outer / 8][16 * b_dim_0_outer + b_dim_0_inner][8 * (b_dim_1_outer % 8) ^ (((16 * b_dim_0_outer + b_dim_0_inner) & 7) << 3)], &b[(16 * b_dim_0_outer + b_dim_0_inner + 64) * n + 128 * bx + 8 * b_dim_1_outer], 16 * b_dim_0_outer + b_dim_0_inner + 64 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);  // fetch_b
     cp_async_commit();
-    #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-        cp_async_16_zfill(&a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * a_dim_1_outer ^ (((32 * a_dim_0_outer + a_dim_0_inner) & 7) << 3)], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * a_dim_1_outer + 128], 128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * a_dim_1_outer + 135 < p);  // fetch_a
-    #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
-        cp_async_16_zfill(&b_tile[2][b_dim_1_outer / 8][16 * b_dim_0_outer + b_dim_0_inner][8 * (b_dim_1_outer % 8) ^ (((16 * b_dim_0_outer + b_dim_0_inner) & 7) << 3)], &b[(16 * b_dim_0_outer + b_dim_0_inner + 128) * n + 128 * bx + 8 * b_dim_1_outer], 16 * b_dim_0_outer + b_dim_0_inner + 128 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);  // fetch_b
-    cp_async_commit();
     for (int ko = 0; ko < (p + 56) / 64; ++ko) {
-        cp_async_wait<2>();
+        cp_async_wait<1>();
         publish_stores();
         __syncthreads();
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-            cp_async_16_zfill(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * a_dim_1_outer ^ (((32 * a_dim_0_outer + a_dim_0_inner) & 7) << 3)], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 64 * ko + 8 * a_dim_1_outer + 192], 128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 64 * ko + 8 * a_dim_1_outer + 199 < p);  // fetch_a
+            cp_async_16_zfill(&a_tile[(ko + 2) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * a_dim_1_outer ^ (((32 * a_dim_0_outer + a_dim_0_inner) & 7) << 3)], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 64 * ko + 8 * a_dim_1_outer + 128], 128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 64 * ko + 8 * a_dim_1_outer + 135 < p);  // fetch_a
         #pragma unroll
         for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
-            cp_async_16_zfill(&b_tile[(ko + 3) % 4][b_dim_1_outer / 8][16 * b_dim_0_outer + b_dim_0_inner][8 * (b_dim_1_outer % 8) ^ (((16 * b_dim_0_outer + b_dim_0_inner) & 7) << 3)], &b[(64 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 192) * n + 128 * bx + 8 * b_dim_1_outer], 64 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 192 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);  // fetch_b
+            cp_async_16_zfill(&b_tile[(ko + 2) % 4][b_dim_1_outer / 8][16 * b_dim_0_outer + b_dim_0_inner][8 * (b_dim_1_outer % 8) ^ (((16 * b_dim_0_outer + b_dim_0_inner) & 7) << 3)], &b[(64 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 128) * n + 128 * bx + 8 * b_dim_1_outer], 64 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 128 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);  // fetch_b
         cp_async_commit();
         products_begin();  // insn
         #pragma unroll
         for (int kk = 0; kk < 4; ++kk)
             wgmma_m64n128k16_bf16_kj(&acc[0][0][0], tile_descriptor(&a_tile[ko % 4][64 * wg][16 * kk], 0, 1024), tile_descriptor(&b_tile[ko % 4][0][16 * kk][0], 8192, 1024));  // insn
-        products_end_64(&acc[0][0][0]);  // insn
+        products_commit();
+        products_wait_1();
     }
     cp_async_wait<0>();
+    products_done_64(&acc[0][0][0]);  // insn
     if (128 * by + 64 * wg + 16 * ii_lane_2 + ii_lane_0 < m) {
         #pragma unroll
         for (int jj_reg_2 = 0; jj_reg_2 < 16; ++jj_reg_2) {
