@@ -34,6 +34,7 @@ __all__ = [
     "load_library",
     "numbered_source",
     "open_library",
+    "portable_flags",
 ]
 
 # Value-changing options stay off: sums are not reassociated and products not contracted, so that
@@ -50,6 +51,9 @@ _WRAPS: Final = re.compile(r"\((?:unsigned int|uint64_t)\)|\b\d+u(?:ll)?\b")
 # GCC 12.2 (from -O2 on) makes vectors of two or three conversions from double to float and back without the rounding.
 _ROUNDED: Final = "-fno-tree-slp-vectorize"
 _ROUNDS: Final = re.compile(r"\(float\)|\bfloat \w+")
+# GCC 12.2 and 13.3 (-O3, for processors with AVX2 and without AVX-512) turn a load under a condition that is the same
+# for all iterations into a gather whose mask is 1 in place of -1 where it is a constant: nothing is loaded.
+_GATHERS: Final = ("use_gather_2parts", "use_gather_4parts", "use_gather_8parts", "use_gather")
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
 _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
 _NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
@@ -235,20 +239,29 @@ class _Built:
     entry: Path | None
 
 
+def portable_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
+    """Return the flags for *source* with *compiler*, without those of this machine's processor."""
+    flags = (*_C_FLAGS, *filter(compiler.accepts, _WHOLE_LOOPS))
+    gathers = [f"^{name}" for name in _GATHERS if compiler.accepts(f"-mtune-ctrl=^{name}")]
+    if gathers:
+        flags = (*flags, f"-mtune-ctrl={','.join(gathers)}")
+    if _WRAPS.search(source) and compiler.accepts(_WRAP):
+        flags = (*flags, _WRAP)
+    if "double" in source and _ROUNDS.search(source) and compiler.accepts(_ROUNDED):
+        flags = (*flags, _ROUNDED)
+    return flags
+
+
 def _built(
     source: str, language: str, flags: tuple[str, ...] | None, kind: str, check_flags: tuple[str, ...]
 ) -> _Built:
     compiler = find_compiler(language)
     identity = compiler.identity
     if flags is None:
-        flags = (*_C_FLAGS, *filter(compiler.accepts, _WHOLE_LOOPS))
+        flags = portable_flags(compiler, source)
         if compiler.accepts("-march=native"):
             flags = (*flags, "-march=native")
             identity = f"{identity} on {_processor()}"
-        if _WRAPS.search(source) and compiler.accepts(_WRAP):
-            flags = (*flags, _WRAP)
-        if "double" in source and _ROUNDS.search(source) and compiler.accepts(_ROUNDED):
-            flags = (*flags, _ROUNDED)
     if "#pragma omp" in source and compiler.accepts("-fopenmp"):
         flags = (*flags, "-fopenmp")
     headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()
