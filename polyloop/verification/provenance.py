@@ -29,7 +29,8 @@ from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.pass_through import HINTS, carrier_violations, is_carrier
 from polyloop.dataflow.value_flow import writers_of
 from polyloop.errors import Diagnostic
-from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Targets, TypeCast, array_name
+from polyloop.expr.dtypes import DType
+from polyloop.expr.nodes import Expression, Lookup, Reduction, Targets, TypeCast, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, map_nodes
 from polyloop.frozen import replace
@@ -40,10 +41,12 @@ from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.poly.affine import Affine, affine_in, affine_of
 from polyloop.poly.budget import looking_at
 from polyloop.program.ir import Access, Assign, Combine, Init, Kept, Update
+from polyloop.program.operand_types import TYPE_HINTS, OperandTypes
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import instance
 from polyloop.verification.accumulators import evaluated
 from polyloop.verification.correspondence import Comparison, comparison_of, operation_of
+from polyloop.verification.node_heads import folded_operands, same_head
 from polyloop.verification.origins import Use
 
 __all__ = ["Element", "Entry", "Number", "Terms", "Text", "expression_obligations", "expression_violations", "texts"]
@@ -163,11 +166,13 @@ class _Walk:
         self.comparison = comparison
         self.kernel = comparison.kernel
         self.is_folded = False
-        self.known: dict[Placed, frozenset[str]] = {}
+        self.known: dict[tuple[Placed, bool], frozenset[str]] = {}
         self.kept: dict[str, bool] = {}
         self.texts: dict[Placed, Text] = {}
         self.operands: list[_Operand] = []
         self.around: tuple[Use, Expression, Expression] | None = None
+        self.is_index = False
+        self.want: DType | None = None
 
     @cached_property
     def new(self) -> Placement:
@@ -178,6 +183,11 @@ class _Walk:
     def old(self) -> Placement:
         """The reference program."""
         return self.comparison.old
+
+    @cached_property
+    def types(self) -> OperandTypes:
+        """The types of expressions in both programs."""
+        return OperandTypes(self.old.program.kernel, self.new.program.kernel)
 
     @cached_property
     def arrays(self) -> Collection[str]:
@@ -192,7 +202,7 @@ class _Walk:
         """Return the comparison of one statement."""
         known = self.texts.get(statement)
         if known is None:
-            self.operands, self.around, difference = [], None, None
+            self.operands, self.around, self.is_index, self.want, difference = [], None, False, None, None
             try:
                 self.statement(statement)
             except _Differs as error:
@@ -249,7 +259,7 @@ class _Walk:
         """Compare a copy of an assignment: both sides and the conditions."""
         old, new = at.old.lowered, at.new.lowered
         self.operands.append(_Instances(at))
-        self.match(at, old.rhs, new.rhs)
+        self.wanted(at, old.rhs, new.rhs, self.types.stored_in(old.lhs))
         if len(old.predicates) != len(new.predicates):
             self.differ(at, _all(old.predicates), _all(new.predicates), "under the condition")
         for a, b in zip(old.predicates, new.predicates, strict=True):
@@ -301,8 +311,14 @@ class _Walk:
             return
         self.node(at, a, b)
 
+    def wanted(self, at: Use, a: Expression, b: Expression, want: DType | None) -> None:
+        """Compare *b* with *a*, where *a* is wanted as *want*."""
+        before, self.want = self.want, want
+        self.match(at, a, b)
+        self.want = before
+
     def node(self, at: Use, a: Expression, b: Expression) -> None:
-        """Compare two inner nodes: their heads, then their children."""
+        """Compare two inner nodes: their heads, their children, and their types in a value."""
         kind = type(a)
         if kind is not type(b):
             self.differ(at, a, b)
@@ -312,12 +328,23 @@ class _Walk:
             return
         mine, theirs = children(a), children(b)
         if len(mine) != len(theirs) and kind in (p.Sum, p.Product):
-            mine, theirs = _operands(a), _operands(b)
+            mine, theirs = folded_operands(a), folded_operands(b)
             self.is_folded = True
-        if len(mine) != len(theirs) or not _same_head(a, b):
+        if len(mine) != len(theirs) or not same_head(a, b):
             self.differ(at, a, b)
+        is_index, self.is_index = self.is_index, self.is_index and kind is not TypeCast
+        want = None if self.is_index else self.types.of_operands(a, self.want)
         for x, y in zip(mine, theirs, strict=True):
-            self.match(at, x, y)
+            self.wanted(at, x, y, want)
+        self.is_index = is_index
+        if not is_index:
+            self.same_type(at, a, b, self.types.of_operation(a, b))
+
+    def same_type(self, at: Use, a: Expression, b: Expression, note: str | None) -> None:
+        """Raise ``type-changed`` if there is a *note* of two types."""
+        if note is not None:
+            found = self.different(at, a, b, notes=(note,))
+            raise _Differs(replace(found, code="type-changed", hints=TYPE_HINTS))
 
     def is_read(self, node: Expression) -> bool:
         name = array_name(node)
@@ -332,6 +359,8 @@ class _Walk:
                 self.differ(at, a, b)
             self.reduction(at, wanted, b)
         elif name in self.kernel.evaluations:
+            note = self.types.of_stored(a, b, at.old.lowered.instruction, self.want, self.is_index)
+            self.same_type(at, a, b, note)
             if at.is_new(a, b):
                 for inside in self.sources(at, b):
                     self.match(inside, a, inside.new.lowered.rhs)
@@ -352,6 +381,7 @@ class _Walk:
         if at.steps:
             self.operands.append(Element(at, self.accesses(self.old, at.old, a), self.accesses(self.new, at.new, b)))
         before, self.around = self.around, self.around or (at, a, b)
+        is_index, self.is_index = self.is_index, True
         try:
             for x, y in self.subscripts(at, a, b):
                 self.match(at, x, y)
@@ -359,7 +389,7 @@ class _Walk:
             if before is not None:
                 raise
             self.differ(at, a, b, notes=error.found.notes)
-        self.around = before
+        self.around, self.is_index = before, is_index
 
     def subscripts(self, at: Use, a: Expression, b: Expression) -> list[tuple[Expression, Expression]]:
         """Return the pairs of subscripts that no dataflow proof covers.
@@ -428,11 +458,12 @@ class _Walk:
         return form if form.names() <= numbers else None
 
     def numbers(self, statement: Placed) -> frozenset[str]:
-        """Return the inames and parameters that may occur in affine forms of *statement*."""
-        known = self.known.get(statement)
+        """Return the names that may occur in affine forms of *statement*: in a value, those of index values alone."""
+        known = self.known.get((statement, self.is_index))
         if known is None:
             lowered = statement.lowered
-            known = self.known[statement] = frozenset((*lowered.inames, *lowered.fixed, *self.kernel.parameters))
+            exact = self.types.exact if not self.is_index else (*lowered.fixed, *self.kernel.parameters)
+            known = self.known[statement, self.is_index] = frozenset((*lowered.inames, *exact))
         return known
 
     # }}}
@@ -536,41 +567,3 @@ def _shown(placement: Placement, expr: object) -> str:
         return node
 
     return expr if isinstance(expr, str) else show(map_nodes(expr, named))
-
-
-def _operands(expr: Expression) -> tuple[Expression, ...]:
-    """Return the operands of a sum or product, with its leading integers folded into one."""
-    operands: tuple[Expression, ...] = expr.children
-    values: list[int] = []
-    for operand in operands:
-        form = affine_in(operand, ())
-        if form is None or form.terms or isinstance(operand, np.generic):
-            break
-        values.append(form.const)
-    if len(values) < 2:
-        return operands
-    start = values[0]
-    for value in values[1:]:
-        start = start + value if isinstance(expr, p.Sum) else start * value
-    return (start, *operands[len(values) :])
-
-
-def _same_head(a: Expression, b: Expression) -> bool:
-    """Return True if two nodes of one kind differ in nothing but their operands."""
-    match a:
-        case p.Call():
-            return bool(a.function == b.function)
-        case p.Comparison():
-            return bool(a.operator == b.operator)
-        case p.Variable():
-            return bool(a.name == b.name)
-        case p.Subscript():
-            return array_name(a) == array_name(b)
-        case TypeCast() | Record():
-            return bool(a.dtype == b.dtype)
-        case Lookup():
-            return bool(a.field == b.field)
-        case CText():
-            return bool((a.code, a.names, a.touched, len(a.values)) == (b.code, b.names, b.touched, len(b.values)))
-        case _:
-            return True

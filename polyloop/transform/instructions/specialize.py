@@ -22,6 +22,7 @@ from polyloop.kernel.text.domain_text import parse_domain
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 from polyloop.program.infer_types import bound_violations, infer_dtypes, type_violations
+from polyloop.program.operand_types import changed_types
 from polyloop.program.reference import in_loops_of, restated
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import Keyed, Names, Takes
@@ -96,6 +97,9 @@ class Assume(Transform):
         base = replace(kernel.reference.kernel, assumptions=together, conditions=conditions)
         return replace(result, reference=replace(kernel.reference, kernel=base))
 
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        return changed_types(before, after)
+
 
 @dataclass(frozen=True)
 class FixParameters(Transform):
@@ -156,7 +160,8 @@ class FixParameters(Transform):
         return replace(result, reference=restated(kernel.reference, base))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        return bounds_violations(after)
+        yield from bounds_violations(after)
+        yield from changed_types(before, after)
 
     @staticmethod
     def call(kernel: LoopKernel, /, **values: Annotated[int, EXPLAINED]) -> LoopKernel:
