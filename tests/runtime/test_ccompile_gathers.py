@@ -1,4 +1,4 @@
-"""Loads under a condition that is the same for all iterations, as GCC makes gathers of them for processors with AVX2."""
+"""Loads under a condition that all iterations share, as GCC makes gathers of them for processors with AVX2."""
 
 from __future__ import annotations
 
