@@ -6,13 +6,14 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable, ValueArg
 from polyloop.testing.drawing.numbers import INFINITE, MIXED
 from polyloop.testing.drawing.random_kernels import FACTOR, Source
+from polyloop.testing.drawing.twists import FAR
 
 __all__ = ["infinite", "mixed"]
 
@@ -25,6 +26,7 @@ _SIZES: Final = ("int8", "uint8", "int16", "uint16", "uint32", "int64")
 """Types of the size ``n``."""
 _ORDERED: Final = re.compile(r"[<>]|\b(?:min|max|any|all|arg\w+)\b|//|%")
 """Operations that complex numbers do not have."""
+_HEAD: Final = re.compile(r"(?P<head>.*\{\s*\[(?P<inames>[^\]]*)\]\s*:)(?P<condition>.*)\}\s*")
 _TARGET: Final = re.compile(r"\s*(\w+)\[[^=]*\] = ")
 _ELEMENT: Final = re.compile(r"\b(\w+)\[[^\[\]]*\]")
 _SUMMED: Final = re.compile(r"\b[km]\b")
@@ -58,7 +60,7 @@ def _with_choice(rng: random.Random, line: str, arrays: Sequence[str]) -> str:
 
 
 def mixed(rng: random.Random, source: Source) -> Source:
-    """Give arrays and scalars types of their own, and add a factor and a size with types of theirs."""
+    """Give arrays and scalars types of their own; add a factor and a size of other types, and inames of one value."""
     read, written = _palette(rng, source)
     targets = {found[1] for line in source.lines if (found := _TARGET.match(line))}
     data = [
@@ -67,18 +69,28 @@ def mixed(rng: random.Random, source: Source) -> Source:
         else entry
         for entry in source.data
     ]
-    lines, is_bounded_by_data = source.lines, any("rowptr" in line for line in source.lines)
+    lines, domains, is_bounded_by_data = source.lines, source.domains, any("rowptr" in x for x in source.lines)
+    found = _HEAD.fullmatch(domains[0])
+    assert found is not None, f"unexpected domain {domains[0]}"
+    inames = [name.strip() for name in found["inames"].split(",")]
     if rng.random() < 0.4 and not is_bounded_by_data:
-        lines = tuple(_with_factor(rng, line) for line in lines)
-    if lines != source.lines:
+        values = "\n".join(line.partition("= ")[2] for line in lines)
+        is_exact = all(np.dtype(name).kind in "biu" for name in read)
+        grows = not is_exact and any(re.search(rf"\b{name}\[", values) for name in targets)
+        lines = tuple(_with_factor(rng, line, () if grows else inames) for line in lines)
+    if rng.random() < 0.15 and not is_bounded_by_data and {*FAR}.isdisjoint(source.features):
+        only = f"({found['condition']}) and {rng.choice(inames)} = {rng.randint(0, 3)}"
+        domains = (f"{found['head']} {only}}}", *domains[1:])
+    if any(FACTOR in line for line in lines):
         passed = [name for name in read if not name.startswith(("complex", "float16"))]  # by value, as ctypes has it
         data.insert(0, ValueArg(FACTOR, np.dtype(rng.choice(passed))))
     if rng.random() < 0.3 and not is_bounded_by_data:
         data.insert(0, ValueArg("n", np.dtype(rng.choice(_SIZES))))
+    new: dict[str, Any] = {"domains": domains, "data": tuple(data)}
     twin = None
-    if source.twin is not None and lines == source.lines:
-        twin = replace(source.twin, data=tuple(data))
-    return replace(source, lines=lines, data=tuple(data), twin=twin, features=(*source.features, MIXED))
+    if source.twin is not None and lines == source.lines and source.twin.domains == source.domains:
+        twin = replace(source.twin, **new)
+    return replace(source, lines=lines, twin=twin, features=(*source.features, MIXED), **new)
 
 
 def _palette(rng: random.Random, source: Source) -> tuple[list[str], list[str]]:
@@ -100,10 +112,12 @@ def _palette(rng: random.Random, source: Source) -> tuple[list[str], list[str]]:
     return [*types, *rng.sample(_SMALL, rng.choice((1, 2)))], types
 
 
-def _with_factor(rng: random.Random, line: str) -> str:
-    """Return a statement whose value is multiplied by the factor, or increased by it."""
+def _with_factor(rng: random.Random, line: str, inames: Sequence[str]) -> str:
+    """Return a statement whose value is increased by the factor, or multiplied by it or by one of *inames*, if any."""
     match = _STATEMENT.fullmatch(line)
     if match is None or "{atomic}" in line or rng.random() < 0.4:
         return line
-    value = rng.choice(("({}) * {}", "{} + {}", "{} - {}")).format(match["value"], FACTOR)
-    return f"{match['left']}{value}{match['options'] or ''}"
+    around = [name for name in inames if re.search(rf"\b{name}\b", match["left"])]
+    form = rng.choice(("({}) * {}", "{} + {}", "{} - {}") if inames else ("{} + {}", "{} - {}"))
+    factor = rng.choice(around) if around and "*" in form and rng.random() < 0.6 else FACTOR
+    return f"{match['left']}{form.format(match['value'], factor)}{match['options'] or ''}"
