@@ -6,7 +6,7 @@ wider: in ``u[i] + v[i] + x[i]`` with uint8 and float32, the first sum wraps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias, cast
 
@@ -18,7 +18,7 @@ from polyloop.expr.promotion import ScalarType, TypeConflictError, Weak, common_
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import children
 
-__all__ = ["CHAINS", "Chain", "operands", "paired"]
+__all__ = ["CHAINS", "Chain", "operands", "paired", "side_by_side"]
 
 Chain: TypeAlias = p.Sum | p.Product | p.BitwiseAnd | p.BitwiseOr | p.BitwiseXor
 CHAINS: Final = frozenset({p.Sum, p.Product, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor})
@@ -30,6 +30,18 @@ def operands(expr: Expression) -> tuple[Expression, ...]:
         return children(expr)
     first, *rest = expr.children
     return (first, *map(_taken, rest))
+
+
+def side_by_side(
+    kind: type, mine: Sequence[Expression], theirs: Sequence[Expression]
+) -> Iterator[tuple[Expression, Expression]]:
+    """Yield the operands of two nodes of one kind in pairs; of terms that both sums subtract, what is subtracted.
+
+    A term ``-2*x`` has no type of its own where ``x`` is unsigned.
+    """
+    for position, (x, y) in enumerate(zip(mine, theirs, strict=True)):
+        first, second = (subtrahend(x), subtrahend(y)) if kind is p.Sum and position else (None, None)
+        yield (x, y) if first is None or second is None else (first, second)
 
 
 def _taken(part: Expression) -> Expression:

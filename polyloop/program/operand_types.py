@@ -22,6 +22,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic
+from polyloop.expr.chains import side_by_side
 from polyloop.expr.dtypes import DType, integer_limits, is_integer, is_signed
 from polyloop.expr.fitting import folded_constant
 from polyloop.expr.indexing import is_index_value
@@ -139,7 +140,7 @@ def _changed(types: OperandTypes, a: Expression, b: Expression) -> Iterator[tupl
     mine, theirs = children(a), children(b)
     if type(a) is not type(b) or len(mine) != len(theirs) or not mine:
         return
-    for x, y in zip(mine, theirs, strict=True):
+    for x, y in side_by_side(type(a), mine, theirs):
         yield from _changed(types, x, y)
     note = types.of_operation(a, b)
     if note is not None:

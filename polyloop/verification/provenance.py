@@ -29,6 +29,7 @@ from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.pass_through import HINTS, carrier_violations, is_carrier
 from polyloop.dataflow.value_flow import writers_of
 from polyloop.errors import Diagnostic
+from polyloop.expr.chains import side_by_side
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, Lookup, Reduction, Targets, TypeCast, array_name
 from polyloop.expr.printer import show
@@ -334,7 +335,7 @@ class _Walk:
             self.differ(at, a, b)
         is_index, self.is_index = self.is_index, self.is_index and kind is not TypeCast
         want = None if self.is_index else self.types.of_operands(a, self.want)
-        for x, y in zip(mine, theirs, strict=True):
+        for x, y in side_by_side(kind, mine, theirs):
             self.wanted(at, x, y, want)
         self.is_index = is_index
         if not is_index:

@@ -87,3 +87,13 @@ def test_rules_of_a_type_of_their_own_are_computed_ahead(text: str, dtype: type,
     given = {"u": np.array([200], U8), "x": np.array([0.5])}
     used = {name: value for name, value in given.items() if f"{name}[0]" in text}
     check(pl.precompute(rule(text, dtype), "f", "i"), used, {"y": expected.astype(dtype)}, fibres=False)
+
+
+@pytest.mark.parametrize("step", [lambda k: pl.split_iname(k, "i", 4), lambda k: pl.assume(k, "n >= 2")])
+def test_multiples_of_unsigned_numbers_are_subtracted(step: Callable[[pl.LoopKernel], pl.LoopKernel]) -> None:
+    """A term ``-2*x[i]`` has no type of its own: 2*x[i] is subtracted."""
+    knl = program("{[i]: 0 <= i < n}", "y[i] = u[i] - 2*x[i]*i - 3*x[i]", ("u", U8, "n"), ("x, y", np.uint32, "n"))
+    u, x, i = np.full(5, 200, U8), np.full(5, 7, np.uint32), np.arange(5, dtype=np.uint32)
+    check(step(knl), {"u": u, "x": x}, {"y": u - 2 * x * i - 3 * x}, fibres=False)
+    with pytest.raises(pl.TransformError, match="type-changed"):
+        pl.fix_parameters(program("{[i]: 0 <= i < n}", "y[i] = u[i] - 2*u[i]*n", ("u, y", U8, "n")), n=5)
