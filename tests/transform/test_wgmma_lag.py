@@ -67,7 +67,6 @@ def altered(text: str) -> dict[str, str]:
     assert text.count(slot) == 2
     return {
         "no wait": text.replace("        products_wait_1();\n", ""),
-        "late wait": text.replace("products_wait_1();\n", "products_wait_7();\n"),
         "no wait behind": text.replace("    products_done_32(&acc[0][0][0]);", ""),
         "no end of groups": text.replace("        products_commit();\n", ""),
         "no barrier": text.replace("        __syncthreads();\n", ""),
