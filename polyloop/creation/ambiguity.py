@@ -15,7 +15,7 @@ from polyloop.expr.nodes import targets_of
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.build.text_order import nest_order
-from polyloop.kernel.domains import outer_inames
+from polyloop.kernel.domains import bound_variables, outer_inames
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.mapping.thread_mapping import Placed
@@ -36,6 +36,7 @@ def ambiguities(reference: Reference) -> Iterator[Diagnostic]:
     """Yield the ambiguities of a kernel, each with two instances."""
     yield from _reopened_loops(reference.kernel)
     yield from _nests_by_use(reference)
+    yield from _nests_by_bounds(reference)
 
 
 # {{{ order of instructions
@@ -234,24 +235,15 @@ def _nests_by_use(reference: Reference) -> Iterator[Diagnostic]:
         by_domain = nest_order(instruction.inames, written, kernel.loop_priority, {}, position, outside)
         if by_use == instruction.inames != by_domain:
             nests[instruction.id] = by_domain
-    if not nests:
-        return
-    other = replace(
-        kernel,
-        instructions=tuple(_renested(i, nests[i.id]) if i.id in nests else i for i in kernel.instructions),
-        reference=reference,
-    )
-    found = next(iter(order_violations(other)), None)
+    found = _other_result(reference, nests)
     if found is None:
         return
-    name = next((site.instruction for site in found.sites if site.instruction in nests), None) or next(iter(nests))
-    instruction = kernel.instruction(name)
-    old, new = ", ".join(instruction.inames), ", ".join(nests[name])
+    finding, instruction, (old, new) = found
     yield Diagnostic(
         "ambiguous-nest",
-        f"the loops of '{name}' could be nested as ({old}) or as ({new}), which makes a difference",
+        f"the loops of '{instruction.id}' could be nested as ({old}) or as ({new}), which makes a difference",
         (
-            f"nested as ({new}), {found.notes[0]}" if found.notes else found.message,
+            f"nested as ({new}), {_reason(finding)}",
             f"({new}) is the order of the domains; only how many instructions use each iname makes it ({old})",
         ),
         (
@@ -260,6 +252,55 @@ def _nests_by_use(reference: Reference) -> Iterator[Diagnostic]:
         ),
         sites=(instruction.site(),),
     )
+
+
+def _nests_by_bounds(reference: Reference) -> Iterator[Diagnostic]:
+    """Yield a diagnostic if bounds turn a written ``for`` nest around, and the result depends on it."""
+    nests = {}
+    for instruction in reference.kernel.instructions:
+        written = [iname for iname, _ in instruction.blocks]
+        inside = [iname for iname in instruction.inames if iname in written]
+        if inside != written and not bound_variables(instruction.domain, reference.kernel.parameters):
+            places = iter(written)
+            nests[instruction.id] = tuple(next(places) if x in written else x for x in instruction.inames)
+    found = _other_result(reference, nests)
+    if found is None:
+        return
+    finding, instruction, (old, new) = found
+    yield Diagnostic(
+        "ambiguous-nest",
+        f"the loops of '{instruction.id}' are written as ({new}), and nested as ({old}), which makes a difference",
+        (f"nested as ({new}), {_reason(finding)}", "bounds of an inner domain use inames of an outer one"),
+        (
+            f"write 'for {old}' if that is meant; else give other statements inames of their own, so that no bounds of "
+            f"one iname use the other",
+        ),
+        sites=(instruction.site(),),
+    )
+
+
+def _reason(finding: Diagnostic) -> str:
+    return finding.notes[0] if finding.notes else finding.message
+
+
+def _other_result(
+    reference: Reference, nests: Mapping[str, tuple[str, ...]]
+) -> tuple[Diagnostic, Instruction, tuple[str, str]] | None:
+    """Return a difference between the program and the same in other *nests*: an instruction, its old and new nest."""
+    if not nests:
+        return None
+    kernel = reference.kernel
+    other = replace(
+        kernel,
+        instructions=tuple(_renested(i, nests[i.id]) if i.id in nests else i for i in kernel.instructions),
+        reference=reference,
+    )
+    found = next(iter(order_violations(other)), None)
+    if found is None:
+        return None
+    name = next((site.instruction for site in found.sites if site.instruction in nests), None) or next(iter(nests))
+    instruction = kernel.instruction(name)
+    return found, instruction, (", ".join(instruction.inames), ", ".join(nests[name]))
 
 
 def _in_order(inames: tuple[str, ...], position: Mapping[str, int]) -> bool:

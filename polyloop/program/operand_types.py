@@ -32,6 +32,7 @@ from polyloop.expr.promotion import ScalarType, TypeConflictError, Weak, adapted
 from polyloop.expr.rewrite import children
 from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer, remembering
+from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.program.index_types import widened
@@ -63,17 +64,19 @@ class OperandTypes:
         """Return a note if *b*, an operation of the transformed program, is computed in another type than *a*.
 
         Types that are not known yet are not compared.
+
+        Raises
+        ------
+        TypeConflictError
+            *b* has no type: a constant in it does not fit.
         """
         if isinstance(a, Terms | CText):
             return None  # several values, or text
         if all(is_index_value(e, names.__contains__) for e, names in zip((a, b), self.indices, strict=True)):
             return None
-        try:
-            for one, other in zip(_computed_in(a, self.old), _computed_in(b, self.new), strict=True):
-                if one != other and one is not None and other is not None:
-                    return f"its type would be {kind_name(other)}, and is {kind_name(one)}"
-        except TypeConflictError as conflict:
-            return conflict.diagnostic.message
+        for one, other in zip(_computed_in(a, self.old), _computed_in(b, self.new), strict=True):
+            if one != other and one is not None and other is not None:
+                return f"its type would be {kind_name(other)}, and is {kind_name(one)}"
         return None
 
     def of_operands(self, a: Expression, want: DType | None) -> DType | None:
@@ -100,13 +103,25 @@ class OperandTypes:
         if kind is None or found is None or (kind == found and not is_index):
             return None
         if is_index:
-            is_kept = isinstance(a, p.Variable | p.Subscript | TypeCast) or _is_inside(self.kernel.index_dtype, found)
-        elif isinstance(kind, Weak):
+            if self._is_as_wide_as_indices(a) and (kind == found or _is_inside(self.kernel.index_dtype, found)):
+                return None
+            index = kind_name(self.kernel.index_dtype)
+            return f"'{show(b)}' is {kind_name(found)}, and subscripts are computed in {index}"
+        if isinstance(kind, Weak):
             is_kept = adapted(kind, want) == found or _holds(found, a)
         else:
             table = dtype_table(self.kernel)
             is_kept = is_integer(kind) and found == infer(widened(self.kernel, where, a, table.get), table.get)
         return None if is_kept else f"'{show(b)}' is {kind_name(found)}, and '{show(a)}' is {kind_name(kind)}"
+
+    def _is_as_wide_as_indices(self, a: Expression) -> bool:
+        """Return True if no operation of *a*, part of a subscript, is narrower as a value than indices are."""
+        parts = children(a)
+        if isinstance(a, p.Subscript | TypeCast) or not parts:
+            return True
+        kind = self.old(a)
+        is_wide = isinstance(kind, Weak) or (kind is not None and _is_inside(self.kernel.index_dtype, kind))
+        return is_wide and all(map(self._is_as_wide_as_indices, parts))
 
 
 def changed_types(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
@@ -121,7 +136,11 @@ def changed_types(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]
         if other is None or instruction.is_c:
             continue
         pairs = zip(_values(before, instruction), _values(after, other), strict=False)
-        found = next((found for a, b in pairs for found in _changed(types, a, b)), None)
+        try:
+            found = next((found for a, b in pairs for found in _changed(types, a, b)), None)
+        except TypeConflictError as conflict:
+            yield replace(conflict.diagnostic, sites=(instruction.site(),))
+            continue
         if found is not None:
             a, b, note = found
             text = f"'{instruction.id}' would compute '{show(b)}' in another type than '{show(a)}'"

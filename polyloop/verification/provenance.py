@@ -33,6 +33,7 @@ from polyloop.expr.chains import side_by_side
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, Lookup, Reduction, Targets, TypeCast, array_name
 from polyloop.expr.printer import show
+from polyloop.expr.promotion import TypeConflictError
 from polyloop.expr.rewrite import children, map_nodes
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
@@ -339,7 +340,12 @@ class _Walk:
             self.wanted(at, x, y, want)
         self.is_index = is_index
         if not is_index:
-            self.same_type(at, a, b, self.types.of_operation(a, b))
+            try:
+                note = self.types.of_operation(a, b)
+            except TypeConflictError as conflict:
+                site = at.new.lowered.instruction.site()
+                raise _Differs(replace(conflict.diagnostic, sites=(site,))) from conflict
+            self.same_type(at, a, b, note)
 
     def same_type(self, at: Use, a: Expression, b: Expression, note: str | None) -> None:
         """Raise ``type-changed`` if there is a *note* of two types."""
@@ -389,7 +395,8 @@ class _Walk:
         except _Differs as error:
             if before is not None:
                 raise
-            self.differ(at, a, b, notes=error.found.notes)
+            whole = self.different(at, a, b, notes=error.found.notes)
+            raise _Differs(replace(whole, code=error.found.code, hints=error.found.hints)) from error
         self.around, self.is_index = before, is_index
 
     def subscripts(self, at: Use, a: Expression, b: Expression) -> list[tuple[Expression, Expression]]:

@@ -262,6 +262,22 @@ def test_a_nest_that_is_said_or_makes_no_difference_is_taken() -> None:
     assert tree(make(f"{{[j, i]: {INNER}}}", "m[i, j] = 2*m[i, j]\nb[i] = a[i]"))[:2] == ["for i", "for j"]
 
 
+TURNED = "for j\n c[j] = c[j] + 1\nend\nfor i\n for j\n  b[j] = b[i] + c[j] {id=step}\n end\nend"
+
+
+@pytest.mark.parametrize(
+    "domain",
+    ["{[i, j]: 0 <= i, j and i + j < n and (j <= 2 or j >= 3)}", ["{[j]: 0 <= j < n}", "{[i]: 0 <= i < n - j}"]],
+)
+def test_a_written_nest_that_bounds_turn_around_is_refused_where_it_matters(domain: str | list[str]) -> None:
+    text = refused(domain, TURNED)
+    assert "the loops of 'step' are written as (i, j), and nested as (j, i), which makes a difference" in text
+    assert "nested as (i, j), instance (j=1, i=0) would read b[0] as written by instance (j=0, i=0)" in text
+    assert tree(make(domain, TURNED.replace("b[j] = b[i] +", "m[i, j] ="))).count("for i") == 1
+    said = TURNED.replace("for i\n for j", "for j\n for i")
+    assert tree(make(domain, said))[-3:-1] == ["for j", "for i"]
+
+
 def test_an_instruction_that_waits_does_not_pass_another_silently() -> None:
     text = "b[i] = t {id=x}\nc[i] = b[i] {id=y}\n<> t = a[i] {id=z}"
     assert refused(LINE, text) == """\

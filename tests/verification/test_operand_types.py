@@ -97,3 +97,18 @@ def test_multiples_of_unsigned_numbers_are_subtracted(step: Callable[[pl.LoopKer
     check(step(knl), {"u": u, "x": x}, {"y": u - 2 * x * i - 3 * x}, fibres=False)
     with pytest.raises(pl.TransformError, match="type-changed"):
         pl.fix_parameters(program("{[i]: 0 <= i < n}", "y[i] = u[i] - 2*u[i]*n", ("u, y", U8, "n")), n=5)
+
+
+def test_a_subscript_is_computed_in_the_type_of_indices() -> None:
+    text = "f(i) := u[i] + 200\ny[i] = x[f(i)]"
+    knl = program("{[i]: 0 <= i < 4}", text, ("u", U8, "4"), ("x", F64, "500"), ("y", F64, "4"))
+    refused(knl, lambda k: pl.precompute(k, "f", "i"), "type-changed")
+    text = text.replace("u[i]", "u[i]//1")
+    wide = program("{[i]: 0 <= i < 4}", text, ("u", I32, "4"), ("x", F64, "500"), ("y", F64, "4"))
+    u, x = np.array([100, 0, 7, 255], I32), np.arange(500.0)
+    check(pl.precompute(wide, "f", "i"), {"u": u, "x": x}, {"y": x[u + 200]}, fibres=False)
+
+
+def test_a_number_that_does_not_fit_is_said_to_be_a_bad_constant() -> None:
+    knl = program("{[i, k]: 0 <= i < 4 and k = 1000}", "y[i] = u[i]*k", ("u", U8, "4"), ("y", I32, "4"))
+    refused(knl, lambda k: pl.join_inames(k, ["i", "k"]), "bad-constant")
