@@ -111,7 +111,9 @@ class OperandTypes:
             is_kept = adapted(kind, want) == found or _holds(found, a)
         else:
             table = dtype_table(self.kernel)
-            is_kept = is_integer(kind) and found == infer(widened(self.kernel, where, a, table.get), table.get)
+            wide = infer(widened(self.kernel, where, a, table.get), table.get) if is_integer(kind) else None
+            is_exact = is_index_value(a, self.indices[0].__contains__)
+            is_kept = found == wide or (is_exact and wide is not None and _is_inside(wide, found))
         return None if is_kept else f"'{show(b)}' is {kind_name(found)}, and '{show(a)}' is {kind_name(kind)}"
 
     def _is_as_wide_as_indices(self, a: Expression) -> bool:

@@ -81,6 +81,7 @@ def test_types_that_the_program_states_are_kept(step: Callable[[pl.LoopKernel], 
         ("f(i) := u[0]*i\ny[i] = f(i)", I32, 200 * np.arange(4)),
         ("f(i) := u[0] + 200\ny[i] = f(i)", I32, np.full(4, 144)),
         ("f(i) := 1/3\ny[i] = f(i)*x[0]", F64, np.full(4, 1 / 3 * 0.5)),
+        ("f(p) := 12//(7 - p)\ny[i] = f(2*(i//2)) + f(3)", F64, np.array([4, 4, 5, 5])),
     ],
 )
 def test_rules_of_a_type_of_their_own_are_computed_ahead(text: str, dtype: type, expected: Any) -> None:
