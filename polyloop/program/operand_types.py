@@ -28,7 +28,15 @@ from polyloop.expr.fitting import folded_constant
 from polyloop.expr.indexing import is_index_value
 from polyloop.expr.nodes import CText, Expression, Terms, TypeCast
 from polyloop.expr.printer import show
-from polyloop.expr.promotion import ScalarType, TypeConflictError, Weak, adapted, common_type, kind_name
+from polyloop.expr.promotion import (
+    WEAK_INTEGERS,
+    ScalarType,
+    TypeConflictError,
+    Weak,
+    adapted,
+    common_type,
+    kind_name,
+)
 from polyloop.expr.rewrite import children
 from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer, remembering
@@ -52,7 +60,7 @@ class OperandTypes:
 
     def __init__(self, old: LoopKernel, new: LoopKernel) -> None:
         self.kernel = old
-        self.old, self.new = _kinds(old), _kinds(new)
+        self.old, self.new = _valid(_kinds(old)), _kinds(new)
         self.indices = _index_names(old), _index_names(new)
 
     @cached_property
@@ -63,7 +71,7 @@ class OperandTypes:
     def of_operation(self, a: Expression, b: Expression) -> str | None:
         """Return a note if *b*, an operation of the transformed program, is computed in another type than *a*.
 
-        Types that are not known yet are not compared.
+        Types that are not known yet are not compared, nor those of a program that is refused for them.
 
         Raises
         ------
@@ -72,9 +80,12 @@ class OperandTypes:
         """
         if isinstance(a, Terms | CText):
             return None  # several values, or text
-        if all(is_index_value(e, names.__contains__) for e, names in zip((a, b), self.indices, strict=True)):
+        if _is_exact(a, self.old, self.indices[0]) and _is_exact(b, self.new, self.indices[1]):
             return None
-        for one, other in zip(_computed_in(a, self.old), _computed_in(b, self.new), strict=True):
+        wanted = _computed_in(a, self.old)
+        if wanted[0] is None:
+            return None
+        for one, other in zip(wanted, _computed_in(b, self.new), strict=True):
             if one != other and one is not None and other is not None:
                 return f"its type would be {kind_name(other)}, and is {kind_name(one)}"
         return None
@@ -99,7 +110,7 @@ class OperandTypes:
 
         ``where`` is the instruction of the program that *a* belongs to, ``is_index`` is True in a subscript.
         """
-        kind, found = self.old(a), self.new(b)
+        kind, found = self.old(a), _valid(self.new)(b)
         if kind is None or found is None or (kind == found and not is_index):
             return None
         if is_index:
@@ -181,6 +192,18 @@ def _kinds(kernel: LoopKernel) -> _Kinds:
     return remembering(lookup)
 
 
+def _valid(kinds: _Kinds) -> _Kinds:
+    """Return *kinds* with None for an expression without a valid type."""
+
+    def found(expr: Expression) -> ScalarType | None:
+        try:
+            return kinds(expr)
+        except TypeConflictError:
+            return None
+
+    return found
+
+
 @memoised
 def _index_names(kernel: LoopKernel) -> frozenset[str]:
     """Return the names that index values are made of: inames, and sizes of signed types of at least 32 bits."""
@@ -188,6 +211,11 @@ def _index_names(kernel: LoopKernel) -> frozenset[str]:
     kinds = {name: kind or _INDEX for name, kind in table.items() if name not in arrays}
     is_number = {*kernel.parameters, *(x for i in kernel.instructions for x in i.inames), *kernel.inames}
     return frozenset(name for name, kind in kinds.items() if name in is_number and _is_inside(_INDEX, kind))
+
+
+def _is_exact(expr: Expression, kinds: _Kinds, names: frozenset[str]) -> bool:
+    """Return True if *expr* is an index value, or a number that consists of integer constants."""
+    return is_index_value(expr, names.__contains__) or kinds(expr) in WEAK_INTEGERS
 
 
 def _common(kinds: list[ScalarType | None]) -> ScalarType | None:

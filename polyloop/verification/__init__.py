@@ -6,8 +6,8 @@ copies, their instances and their reads to those of the reference program.  The 
 
 * Order: each read sees a copy of the write that it sees in the reference program.  ``order`` compares value-based
   dataflow; ``distance_test`` is a quicker sufficient test by dependence distances.  ``lockstep`` is about vector lanes.
-* Expressions: right-hand sides, conditions and subscripts are equal, operand by operand (``provenance``), and so are the
-  types of their operations (``program.operand_types``).  ``origins`` has the relations between an operand and the
+* Expressions: right-hand sides, conditions and subscripts are equal, operand by operand (``provenance``), and so are
+  the types of their operations (``program.operand_types``).  ``origins`` has the relations between an operand and the
   original that it stands for.
 * Values: temporaries of transforms hold the values that are read from them (``values``); so do buffers (``buffers``,
   with ``unbuffered`` as the view of the program in which each access to a buffer is one to its array).

@@ -6,7 +6,7 @@ fill, through any number of temporaries.  The result of a reduction that is comp
 reduction of the program.  Then these claims remain:
 
 * Numbers, functions, operators and names of variables are equal.
-* An operation on values has the type that it has in the program, and a temporary that a transform fills holds its value.
+* An operation on values has the type that it has in the program; a temporary that a transform fills holds its value.
 * An affine expression of inames has the value of the program's expression, for each instance.
 * A read of an unwritten array, or of an argument, is of the same element.  The write that a read sees, and the element
   of a temporary, are proven by the order of accesses and the values of temporaries.
