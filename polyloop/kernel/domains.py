@@ -113,11 +113,14 @@ def _range_in(domain: isl.Set, position: int, assumptions: isl.Set) -> tuple[int
 
 @memoised
 def data_inames(kernel: LoopKernel) -> frozenset[str]:
-    """Return the inames with data-dependent bounds, directly or through other inames."""
+    """Return the inames with data-dependent bounds, directly or through other inames.
+
+    A domain that a transform has made of others may have the names of inames that are gone: no data decides on them.
+    """
     domains = kernel.domains
-    inames = {iname for domain in domains for iname in domain.inames}
-    known = inames.union(kernel.parameters)
-    if all(known >= _parameters(domain) for domain in domains):
+    known = {iname for domain in domains for iname in domain.inames}.union(kernel.parameters)
+    data = frozenset[str]().union(*map(_parameters, domains)).intersection(kernel.temporaries) - known
+    if not data:
         return frozenset()
     constraints = [
         (row.form.names(), frozenset(domain.inames))
@@ -129,7 +132,7 @@ def data_inames(kernel: LoopKernel) -> frozenset[str]:
     while more := {
         iname
         for names, own in constraints
-        if not names <= known or not names.isdisjoint(found)
+        if not names.isdisjoint(data) or not names.isdisjoint(found)
         for iname in names & own
     } - found:
         found |= more

@@ -408,15 +408,14 @@ class Compiler:
         kind = type(expr)
         if kind is p.Comparison:
             common = computed(adapted(self._common((expr.left, expr.right)), None))
-            left, right = self.value(expr.left, common), self.value(expr.right, common)
             compare = _COMPARE[str(getattr(expr.operator, "value", expr.operator))]
             sides = (expr.left, expr.right)
             exact = [type(side) is int or is_index_value(side, self._is_index_name) for side in sides]
-            if all(exact) or (any(exact) and is_integer(common) and is_signed(common)):
-                left, right = (
-                    self.index(side) if is_exact else self.value(side, common)
-                    for side, is_exact in zip(sides, exact, strict=True)
-                )
+            may_be_exact = all(exact) or (any(exact) and is_integer(common) and is_signed(common))
+            left, right = [
+                self.index(side) if is_exact and may_be_exact else self.value(side, common)
+                for side, is_exact in zip(sides, exact, strict=True)
+            ]
             return lambda: np.bool_(compare(left(), right()))
         parts = [self.value(child) for child in children(expr)]
         if kind is p.LogicalAnd:

@@ -123,6 +123,12 @@ def test_only_the_branch_taken_is_evaluated() -> None:
     assert pl.interpret(knl, x=np.array([5.0, 6.0]), idx=np.array([-1, 1], I4)).o.tolist() == [7, 6]
 
 
+def test_a_reduction_is_compared_with_a_number() -> None:
+    arrays = [*row("x", shape="3", dtype=I4), *row("o", dtype=I4)]
+    knl = kernel("{[i, k]: 0 <= i < n and 0 <= k < 3}", "o[i] = if(max(k, x[k]) > i, 1, 0)", *arrays)
+    assert pl.interpret(knl, x=np.array([2, -1, 0], I4), n=4).o.tolist() == [1, 1, 0, 0]
+
+
 def test_a_condition_on_parameters_only() -> None:
     knl = kernel("[n] -> {[i]: 0 <= i < 3}", "o[0] = n {if=n > 4}", *row("o", shape="1"))
     assert pl.interpret(knl, n=4, o=np.zeros(1)).o.tolist() == [0]

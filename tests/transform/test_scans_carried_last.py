@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.kernel.domains import data_inames
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.testing.brute import judge
 from polyloop.transform.staging.staging import assign_auto
@@ -60,6 +61,15 @@ def test_either_name_asks_for_it(more: dict[str, str]) -> None:
     assert len(knl.instructions) == 4
     (a,) = vectors(9, 1)
     check(knl, {"a": a}, {"b": np.cumsum(a)})
+
+
+def test_no_data_decides_on_the_loops() -> None:
+    """Domains have the names of inames that are gone; accesses inside of their loops are proven all the same."""
+    arguments = [pl.GlobalArg("a, b, w", F, shape="n"), ...]
+    made = divided(pl.make_kernel(INCLUSIVE, "w[i] = 2*a[i]\nb[i] = sum(j, a[j])", arguments))
+    assert any("j" in str(piece.set).split("->")[0] for piece in made.domains)
+    assert not data_inames(made)
+    assert "each access to 'a' stays inside of its shape (n)" in [proof.says for proof in pl.verify(made).proofs]
 
 
 def test_the_text(golden: Golden) -> None:
