@@ -22,7 +22,8 @@ thread axis, and a decoupled look-back along a block axis, in which every block 
 Conditions. A read under ``if``, ``and`` or ``or`` has a domain of its own, as far as the condition is affine; its
 ``guards`` are the conditions that depend on data. ``Lowered.is_certain`` tells if the element of an access is known for
 each instance, ``Lowered.is_unconditional`` if, in addition, each instance makes the access. A reduction is computed
-ahead of the expression around it, so only conditions inside of it count.
+ahead of the expression around it, so only conditions inside of it count; where a term may fail, the conditions around
+the reduction become part of it (``conditions``).
 
 Bound variables. A domain that depends on a scalar temporary gives a statement two domains. ``exact`` has the variable
 as a parameter, for code generation; ``domain`` holds every instance that some value allows, for conflicts and dataflow.

@@ -1,7 +1,8 @@
 """Guards inside expressions: conditions under which an operand is evaluated, and its reads happen.
 
 ``if(c, x, y)`` evaluates one of ``x`` and ``y``; ``and`` and ``or`` stop at the first operand that decides, as in C.  A
-reduction is evaluated ahead of the expression around it, so conditions around it do not guard its reads.
+reduction is evaluated ahead of the expression around it, so conditions around it do not guard its reads, unless they
+become part of its terms (:mod:`polyloop.program.conditions`).
 """
 
 from __future__ import annotations

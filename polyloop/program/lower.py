@@ -13,6 +13,7 @@ from functools import partial
 
 from polyloop.frozen import replace
 from polyloop.kernel.build.text_order import Item, build_tree
+from polyloop.kernel.domains import data_inames
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import is_lane
@@ -50,7 +51,8 @@ def _code(kernel: LoopKernel) -> _Code:
         kernel.instructions, kernel.barriers, kernel.iname_tags, kernel.loop_priority, kernel.substitutions,
         kernel.evaluations, kernel.buffers, kernel.parameters,
     )  # fmt: skip
-    return interned((*map(Same, parts), kernel.names(), exact_parameters(kernel)), partial(_Code, kernel))
+    by_name = (kernel.names(), exact_parameters(kernel), data_inames(kernel))
+    return interned((*map(Same, parts), *by_name), partial(_Code, kernel))
 
 
 @memoised

@@ -31,7 +31,7 @@ from polyloop.expr.rewrite import children, rebuild, substitute, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.domains import bound_variables, without_bound_variables
-from polyloop.kernel.instruction import Instruction, Move, Term, may_group
+from polyloop.kernel.instruction import Instruction, Term, may_group
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import ThreadDigit, is_lane
 from polyloop.kernel.updates import update_of
@@ -39,6 +39,7 @@ from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.axes import is_block_axis
 from polyloop.poly.intervals import is_computed
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
+from polyloop.program.conditions import conditions_of_terms, held_back, joined_loops, names_in_terms
 from polyloop.program.expand_lanes import lanes_last
 from polyloop.program.guards import Guard, decided_by_data, exact_parameters, guarded_children, guarded_domain
 from polyloop.program.ir import (
@@ -99,6 +100,7 @@ class Lowering:
         self.arrays = kernel.arrays()
         self.guards: tuple[Guard, ...] = ()
         self.exact_parameters = exact_parameters(kernel)
+        self.conditions = conditions_of_terms(kernel, instruction)
         self.seen: dict[tuple[str, ...], frozenset[str]] = {}
 
     def statements(self) -> list[Lowered]:
@@ -268,7 +270,7 @@ class Lowering:
         reads: list[Access] = []
         nested_from = len(self.before)
         around_term, self.guards = self.guards, ()
-        inner = self.rewrite(expr.expr, all_inames, domain, reads)
+        inner = self.rewrite(self.held_back(expr, number), all_inames, domain, reads)
         self.guards = around_term
         nested = self.before[nested_from:]
         del self.before[nested_from:]
@@ -287,7 +289,8 @@ class Lowering:
         around = self.around(inames)
         bounds = [Access(name, (), Other.BOUND) for name in bound_variables(domain, self.kernel.parameters)]
         inside = [*reads, *bounds, *(access for statement in nested for access in statement.reads)]
-        joined = self.joined(expr.inames, inside)
+        named = names_in_terms(self.kernel, self.instruction, expr, number)
+        joined = joined_loops(self.kernel, expr.inames, [a.array for a in inside if a.array in named])
         across = self.across(expr.inames)
         if across:
             has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in all_inames)
@@ -310,6 +313,10 @@ class Lowering:
         outer_reads.append(write)
         return variable
 
+    def held_back(self, expr: Reduction, number: int) -> Expression:
+        """Return the term of reduction *number*, with the conditions around the reduction where it may fail."""
+        return held_back(self.kernel, self.instruction, expr, self.conditions[number])
+
     def starting(self, expr: Reduction, inames: tuple[str, ...]) -> tuple[Access, ...]:
         """Return the read of the start value of a reduction, if it has one, which is not numbered."""
         if expr.start is None:
@@ -322,7 +329,7 @@ class Lowering:
         number, self.number = self.number, self.number + 1
         reads: list[Access] = []
         around_term, self.guards = self.guards, ()
-        inner = self.rewrite(expr.expr, term.inames, term.domain, reads)
+        inner = self.rewrite(self.held_back(expr, number), term.inames, term.domain, reads)
         self.guards = around_term
         nest = lanes_last(self.kernel, loop_order(inames, self.kernel.loop_priority))
         own = tuple(x for x in term.inames if x not in inames)
@@ -398,21 +405,6 @@ class Lowering:
         """Return the axes of the inames *own* of a reduction, of some *kinds*: ``l`` (thread), ``g`` (block)."""
         axes = {axis for iname in own if (axis := self.kernel.axis(iname)) is not None}
         return tuple(sorted(axis for axis in axes if axis[0] in kinds))
-
-    def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
-        """Return the inames of *own* whose loops also set a temporary in *reads*, each with its ``for`` block."""
-        kernel = self.kernel
-        found: dict[str, int | None] = {}
-        for name in dict.fromkeys(access.array for access in reads):
-            meant = kernel.buffers.get(name, name)
-            if meant not in kernel.temporaries or name in kernel.evaluations:
-                continue
-            for writer in kernel.instructions:
-                if name in writer.writes and not isinstance(writer.origin, Move):
-                    around = set(writer.inames).difference(*map(variables, targets_of(writer.assignee, name)))
-                    blocks = dict(writer.blocks)
-                    found.update((iname, blocks.get(iname)) for iname in own if iname in around)
-        return found
 
     def around(self, inames: tuple[str, ...]) -> isl.Set:
         """Return the domain over *inames* around a reduction: the instruction's, or an outer reduction's."""

@@ -20,6 +20,7 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, parse_tag
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, reorder, sample_pair
+from polyloop.program.conditions import may_fail, with_conditions
 
 __all__ = ["Scan", "carried_violations", "find_scans", "replace_reduction"]
 
@@ -51,6 +52,8 @@ class Scan:
     shift: int | None
     is_exclusive: bool
     """True if the new term of each result has the index of the result before it."""
+    may_fail: bool
+    """True if a term may fail where the program does not evaluate it."""
 
     @property
     def term(self) -> Term:
@@ -66,9 +69,8 @@ class Scan:
 @memoised
 def find_scans(kernel: LoopKernel, instruction: Instruction, sweep: str | None = None) -> list[Scan | Diagnostic]:
     """Return, for each reduction of *instruction*, a scan (along *sweep*), or the diagnostic that it is none."""
-    expanded = expand_rules(instruction.expression, kernel.substitutions)
     found: list[Scan | Diagnostic] = []
-    for number, reduction in enumerate(reductions(expanded)):
+    for number, reduction in enumerate(reductions(with_conditions(kernel, instruction))):
         candidates = instruction.inames if sweep is None else (sweep,)
         answers = [_scan_along(kernel, instruction, number, reduction, name) for name in reversed(candidates)]
         scans = [answer for answer in answers if isinstance(answer, Scan)]
@@ -88,7 +90,7 @@ def _scan_along(
     """
     term = instruction.terms[number]
     own = term.inames[len(instruction.inames) :]
-    if (why := _hindrance(kernel, instruction, reduction, sweep, term)) is not None:
+    if (why := _hindrance(kernel, instruction, number, reduction, sweep)) is not None:
         return _none(instruction, sweep, why)
     inames = instruction.inames
     position = inames.index(sweep)
@@ -114,13 +116,15 @@ def _scan_along(
             return _none(instruction, sweep, f"its terms are combined in their order, and {why}")
     shift = _shift(new, inames, own, position)
     is_exclusive = shift == -1 and bool(new.domain().is_subset(before.domain()))
-    return Scan(instruction, number, reduction, sweep, new, terms, shift, is_exclusive)
+    risky = may_fail(kernel, reduction.expr)
+    return Scan(instruction, number, reduction, sweep, new, terms, shift, is_exclusive, risky)
 
 
 def _hindrance(
-    kernel: LoopKernel, instruction: Instruction, reduction: Reduction, sweep: str, term: Term
+    kernel: LoopKernel, instruction: Instruction, number: int, reduction: Reduction, sweep: str
 ) -> str | None:
     """Return the reason why a reduction is no scan along *sweep*, for any terms; None if there is no such reason."""
+    term = instruction.terms[number]
     own = term.inames[len(instruction.inames) :]
     if sweep not in instruction.inames:
         return f"'{instruction.id}' has no loop over '{sweep}'"
@@ -134,6 +138,9 @@ def _hindrance(
     if inside is not None:
         return f"'{inside}' runs inside of its loop over {', '.join(own)}"
     if sweep in variables(reduction.expr):
+        plain = reductions(expand_rules(instruction.expression, kernel.substitutions))[number]
+        if sweep not in variables(plain.expr):
+            return f"its terms may fail where a condition that uses '{sweep}' does not hold"
         return f"its terms use '{sweep}': no result shares terms with another one"
     if bound_variables(term.domain, (*kernel.parameters, *term.inames)):
         return "data decides which terms it has"

@@ -20,8 +20,8 @@ from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
 from polyloop.transform.declare import fields_of
 from polyloop.transform.history import changes_of, with_history
-from polyloop.verification.correspondence import comparison_of
-from polyloop.verification.provenance import expression_obligations
+from polyloop.verification.correspondence import Comparison, comparison_of
+from polyloop.verification.provenance import expression_obligations, texts
 
 __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
 
@@ -147,7 +147,8 @@ class Transform(ABC):
             step = Applied(self, self.note(kernel, rewritten), changes_of(kernel, rewritten))
             result = replace(with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step))
             share_proofs(rewritten, result)
-            found = tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))
+            found = tuple(_differing_texts(kernel, result))
+            found = found or tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))
         except VerificationError as error:
             raise self._refusal(kernel, error.found) from error
         if found:
@@ -160,16 +161,31 @@ class Transform(ABC):
         return error
 
 
+def _differing_texts(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield texts that differ from the program's: further checks number the reads of an instruction by its text."""
+    comparison = _compared(before, after)
+    for _, text in () if comparison is None else texts(comparison):
+        if text.difference is not None:
+            yield text.difference
+
+
 def _changed_expressions(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield expressions that differ from the program's, as far as *after* can be placed on threads already."""
+    """Yield expressions that differ from the program's."""
+    comparison = _compared(before, after)
+    if comparison is not None:
+        yield from findings(after, expression_obligations(comparison))
+
+
+def _compared(before: LoopKernel, after: LoopKernel) -> Comparison | None:
+    """Return *after* beside its reference program, if texts changed and it can be placed on threads already."""
     if _texts(before) == _texts(after):
-        return
+        return None
     try:
         comparison = comparison_of(after)
         comparison.new  # noqa: B018 - placed when code is generated
     except VerificationError:
-        return
-    yield from findings(after, expression_obligations(comparison))
+        return None
+    return comparison
 
 
 def _texts(kernel: LoopKernel) -> tuple[object, ...]:

@@ -43,12 +43,14 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.poly.affine import Affine, affine_in, affine_of
 from polyloop.poly.budget import looking_at
+from polyloop.program.conditions import terms_held
 from polyloop.program.ir import Access, Assign, Combine, Init, Kept, Update
 from polyloop.program.operand_types import TYPE_HINTS, OperandTypes
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import instance
 from polyloop.verification.accumulators import evaluated
 from polyloop.verification.correspondence import Comparison, comparison_of, operation_of
+from polyloop.verification.failing import may_fail_elsewhere
 from polyloop.verification.node_heads import folded_operands, same_head
 from polyloop.verification.origins import Use
 
@@ -256,7 +258,7 @@ class _Walk:
             if operation_of(new).of_states == operation_of(old).of_states:
                 at = Use(old, new)
                 self.operands.append(_Instances(at))
-                self.match(at, old.lowered.rhs, lowered.rhs)
+                self.term(at, old, lowered.rhs)
 
     def assignment(self, at: Use) -> None:
         """Compare a copy of an assignment: both sides and the conditions."""
@@ -521,7 +523,20 @@ class _Walk:
         else:
             moved = inside.of(wanted)
             self.operands.append(Terms(moved, at))
-            self.match(moved, wanted.lowered.rhs, lowered.rhs)
+            self.term(moved, wanted, lowered.rhs)
+
+    def term(self, at: Use, wanted: Placed, b: Expression) -> None:
+        """Compare a term of a reduction with that of *wanted*, which conditions around it may hold back."""
+        try:
+            self.match(at, wanted.lowered.rhs, b)
+        except _Differs as error:
+            instruction, number = wanted.lowered.instruction, wanted.lowered.number
+            assert number is not None, f"{wanted.name} belongs to no reduction"
+            held = terms_held(self.old.program.kernel, instruction)[number]
+            if not held or type(b) is type(wanted.lowered.rhs):
+                raise
+            why = f"'{instruction.id}' uses it where {' and '.join(map(show, held))}"
+            raise _Differs(may_fail_elsewhere(at.new, b, why)) from error
 
     # }}}
 

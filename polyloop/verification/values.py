@@ -26,6 +26,7 @@ from polyloop.proof.witness import element, instance, pair, point_set, witness
 from polyloop.verification.accumulators import outermost
 from polyloop.verification.buffers import buffer_obligations
 from polyloop.verification.correspondence import Comparison, comparison_of, copies, reference_flow
+from polyloop.verification.failing import failure_obligations
 from polyloop.verification.order import compare
 from polyloop.verification.origins import Use
 from polyloop.verification.provenance import Element, Entry, Number, Terms, texts
@@ -62,6 +63,7 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
         yield Obligation(Claim.VALUES, f"'{name}'", says, by, partial(_evaluations, comparison, name))
     yield from reduction_obligations(comparison)
     yield from buffer_obligations(comparison)
+    yield from failure_obligations(comparison)
 
 
 def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[Diagnostic]:

@@ -20,6 +20,7 @@ from polyloop.expr.typing import infer
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.updates import EXCHANGE, update_of
+from polyloop.program.conditions import may_fail
 from polyloop.program.infer_types import dtype_table
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import Takes
@@ -66,7 +67,7 @@ class CollectCommonFactorsOnIncrement(Transform):
     Notes
     -----
     Changes the meaning on purpose: sums are rounded otherwise.  Factors are numbers and arguments that no instruction
-    writes.  Source: Loopy's transform of the same name.
+    writes, and nothing that may fail where no increment runs.  Source: Loopy's transform of the same name.
     """
 
     changes_meaning: ClassVar[bool] = True
@@ -192,7 +193,9 @@ class _Collection:
         return substitute(factor, places)
 
     def _is_invariant(self, factor: Expression) -> bool:
-        return not _is_one(factor) and variables(factor) <= self.known
+        if _is_one(factor) or not variables(factor) <= self.known:
+            return False
+        return not may_fail(self.kernel, self._here(self.terms[0].assignee, factor))
 
     def nothing(self) -> Diagnostic:
         """Return ``no-common-factor``, with the terms."""

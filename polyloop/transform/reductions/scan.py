@@ -9,13 +9,13 @@ from functools import reduce as fold
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Reduction
 from polyloop.expr.rewrite import substitute
-from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import Instruction, Partial, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.axes import is_block_axis
 from polyloop.poly.sets import Row, add_rows, insert_dims, reorder
+from polyloop.program.conditions import with_conditions
 from polyloop.program.scan_patterns import Scan, find_scans, replace_reduction
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.instructions.matching import match_violations, meant
@@ -25,7 +25,7 @@ from polyloop.transform.staging.staging import out_of_bounds
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["RealizeScan", "replaced", "scan_violations", "with_reduction"]
+__all__ = ["RealizeScan", "adds_later", "replaced", "scan_violations", "with_reduction"]
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _not_over_blocks(kernel: LoopKernel, scan: Scan) -> str:
 def with_reduction(kernel: LoopKernel, scan: Scan, term: Term, reduction: Reduction) -> Instruction:
     """Return the present instruction of *scan* with its reduction replaced."""
     old = kernel.instruction(scan.instruction.id)
-    expression = expand_rules(old.expression, kernel.substitutions)
+    expression = with_conditions(kernel, old)
     terms = list(old.terms)
     terms[scan.number] = term
     return replace(old, expression=replace_reduction(expression, scan.number, reduction), terms=tuple(terms))
@@ -163,20 +163,25 @@ def _all_realized(kernel: LoopKernel, scans: Sequence[Scan]) -> LoopKernel | Non
     """
     result = kernel
     for scan in scans:
-        result = replaced(result, _added_later(result, scan) if scan.is_exclusive else _added_before(result, scan))
-    exclusive = dict.fromkeys(scan.instruction.id for scan in scans if scan.is_exclusive)
+        result = replaced(result, _added_later(result, scan) if adds_later(scan) else _added_before(result, scan))
+    exclusive = dict.fromkeys(scan.instruction.id for scan in scans if adds_later(scan))
     outside = (out_of_bounds(kernel, result, result.instruction(name)) for name in exclusive)
     return None if any(finding is not None for finding in outside) else result
 
 
 def _realized(kernel: LoopKernel, scan: Scan) -> LoopKernel:
     """Return *kernel* with one scan realized; an exclusive one adds each term after its use, where it may read it."""
-    if scan.is_exclusive:
+    if adds_later(scan):
         later = _added_later(kernel, scan)
         result = replaced(kernel, later)
         if out_of_bounds(kernel, result, later) is None:
             return result
     return replaced(kernel, _added_before(kernel, scan))
+
+
+def adds_later(scan: Scan) -> bool:
+    """Return True if a scan may add a term after its use, also behind the last result: the term cannot fail there."""
+    return scan.is_exclusive and not scan.may_fail
 
 
 def _kept_along(scan: Scan) -> Reduction:

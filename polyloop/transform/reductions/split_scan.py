@@ -31,7 +31,7 @@ from polyloop.transform.loops.remap import remap_inames
 from polyloop.transform.loops.split import Splitting, halves, parts_of, split_violations
 from polyloop.transform.loops.tag import TagInames, parallel_violations
 from polyloop.transform.parameters import Iname, InsnMatch, NewName, TagText
-from polyloop.transform.reductions.scan import with_reduction
+from polyloop.transform.reductions.scan import adds_later, with_reduction
 from polyloop.transform.staging.staging import out_of_bounds, subscripted
 from polyloop.verification.correspondence import comparison_of
 from polyloop.verification.order import order_violations
@@ -180,8 +180,8 @@ class SplitScan(Splitting):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         scan = next(answer for answer in self._answers(kernel) if isinstance(answer, Scan))
-        result = _Split(self, kernel, scan, whole_tiles=scan.is_exclusive).kernel()
-        if scan.is_exclusive:
+        result = _Split(self, kernel, scan, whole_tiles=adds_later(scan)).kernel()
+        if adds_later(scan):
             sums = next(i for i in result.instructions if i not in kernel.instructions)
             if out_of_bounds(kernel, result, sums) is not None:
                 result = _Split(self, kernel, scan).kernel()

@@ -15,6 +15,7 @@ from polyloop.expr.rewrite import children, rebuild, reductions
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.conditions import with_conditions
 from polyloop.program.infer_types import untyped_operand
 from polyloop.transform.base import iname_violations
 from polyloop.transform.instructions.rules import used_rules
@@ -156,7 +157,7 @@ class StageReduction(Staging):
             return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
         def changed(old: Instruction) -> Instruction:
-            expanded = _expanded(kernel, old)
+            expanded = with_conditions(kernel, old)
             expression = visit(expanded)
             return old if expression is expanded else replace(old, expression=expression)
 

@@ -86,7 +86,8 @@ class Precompute(Staging):
         ``unknown-substitution-rule``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``,
         ``outer-missing``, ``footprint-not-constant``, ``name-taken``, ``inames-too-short``, ``storage-in-use``,
         ``bad-layout``, ``bad-value``, ``bad-tag``, ``bad-address-space``, ``wrong-rank``, ``unknown-instruction``,
-        ``staged-atomic`` and ``staged-by-c`` (uses that cannot be redirected), ``already-staged``; with two instances
+        ``staged-atomic`` and ``staged-by-c`` (uses that cannot be redirected), ``already-staged``; ``may-fail`` (a
+        value that may fail would be computed where the program does not compute it); with two instances
         ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
 
     Notes

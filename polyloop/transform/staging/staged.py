@@ -18,12 +18,15 @@ from polyloop.kernel.layout import Nested, order_tags, parse_dim_tags
 from polyloop.kernel.tags import axis_name, is_thread
 from polyloop.poly.axes import is_block_axis
 from polyloop.program.expand_lanes import VECTOR_LENGTHS
+from polyloop.proof.obligation import findings
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.instructions.matching import match_violations
 from polyloop.transform.loops.tag import tag_violations
 from polyloop.transform.staging.plan import Plan, Temporary, uses_of
 from polyloop.transform.staging.staging import data_footprint, stage
 from polyloop.transform.staging.uses import Use, free_inames
+from polyloop.verification.correspondence import comparison_of
+from polyloop.verification.failing import failure_obligations
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
@@ -68,7 +71,8 @@ class Staging(Transform):
         users = {use.instruction.id for use in uses_of(before, plan) if isinstance(use, Use)}
         several = any(len(before.instruction(user).terms) > 1 for user in users)
         in_doubt = plan.outer is not None or several or plan.filling.reuses_loops(before)
-        return _staged_violations(after, plan.filling.id, in_doubt)
+        yield from _staged_violations(after, plan.filling.id, in_doubt)
+        yield from findings(after, failure_obligations(comparison_of(after)))
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         return _placement_note(after, self.plan(before).filling.id)

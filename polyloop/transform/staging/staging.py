@@ -36,6 +36,7 @@ from polyloop.poly.sets import (
     sample_set,
     set_text,
 )
+from polyloop.program.conditions import may_fail_in
 from polyloop.program.infer_types import infer_dtypes
 from polyloop.program.lower import loop_order, lower
 from polyloop.transform.loops.auto_local import assign_auto
@@ -215,6 +216,8 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     target = _found(kernel, plan, target_of(kernel, plan, [u for u in uses_of(kernel, plan) if isinstance(u, Use)]))
     outer = _loops_around(kernel, plan, target)
     footprint = _found(kernel, plan, _footprint(kernel, plan, target.uses, outer))
+    if plan.bounding_box is None and _may_fail_beside(kernel, plan, target, outer, footprint):
+        return stage(kernel, replace(plan, bounding_box=False))
     if plan.subscripts:
         target = replace(target, uses=_inside(kernel, plan, target.uses, outer, footprint))
     uses = target.uses
@@ -238,6 +241,16 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     inside = [x for x in plan.sweep if x not in footprint.outer and axis_name(kernel.tag(x)) is None]
     result = add_priority(result, [(*around, iname) for iname in inside]) if around else result
     return infer_dtypes(assign_auto(_tagged(result, plan, target, footprint, new)))
+
+
+def _may_fail_beside(
+    kernel: LoopKernel, plan: Plan, target: Target, outer: tuple[str, ...], box: Footprint
+) -> bool:
+    """Return True if the *box* around the values used has others beside them, which may fail."""
+    if not plan.is_rule or not may_fail_in(kernel, kernel.substitutions[plan.source].value):
+        return False
+    exact = _found(kernel, plan, _footprint(kernel, replace(plan, bounding_box=False), target.uses, outer))
+    return not box.domain.is_subset(exact.domain)
 
 
 _T = TypeVar("_T")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -16,6 +16,7 @@ from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import single_values
+from polyloop.program.conditions import terms_held
 from polyloop.program.guards import Guard, exact_parameters, guarded_children, guarded_domain
 
 __all__ = ["Use", "expanded_to", "find_uses", "free_inames", "terms_outside"]
@@ -54,7 +55,7 @@ def _found_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use 
             )
             continue
         around = tuple((expand_rules(e, kernel.substitutions), True) for e in instruction.predicates)
-        collector = _Collector(kernel.substitutions, source, is_rule)
+        collector = _Collector(kernel, instruction, source, is_rule)
         collector.visit(instruction.expression, None, around)
         if collector.found and _is_updated(kernel, instruction, source, is_rule):
             yield Diagnostic(
@@ -122,7 +123,7 @@ def expanded_to(kernel: LoopKernel, expr: Expression, source: str) -> Expression
 
 def terms_outside(kernel: LoopKernel, instruction: Instruction, rule: str, sweep: Iterable[str]) -> tuple[Term, ...]:
     """Return the reductions of *instruction* outside of values of *rule* that are staged over the loops *sweep*."""
-    collector = _Collector(kernel.substitutions, rule, is_rule=True)
+    collector = _Collector(kernel, instruction, rule, is_rule=True)
     collector.visit(instruction.expression, None, ())
     terms = instruction.terms
 
@@ -141,8 +142,9 @@ class _Collector:
     occurrence, ``along`` the loops along which each reduction keeps its accumulator.
     """
 
-    def __init__(self, rules: Mapping[str, SubstitutionRule], source: str, is_rule: bool) -> None:
-        self.rules = rules
+    def __init__(self, kernel: LoopKernel, instruction: Instruction, source: str, is_rule: bool) -> None:
+        self.rules = kernel.substitutions
+        self.held = terms_held(kernel, instruction)
         self.source = source
         self.is_rule = is_rule
         self.found: list[tuple[tuple[Expression, ...], int | None, tuple[Guard, ...]]] = []
@@ -160,7 +162,8 @@ class _Collector:
             if use is not None:
                 self.parts[-1].append(number)
             self.along.append(expr.along)
-            self.visit(expr.expr, number, (), use)
+            held = self.held[number]
+            self.visit(expr.expr, number, tuple((condition, True) for condition in held), use)
             if expr.start is not None:
                 self.visit(expr.start, term, guards, use)
             return
