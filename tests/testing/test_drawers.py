@@ -41,7 +41,7 @@ from polyloop.testing.waived import is_waived
 
 BEGIN = 500_000
 DRAWN = (
-    "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "hostile names", "rules",
+    "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "guarded", "hostile names", "rules",
     "strided arrays", "strided domain", "union", "wide tiles", "bracketed domain", "infinite data", "mixed types",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
@@ -263,6 +263,11 @@ def _first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(domain_text, "read_domain", read)
 
 
+def _unheld(patch: pytest.MonkeyPatch) -> None:
+    """Evaluate terms of reductions whatever the conditions around them say."""
+    patch.setattr("polyloop.program.lower_instruction.held_back", lambda kernel, _, reduction, *__: reduction.expr)
+
+
 PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "Python": (_augmented, 12, {"wrong-meaning"}),
     "bracketed domain": (_first, 12, {"wrong-meaning"}),
@@ -272,6 +277,7 @@ PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "colliding names": (_fresh, 20, {"crash", "wrong-result"}),
     "computed subscripts": (_bare, 12, {"wrong-result"}),
     "far": (_indices, 12, {"wrong-result", "crash"}),
+    "guarded": (_unheld, 12, {"crash"}),
     "hostile names": (_names, 12, {"crash"}),
     "strided arrays": (_strides, 4, {"wrong-result"}),
     "type int32": (_signed, 12, {"wrong-result"}),

@@ -18,7 +18,7 @@ from polyloop.testing.drawing.twists import FAR
 __all__ = ["infinite", "mixed"]
 
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
-_INDICES: Final = frozenset({"idx", "cols", "rowptr"})
+_INDICES: Final = frozenset({"idx", "cols", "rowptr", "div", "jump"})
 _SIGNED: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64", "bool")
 _SMALL: Final = ("int8", "uint8", "int16", "uint16", "int32", "bool")

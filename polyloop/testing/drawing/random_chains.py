@@ -101,7 +101,8 @@ def random_recipe(rng: random.Random, kernel: LoopKernel) -> Iterator[Step]:
         sweep = [iname for iname in inner if iname.removesuffix("_inner") in used and rng.random() < 0.9]
         yield Step("add_prefetch", {"var_name": name, "sweep_inames": sweep})
     if kernel.substitutions and rng.random() < 0.7:
-        name = rng.choice(sorted(kernel.substitutions)) if len(kernel.substitutions) > 1 else "f"
+        rules = sorted(kernel.substitutions)
+        name = rng.choice(rules) if len(rules) > 1 else rules[0]
         yield Step("precompute", {"subst_use": name, "sweep_inames": [x for x in inner if rng.random() < 0.7]})
     if reduced and f"{reduced[0]}_inner" in inner and rng.random() < 0.4:
         names = ("split_reduction_inward", "split_reduction_outward", "stage_reduction", "reduce_atomically")

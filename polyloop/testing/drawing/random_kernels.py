@@ -493,6 +493,8 @@ def random_arguments(
             values = source.integers(0, rowptr[-1] + 1, shape) if wild else rowptr
         elif argument.name in ("idx", "cols"):
             values = source.integers(0, max(1, n), shape) + (MARGIN if argument.name == "idx" else 0)
+        elif argument.name in ("div", "jump"):
+            values = _guarding(argument.name, n, shape, seed)
         else:
             values = random_numbers(argument.dtype, shape, source, numbers, types)
         if passes:
@@ -508,3 +510,11 @@ def _adding_up(lengths: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, Any
     if len(ends):
         ends[-1] = total
     return np.diff(ends, prepend=0)
+
+
+def _guarding(name: str, n: int, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Return divisors, of which many are 0, or subscripts, which lead far outside where the divisor is 0."""
+    numbers = np.random.default_rng(seed + 1)
+    divisors = numbers.choice((0, 0, 1, 2, 3), shape)
+    inside = MARGIN + numbers.integers(0, max(1, n), shape)
+    return divisors if name == "div" else np.where(divisors == 0, numbers.choice((-(10**9), 10**9), shape), inside)

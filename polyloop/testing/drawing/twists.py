@@ -27,7 +27,7 @@ FAR: Final = ("far", "far parameter")
 _BY: Final = "far"
 """The parameter by which inames are shifted."""
 _OFFSETS: Final = (2**31 - 3, 2**31 - 3, 2**31 - 8, 2**31, 2**32 - 3, 2**32, -(2**31) - 2, 2**40)
-_KEPT: Final = frozenset({"n", "nnz", "idx", "cols", "rowptr", "begin", "stop", _BY})
+_KEPT: Final = frozenset({"n", "nnz", "idx", "cols", "rowptr", "begin", "stop", "div", "jump", _BY})
 """Names that arguments are drawn by."""
 _COLLIDING: Final = (
     "i_outer", "i_inner", "j_outer", "j_inner", "k_inner", "k_outer", "x_fetch", "a_fetch", "acc", "acc_0", "i_0",
@@ -237,6 +237,52 @@ def _with_number(rng: random.Random, line: str, inames: list[str]) -> str:
 
 
 # }}}
+# {{{ evaluations that may fail
+
+_GUARDED: Final = (
+    "if(div[{0}] != 0, sum(g, (g + 9) // div[{0}]), 0)",
+    "if(div[{0}] != 0, max(g, ratio({0}, g)), 1)",
+    "if(div[{0}] > 0, ratio({0}, {1}), 2)",
+    "if(div[{0}] > 0 and {1} > 3, sum(g, 9 % div[{0}] + ratio({0}, g)), 0)",
+    "if(div[{0}] == 0, 0, ratio({0}, 4))",
+    "if(div[{0}] != 0, sum(g, div[jump[{0}] + g]), 3)",
+    "sum(g, if(div[g + 3] != 0, ratio(g + 3, {0}), 1))",
+    "if(div[{0} + 1] != 0, ratio({0} + 1, 2), 0) + if(div[{0}] > 0, leap({0}), 0)",
+)  # fmt: skip
+"""Values that may fail where their condition does not hold."""
+_GUARDED_RULES: Final = (
+    "ratio(p, q) := (p + q) // div[p]", "ratio(p, q) := if(div[p] != 0, (p + q) // div[p], q)",
+)
+_VALUE: Final = re.compile(r"(?P<target>\s*[ot]\d+\[(?P<at>[^\]]*)\] = )(?P<value>[^{]*)(?P<options>(?: \{.*\})?)")
+
+
+def guarded(rng: random.Random, source: Source) -> Source:
+    """Add divisions by zero, and elements far outside of their array, under conditions that rule them out."""
+    if not {*FAR}.isdisjoint(source.features) or "rules" in source.features:
+        return source
+
+    def more(line: str) -> str:
+        found = _VALUE.fullmatch(line)
+        places = [] if found is None else [x for x in found["at"].split(", ") if re.fullmatch(r"[ij] \+ 3", x)]
+        if found is None or not places or "atomic" in line or rng.random() < 0.3:
+            return line
+        added = rng.choice(_GUARDED).format(rng.choice(places), rng.choice(places))
+        options = found["options"] or rng.choice(("", "", f" {{if=div[{rng.choice(places)}] != 0}}"))
+        return f"{found['target']}{found['value']} + {added}{options}"
+
+    lines = tuple(map(more, source.lines))
+    if lines == source.lines:
+        return source
+    text, data = "\n".join(lines), list(source.data)
+    rules = (rng.choice(_GUARDED_RULES), "leap(p) := div[jump[p]]")
+    lines = (*(rule for rule in rules if re.search(rf"\b{rule.split('(')[0]}\(", text)), *lines)
+    kind = np.dtype(np.int32)
+    data += [GlobalArg(name, kind, shape=EXTENT) for name in ("div", "jump") if name in text or name in " ".join(lines)]
+    domains = (*source.domains, *(("{[g]: 0 <= g < 3}",) if "(g," in text else ()))
+    return _with(source, "guarded", lines=lines, data=tuple(data), domains=domains)
+
+
+# }}}
 # {{{ names
 
 
@@ -274,7 +320,7 @@ def colliding(rng: random.Random, source: Source) -> Source:
 
 TWISTS: Final[tuple[tuple[Twist, float], ...]] = (
     (unions, 0.10), (strided, 0.08), (layouts, 0.15), (integers, 0.25), (far, 0.12), (hostile, 0.15), (colliding, 0.10),
-    (apart, 0.06), (computed, 0.08),
+    (apart, 0.06), (computed, 0.08), (guarded, 0.2),
 )  # fmt: skip
 """With how likely each is."""
 
