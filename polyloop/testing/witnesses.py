@@ -13,6 +13,7 @@ from polyloop.errors import Witness, WitnessInstance, WitnessKind
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import is_lane
+from polyloop.program.conditions import conditions_of_terms
 from polyloop.testing.brute import Data, Event, Instance, Run, execute, reference_run
 from polyloop.testing.symbols import UnsupportedError
 
@@ -94,7 +95,10 @@ def check_witness(
 
 
 def _is_conditional(scene: _Scene) -> bool:
-    """Return whether data decides if the named instances do anything, or if others write the element too."""
+    """Return whether data decides if the named instances do anything, or if others write the element too.
+
+    A reduction is computed ahead of the branch that it is in: its accesses may be of a value that nothing uses.
+    """
     witness = scene.witness
     instances = [instance for instance in (witness.first, witness.second) if instance is not None]
     named = {name for instance in instances for name in (instance.statement, instance.instruction)}
@@ -103,8 +107,9 @@ def _is_conditional(scene: _Scene) -> bool:
     programs = (place(scene.kernel), place(scene.kernel.reference.kernel))
     return any(
         not all(map(s.lowered.is_unconditional, s.lowered.accesses))
-        for program in programs
-        for s in program.statements.values()
+        or any(conditions_of_terms(placement.program.kernel, s.lowered.instruction))
+        for placement in programs
+        for s in placement.statements.values()
         if named & {s.name, s.lowered.instruction.id}
         or (witness.kind is not WitnessKind.RACE and witness.array in {a.array for a in s.lowered.writes})
     )

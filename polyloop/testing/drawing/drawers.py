@@ -15,6 +15,7 @@ from polyloop.kernel.intrinsic import INTRINSICS
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.proof.obligation import WAIVABLE
 from polyloop.testing.drawing.hostile import HOSTILE
+from polyloop.testing.drawing.random_kernels import INDICES
 from polyloop.transform.declare import Names, fields_of
 from polyloop.transform.registry import TRANSFORMS
 
@@ -158,7 +159,7 @@ def _dependency(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 def _nosync(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     """Draw a true ``nosync``: between instructions whose accesses are all known."""
-    known = [i.id for i in kernel.instructions if not i.predicates and not {"idx", "cols", "rowptr"} & i.reads]
+    known = [i.id for i in kernel.instructions if not i.predicates and not INDICES & i.reads]
     first, second = rng.choice(known or ["none"]), rng.choice(known or ["none"])
     return {"scope": rng.choice(("local", "global", "any")), "source": first, "sink": second}
 
@@ -235,7 +236,7 @@ def _tensorize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 def _argument(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     """Draw an array with arbitrary contents, which no other drawer identifies by name."""
-    names = [a.name for a in kernel.arguments if a.name not in ("n", "nnz", "idx", "cols", "rowptr")]
+    names = [a.name for a in kernel.arguments if a.name not in {"n", "nnz", *INDICES}]
     return {"old_name": rng.choice(names or ["x"]), "new_name": _new_name(rng, "z")}
 
 
@@ -306,7 +307,7 @@ def _vectors(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _concatenate(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    kinds = (list(kernel.temporaries), [a.name for a in kernel.arguments if a.name not in ("idx", "cols", "rowptr")])
+    kinds = (list(kernel.temporaries), [a.name for a in kernel.arguments if a.name not in INDICES])
     names = rng.choice(kinds)
     found: dict[str, Any] = {"array_names": rng.sample(names, min(len(names), 2))}
     return found | ({"axis_nr": 1} if rng.random() < 0.3 else {})
@@ -314,7 +315,7 @@ def _concatenate(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 def _batched(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     written = {name for instruction in kernel.instructions for name in instruction.writes}
-    names = [a.name for a in kernel.arguments if a.name not in ("n", "nnz", "idx", "cols", "rowptr")]
+    names = [a.name for a in kernel.arguments if a.name not in {"n", "nnz", *INDICES}]
     varying = [name for name in names if name in written or rng.random() < 0.5]
     found: dict[str, Any] = {"nbatches": rng.choice((1, 2, 3)), "batch_varying_args": varying}
     return found | ({"sequential": True} if rng.random() < 0.3 else {})

@@ -12,13 +12,12 @@ import numpy as np
 
 from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable, ValueArg
 from polyloop.testing.drawing.numbers import INFINITE, MIXED
-from polyloop.testing.drawing.random_kernels import FACTOR, Source
+from polyloop.testing.drawing.random_kernels import FACTOR, INDICES, Source
 from polyloop.testing.drawing.twists import FAR
 
 __all__ = ["infinite", "mixed"]
 
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
-_INDICES: Final = frozenset({"idx", "cols", "rowptr", "div", "jump"})
 _SIGNED: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64", "bool")
 _SMALL: Final = ("int8", "uint8", "int16", "uint16", "int32", "bool")
@@ -65,7 +64,7 @@ def mixed(rng: random.Random, source: Source) -> Source:
     targets = {found[1] for line in source.lines if (found := _TARGET.match(line))}
     data = [
         replace(entry, dtype=np.dtype(rng.choice(written if entry.name in targets else read)))
-        if isinstance(entry, GlobalArg | TemporaryVariable) and entry.name not in _INDICES
+        if isinstance(entry, GlobalArg | TemporaryVariable) and entry.name not in INDICES
         else entry
         for entry in source.data
     ]

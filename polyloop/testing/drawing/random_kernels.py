@@ -29,7 +29,7 @@ from polyloop.testing.drawing.numbers import Numbers, random_numbers
 from polyloop.testing.drawing.random_rules import with_rules
 from polyloop.testing.inputs import array_strides
 
-__all__ = ["FACTOR", "Source", "random_arguments", "random_source", "ruled_sources"]
+__all__ = ["FACTOR", "INDICES", "Source", "random_arguments", "random_source", "ruled_sources"]
 
 _RULED: Final = 0.4
 """Fraction of the kernels that have rules put into them, in any place."""
@@ -37,6 +37,8 @@ SHIFTS: Final = (2**31 - 3, 2**31 - 3, 2**31 - 8, 2**31, 2**32 - 3, 2**40, -(2**
 """Values of the parameter ``far``, by which inames are shifted."""
 FACTOR: Final = "factor"
 """The scalar that expressions of mixed types are multiplied by."""
+INDICES: Final = frozenset({"idx", "cols", "rowptr", "div", "jump"})
+"""Arrays whose contents fit each other and their names: subscripts, bounds, and divisors."""
 MARGIN: Final = 3
 """Elements before the first and after the last that a plain subscript touches."""
 EXTENT: Final = f"2*n + {2 * MARGIN + 2}"

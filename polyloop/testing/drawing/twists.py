@@ -18,7 +18,7 @@ from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable, ValueArg
 from polyloop.testing.drawing.hostile import HOSTILE
-from polyloop.testing.drawing.random_kernels import EXTENT, Source
+from polyloop.testing.drawing.random_kernels import EXTENT, INDICES, Source
 
 __all__ = ["FAR", "TWISTS", "twisted"]
 
@@ -27,7 +27,7 @@ FAR: Final = ("far", "far parameter")
 _BY: Final = "far"
 """The parameter by which inames are shifted."""
 _OFFSETS: Final = (2**31 - 3, 2**31 - 3, 2**31 - 8, 2**31, 2**32 - 3, 2**32, -(2**31) - 2, 2**40)
-_KEPT: Final = frozenset({"n", "nnz", "idx", "cols", "rowptr", "begin", "stop", "div", "jump", _BY})
+_KEPT: Final = frozenset({"n", "nnz", "begin", "stop", *INDICES, _BY})
 """Names that arguments are drawn by."""
 _COLLIDING: Final = (
     "i_outer", "i_inner", "j_outer", "j_inner", "k_inner", "k_outer", "x_fetch", "a_fetch", "acc", "acc_0", "i_0",
@@ -79,10 +79,10 @@ def _with(source: Source, feature: str, **changes: Any) -> Source:  # noqa: ANN4
 
 def integers(rng: random.Random, source: Source) -> Source:
     """Give all values one integer type, whose sums and products wrap."""
-    kind, indices = np.dtype(rng.choice(_WRAPPING)), ("idx", "cols", "rowptr")
+    kind = np.dtype(rng.choice(_WRAPPING))
     data = tuple(
         replace(entry, dtype=kind)
-        if isinstance(entry, GlobalArg | TemporaryVariable) and entry.name not in indices
+        if isinstance(entry, GlobalArg | TemporaryVariable) and entry.name not in INDICES
         else entry
         for entry in source.data
     )
