@@ -162,12 +162,14 @@ def held_back(
 ) -> Expression:
     """Return the term of *reduction*, evaluated under *conditions* alone where it may fail.
 
+    States are results of other reductions, whose terms have the conditions.
+
     Raises
     ------
     VerificationError
         ``condition-of-terms``: one of the conditions has a reduction in it.
     """
-    if not conditions:
+    if not conditions or reduction.operation.of_states:
         return reduction.expr
     is_record = isinstance(reduction.expr, Terms)
     parts = children(reduction.expr) if is_record else (reduction.expr,)

@@ -214,9 +214,14 @@ def census_of(
     verified = build_verified(kernel, limits or _LARGEST)
     grids: dict[str, Mapping[str, isl.Set]] = {}
     for launch in verified.schedule.launches:
-        names = tuple(runs(launch.tree))
+        names = _executed(verified.placement, launch.tree)
         grids.update(dict.fromkeys(names, grid_of(verified.placement, names)))
     return Census(verified.placement, grids, warp_size)
+
+
+def _executed(placement: Placement, tree: Tree) -> tuple[str, ...]:
+    """Return the statements of the program in *tree*: places where a product is complete execute nothing."""
+    return tuple(name for name in runs(tree) if name in placement.statements)
 
 
 # {{{ threads that combine values
@@ -286,7 +291,7 @@ def sync_counts(placement: Placement, launch: Launch) -> Iterator[tuple[str, Pie
     """Yield the kinds of synchronization of one launch with their counts."""
     yield "kernel_launch", PiecewisePolynomial.of(1)
     kinds = {Scope.BLOCK: "barrier_local", Scope.WARP: "barrier_warp"}
-    for meeting in _waits(placement, launch.tree, (), tuple(runs(launch.tree))):
+    for meeting in _waits(placement, launch.tree, (), _executed(placement, launch.tree)):
         if meeting.barrier.scope in kinds:
             yield kinds[meeting.barrier.scope], _passes(placement, meeting)
 
@@ -299,8 +304,8 @@ def _waits(placement: Placement, tree: Tree, loops: tuple[str, ...], inside: tup
             case Barrier():
                 yield _Wait(node, loops, inside)
             case Loop():
-                yield from _waits(placement, node.body, (*loops, node.iname), tuple(runs((node,))))
-            case Run():
+                yield from _waits(placement, node.body, (*loops, node.iname), _executed(placement, (node,)))
+            case Run() if node.name in placement.statements:
                 placed = placement.statements[node.name]
                 together = isinstance(placed.lowered.part, Combine)
                 if together and (is_over_blocks(placed) or _meeting_of(placement.axes.local, placed).parts > 1):

@@ -199,6 +199,14 @@ def test_no_transform_takes_terms_out_of_their_condition(
         agree(transform(kernel(text)))
 
 
+@pytest.mark.parametrize("inner", ["k_inner", "k_outer"])
+def test_parts_of_a_reduction_with_fields_are_under_its_condition(inner: str) -> None:
+    text = "y[i] = if(b[i] != 0, argmax(k, x[k]//b[i], k).index, -1)"
+    knl = pl.split_iname(kernel(text), "k", 2)
+    before = agree(knl)
+    np.testing.assert_array_equal(agree(pl.split_reduction_inward(knl, inner)), before)
+
+
 def test_atomic_updates_have_the_condition_of_the_instruction() -> None:
     knl = pl.split_iname(kernel(GUARDED), "k", 2)
     agree(pl.realize_reduction(knl, grid="atomics", grid_inames="k_outer"))

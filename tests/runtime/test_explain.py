@@ -24,6 +24,17 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 Golden = Callable[[str, str], None]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_every_benchmark_is_explained(name: str) -> None:
+    case = CASES[name]
+    (sizes, *_) = case.sizes
+    sizes = {**sizes, "m": 1024, "entries": 16384, "count": 16} if name == "CSR product" else sizes
+    found = pl.explain(case.build(), sizes, "H200")
+    assert found.launches
+    assert found.seconds > 0
+
+
 def _copy(along: str, other: str, text: str = "out[i, j] = a[i, j]", shape: str = "n, n") -> pl.LoopKernel:
     data = [pl.GlobalArg("a, out", F, shape=shape), ...]
     knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data, name="copied", assumptions="n >= 1")

@@ -188,6 +188,17 @@ def test_proofs_are_listed() -> None:
     assert subjects.count("sums of 'insn'") == subjects.count("operands of 'insn'") == 1
 
 
+def test_a_lag_changes_no_count_of_operations_or_blocks() -> None:
+    sizes = {"m": 256, "n": 256, "p": 256}
+    late, prompt = (tiled(product(64, groups=2, lag=lag), 4) for lag in (1, 0))
+    assert pl.get_op_map(late) == pl.get_op_map(prompt)
+    launches = pl.Sync("kernel_launch")
+    assert pl.get_synchronization_map(late)[launches] == pl.get_synchronization_map(prompt)[launches]
+    found, other = (pl.explain(knl, sizes, "H200") for knl in (late, prompt))
+    assert (found.flops, found.footprints) == (other.flops, other.footprints)
+    assert [replace(x, barriers=0) for x in found.launches] == [replace(x, barriers=0) for x in other.launches]
+
+
 def test_other_targets_add_up_as_the_kernel_says() -> None:
     knl = tiled(product(64, lag=1), 3)
     rng = np.random.default_rng(0)
