@@ -33,6 +33,7 @@ from polyloop.frozen import replace as kernel_with
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.memo import forgotten
+from polyloop.program.conditions import may_fail_in
 from polyloop.program.lower import lower
 from polyloop.schedule.build import build_verified
 from polyloop.target.c import CTarget
@@ -226,10 +227,7 @@ def legality(
 
 def _depends_on_data(kernel: LoopKernel) -> bool:
     """Return whether data decides which elements are touched."""
-    return any(
-        not all(map(s.is_unconditional, s.accesses))
-        for s in lower(kernel).statements.values()
-    )
+    return any(not all(map(s.is_unconditional, s.accesses)) for s in lower(kernel).statements.values())
 
 
 @dataclass
@@ -452,8 +450,15 @@ class Exploration:
         return (pair, programs) if defined else None
 
     def judged(self, kernel: LoopKernel, sizes: Iterable[int]) -> tuple[int, ...]:
-        """Return the *sizes* at which the program reads no undefined value; record violations."""
-        kernel, defined = _as_built(kernel), []
+        """Return the *sizes* at which the program reads no undefined value; record violations.
+
+        Brute force knows nothing of evaluations that stop a program: where these may be waived, nothing is run.
+        """
+        kernel = _as_built(kernel)
+        if kernel.waivers and any(may_fail_in(kernel, i.expression) for i in kernel.instructions):
+            self.tally.counts["accepted kernels not run: what may fail is waived"] += 1
+            return ()
+        defined = list[int]()
         for n in sizes:
             if not _allowed(kernel, n):
                 defined.append(n)

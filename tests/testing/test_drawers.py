@@ -184,6 +184,12 @@ def test_waivers_are_drawn() -> None:
         assert pl.unchecked(knl, **arguments).waivers
 
 
+def test_what_may_fail_is_not_run_with_a_waiver() -> None:
+    found = check_pairs([320150525])  # it divides by zero ahead of the condition
+    assert found.counts["accepted kernels not run: what may fail is waived"] == 1
+    assert not found.failures
+
+
 # {{{ faults that are put in
 
 Plant = Callable[[pytest.MonkeyPatch], object]
