@@ -240,7 +240,7 @@ def _is_there(comparison: Comparison, entry: Entry) -> Iterator[Diagnostic]:
         if not initial.is_empty():
             yield _uninitialised(statement, access, initial)
         for source, link in sources:
-            if source.lowered.instruction.step is CopyStep.START:
+            if source.lowered.instruction.step is CopyStep.START and not link.is_empty():
                 yield _on_its_way(statement, access, source, link)
 
 
