@@ -34,7 +34,7 @@ def program(dtype: Any = ml_dtypes.bfloat16) -> pl.LoopKernel:
 
 def on_groups_of_warps(
     knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
-    lag: int = 0,
+    lag: int = 0, via: str = "cp.async",
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of some rows and columns, by an intrinsic for 64 rows and these columns.
 
@@ -61,7 +61,7 @@ def on_groups_of_warps(
         knl = pl.tag_array_axes(knl, "b_tile", "N1,N2,N0")
     for tile in ("a_tile", "b_tile"):
         knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
-    return pl.pipeline(knl, "ko", stages=stages, via="cp.async")
+    return pl.pipeline(knl, "ko", stages=stages, via=via)
 
 
 def transformed() -> pl.LoopKernel:

@@ -100,7 +100,7 @@ class Assignments:
                     return passing_call(self.expressions, statement, collective, context, self.block)
                 call = collective_call if collective.kind is Kind.COMBINE else prefix_call
                 return call(self.expressions, statement, collective, context, self.block)
-            case plan.Tensor() | plan.AwaitProducts():
+            case plan.Tensor() | plan.AwaitProducts() | plan.StartBox() | plan.AwaitBox() | plan.OpenRings():
                 raise AssertionError(f"'{statement.name}' is no single assignment")
             case _:
                 assert_never(statement.action)

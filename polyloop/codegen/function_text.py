@@ -9,7 +9,7 @@ from math import prod
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
-from polyloop.codegen.device.entries import LookBack, Threads
+from polyloop.codegen.device.entries import Boxes, LookBack, Threads
 from polyloop.codegen.expressions.linear import form_text
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.digits import digit_lines, digits_of
@@ -86,6 +86,8 @@ def _signature(
             lines.append(f"    const {scope.index_type} {argument.name} = ({scope.index_type}){given};")
         else:
             texts.append(f"{ctype} {argument.name}")
+    maps = dict.fromkeys(described.name for launch in launches for described in launch.maps)
+    texts += [scope.language.need(Boxes).parameter.format(name) for name in maps]
     return ", ".join(texts), lines
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.device.async_copy import with_copies
+from polyloop.codegen.device.box_copy import with_boxes
 from polyloop.codegen.device.decoupled_lookback import with_totals_stored
 from polyloop.codegen.device.tensors import with_matrices
 from polyloop.codegen.file_text import file_text
@@ -74,7 +75,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     language = spelt.how.language
     schedule = without_empty(with_totals_stored(spelt.schedule, language))
     check_launches(schedule, language.limits)
-    schedule = with_matrices(with_copies(without_digits(schedule, language), language), language)
+    schedule = with_matrices(with_copies(with_boxes(without_digits(schedule, language), language), language), language)
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)

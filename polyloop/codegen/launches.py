@@ -54,9 +54,9 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     sizes = (*launch.local_size, 1, 1, 1)
     block = (sizes[0], sizes[1], sizes[2])
     shared = function.dynamic_shared or shared_bytes(launch.temporaries)
-    names = tuple(argument.name for argument in arguments)
+    names = (*(argument.name for argument in arguments), *(described.name for described in launch.maps))
     most = None if limits is None else limits.max_grid_dims
-    return DeviceLaunch(launch.name, (x, y, z), block, shared, names, function.dynamic_shared, most)
+    return DeviceLaunch(launch.name, (x, y, z), block, shared, names, function.dynamic_shared, most, launch.maps)
 
 
 def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:

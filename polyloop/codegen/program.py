@@ -9,6 +9,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
+from polyloop.schedule.plan import TensorMap
 
 __all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "SplitArray"]
 
@@ -34,6 +35,9 @@ class DeviceLaunch:
         Dynamic part of it, which the launch has to request [bytes].
     max_grid
         Limits on the blocks along x, y, z, if the device has any.
+    maps
+        Descriptions of arrays for a copy engine, which are among the arguments: the caller makes them with the address
+        of the array, and ``extents`` and ``strides`` of this call (``cuTensorMapEncodeTiled``).
     """
 
     name: str
@@ -43,6 +47,7 @@ class DeviceLaunch:
     arguments: tuple[str, ...]
     dynamic_shared_bytes: int = 0
     max_grid: tuple[int, int, int] | None = None
+    maps: tuple[TensorMap, ...] = ()
 
 
 @dataclass(frozen=True)

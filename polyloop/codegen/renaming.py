@@ -148,8 +148,10 @@ class Spelt:
         back, text = self.back, self.back.text
         if not self.renamed:
             return program
-        launches = tuple(replace(launch, grid=back(launch.grid), arguments=back(launch.arguments))
-                         for launch in program.launches)  # fmt: skip
+        launches = tuple(
+            replace(launch, grid=back(launch.grid), arguments=back(launch.arguments), maps=back(launch.maps))
+            for launch in program.launches
+        )
         checks, index_checks = (
             tuple(replace(c, condition=back(c.condition), message=text(c.message), hint=text(c.hint)) for c in found)
             for found in (program.checks, program.index_checks)

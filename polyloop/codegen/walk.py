@@ -13,6 +13,7 @@ from typing import Final
 
 from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import group_text
+from polyloop.codegen.device.box_copy import box_block
 from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.device.matrix import group_of_products, matrix_block, publication
 from polyloop.codegen.expressions.expressions import Expressions
@@ -247,6 +248,9 @@ class Walker:
         cases = self._unknown_rows(statement, context)
         if isinstance(statement.action, plan.Tensor):
             block = matrix_block(self.expressions, statement, context)
+            return (If(union_text(cases, self.scope, context), block),) if all(cases) else block
+        if isinstance(statement.action, plan.StartBox | plan.AwaitBox | plan.OpenRings):
+            block = box_block(self.expressions, statement, context.add(cases[0]) if len(cases) == 1 else context)
             return (If(union_text(cases, self.scope, context), block),) if all(cases) else block
         if statement.collective is not None and all(cases):
             self._refuse_divergence(statement, cases)

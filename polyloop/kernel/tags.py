@@ -11,6 +11,7 @@ from polyloop.poly.axes import block_axis, digit_axis, thread_axis
 
 __all__ = [
     "AutoLocal",
+    "Box",
     "GroupAxis",
     "InameTag",
     "Interleave",
@@ -36,6 +37,14 @@ class Sequential:
 
     def __str__(self) -> str:
         return "for"
+
+
+@dataclass(frozen=True)
+class Box(Sequential):
+    """``box``: elements that one thread copies at once, by a copy engine; an ordinary loop of anything else."""
+
+    def __str__(self) -> str:
+        return "box"
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,7 @@ InameTag: TypeAlias = (
 _PLAIN: Final[dict[str, InameTag]] = {
     "for": Sequential(),
     "ord": Sequential(),
+    "box": Box(),
     "unr": Unroll(),
     "unr_hint": UnrollHint(),
     "l.auto": AutoLocal(),

@@ -35,7 +35,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import CopyStep, Evaluation
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.kernel.tags import GroupAxis, Sequential, UnrollHint, axis_name
+from polyloop.kernel.tags import Box, GroupAxis, Sequential, UnrollHint, axis_name
 from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
 from polyloop.optimize.zero_fill import Whole, extended_to, passed_on, unawaited, whole_copies, whole_products
@@ -83,7 +83,8 @@ class Edges:
 def at_edges(placement: Placement) -> Edges:
     """Return the program in which blocks at an edge compute as others do, where a reduction in a loop gains by it.
 
-    Copies from global memory run for whole tiles if that is legal, preferably until the end of their loop.
+    Copies from global memory run for whole tiles if that is legal, preferably until the end of their loop.  Copies of
+    boxes are always of whole ones, so they do where nothing else gains by it.
     """
     try:
         with aside():
@@ -91,7 +92,12 @@ def at_edges(placement: Placement) -> Edges:
                 copies = whole_copies(placement, beyond=beyond)
                 if copies and (found := _with_phantoms(placement, copies, "beyond" if beyond else "filled")):
                     return found
-            return _with_phantoms(placement, {}) or Edges(placement)
+            found = _with_phantoms(placement, {})
+            if found is None:
+                copies = whole_copies(placement, beyond=False)
+                boxes = {name: placed for name, placed in copies.items() if _is_box(placement, placed)}
+                found = _with_phantoms(placement, boxes, "boxes") if boxes else None
+            return found or Edges(placement)
     except NoAnswer as error:
         question = "whether blocks at the edge of an array can compute as full ones do"
         return Edges(placement, open=left_open(question, error))
@@ -102,7 +108,8 @@ def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: 
     passing = passed_on(placement, copies)
     products = whole_products(placement, copies, passing)
     tiles = {**copies, **passing, **products}
-    gains = [s for name, s in products.items() if not _is_same(s, placement.statements[name]) and _gains(placement, s)]
+    gains = [s for s in copies.values() if attempt == "boxes"]
+    gains += [s for name, s in products.items() if not _is_same(s, placement.statements[name]) and _gains(placement, s)]
     left = {name: s for name, s in placement.statements.items() if name not in tiles and _is_plain(placement, s)}
     if not gains and not any(_pays(placement, placed) for placed in left.values()):
         return None
@@ -155,6 +162,11 @@ def edge_obligations(placement: Placement) -> Iterator[Obligation]:
             says = f"over-executed instances of {names} have no readers, or add products of zeros"
             by = "dataflow from copies, and the zeros that they store where there is nothing to copy"
         yield Obligation(Claim.VALUES, "phantoms", says, by, tuple, (found, edges.placement.attempt))
+
+
+def _is_box(placement: Placement, placed: Placed) -> bool:
+    """Return whether a statement copies a box."""
+    return any(isinstance(placement.program.kernel.tag(x), Box) for x in placed.lowered.inames)
 
 
 def _gains(placement: Placement, placed: Placed) -> bool:

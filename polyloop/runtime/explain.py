@@ -20,7 +20,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.devices import Device, Figure, find_device
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import InameTag, ThreadDigit, axis_name
+from polyloop.kernel.tags import Box, InameTag, ThreadDigit, axis_name
 from polyloop.kernel.tree import runs
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import to_expression
@@ -114,6 +114,9 @@ def _homes(launches: Iterable[Launch], placement: Placement) -> dict[str, str]:
     return {name: homes.get(name) or known[s.lowered.instruction.id] for name, s in statements.items()}
 
 
+_ROW_BYTES: Final = 128
+"""Bytes that shared memory takes in one turn, and a copy engine delivers at once."""
+_SECTOR_BYTES: Final = 32
 _FLOATS: Final = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -285,11 +288,25 @@ class _Facts:
             if lowered.instruction.matrix is not None and isinstance(lowered.part, Update):
                 self.notes.append(f"what '{lowered.instruction.id}' loads for matrix instructions is not counted")
                 continue
-            if entry.space is AddressSpace.GLOBAL:
+            if any(isinstance(self.kernel.tag(x), Box) for x in entry.placed.dims):
+                yield self.of_box(entry)
+            elif entry.space is AddressSpace.GLOBAL:
                 yield self.in_global(entry)
             else:
                 own = (entry.placed.lowered.instruction.id, _text(entry), entry.direction != "load")
                 yield self.in_shared(entry, conflicts.get(own))
+
+    def of_box(self, entry: Traffic) -> AccessFacts:
+        """Return the facts of a copy engine's access: requests of 128 bytes, which reach shared memory past the L1."""
+        domain = self.census.of_access(entry.placed, entry.access)
+        moved = self.number(self.census.count(entry.placed, domain)) * entry.dtype.itemsize
+        start = replace(self.start(entry, 1), requests=-(-moved // _ROW_BYTES), turns=1.0, least_turns=1.0)
+        if entry.space is not AddressSpace.GLOBAL:
+            return start
+        sectors = _ROW_BYTES / _SECTOR_BYTES
+        return replace(
+            start, turns=0.0, least_turns=0.0, sectors=sectors, least_sectors=sectors, used_bytes=float(_ROW_BYTES)
+        )
 
     def in_global(self, entry: Traffic) -> AccessFacts:
         address = address_of(self.kernel, entry)

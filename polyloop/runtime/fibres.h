@@ -42,8 +42,8 @@ static const int warpSize = 32;
 
 namespace polyloop {
 
-enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED };
-enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, DONE };
+enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED, NEVER };
+enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_RING, DONE };
 enum Order { FORWARD, REVERSE, RANDOM };
 
 struct Report { int32_t fault, line, other_line, thread, other_thread, block[3]; int64_t value; };
@@ -63,12 +63,27 @@ struct Product {
 // Sums to which products add: their value by the complete ones; the thread has poison in its place.
 struct Sums { float *into; int count, under_way; float value[128]; };
 
+// A slot of a ring: bytes that are still to come in this phase, and whether the thread that starts copies has arrived.
+struct Ring { int bytes; short phase, arrived; };
+
+// What describes an array to the copy engine: runtime/tensormaps.py.
+struct Described {
+    char *begin;
+    int64_t extents[5], strides[5];
+    int box[5];
+    unsigned short swizzle;
+    unsigned char rank, size;
+};
+// The copy of a box under way.
+struct Box { char *to; Described map; Ring *ring; int at[5]; };
+
 struct Fibre {
     ucontext_t context;
     char *stack;
     State state;
     int line;
     unsigned mask;
+    struct Ring *ring;
     uint3 thread;
     alignas(16) char slot[16];
     Copy *copies;
@@ -90,6 +105,8 @@ static void (*body)();
 static void **parameters;
 static Order order;
 static uint64_t random_state;
+static Box *boxes;
+static int box_count, box_room;
 
 static inline unsigned next_random(unsigned below) {
     random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
@@ -165,6 +182,7 @@ static int release_block() {
     for (int k = 0; k < threads && leader < 0; k++) if (fibres[k].state != DONE) leader = k;
     if (leader < 0) return 0;
     for (int k = 0; k < threads; k++) {
+        if (fibres[k].state == AT_RING) return diverged(NEVER, k, k), -1;
         if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
         if (fibres[k].line != fibres[leader].line) return diverged(DIFFERENT_BARRIERS, leader, k), -1;
     }
@@ -278,6 +296,88 @@ static void await_products(int pending) {
 
 // }}}
 
+// {{{ copies of boxes
+
+static int64_t bytes_of(const Described &map) {
+    int64_t bytes = map.size;
+    for (int d = 0; d < map.rank; d++) bytes *= map.box[d];
+    return bytes;
+}
+
+static void next_phase(Ring &ring) {
+    if (ring.arrived && !ring.bytes) ring.phase++, ring.arrived = 0;
+}
+
+// Stores the elements of a box in order, rows of 128 bytes swizzled as the tile says, zeros from beyond the array.
+static void deliver(const Box &copy) {
+    const Described &map = copy.map;
+    int64_t count = bytes_of(map) / map.size;
+    for (int64_t k = 0; k < count; k++) {
+        int64_t rest = k, from = 0;
+        bool is_there = true;
+        for (int d = 0; d < map.rank; d++) {
+            int64_t x = copy.at[d] + rest % map.box[d];
+            rest /= map.box[d];
+            is_there = is_there && x >= 0 && x < map.extents[d];
+            from += x * (d ? map.strides[d] : map.size);
+        }
+        uintptr_t place = (uintptr_t)copy.to + k * map.size;
+        if (map.swizzle == 128) place ^= (place >> 7 & 7) << 4;
+        if (is_there) memcpy((void *)place, map.begin + from, map.size);
+        else memset((void *)place, 0, map.size);
+    }
+    copy.ring->bytes -= (int)bytes_of(map);
+    next_phase(*copy.ring);
+}
+
+// Lets the threads go on for which a phase has ended; 0: none.  Copies that are late arrive if nothing else moves.
+static int release_rings() {
+    int released = 0;
+    for (int late = 0; late < 2 && !released; late++) {
+        int kept = 0;
+        for (int k = 0; late && k < box_count; k++) {
+            bool is_awaited = false;
+            for (int t = 0; t < threads; t++) is_awaited = is_awaited || (fibres[t].state == AT_RING && fibres[t].ring == boxes[k].ring);
+            if (is_awaited) deliver(boxes[k]);
+            else boxes[kept++] = boxes[k];
+        }
+        if (late) box_count = kept;
+        for (int k = 0; k < threads; k++)
+            if (fibres[k].state == AT_RING && (fibres[k].ring->phase & 1) != (int)fibres[k].mask) fibres[k].state = READY, released = 1;
+    }
+    return released;
+}
+
+static void open_ring(void *slot) { *(Ring *)slot = {0, 0, 0}; }
+
+static void expect_bytes(void *slot, int bytes) {
+    Ring &ring = *(Ring *)slot;
+    if (ring.arrived) fail(NEVER, 0, 0);  // a second arrival in one phase
+    ring.bytes += bytes, ring.arrived = 1;
+    next_phase(ring);
+}
+
+template <int rank> static void copy_box(void *to, const void *map, void *slot, const int (&at)[rank]) {
+    if (box_count == box_room) boxes = (Box *)realloc(boxes, sizeof(Box) * (box_room = box_room ? 2 * box_room : 16));
+    Box &copy = boxes[box_count];
+    copy.to = (char *)to, copy.ring = (Ring *)slot;
+    memcpy(&copy.map, map, sizeof(Described));
+    for (int d = 0; d < rank; d++) copy.at[d] = at[d];
+    if ((uintptr_t)to % (copy.map.swizzle ? 1024 : 128)) fail(MISALIGNED, 0, (int64_t)(intptr_t)to);
+    memset(to, 0xFF, bytes_of(copy.map));  // what lay there may be overwritten at any time from now on
+    if (order == FORWARD || (order == RANDOM && next_random(2))) deliver(copy);
+    else box_count++;
+}
+
+static void await_bytes(int line, void *slot, unsigned parity) {
+    Fibre &me = fibres[current];
+    if ((((Ring *)slot)->phase & 1) != (int)parity) return;
+    me.ring = (Ring *)slot;
+    wait_at(AT_RING, line, parity);
+}
+
+// }}}
+
 static void run_block(size_t dynamic_shared) {
     if (__start_polyloop_shared) memset(__start_polyloop_shared, 0xFF, __stop_polyloop_shared - __start_polyloop_shared);
     memset(polyloop_dynamic_shared, 0xFF, dynamic_shared);
@@ -286,7 +386,8 @@ static void run_block(size_t dynamic_shared) {
         fibre.state = READY, fibre.copy_count = fibre.group = 0;
         fibre.product_count = fibre.sums_count = fibre.product_group = 0;
     }
-    while (run_warps() && release_block() > 0) {}
+    box_count = 0;
+    while (run_warps() && (release_rings() || release_block() > 0)) {}
 }
 
 static void prepare_fibres() {
@@ -313,7 +414,7 @@ static void prepare_fibres() {
 static void free_fibres() {
     for (int k = 0; k < threads; k++) free(fibres[k].copies), free(fibres[k].products), free(fibres[k].sums);
     munmap(stacks, (STACK + GUARD) * threads);
-    free(fibres), free(turn);
+    free(fibres), free(turn), free(boxes), boxes = NULL, box_room = 0;
 }
 
 static int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *block, size_t dynamic_shared,

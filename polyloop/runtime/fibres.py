@@ -25,7 +25,9 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import find_compiler, open_library
 from polyloop.runtime.parts import assembled
+from polyloop.runtime.tensormaps import BYTES, fibre_map
 from polyloop.runtime.views import ArrayView, HostMemory, element_range
+from polyloop.schedule.plan import TensorMap
 
 __all__ = ["ORDERS", "agree", "disagreement", "fibre_library", "fibre_source", "run_on_fibres"]
 
@@ -61,7 +63,12 @@ _WGMMA: Final = re.compile(
     r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(f16|bf16)\.\2 '
     r'[^"]*, 1, 1, (\d), (\d);[^"]*"\s*:[^;]*\);'
 )
-_NO_EFFECT: Final = re.compile(r'asm volatile\("(?:wgmma\.fence|fence\.proxy)[^"]*"\s*:[^;]*\);')
+_OPEN: Final = re.compile(r'asm volatile\("mbarrier\.init[^"]*"\s*:[^;]*\);')
+_EXPECT: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.expect_tx[^"]*"\s*:[^;]*\);')
+_AWAIT: Final = re.compile(r'asm volatile\("[^"]*"\s*"mbarrier\.try_wait[^"]*"\s*"[^"]*"\s*:[^;]*\);')
+_BOX: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d[^"]*"\s*:[^;]*\);')
+"""Barriers that count bytes, and copies of boxes; the functions around them call their operands so."""
+_NO_EFFECT: Final = re.compile(r'asm volatile\("(?:wgmma\.fence|fence\.proxy|fence\.mbarrier)[^"]*"\s*:[^;]*\);')
 _PRODUCTS: Final = re.compile(
     r'asm volatile\("(?=wgmma)(wgmma\.commit_group\.sync\.aligned;)?(?:\\n)?'
     r'(?:wgmma\.wait_group\.sync\.aligned (\d);)?"\s*:[^;]*\);'
@@ -109,6 +116,10 @@ def _body(program: GeneratedProgram) -> str:
     body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)
     body = _COMMIT.sub("polyloop::end_group();", body)
     body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
+    body = _OPEN.sub("polyloop::open_ring(ring + slot);", body)
+    body = _EXPECT.sub("polyloop::expect_bytes(slot, bytes);", body)
+    body = _AWAIT.sub("polyloop::await_bytes(__LINE__, ring + slot, *phases >> slot & 1);", body)
+    body = _BOX.sub(_box, body)
     body = _MMA.sub(_product, body)
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
@@ -118,6 +129,11 @@ def _body(program: GeneratedProgram) -> str:
         hint = "they know m16n8k16 and m64nNk16 of float16 and bfloat16, m16n8k8 of tf32, and those of float64"
         raise CodegenError("run_on_fibres", program.kernel, [Diagnostic("unsupported-intrinsic", message, (), (hint,))])
     return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
+
+
+def _box(match: re.Match[str]) -> str:
+    """Return the call that the copy of a box becomes."""
+    return f"polyloop::copy_box(to, map, slot, {{{', '.join(f'x{axis}' for axis in range(int(match[1])))}}});"
 
 
 def _product(match: re.Match[str]) -> str:
@@ -260,7 +276,11 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
     guarded = {name: _guard(name, view)
                for name, view in {**binding.views, **binding.host_workspace()}.items()}
     for launch, grid in binding.launches:
-        values = [_value(name, guarded, binding) for name in launch.arguments]
+        maps = {described.name: described for described in launch.maps}
+        values = [
+            _described(maps[name], guarded, binding) if name in maps else _value(name, guarded, binding)
+            for name in launch.arguments
+        ]
         _check_sizes(library, launch, values)
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(v.__array_interface__["data"][0] for v in values))
         report = _Report()
@@ -287,6 +307,16 @@ def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding) -> np.n
     if name in guarded:
         return np.array([binding.address(name, guarded[name].array.__array_interface__["data"][0])], np.uint64)
     return np.array([binding.scalars[name]])
+
+
+def _described(described: TensorMap, guarded: Mapping[str, _Guarded], binding: Binding) -> np.ndarray[Any, Any]:
+    """Return one launch parameter that describes an array, at an address as aligned as its type."""
+    address = binding.address(described.array, guarded[described.array].array.__array_interface__["data"][0])
+    raw = np.zeros(2 * BYTES, np.uint8)
+    begin = -raw.__array_interface__["data"][0] % BYTES
+    found = raw[begin : begin + BYTES]
+    found[:] = np.frombuffer(fibre_map(described, binding, address), np.uint8)
+    return found.view(f"V{BYTES}")
 
 
 def _check_sizes(library: ctypes.CDLL, launch: DeviceLaunch, values: Sequence[np.ndarray[Any, Any]]) -> None:
@@ -326,6 +356,8 @@ def _explain(program: GeneratedProgram, launch: DeviceLaunch, report: _Report) -
         case 5:
             return Diagnostic("division-by-zero", f"{where} an integer is divided by zero, or the quotient overflows",
                               (here,), hints)
+        case 7:
+            return Diagnostic("barrier-divergence", f"{where} threads wait for bytes that never arrive", (here,), hints)
         case _:
             return Diagnostic("misaligned-access", f"{where} a pointer is not aligned for its type",
                               (here, f"the address is {report.value:#x}"), hints)

@@ -29,6 +29,7 @@ from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle,
 from polyloop.runtime.rawdriver import raw_driver as _raw
 from polyloop.runtime.repeat import PackedCall
 from polyloop.runtime.resources import KernelImage, read_cubin
+from polyloop.runtime.tensormaps import driver_map
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
 __all__ = ["GpuModule", "StreamHandle", "device_architecture", "gpu_available", "on_device", "resolve_stream"]
@@ -286,8 +287,12 @@ class GpuModule:
         layout = self.images[launch.name].parameters
         assert len(layout) == len(launch.arguments), f"'{launch.name}' has {len(layout)} parameters in its cubin"
         buffer = bytearray(max((offset + size for offset, size in layout), default=0))
+        maps = {described.name: described for described in launch.maps}
         for name, (offset, size) in zip(launch.arguments, layout, strict=True):
-            data = np.uint64(pointers[name]).tobytes() if name in pointers else binding.scalars[name].tobytes()
+            if name in maps:
+                data = driver_map(maps[name], binding, pointers[maps[name].array])
+            else:
+                data = np.uint64(pointers[name]).tobytes() if name in pointers else binding.scalars[name].tobytes()
             assert len(data) == size, f"'{name}' has {len(data)} bytes, and its parameter {size}"
             buffer[offset:offset + size] = data
         return bytes(buffer)

@@ -28,6 +28,7 @@ __all__ = [
     "Action",
     "Assign",
     "Atomic",
+    "AwaitBox",
     "AwaitCopy",
     "AwaitProducts",
     "Contract",
@@ -36,13 +37,16 @@ __all__ = [
     "IndexVariables",
     "Launch",
     "LoopForms",
+    "OpenRings",
     "Product",
     "Remarks",
     "Schedule",
     "Share",
+    "StartBox",
     "StartCopy",
     "Statement",
     "Tensor",
+    "TensorMap",
     "Update",
     "Wait",
 ]
@@ -144,11 +148,13 @@ class Assign:
 class StartCopy:
     """The start of an asynchronous copy of ``rhs`` to ``lhs``.
 
-    ``copied`` is as in :class:`Assign`; ``is_awaited`` is True if each instance has an arrival.
+    ``copied`` is as in :class:`Assign`; ``is_awaited`` is True if each instance has an arrival.  One operation copies
+    all elements along the dimensions ``box``.
     """
 
     copied: isl.Set | None = None
     is_awaited: bool = True
+    box: frozenset[str] = _NONE
 
 
 @quick
@@ -156,11 +162,79 @@ class StartCopy:
 class AwaitCopy:
     """The arrival of an asynchronous copy; it has both sides of the assignment, for targets without such copies.
 
-    ``pending`` is the number of groups of copies, started later, that may still be in flight after it.
+    ``pending`` is the number of groups of copies, started later, that may still be in flight after it.  ``box`` is as
+    in :class:`StartCopy`.
     """
 
     pending: int = 0
     copied: isl.Set | None = None
+    box: frozenset[str] = _NONE
+
+
+@dataclass(frozen=True, eq=False)
+class TensorMap:
+    """Description of an array, by which a copy engine finds boxes of it.  Axes begin with the contiguous one.
+
+    Attributes
+    ----------
+    extents
+        The engine stores zeros in place of elements from these subscripts on.
+    strides
+        Distances of neighbours [elements]; the first is 1.
+    box
+        Elements along each axis that one operation copies.
+    swizzle
+        Bytes of the rows in shared memory whose pieces are permuted; 0 if they are in order.
+    """
+
+    name: str
+    array: str
+    dtype: np.dtype[np.generic]
+    extents: tuple[Expression, ...]
+    strides: tuple[Expression, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class StartBox:
+    """The start of the copy of a box, by one thread.
+
+    Attributes
+    ----------
+    ring, slot
+        The barrier that counts the bytes that have arrived: an array and a subscript.
+    bytes
+        Bytes of the whole box.
+    pieces
+        The boxes of single operations: the first element in shared memory, and its subscripts in the array, beginning
+        with those along the contiguous axis.
+    """
+
+    map: TensorMap
+    ring: str
+    slot: Expression
+    bytes: int
+    pieces: tuple[tuple[Expression, tuple[Affine, ...]], ...]
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class AwaitBox:
+    """The wait for a box by each thread; ``phases`` has a bit for each slot of the ring, which changes at each wait."""
+
+    ring: str
+    slot: Expression
+    phases: str
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class OpenRings:
+    """The initialization of rings by one thread; ``rings`` has the number of slots of each."""
+
+    rings: tuple[tuple[str, int], ...]
 
 
 @quick
@@ -196,7 +270,10 @@ class Atomic:
 
 Assignment: TypeAlias = Assign | StartCopy | AwaitCopy
 """Actions that give ``lhs`` the value of ``rhs``."""
-Action: TypeAlias = Assign | StartCopy | AwaitCopy | Update | AwaitProducts | Atomic | Collective | Tensor
+Action: TypeAlias = (
+    Assign | StartCopy | AwaitCopy | Update | AwaitProducts | Atomic | Collective | Tensor | StartBox | AwaitBox
+    | OpenRings
+)
 _ASSIGN: Final = Assign()
 
 
@@ -291,6 +368,8 @@ class Launch:
         The axes of ``g.0`` .. ``g.2`` that are in use.  Their extents follow from the domains.
     exchanged
         Arrays through which threads of a block pass values to each other.
+    maps
+        Descriptions of arrays for a copy engine, which are passed behind the arguments.
     """
 
     name: str
@@ -299,6 +378,7 @@ class Launch:
     group_axes: tuple[str, ...]
     temporaries: tuple[Storage, ...]
     exchanged: frozenset[str] = frozenset()
+    maps: tuple[TensorMap, ...] = ()
 
 
 @dataclass(frozen=True)

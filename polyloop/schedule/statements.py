@@ -14,6 +14,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import Box
 from polyloop.mapping.array_contraction import without_axes
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.optimize.over_execution import Edges
@@ -54,7 +55,7 @@ def statements_of(
     for name, placed in edges.placement.statements.items():
         if isinstance(placed.lowered.part, ir.Combine) and name not in collectives:
             continue  # a group of one thread has nothing to combine
-        action = collectives.get(name) or _action(placed, pending.get(name, 0))
+        action = collectives.get(name) or _action(kernel, placed, pending.get(name, 0))
         statement = _statement(kernel, placed, axes, action)
         if statement is not None:
             statements[name] = statement
@@ -64,7 +65,7 @@ def statements_of(
         assert given is not None, f"over-executed instances of '{name}', which never runs"
         match statement.action:
             case StartCopy():
-                filling: Action = StartCopy(given.domain, name not in edges.unawaited)
+                filling: Action = replace(statement.action, copied=given.domain, is_awaited=name not in edges.unawaited)
             case Assign() | AwaitCopy() as copy:
                 filling = replace(copy, copied=given.domain)
             case _:
@@ -133,7 +134,7 @@ def _statement(
     )
 
 
-def _action(placed: Placed, pending: int) -> Action:
+def _action(kernel: LoopKernel, placed: Placed, pending: int) -> Action:
     """Return the action of a statement that is no collective operation; *pending* is for :class:`AwaitCopy`."""
     lowered = placed.lowered
     match lowered.part:
@@ -142,11 +143,12 @@ def _action(placed: Placed, pending: int) -> Action:
         case ir.Assign(atomic=str() as operation):
             return Atomic(operation)
         case ir.Assign() | ir.Init():
+            box = frozenset(x for x in placed.dims if isinstance(kernel.tag(x), Box))
             match lowered.instruction.step:
                 case CopyStep.START:
-                    return StartCopy()
+                    return StartCopy(box=box)
                 case CopyStep.ARRIVAL:
-                    return AwaitCopy(pending)
+                    return AwaitCopy(pending, box=box)
                 case None:
                     return Assign()
                 case _:

@@ -4,6 +4,9 @@ An asynchronous copy is two statements.  From its start on, the elements that it
 wait they have that of the source.  To the rest of the analysis both are writes.  So every use of the elements is
 ordered against the start and against the wait alike, and a read must see the value of the wait.  Groups of copies are
 those of :mod:`polyloop.sync.async_operations`.
+
+A copy of a box (tag ``box``) is started by one thread, and all threads wait for it.  The wait counts phases of the
+place that the box fills: each start has exactly one arrival.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import memoised
+from polyloop.kernel.tags import Box
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.budget import looking_at
-from polyloop.poly.sets import map_from_forms
+from polyloop.poly.sets import map_from_forms, project_onto
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair
@@ -140,7 +144,37 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
             sites=site,
         )
         return
+    yield from _box_violations(placement, start, arrival, link)
     yield from _changed_source(placement, start, arrival, link)
+
+
+def _box_violations(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> Iterator[Diagnostic]:
+    """Yield a diagnostic unless each box that is started is waited for once."""
+    boxes = [_box(placement, statement) for statement in (start, arrival)]
+    if not any(boxes):
+        return
+    events = link
+    for kind, statement, own in ((_OUT, start, boxes[0]), (_IN, arrival, boxes[1])):
+        for position in reversed([statement.dims.index(x) for x in own]):
+            events = events.project_out(kind, position, 1)
+    started = project_onto(start.domain, start.dims, [x for x in start.dims if x not in boxes[0]])
+    left = started.subtract(events.range().reset_tuple_id())
+    array = arrival.lowered.write.array
+    alone = sum(other.lowered.write.array == array for other, _ in copy_pairs(placement)) == 1
+    if all(boxes) and alone and events.is_bijective() and left.is_empty():
+        return
+    yield Diagnostic(
+        "copy-not-started",
+        f"'{arrival.lowered.instruction.id}' waits for boxes more or less often than they are started",
+        ("each start of a copy of a box has one arrival, by which threads know its phase",),
+        ("apply the same transforms to both halves of the copy, or pipeline the loop after them",),
+        sites=(arrival.lowered.instruction.site(),),
+    )
+
+
+def _box(placement: Placement, statement: Placed) -> list[str]:
+    """Return the dimensions of the box that a statement copies."""
+    return [x for x in statement.dims if isinstance(placement.program.kernel.tag(x), Box)]
 
 
 def _changed_source(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> Iterator[Diagnostic]:

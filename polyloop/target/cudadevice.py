@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from polyloop.codegen.device.entries import Atomics, Entry, Loads, LookBack, Reductions, Shuffles, Threads, Word
+from polyloop.target.cudaboxes import BOXES
 from polyloop.target.cudacopies import COPIES
 from polyloop.target.cudamatrices import cuda_matrices, shared_matrices
 
@@ -76,6 +77,7 @@ _TOTALS: Final = {
 }
 _VOLTA: Final = 70
 _AMPERE: Final = 80
+_HOPPER: Final = 90
 _WITHOUT_COPIES: Final = frozenset({"50", "52", "53", "60", "61", "62", "70", "72", "75"})
 
 
@@ -94,5 +96,6 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
     )
     reductions = Reductions(_TRUTHS if digits and capability < _AMPERE else _TRUTHS | _INTEGERS, _BLOCK)
     matrices = (cuda_matrices(arch), *([shared_matrices()] if arch == "sm_90a" else []))
-    copies = () if digits in _WITHOUT_COPIES else (COPIES,)
+    copies: tuple[Entry, ...] = () if digits in _WITHOUT_COPIES else (COPIES,)
+    copies += (BOXES,) if capability >= _HOPPER else ()
     return (_THREADS, _LOADS, _SHUFFLES, reductions, _ATOMICS, look_back, *copies, *matrices)

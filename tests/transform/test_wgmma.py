@@ -46,7 +46,9 @@ def inames(knl: pl.LoopKernel, start: str) -> str:
     return ", ".join(x for x in knl.inames if x.startswith(start))
 
 
-def tiled(knl: pl.LoopKernel, stages: int = 1, *, panels: bool = False, vec: int = 8) -> pl.LoopKernel:
+def tiled(
+    knl: pl.LoopKernel, stages: int = 1, *, panels: bool = False, vec: int = 8, via: str = "cp.async"
+) -> pl.LoopKernel:
     """Return *knl* with swizzled tiles, of panels of 64 columns if rows of ``b`` are longer."""
     knl = pl.add_prefetch(knl, "a", f"wg, {inames(knl, 'ii')}, kk, ki", temporary_name="a_tile", vec=vec)
     knl = pl.add_prefetch(knl, "b", f"{inames(knl, 'jj')}, kk, ki", temporary_name="b_tile", vec=vec)
@@ -54,7 +56,7 @@ def tiled(knl: pl.LoopKernel, stages: int = 1, *, panels: bool = False, vec: int
         knl = pl.tag_array_axes(pl.split_array_axis(knl, "b_tile", 1, 64), "b_tile", "N1,N2,N0")
     for name in ("a_tile", "b_tile"):
         knl = pl.swizzle(knl, name, bits=3, base=3, shift=3)
-    return knl if stages == 1 else pl.pipeline(knl, "ko", stages=stages, via="cp.async")
+    return knl if stages == 1 else pl.pipeline(knl, "ko", stages=stages, via=via)
 
 
 def check(knl: pl.LoopKernel, m: int, n: int, p: int, *, turned: str = "", dtype: Any = BF16) -> str:

@@ -20,6 +20,7 @@ from polyloop.kernel.intrinsic import MatrixIntrinsic
 
 __all__ = [
     "Atomics",
+    "Boxes",
     "Copies",
     "Entry",
     "Loads",
@@ -304,3 +305,33 @@ class SharedMatrices(Entry):
     wait: Callable[[int], Sequence[str]]
     complete: Callable[[int], Sequence[str]]
     publish: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Boxes(Entry):
+    """Copies of boxes to shared memory by a copy engine, as C functions like those of :class:`Matrices`.
+
+    Attributes
+    ----------
+    type
+        The name of the type of a description of an array, and its definition.
+    parameter
+        Format of a parameter that is one; the field is its name.
+    open
+        The function that initializes the slots of a ring.
+    expect
+        The function that tells a slot of the bytes that copies will deliver.
+    load
+        Returns the function that starts a copy, given the number of axes.
+    wait
+        The function that waits for a slot.
+    """
+
+    what = "copies of boxes by a copy engine"
+    hint = 'generate code for a device that has one: CudaTarget("sm_90"), or fetch by via=\'cp.async\''
+    type: tuple[str, str]
+    parameter: str
+    open: Sequence[str]
+    expect: Sequence[str]
+    load: Callable[[int], Sequence[str]]
+    wait: Sequence[str]

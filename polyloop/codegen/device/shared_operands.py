@@ -20,12 +20,12 @@ from polyloop.poly.sets import constant_bounds
 from polyloop.schedule.plan import Statement
 from polyloop.schedule.storage import Storage
 
-__all__ = ["GROUP_BYTES", "SharedTile", "shared_tile"]
+__all__ = ["GROUP_BYTES", "ROW_BYTES", "SharedTile", "names_in", "own_value", "row_swizzle", "shared_tile"]
 
-_ROW_BYTES: Final = 128
+ROW_BYTES: Final = 128
 _PIECE_BYTES: Final = 16
 _ROWS: Final = 8
-GROUP_BYTES: Final = _ROW_BYTES * _ROWS
+GROUP_BYTES: Final = ROW_BYTES * _ROWS
 """Bytes of eight rows; a tile begins at a multiple of them."""
 
 _Values = Mapping[str, Any]
@@ -53,12 +53,11 @@ class SharedTile:
 def shared_tile(operand: Operand, storage: Storage) -> SharedTile | tuple[str, str]:
     """Return the layout of an operand of a matrix instruction in *storage*; a problem and a hint if it has no such."""
     size, name = storage.dtype.itemsize, operand.array
-    base = (_PIECE_BYTES // size).bit_length() - 1
-    wanted = Swizzle(3, base, 3)
-    swizzle = f"pl.swizzle(knl, '{name}', bits=3, base={base}, shift=3)"
-    hint = f"let rows have {_ROW_BYTES // size} elements, and call {swizzle}"
+    wanted = row_swizzle(size)
+    swizzle = f"pl.swizzle(knl, '{name}', bits=3, base={wanted.base}, shift=3)"
+    hint = f"let rows have {ROW_BYTES // size} elements, and call {swizzle}"
     if storage.swizzle != wanted:
-        return f"'{name}' is not swizzled, and it reads rows of {_ROW_BYTES} bytes that are", hint
+        return f"'{name}' is not swizzled, and it reads rows of {ROW_BYTES} bytes that are", hint
     address = _address(operand, storage)
     if address is None:
         return f"a subscript of '{name}' is not affine", "fetch its elements in order: pl.add_prefetch"
@@ -66,7 +65,7 @@ def shared_tile(operand: Operand, storage: Storage) -> SharedTile | tuple[str, s
     extents = operand.extents
     one, two = np.meshgrid(np.arange(extents[rank]), np.arange(extents[depth]), indexing="ij")
     offsets = address.at(operand, {rank: one, depth: two})
-    row = _ROW_BYTES // size
+    row = ROW_BYTES // size
     for along, across in ((depth, rank), (rank, depth))[: 2 if size == 2 else 1]:
         fast, slow = (two, one) if along == depth else (one, two)
         panels = _distance(offsets, along == rank, row)
@@ -75,7 +74,7 @@ def shared_tile(operand: Operand, storage: Storage) -> SharedTile | tuple[str, s
         if np.array_equal(offsets - offsets[0, 0], expected):
             break
     else:
-        return f"the elements of '{name}' are not in rows of {_ROW_BYTES} bytes", hint
+        return f"the elements of '{name}' are not in rows of {ROW_BYTES} bytes", hint
     steps = [panels * size if extents[along] > row else 0, groups * size if extents[across] > _ROWS else GROUP_BYTES]
     if any(step % GROUP_BYTES for step in steps):
         return f"groups of eight rows of '{name}' do not begin at multiples of {GROUP_BYTES} bytes", hint
@@ -83,6 +82,11 @@ def shared_tile(operand: Operand, storage: Storage) -> SharedTile | tuple[str, s
         if bytes_apart % (_PIECE_BYTES if is_in_row and along == depth else GROUP_BYTES):
             return f"a tile of '{name}' begins {bytes_apart} bytes after another, inside of a group of rows", hint
     return SharedTile(along, *steps)
+
+
+def row_swizzle(size: int) -> Swizzle:
+    """Return the permutation of pieces of 16 bytes in rows of 128 bytes, for elements of some bytes."""
+    return Swizzle(3, (_PIECE_BYTES // size).bit_length() - 1, 3)
 
 
 def _distance(offsets: np.ndarray[Any, Any], is_first: bool, number: int) -> int:
@@ -109,7 +113,7 @@ class _Address:
             for dim, stride in pairs:
                 above = min((c for _, c in pairs if c > stride), default=None)
                 values[dim] = numbers // stride if above is None else numbers // stride % (above // stride)
-        total = sum((_value(form, values) * stride for form, stride in self.parts), np.zeros(()))
+        total = sum((own_value(form, values) * stride for form, stride in self.parts), np.zeros(()))
         return np.asarray(total, dtype=np.int64)
 
     def steps(self, size: int) -> list[tuple[int, bool]]:
@@ -117,7 +121,7 @@ class _Address:
         found = []
         for given, stride in self.parts:
             form = given.substitute(self.fixed)
-            numbers = [form.const, *(c for var, c in form.terms if not _names(var) & self.own)]
+            numbers = [form.const, *(c for var, c in form.terms if not names_in(var) & self.own)]
             found += [(number * stride * size, stride == 1) for number in numbers if number]
         return found
 
@@ -128,7 +132,7 @@ def _address(operand: Operand, storage: Storage) -> _Address | None:
     parts = []
     for index, stride in zip(operand.element.index_tuple, storage.distances, strict=True):
         form = affine_of(index)
-        if form is None or any(_names(var) & own and _names(var) - own for var, _ in form.terms):
+        if form is None or any(names_in(var) & own and names_in(var) - own for var, _ in form.terms):
             return None
         parts.append((form, stride))
     others = [dim for dim in operand.statement.dims if dim not in own]
@@ -141,18 +145,19 @@ def _one_value(statement: Statement, dim: str) -> int | None:
     return low if low == high else None
 
 
-def _names(var: str | Floor) -> frozenset[str]:
+def names_in(var: str | Floor) -> frozenset[str]:
+    """Return the names in a variable of a form."""
     return frozenset((var,)) if isinstance(var, str) else frozenset(Affine(var.terms, var.const).names())
 
 
-def _value(form: Affine, values: _Values) -> Any:  # noqa: ANN401 - numbers, or an array of them
+def own_value(form: Affine, values: _Values) -> Any:  # noqa: ANN401 - numbers, or an array of them
     """Return the value of a form without its constant and its terms of other variables."""
     total: Any = 0
     for var, coefficient in form.terms:
-        if not _names(var) & values.keys():
+        if not names_in(var) & values.keys():
             continue
         if isinstance(var, str):
             total = total + coefficient * values[var]
         else:
-            total = total + coefficient * ((_value(Affine(var.terms, 0), values) + var.const) // var.den)
+            total = total + coefficient * ((own_value(Affine(var.terms, 0), values) + var.const) // var.den)
     return total

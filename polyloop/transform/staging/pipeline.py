@@ -17,7 +17,7 @@ from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested
-from polyloop.kernel.tags import AutoLocal, Sequential, Unroll, UnrollHint, Vectorize
+from polyloop.kernel.tags import AutoLocal, GroupAxis, Sequential, Unroll, UnrollHint, Vectorize, is_thread
 from polyloop.poly.sets import constant_bounds
 from polyloop.proof.obligation import findings
 from polyloop.sync.async_copy import copy_obligations
@@ -25,7 +25,7 @@ from polyloop.sync.async_product import lag_in, product_obligations
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.parameters import Iname, InsnIds, Word
-from polyloop.transform.staging.pipelining import Rotation, Via, copied_inames, piped, sliding
+from polyloop.transform.staging.pipelining import Rotation, Via, copied_inames, own_inames, piped, sliding
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
@@ -33,6 +33,8 @@ __all__ = ["Pipeline"]
 
 _COPIED_BYTES: Final = (4, 8, 16)
 """Sizes of one asynchronous copy [bytes]."""
+_BOX_BYTES: Final = (1, 2, 4, 8)
+"""Sizes of an element of a box [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,11 @@ class Pipeline(Transform):
         Path of the values. ``"shared"``: as before, but earlier. ``"registers"``: loaded at the beginning of an
         iteration, held in registers while it computes, and stored at the beginning of the next one, which hides the
         latency of global memory. ``"cp.async"``: asynchronous copies of sm_80 and later, with up to *stages* iterations
-        in flight; other targets copy at the point of arrival.
+        in flight; other targets copy at the point of arrival.  ``"tma"``: copies of whole boxes by the copy engine of
+        sm_90 and later (tensor memory accelerator): one thread starts the copy of a tile, and all threads wait for its
+        bytes.  Inames of the producer alone are tagged ``box`` for it.  A tile is a box of its array in the same order,
+        its rows have a multiple of 16 bytes, and are swizzled by 128 bytes or not at all; beyond the elements that the
+        program copies, the engine stores zeros.
 
     window
         An axis of the buffers along which their content slides with the loop, as planes of a stencil do: each iteration
@@ -190,6 +196,8 @@ class Pipeline(Transform):
         kernel = piped(kernel, rotations, Via(self.via))
         _, back = kernel.slabs.get(self.iname, (0, 0))
         slabs = {**kernel.slabs, self.iname: (rotations[0].distance + more, back)}
+        if self.via == Via.TMA.value:  # one thread tests whether there is more to copy: that needs no loop of its own
+            return replace(kernel, slabs=slabs, tile_inames=kernel.tile_inames - {self.iname})
         return replace(kernel, slabs=slabs, tile_inames=kernel.tile_inames | {self.iname})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
@@ -342,10 +350,10 @@ def _via_violations(kernel: LoopKernel, rotation: Rotation, via: Via) -> Iterato
                     sites=site,
                 )
     else:
-        yield from _copy_violations(kernel, rotation, filler)
+        yield from _copy_violations(kernel, rotation, filler, via)
 
 
-def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction) -> Iterator[Diagnostic]:
+def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction, via: Via) -> Iterator[Diagnostic]:
     """Yield a diagnostic if an instruction cannot be an asynchronous copy."""
     site = (filler.site(),)
     value = expand_rules(filler.expression, kernel.substitutions)
@@ -367,7 +375,22 @@ def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction
             hints=("use via='registers', or let threads of the block share what they fetch",),
             sites=site,
         )
-    elif dtype is not None and dtype.itemsize not in _COPIED_BYTES:
+    elif via is Via.TMA and dtype is not None and dtype.itemsize not in _BOX_BYTES:
+        yield Diagnostic(
+            "not-a-copy",
+            f"an element of '{rotation.buffer}' has {dtype.itemsize} bytes, and those of a box 1, 2, 4 or 8",
+            hints=("use via='cp.async'",),
+            sites=site,
+        )
+    elif via is Via.TMA and (outside := _shared_with_others(kernel, filler, rotation.iname)) is not None:
+        yield Diagnostic(
+            "not-a-copy",
+            f"'{filler.id}' is inside of '{outside}', a loop of other instructions too",
+            ("one thread copies a box that all threads of the block share",),
+            ("fetch for the whole block: pl.add_prefetch over all inames of its threads",),
+            sites=site,
+        )
+    elif via is not Via.TMA and dtype is not None and dtype.itemsize not in _COPIED_BYTES:
         lanes = any(isinstance(kernel.tag(x), Vectorize) for x in filler.inames)
         if not lanes or dtype.itemsize > max(_COPIED_BYTES):
             yield Diagnostic(
@@ -376,3 +399,14 @@ def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction
                 hints=("let each thread copy several neighbours, as vectors, or use via='registers'",),
                 sites=site,
             )
+
+
+def _shared_with_others(kernel: LoopKernel, filler: Instruction, iname: str) -> str | None:
+    """Return an iname of *filler* inside of *iname* or on threads, that another instruction has too; None if none."""
+    own, inside = own_inames(kernel, filler), filler.inames[filler.inames.index(iname) + 1 :]
+    shared = [x for x in filler.inames if x not in own]
+    return next((x for x in shared if is_thread(kernel.tag(x)) or (x in inside and not _is_block(kernel, x))), None)
+
+
+def _is_block(kernel: LoopKernel, iname: str) -> bool:
+    return isinstance(kernel.tag(iname), GroupAxis)

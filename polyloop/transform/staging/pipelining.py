@@ -16,7 +16,7 @@ from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.instruction import CopyStep, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import DimTag, Nested
-from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tags import Box, axis_name
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import constant_bounds, map_from_forms
 from polyloop.transform.layout.privatize import with_indices
@@ -25,7 +25,7 @@ from polyloop.transform.loops.merge import renaming
 from polyloop.transform.loops.remap import remap_inames
 from polyloop.transform.staging.staging import subscripted
 
-__all__ = ["Rotation", "Via", "copied_inames", "piped", "sliding"]
+__all__ = ["Rotation", "Via", "copied_inames", "own_inames", "piped", "sliding"]
 
 
 class Via(Enum):
@@ -37,6 +37,8 @@ class Via(Enum):
     """Read at the beginning of an iteration, held in registers, stored at its end."""
     CP_ASYNC = "cp.async"
     """By asynchronous copies, which are waited for at the end of an iteration."""
+    TMA = "tma"
+    """By copies of whole boxes, each started by one thread."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,8 @@ def piped(kernel: LoopKernel, rotations: Sequence[Rotation], via: Via) -> LoopKe
     spaces = place(assign_auto(kernel)).spaces
     first = rotations[0].producer
     helpers = _helpers(kernel, rotations)
+    if via is Via.TMA:
+        kernel = _boxed(kernel, rotations)
     for rotation in rotations:
         turn = rotated if rotation.window is None else _slid
         kernel = turn(kernel, rotation, spaces[rotation.buffer])
@@ -190,11 +194,25 @@ def piped(kernel: LoopKernel, rotations: Sequence[Rotation], via: Via) -> LoopKe
                 kernel = _with(kernel, ahead)
             case Via.REGISTERS:
                 kernel = _through_registers(kernel, rotation, old, ahead, first)
-            case Via.CP_ASYNC:
+            case Via.CP_ASYNC | Via.TMA:
                 kernel = _asynchronous(kernel, rotation, old, ahead, first)
     for helper in helpers:
         kernel = _with(kernel, moved_ahead(kernel.instruction(helper), rotations[0].iname, rotations[0].distance))
     return kernel
+
+
+def _boxed(kernel: LoopKernel, rotations: Sequence[Rotation]) -> LoopKernel:
+    """Return *kernel* with producers that one thread executes: their own loops are boxes."""
+    inside = (own_inames(kernel, kernel.instruction(rotation.producer)) for rotation in rotations)
+    boxes = dict.fromkeys((x for names in inside for x in names), Box())
+    return replace(kernel, iname_tags={**kernel.iname_tags, **boxes})
+
+
+def own_inames(kernel: LoopKernel, producer: Instruction) -> tuple[str, ...]:
+    """Return the inames of a producer that no other instruction has, those on hardware axes too."""
+    others = [other for other in kernel.instructions if other is not producer]
+    used = {x for other in others for x in (*other.inames, *(x for term in other.terms for x in term.inames))}
+    return tuple(x for x in producer.inames if x not in used)
 
 
 def _helpers(kernel: LoopKernel, rotations: Sequence[Rotation]) -> list[str]:

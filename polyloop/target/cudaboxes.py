@@ -1,0 +1,62 @@
+"""Copies of boxes in CUDA C: functions around PTX instructions of the copy engine of sm_90 and later.
+
+NVIDIA calls it the tensor memory accelerator.
+
+PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor", and "Parallel Synchronization and
+Communication Instructions: mbarrier".  A phase of a barrier ends when the thread that starts copies has arrived, and as
+many bytes as it expects.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from polyloop.codegen.device.entries import Boxes
+
+__all__ = ["BOXES"]
+
+_PLACE: Final = "const unsigned int {0} = (unsigned int)__cvta_generic_to_shared({1});"
+
+
+def _load(rank: int) -> list[str]:
+    """Return the function for arrays of *rank* axes."""
+    names = [f"x{axis}" for axis in range(rank)]
+    places = ", ".join(f"%{number}" for number in range(3, 3 + rank))
+    values = ", ".join(f'"r"({name})' for name in names)
+    return [
+        f"void (void *to, const TensorMap *map, unsigned long long *slot, {', '.join(f'int {x}' for x in names)})",
+        _PLACE.format("place", "to"),
+        _PLACE.format("barrier", "slot"),
+        f'asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes '
+        f'[%0], [%1, {{{places}}}], [%2];" :: "r"(place), "l"(map), "r"(barrier), {values} : "memory");',
+    ]
+
+
+BOXES: Final = Boxes(
+    type=("TensorMap", "struct __align__(64) TensorMap { unsigned char opaque[128]; };  // CUtensorMap"),
+    parameter="const __grid_constant__ TensorMap {0}",
+    open=[
+        "void (unsigned long long *ring, int slots)",
+        "for (int slot = 0; slot < slots; ++slot) {",
+        f"    {_PLACE.format('barrier', 'ring + slot')}",
+        '    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(barrier) : "memory");',
+        "}",
+        'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
+        'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
+    ],
+    expect=[
+        "void (unsigned long long *slot, int bytes)",
+        _PLACE.format("barrier", "slot"),
+        'asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) '
+        ': "memory");',
+    ],
+    load=_load,
+    wait=[
+        "void (unsigned long long *ring, int slot, unsigned int *phases)",
+        _PLACE.format("barrier", "ring + slot"),
+        'asm volatile("{\\n.reg .pred done;\\nagain:\\n"',
+        '             "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\\n"',
+        '             "@!done bra again;\\n}" :: "r"(barrier), "r"(*phases >> slot & 1) : "memory");',
+        "*phases ^= 1u << slot;",
+    ],
+)
