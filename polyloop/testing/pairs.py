@@ -46,6 +46,7 @@ from polyloop.testing.drawing.breaks import Break
 from polyloop.testing.drawing.drawers import DRAWERS
 from polyloop.testing.drawing.draws import AnySource, drawn_source
 from polyloop.testing.drawing.numbers import numbers_of
+from polyloop.testing.drawing.random_boxes import BOXES, box_recipe
 from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
 from polyloop.testing.drawing.random_kernels import random_arguments
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
@@ -291,8 +292,8 @@ class Exploration:
         """Draw steps, each for the kernel that the steps before have made."""
         rng, kernel = self.rng, self.kernel
         recipe = list(random_recipe(rng, kernel)) if rng.random() < 0.5 else []
-        if TILES in self.source.features:
-            recipe = list(tile_recipe(self.seed))
+        for feature, own in ((TILES, tile_recipe), (BOXES, box_recipe)):
+            recipe = list(own(self.seed)) if feature in self.source.features else recipe
         if rng.random() < _WAIVED:
             yield Step("unchecked", DRAWERS["unchecked"](rng, kernel))
         yield from recipe

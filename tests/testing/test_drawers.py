@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.codegen.device.box_test import BoxTest
 from polyloop.codegen.expressions.addresses import address
 from polyloop.codegen.loops.rows import hull, pieces_of
 from polyloop.codegen.loops.vector_access import _plan_of
@@ -27,6 +28,7 @@ from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.text import domain_text
 from polyloop.kernel.text.domain_text import read_domain
 from polyloop.kernel.waivers import Waiver
+from polyloop.poly.affine import Affine
 from polyloop.target.scalars import _COMBINE, _COMPARE
 from polyloop.testing.brute import Violation
 from polyloop.testing.drawing.drawers import DRAWERS
@@ -43,6 +45,7 @@ BEGIN = 500_000
 DRAWN = (
     "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "guarded", "hostile names", "rules",
     "strided arrays", "strided domain", "union", "wide tiles", "bracketed domain", "infinite data", "mixed types",
+    "boxes",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
 
@@ -274,12 +277,24 @@ def _unheld(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("polyloop.program.lower_instruction.held_back", lambda kernel, _, reduction, *__: reduction.expr)
 
 
+def _zeros(patch: pytest.MonkeyPatch) -> None:
+    """Let the copy engine store zeros one element too early along each axis."""
+    extents = BoxTest._extents
+
+    def early(test: BoxTest) -> tuple[Affine, ...]:
+        return tuple(form.add(Affine((), -1)) for form in extents(test))
+
+    patch.setattr(BoxTest, "_extents", early)
+    patch.setattr(BoxTest, "_check_edges", lambda _: None)
+
+
 PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "Python": (_augmented, 12, {"wrong-meaning"}),
     "bracketed domain": (_first, 12, {"wrong-meaning"}),
     "infinite data": (_ordered, 30, {"wrong-result"}),
     "mixed types": (_opposite, 20, {"wrong-result"}),
     "barrier": (_barriers, 12, {"wrong-meaning"}),
+    "boxes": (_zeros, 19, {"wrong-result"}),
     "colliding names": (_fresh, 20, {"crash", "wrong-result"}),
     "computed subscripts": (_bare, 12, {"wrong-result"}),
     "far": (_indices, 12, {"wrong-result", "crash"}),

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from polyloop.testing.drawing.mixed_types import infinite, mixed
 from polyloop.testing.drawing.random_barriers import barrier_sources
+from polyloop.testing.drawing.random_boxes import box_source
 from polyloop.testing.drawing.random_functions import PythonSource, random_function
 from polyloop.testing.drawing.random_kernels import Source, random_source
 from polyloop.testing.drawing.random_tiles import tile_source
@@ -19,6 +20,7 @@ AnySource: TypeAlias = Source | PythonSource
 
 _BARRIERS: Final = 0.06
 _TILES: Final = 0.06
+_BOXES: Final = 0.4
 _PYTHON: Final = 0.08
 _TWISTED: Final = 0.65
 _INFINITE: Final = 0.08
@@ -33,7 +35,7 @@ def drawn_source(seed: int) -> AnySource:
     if kind < _BARRIERS:
         return barrier_sources(seed)[1]
     if kind < _BARRIERS + _TILES:
-        return tile_source(seed)
+        return box_source(seed) if rng.random() < _BOXES else tile_source(seed)
     if kind < _BARRIERS + _TILES + _PYTHON:
         return random_function(seed)
     source = random_source(seed)
