@@ -81,16 +81,17 @@ def _on_tensor_cores(
 
 
 def _on_groups_of_warps(
-    name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int], lag: int = 0
-) -> Case:
+    name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int], lag: int = 0,
+    via: str = "cp.async",
+) -> Case:  # fmt: skip
     """Return a product by an instruction of groups of four warps, in blocks of 128 by 256 elements.
 
-    Products are waited for *lag* iterations later.
+    Products are waited for *lag* iterations later, and tiles are fetched *via* threads or a copy engine.
     """
 
     def build() -> pl.LoopKernel:
         program = matmul_wgmma.program(dtype)
-        return matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, group=16, lag=lag)
+        return matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, group=16, lag=lag, via=via)
 
     return Case(
         name,
@@ -136,6 +137,10 @@ PRECISIONS: Final = (
     ),
     _on_groups_of_warps(
         "bf16 GEMM by wgmma, lag 1", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192, _UNEVEN, lag=1
+    ),
+    _on_groups_of_warps(
+        "bf16 GEMM by wgmma and TMA", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192, _UNEVEN,
+        lag=1, via="tma",
     ),
     _on_groups_of_warps("fp16 GEMM by wgmma", np.dtype(np.float16), "wgmma_m64n256k16_f16", 4096),
     _on_tensor_cores(
