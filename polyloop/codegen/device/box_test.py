@@ -292,7 +292,7 @@ class BoxTest:
         return (self.row, *(axis.extent for axis in self.axes[1:]))
 
     def key(self) -> tuple[object, ...]:
-        """Return what distinguishes the description of the array from others."""
+        """Return the key of the description of the array: equal ones are one."""
         return self.array.name, self.extents, self._pieces, self.storage.swizzle is None
 
     def map(self, name: str) -> TensorMap:
