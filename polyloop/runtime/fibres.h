@@ -364,6 +364,7 @@ template <int rank> static void copy_box(void *to, const void *map, void *slot, 
     memcpy(&copy.map, map, sizeof(Described));
     for (int d = 0; d < rank; d++) copy.at[d] = at[d];
     if ((uintptr_t)to % (copy.map.swizzle ? 1024 : 128)) fail(MISALIGNED, 0, (int64_t)(intptr_t)to);
+    if ((int64_t)at[0] * copy.map.size % 16) fail(MISALIGNED, 0, (int64_t)at[0] * copy.map.size);
     memset(to, 0xFF, bytes_of(copy.map));  // what lay there may be overwritten at any time from now on
     if (order == FORWARD || (order == RANDOM && next_random(2))) deliver(copy);
     else box_count++;

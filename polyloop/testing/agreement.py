@@ -30,7 +30,7 @@ from polyloop.runtime.views import HostMemory, empty_numpy
 from polyloop.target.interpreter import interpret
 from polyloop.testing.symbols import UnsupportedError
 
-__all__ = ["Programs", "compile_c", "compile_fibres", "difference", "disagreement", "other_loops"]
+__all__ = ["Programs", "compile_c", "compile_fibres", "copied", "difference", "disagreement", "other_loops"]
 
 _FLAGS: Final = ("-std=c11", "-O0", "-fPIC", "-shared", "-w")
 _MOST_BLOCKS: Final = 2**16
@@ -88,7 +88,7 @@ def _by_value(scalar: np.generic) -> Any:  # noqa: ANN401 - a number as ctypes h
     return np.ctypeslib.as_ctypes_type(kind)(scalar.item())
 
 
-def _copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a copy with the same strides."""
     strides = tuple(stride // array.itemsize for stride in array.strides)
     found = empty_numpy(array.dtype, array.shape, strides, poison=False)
@@ -97,7 +97,7 @@ def _copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _run_c(library: ctypes.CDLL, program: GeneratedProgram, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    copies = {name: _copied(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    copies = {name: copied(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     binding = Binder(program, HostMemory()).bind(copies, poison=True)
     views = {**binding.views, **binding.host_workspace()}
     for launch, _ in binding.launches:
@@ -211,7 +211,7 @@ def disagreement(
 
 def _blocks(program: GeneratedProgram, arguments: Mapping[str, Any]) -> int:
     """Return the number of blocks of a program's largest launch."""
-    copies = {name: _copied(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    copies = {name: copied(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     try:
         binding = Binder(program, HostMemory()).bind(copies, poison=False)
     except ArgumentError as refused:

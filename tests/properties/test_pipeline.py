@@ -15,7 +15,7 @@ import polyloop as pl
 from polyloop.errors import ArgumentError, CompilerError
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.gpu import gpu_available
-from polyloop.testing.agreement import difference
+from polyloop.testing.agreement import copied, difference
 from polyloop.testing.broken_pairs import check_broken
 from polyloop.testing.drawing.random_kernels import random_arguments
 from polyloop.testing.fuzz import report
@@ -98,7 +98,7 @@ def test_random_pairs_on_a_gpu(first: int) -> None:
             except ArgumentError:
                 continue  # a size that the kernel refuses
             run = pl.compile(programs.kernel, target=pl.CudaTarget())
-            copies = {name: v.copy() if isinstance(v, np.ndarray) else v for name, v in arguments.items()}
+            copies = {name: copied(v) if isinstance(v, np.ndarray) else v for name, v in arguments.items()}
             wrong = difference(expected, dict(run(**copies, poison=True).items()))
             assert wrong is None, f"seed {seed}, n = {n}: {wrong}\n{pair.script()}\n{run.source}"
             compared += 1

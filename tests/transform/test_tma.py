@@ -154,10 +154,11 @@ def test_the_engine_fills_shared_memory_past_the_first_cache() -> None:
 # {{{ other kernels
 
 
-def stencil(rows: int, columns: int) -> pl.LoopKernel:
+def stencil(rows: int, columns: int, *, along_rows: bool = False) -> pl.LoopKernel:
+    edge = 1 if along_rows else 0
     knl = pl.make_kernel(
-        "{[t, i, j]: 0 <= t < nt and 1 <= i < n - 1 and 1 <= j < n - 1}",
-        "o[t, i, j] = u[t, i-1, j] + u[t, i+1, j] + u[t, i, j-1] + u[t, i, j+1]",
+        f"{{[t, i, j]: 0 <= t < nt and 1 <= i < n - 1 and {edge} <= j < n - {edge}}}",
+        f"o[t, i, j] = u[t, i-1, j] + u[t, i+1, j] + u[t, i, j-{edge}] + u[t, i, j+{edge}]",
         [pl.GlobalArg("u, o", F4, shape="nt, n, n"), ...], assumptions="n >= 3 and nt >= 1 and n mod 4 = 0",
     )  # fmt: skip
     knl = pl.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag="l.1")
@@ -167,8 +168,8 @@ def stencil(rows: int, columns: int) -> pl.LoopKernel:
 
 def test_halos_have_negative_subscripts() -> None:
     u = np.random.default_rng(0).integers(-9, 9, (5, 36, 36)).astype(F4)
-    text = same(pl.pipeline(stencil(14, 30), "t", 3, via="tma"), u=u, o=np.zeros_like(u))
-    assert "box_3d(&u_fetch[0][0][0], &u_map, &u_fetch_ring[0], 30 * bx - 1, 14 * by - 1, 0);" in text
+    text = same(pl.pipeline(stencil(14, 32), "t", 3, via="tma"), u=u, o=np.zeros_like(u))
+    assert "box_3d(&u_fetch[0][0][0], &u_map, &u_fetch_ring[0], 32 * bx, 14 * by - 1, 0);" in text
 
 
 def moved(
@@ -293,7 +294,8 @@ def in_place() -> pl.LoopKernel:
         ("apart", "not-a-box", lambda: moved(text="o[t, i, j] = u[t, i, 2*j]", shape="nt, m, 2*n")),
         ("triangle", "box-edge", lambda: moved(domain="0 <= t < nt and 0 <= i < m and 0 <= j < n and j <= i")),
         ("rows", "box-unaligned", lambda: moved(unit=2)),
-        ("short", "box-unaligned", lambda: pl.pipeline(stencil(16, 16), "t", 3, via="tma")),
+        ("short", "box-unaligned", lambda: pl.pipeline(stencil(16, 16, along_rows=True), "t", 3, via="tma")),
+        ("left", "box-unaligned", lambda: pl.pipeline(stencil(14, 30, along_rows=True), "t", 3, via="tma")),
         ("swizzle", "not-a-box", lambda: moved(swizzle=2)),
         ("wide", "not-a-copy", lambda: moved(np.complex128, unit=1)),
         ("large", "not-a-box", lambda: moved(np.int8, 512, unit=16, rows=1)),
@@ -399,7 +401,7 @@ def test_the_gpu_agrees(case: str, lag: int, stages: int) -> None:
 @pytest.mark.parametrize("case", ["halo", "int8", "float64", "swizzled", "part"])
 def test_the_gpu_copies_boxes(case: str) -> None:
     kernels: Mapping[str, Callable[[], tuple[pl.LoopKernel, np.ndarray[Any, Any]]]] = {
-        "halo": lambda: (pl.pipeline(stencil(14, 30), "t", 3, via="tma"), values(F4, 5, 36, 36)),
+        "halo": lambda: (pl.pipeline(stencil(14, 32), "t", 3, via="tma"), values(F4, 5, 36, 36)),
         "int8": lambda: (moved(np.int8, unit=16), values(np.int8, 4, 10, 48)),
         "float64": lambda: (moved(np.float64, unit=2), values(np.float64, 4, 10, 48)),
         "swizzled": lambda: (moved(swizzle=3), values(F4, 4, 10, 48)),

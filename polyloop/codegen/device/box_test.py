@@ -29,7 +29,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.mapping.contiguity import known_factor
-from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.affine import Affine, Floor, affine_of, to_expression
 from polyloop.poly.residues import Divisibility
 from polyloop.poly.sets import constant_bounds, map_from_forms, parametric_interval, project_onto, rows_of, sample_set
 from polyloop.schedule.plan import AwaitCopy, StartBox, StartCopy, Statement, TensorMap
@@ -87,6 +87,7 @@ class BoxTest:
         self._check_order()
         self._check_alignment()
         self.exact = statement.domain if statement.copied is None else statement.copied
+        self._check_first()
         self.extents = self._extents()
         self._check_edges()
 
@@ -231,6 +232,22 @@ class BoxTest:
         if self.array.offset != 0:
             raise self.refuse("box-unaligned", "copies no box", f"'{self.array.name}' begins at an offset")
 
+    def _check_first(self) -> None:
+        """Raise an error unless all boxes begin at multiples of 16 bytes of a row."""
+        axis, unit = self.axes[0], PIECE_BYTES // self.size
+        form = self.source[axis.number]
+        outer = tuple((x, n) for x, n in form.terms if not names_in(x) & {*self.box})
+        begins = Affine(outer, form.const + axis.low)
+        rest = Affine((*outer, (Floor(begins.terms, begins.const, unit), -unit)), begins.const)
+        remainders = map_from_forms(self.exact, self.statement.dims, [rest])
+        beside = remainders.intersect_range(_from(remainders, 1)).domain()
+        if not beside.is_empty():
+            sample = sample_set(beside, self.statement.dims) or {}
+            at = f"element {begins.evaluate(sample)} of a row of '{self.array.name}'"
+            note = f"one begins at {at}, which is no multiple of {unit}"
+            hint = f"let tiles begin at multiples of {unit} elements, also those with neighbours; or {OTHERWISE}"
+            raise self.refuse("box-unaligned", "copies a box that no engine copies", note, hint)
+
     def _begins(self) -> Iterator[tuple[int, int]]:
         """Yield the number of each piece with the place of its first element, the box alone being counted."""
         place = sum(self._along(form) * step for form, step in zip(self.target, self.storage.distances, strict=True))
@@ -267,7 +284,7 @@ class BoxTest:
         for axis, extent in zip(self.axes, self.extents, strict=True):
             beyond = map_from_forms(whole, dims, [self.source[axis.number].add(extent, -1)])
             inside = inside.intersect(beyond.intersect_range(_up_to(beyond, -1)).domain())
-        inside = inside.intersect(to_source.intersect_range(_natural(to_source)).domain())
+        inside = inside.intersect(to_source.intersect_range(_from(to_source, 0)).domain())
         others = inside.subtract(self.exact).union(whole.subtract(domain))
         lost = self.exact.subtract(inside)
         if others.is_empty() and lost.is_empty():
@@ -347,8 +364,8 @@ def _up_to(given: isl.Map, most: int) -> isl.Set:
     return isl.Set.universe(given.range().get_space()).upper_bound_val(_SET, 0, most)
 
 
-def _natural(given: isl.Map) -> isl.Set:
+def _from(given: isl.Map, least: int) -> isl.Set:
     found = isl.Set.universe(given.range().get_space())
     for number in range(found.dim(_SET)):
-        found = found.lower_bound_val(_SET, number, 0)
+        found = found.lower_bound_val(_SET, number, least)
     return found
