@@ -30,7 +30,10 @@ from polyloop.runtime.views import HostMemory, empty_numpy
 from polyloop.target.interpreter import interpret
 from polyloop.testing.symbols import UnsupportedError
 
-__all__ = ["Programs", "compile_c", "compile_fibres", "copied", "difference", "disagreement", "other_loops"]
+__all__ = [
+    "Programs", "compile_c", "compile_fibres", "copied", "difference", "different_meaning", "disagreement",
+    "other_loops",
+]  # fmt: skip
 
 _FLAGS: Final = ("-std=c11", "-O0", "-fPIC", "-shared", "-w")
 _MOST_BLOCKS: Final = 2**16
@@ -124,6 +127,26 @@ def difference(expected: Mapping[str, Any], got: Mapping[str, Any], *, signed: b
             where = tuple(int(k) for k in np.argwhere(~equal)[0])
             return f"{name}{list(where)} is {wrong[where]}, and must be {right[where]}"
     return None
+
+
+def different_meaning(
+    before: LoopKernel, given_before: Mapping[str, Any], after: LoopKernel, given: Mapping[str, Any]
+) -> str | None:
+    """Return a difference of two reference programs as text, None if they agree or both refuse the sizes."""
+    expected, found = _interpreted(before, given_before), _interpreted(after, given)
+    if expected is None or found is None:
+        return None if expected is found else "one of the programs leaves an array"
+    return difference(expected, found)
+
+
+def _interpreted(kernel: LoopKernel, given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the results of the reference program, None for sizes with which it would leave an array."""
+    try:
+        return interpret(kernel, **given)
+    except ArgumentError as error:
+        if error.codes != ("out-of-bounds",):
+            raise
+        return None
 
 
 def _equal(

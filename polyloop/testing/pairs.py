@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-import islpy as isl
 import numpy as np
 
 from polyloop.errors import (
@@ -40,7 +39,15 @@ from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
-from polyloop.testing.agreement import Programs, compile_c, compile_fibres, difference, disagreement, other_loops
+from polyloop.testing.agreement import (
+    Programs,
+    compile_c,
+    compile_fibres,
+    difference,
+    different_meaning,
+    disagreement,
+    other_loops,
+)
 from polyloop.testing.brute import Data, Run, Violation, execute, reference_run
 from polyloop.testing.drawing.breaks import Break
 from polyloop.testing.drawing.drawers import DRAWERS
@@ -48,7 +55,7 @@ from polyloop.testing.drawing.draws import AnySource, drawn_source
 from polyloop.testing.drawing.numbers import numbers_of
 from polyloop.testing.drawing.random_boxes import BOXES, box_recipe
 from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
-from polyloop.testing.drawing.random_kernels import random_arguments
+from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
 from polyloop.testing.drawing.twists import FAR
 from polyloop.testing.symbols import UnsupportedError
@@ -153,18 +160,6 @@ class Tally:
         self.precise += other.precise
 
 
-def _allowed(kernel: LoopKernel, n: int) -> bool:
-    """Return whether a caller may pass the size *n*."""
-    sets = [kernel.assumptions, *(condition.set for condition in kernel.conditions)]
-    for domain in sets:
-        position = domain.find_dim_by_name(isl.dim_type.param, "n")
-        if position >= 0 and domain.fix_val(isl.dim_type.param, position, n).is_empty():
-            return False
-        if domain.is_empty():
-            return False
-    return True
-
-
 def _given(
     kernel: LoopKernel, n: int, seed: int, *, wild: bool = False, sizes: Mapping[str, int] | None = None
 ) -> tuple[dict[str, int], Data]:
@@ -210,7 +205,7 @@ def legality(
     """
     judged = 0
     for n in sizes:
-        if not _allowed(kernel, n):
+        if not is_allowed(kernel, n):
             continue
         given, data = _given(kernel, n, seed, wild=wild)
         try:
@@ -281,7 +276,7 @@ class Exploration:
     def begin(self) -> None:
         """Make the kernel, and draw the sizes at which it runs."""
         self.kernel = self.source.make()
-        possible = [n for n in SIZES if _allowed(self.kernel, n)] or [1]
+        possible = [n for n in SIZES if is_allowed(self.kernel, n)] or [1]
         self.sizes = self.rng.sample(possible, min(2, len(possible)))
 
     def take(self, step: Step) -> None:
@@ -354,7 +349,7 @@ class Exploration:
         for n in sizes:
             arguments = random_arguments(self.kernel, n, self.seed, whole=True, numbers=numbers)
             expected = self.source.expected(arguments)
-            if expected is None or not _allowed(self.kernel, n):
+            if expected is None or not is_allowed(self.kernel, n):
                 continue
             self.tally.counts["meanings compared"] += 1
             try:
@@ -371,11 +366,11 @@ class Exploration:
         fixed = {name: value for name, value in self.kernel.fixed.items() if name not in before.fixed}
         numbers = numbers_of(self.source.features, [step.name for step in self.steps])
         for n in (5, 2):
-            if not _allowed(self.kernel, n):
+            if not is_allowed(self.kernel, n):
                 continue
             arguments = random_arguments(self.kernel, n, self.seed, whole=True, numbers=numbers)
             try:
-                wrong = difference(interpret(before, **arguments, **fixed), interpret(self.kernel, **arguments))
+                wrong = different_meaning(before, {**arguments, **fixed}, self.kernel, arguments)
             except VerificationError:
                 return  # of a program that has no schedule
             if wrong is not None:
@@ -461,7 +456,7 @@ class Exploration:
             return ()
         defined = list[int]()
         for n in sizes:
-            if not _allowed(kernel, n):
+            if not is_allowed(kernel, n):
                 defined.append(n)
                 continue
             given, data = _given(kernel, n, self.seed + n)

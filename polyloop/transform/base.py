@@ -20,6 +20,7 @@ from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
 from polyloop.transform.declare import fields_of
 from polyloop.transform.history import changes_of, with_history
+from polyloop.verification.bounds import bounds_violations
 from polyloop.verification.correspondence import Comparison, comparison_of
 from polyloop.verification.provenance import expression_obligations, texts
 
@@ -147,7 +148,7 @@ class Transform(ABC):
             step = Applied(self, self.note(kernel, rewritten), changes_of(kernel, rewritten))
             result = replace(with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step))
             share_proofs(rewritten, result)
-            found = tuple(_differing_texts(kernel, result))
+            found = tuple(_leaving_arrays(kernel, result)) or tuple(_differing_texts(kernel, result))
             found = found or tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))
         except VerificationError as error:
             raise self._refusal(kernel, error.found) from error
@@ -159,6 +160,15 @@ class Transform(ABC):
         error = TransformError(self.name, kernel.name, [with_history(kernel.trace, finding) for finding in found])
         error.transform, error.before = self, kernel
         return error
+
+
+def _leaving_arrays(before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+    """Return the accesses that leave their arrays in the new reference program, if a step made one.
+
+    In *after* itself values that were computed ahead may have taken the place of subscripts, and hide them.
+    """
+    reference = after.reference
+    return () if reference is None or reference is before.reference else bounds_violations(reference.kernel)
 
 
 def _differing_texts(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:

@@ -99,7 +99,13 @@ def test_random_pairs_on_a_gpu(first: int) -> None:
                 continue  # a size that the kernel refuses
             run = pl.compile(programs.kernel, target=pl.CudaTarget())
             copies = {name: copied(v) if isinstance(v, np.ndarray) else v for name, v in arguments.items()}
-            wrong = difference(expected, dict(run(**copies, poison=True).items()))
+            try:
+                result = run(**copies, poison=True)
+            except ArgumentError as error:
+                if error.codes != ("grid-too-large",):
+                    raise
+                continue  # axes in another order than a device has them
+            wrong = difference(expected, dict(result.items()))
             assert wrong is None, f"seed {seed}, n = {n}: {wrong}\n{pair.script()}\n{run.source}"
             compared += 1
     assert compared >= 50

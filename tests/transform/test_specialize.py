@@ -173,3 +173,18 @@ def test_a_buffer_is_fixed_with_its_kernel() -> None:
     knl = pl.split_iname(pl.fix_parameters(pl.buffer_array(knl, "w", ["h"]), n=3), "q", 4)
     a = np.arange(12, dtype=np.uint32).reshape(6, 2)
     assert pl.compile(knl, target=pl.CTarget())(a=a, w=np.zeros(6, np.uint32)).w.tolist() == [0, 0, 0, 7, 9, 11]
+
+
+def test_a_size_with_which_the_program_leaves_an_array_is_refused_behind_values_ahead() -> None:
+    """A value that was computed ahead is data to the transformed program, and no data to the reference program."""
+    knl = pl.make_kernel(
+        "[n] -> {[i]: 0 <= i < 9}", "row(k) := k + 5\na[i] = b[row(i)]",
+        [pl.GlobalArg("a", np.float32, shape="9"), pl.GlobalArg("b", np.float32, shape="2*n + 8"), ...],
+    )  # fmt: skip
+    staged = pl.precompute(pl.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0"), "row", "i_inner")
+    for kernel in (knl, staged):
+        with pytest.raises(pl.TransformError) as error:
+            pl.fix_parameters(kernel, n=2)
+        assert error.value.codes == ("out-of-bounds",)
+        assert "b[12]" in str(error.value)
+    assert pl.verify(pl.fix_parameters(staged, n=3)).is_proven

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import islpy as isl
 import numpy as np
 from pymbolic import parse
 
@@ -29,7 +30,7 @@ from polyloop.testing.drawing.numbers import Numbers, random_numbers
 from polyloop.testing.drawing.random_rules import with_rules
 from polyloop.testing.inputs import array_strides
 
-__all__ = ["FACTOR", "INDICES", "Source", "random_arguments", "random_source", "ruled_sources"]
+__all__ = ["FACTOR", "INDICES", "Source", "is_allowed", "random_arguments", "random_source", "ruled_sources"]
 
 _RULED: Final = 0.4
 """Fraction of the kernels that have rules put into them, in any place."""
@@ -482,8 +483,8 @@ def random_arguments(
     found: dict[str, Any] = {}
     for argument in kernel.arguments:
         if not isinstance(argument, ArrayArg):
-            found[argument.name] = known.get(argument.name, by)  # an unused number may have another name by now
-            if argument.name == FACTOR and argument.dtype is not None:
+            found[argument.name] = known.get(argument.name, by)
+            if argument.name not in known and argument.dtype is not None:  # the factor, which may have another name
                 value = random_numbers(argument.dtype, (), source, numbers, types)
                 found[argument.name] = np.asarray(value).astype(argument.dtype)[()]
             continue
@@ -504,6 +505,18 @@ def random_arguments(
             array[...] = values.astype(argument.dtype)
             found[argument.name] = array
     return found
+
+
+def is_allowed(kernel: LoopKernel, n: int) -> bool:
+    """Return whether a caller may pass the size *n*."""
+    sets = [kernel.assumptions, *(condition.set for condition in kernel.conditions)]
+    for domain in sets:
+        position = domain.find_dim_by_name(isl.dim_type.param, "n")
+        if position >= 0 and domain.fix_val(isl.dim_type.param, position, n).is_empty():
+            return False
+        if domain.is_empty():
+            return False
+    return True
 
 
 def _adding_up(lengths: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, Any]:
