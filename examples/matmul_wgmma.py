@@ -64,6 +64,21 @@ def on_groups_of_warps(
     return pl.pipeline(knl, "ko", stages=stages, via=via)
 
 
+def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
+    """Return a product whose sums go through shared memory, from where the copy engine stores them.
+
+    They lie where *shares* was, which nobody reads any more.  Panels have 32 columns: rows of 128 bytes, swizzled.
+    """
+    names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
+    knl = pl.buffer_array(
+        knl, "c", names, temporary_name="c_tile", temporary_address_space="local", default_tag="box"
+    )
+    knl = pl.split_array_axis(knl, "c_tile", 1, 32)
+    knl = pl.tag_array_axes(knl, "c_tile", "N1,N2,N0")
+    knl = pl.swizzle(knl, "c_tile", bits=3, base=2, shift=3)
+    return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl
+
+
 def transformed() -> pl.LoopKernel:
     return on_groups_of_warps(program(), "wgmma_m64n128k16_bf16", lag=1)
 

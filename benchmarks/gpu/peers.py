@@ -71,6 +71,7 @@ _TORCH: Final[Calls] = {
     "bf16 GEMM by wgmma": _torch_wide_product,
     "bf16 GEMM by wgmma, lag 1": _torch_wide_product,
     "bf16 GEMM by wgmma and TMA": _torch_wide_product,
+    "bf16 GEMM by wgmma, TMA both ways": _torch_wide_product,
     "fp16 GEMM by wgmma": _torch_wide_product,
     "bf16 GEMM, 8-byte rows": _torch_wide_product,
     "bf16 GEMM, odd rows": _torch_wide_product,

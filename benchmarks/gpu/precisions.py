@@ -82,16 +82,18 @@ def _on_tensor_cores(
 
 def _on_groups_of_warps(
     name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int], lag: int = 0,
-    via: str = "cp.async",
+    via: str = "cp.async", by_boxes: bool = False,
 ) -> Case:  # fmt: skip
     """Return a product by an instruction of groups of four warps, in blocks of 128 by 256 elements.
 
-    Products are waited for *lag* iterations later, and tiles are fetched *via* threads or a copy engine.
+    Products are waited for *lag* iterations later, tiles are fetched *via* threads or a copy engine, and results are
+    stored by threads or, *by_boxes*, by the engine.
     """
 
     def build() -> pl.LoopKernel:
         program = matmul_wgmma.program(dtype)
-        return matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, group=16, lag=lag, via=via)
+        knl = matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, group=16, lag=lag, via=via)
+        return matmul_wgmma.stored_by_boxes(knl) if by_boxes else knl
 
     return Case(
         name,
@@ -140,7 +142,11 @@ PRECISIONS: Final = (
     ),
     _on_groups_of_warps(
         "bf16 GEMM by wgmma and TMA", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192, _UNEVEN,
-        lag=1, via="tma",
+        {"m": 8192, "n": 8192, "p": 512}, lag=1, via="tma",
+    ),
+    _on_groups_of_warps(
+        "bf16 GEMM by wgmma, TMA both ways", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192, _UNEVEN,
+        {"m": 8192, "n": 8192, "p": 512}, lag=1, via="tma", by_boxes=True,
     ),
     _on_groups_of_warps("fp16 GEMM by wgmma", np.dtype(np.float16), "wgmma_m64n256k16_f16", 4096),
     _on_tensor_cores(

@@ -112,6 +112,7 @@ TRITON: Final[Mapping[str, Callable[[Any, Arrays], Variants]]] = {
     "bf16 GEMM by wgmma": _product(_HALF, "ieee"),
     "bf16 GEMM by wgmma, lag 1": _product(_HALF, "ieee"),
     "bf16 GEMM by wgmma and TMA": _product(_HALF, "ieee"),
+    "bf16 GEMM by wgmma, TMA both ways": _product(_HALF, "ieee"),
     "fp16 GEMM by wgmma": _product(_HALF, "ieee"),
     "fp16 GEMM": _product(_HALF, "ieee"),
     "tf32 GEMM": _product(((128, 128, 32, 8, 3), (128, 256, 32, 8, 3)), "tf32"),

@@ -8,8 +8,10 @@ pass                    result
 ``without_empty``       statements without instances left out
 ``check_launches``      refusals of launches that no device can start
 ``without_digits``      on hosts: the axes of threads in place of digits of the thread number
+``with_boxes``          copies by a copy engine as statements of one thread, with barriers that count their bytes
 ``with_copies``         groups of asynchronous copies, and waits for them
 ``with_matrices``       matrix instructions as statements of whole warps, with registers for operands
+``with_fences``         fences for stores of threads that matrix instructions and copy engines read
 ``unit_of``             the translation unit: arguments, assumptions, and definitions that functions share
 ``function_of``         the C tree of each launch (``walk``), with its declarations
 ``device_program``      functions as text, and their launches; ``host_program`` for a host
@@ -27,6 +29,7 @@ from polyloop.codegen.checks import assumption_checks, condition_check, index_ch
 from polyloop.codegen.device.async_copy import with_copies
 from polyloop.codegen.device.box_copy import with_boxes
 from polyloop.codegen.device.decoupled_lookback import with_totals_stored
+from polyloop.codegen.device.published import with_fences
 from polyloop.codegen.device.tensors import with_matrices
 from polyloop.codegen.file_text import file_text
 from polyloop.codegen.functions import function_of
@@ -75,7 +78,9 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     language = spelt.how.language
     schedule = without_empty(with_totals_stored(spelt.schedule, language))
     check_launches(schedule, language.limits)
-    schedule = with_matrices(with_copies(with_boxes(without_digits(schedule, language), language), language), language)
+    schedule = without_digits(schedule, language)
+    for devices_pass in (with_boxes, with_copies, with_matrices, with_fences):
+        schedule = devices_pass(schedule, language)
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)

@@ -42,13 +42,16 @@ _OURS_AT_FILE_SCOPE: Final = re.compile(r"(?:name)*_\w*")
 _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CUDART|CU|NV)_\w+|CUDARTAPI|CU[a-z]+")
 """Include guards of helpers, and families of names in CUDA."""
 
-# Helpers that are in no table: those of matrix instructions (device/matrix.py), boxes (device/box_copy.py), vectors
+# Helpers that are in no table: those of matrix instructions (device/matrix.py), boxes (device/box_text.py), vectors
 # (records.py) and atomics.
 _MATRICES: Final = """
 pack load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
 ldmatrix_x4_trans publish_stores tile_descriptor products_begin products_commit
 """
-_BOXES: Final = "TensorMap ring_open ring_expect ring_wait box_1d box_2d box_3d box_4d box_5d"
+_BOXES: Final = """
+TensorMap ring_open ring_expect ring_wait box_1d box_2d box_3d box_4d box_5d
+store_box_1d store_box_2d store_box_3d store_box_4d store_box_5d boxes_read boxes_stored
+"""
 _VECTOR_WORDS: Final = ("make", "splat", "add", "sub", "mul", "div", "neg", "min", "max")
 _UPDATES: Final = ("sum", "product", "min", "max", "and", "or", "xor", "exchange")
 _LANES: Final = (2, 4, 8, 16)

@@ -9,7 +9,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
-from polyloop.schedule.plan import TensorMap
+from polyloop.schedule.copy_engine import TensorMap
 
 __all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "SplitArray"]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import group_text
-from polyloop.codegen.device.box_copy import box_block
+from polyloop.codegen.device.box_text import box_block
 from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.device.matrix import group_of_products, matrix_block, publication
 from polyloop.codegen.expressions.expressions import Expressions
@@ -36,6 +36,7 @@ from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import is_block_axis
 from polyloop.schedule import plan
+from polyloop.schedule.copy_engine import EngineStep
 from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["Walker"]
@@ -249,7 +250,7 @@ class Walker:
         if isinstance(statement.action, plan.Tensor):
             block = matrix_block(self.expressions, statement, context)
             return (If(union_text(cases, self.scope, context), block),) if all(cases) else block
-        if isinstance(statement.action, plan.StartBox | plan.AwaitBox | plan.OpenRings):
+        if isinstance(statement.action, EngineStep):
             block = box_block(self.expressions, statement, context.add(cases[0]) if len(cases) == 1 else context)
             return (If(union_text(cases, self.scope, context), block),) if all(cases) else block
         if statement.collective is not None and all(cases):

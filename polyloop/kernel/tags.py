@@ -41,7 +41,7 @@ class Sequential:
 
 @dataclass(frozen=True)
 class Box(Sequential):
-    """``box``: elements that one thread copies at once, by a copy engine; an ordinary loop of anything else."""
+    """``box``: elements that one thread copies at once, by a copy engine; an ordinary loop for other targets."""
 
     def __str__(self) -> str:
         return "box"

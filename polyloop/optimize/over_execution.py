@@ -19,7 +19,7 @@ derived for the program with its phantoms.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +47,7 @@ from polyloop.program.ir import Access, Assign, Init, Lowered, Other, Update
 from polyloop.proof.obligation import Claim, Obligation, left_open
 from polyloop.sync.async_copy import copy_pairs
 from polyloop.sync.races import needs, shared_arrays
+from polyloop.sync.storage_aliasing import pool_needs, pool_obligations
 
 __all__ = ["Edges", "at_edges", "edge_obligations"]
 
@@ -131,6 +132,8 @@ def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: 
         start.name for arrival, (start,) in copy_pairs(found)
         if start.name in copies and not unawaited(found, start, arrival).is_empty()
     )  # fmt: skip
+    if not _share_storage(found, late):
+        return None
     return Edges(found, frozenset(cleared), frozenset(copies), late)
 
 
@@ -148,6 +151,15 @@ def _is_ordered(placement: Placement) -> bool:
         if any(finding.code == "not-proven" for finding in error.found):
             raise NoAnswer(f"gave up on barriers for '{array}'", ()) from error
         return False
+
+
+def _share_storage(placement: Placement, late: Collection[str]) -> bool:
+    """Return whether phantoms overwrite no value in storage that temporaries share, nor does a copy that is *late*."""
+    kernel, arrays = placement.program.kernel, {placement.statements[name].lowered.write.array for name in late}
+    if any(array in kernel.temporaries and kernel.temporaries[array].base_storage for array in arrays):
+        return False  # no thread waits for such a copy, so it may write where another temporary is by then
+    held = any(found for obligation in pool_obligations(placement) for found in obligation.find())
+    return not held and {need.scope for need in pool_needs(placement)} <= {Scope.WARP, Scope.BLOCK}
 
 
 def edge_obligations(placement: Placement) -> Iterator[Obligation]:
@@ -219,7 +231,7 @@ def _is_within_block(placement: Placement, access: Access) -> bool:
 
 
 def _has_own_memory(temporary: TemporaryVariable) -> bool:
-    return temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
+    return temporary.initializer is None and not temporary.is_shuffled
 
 
 def _is_arithmetic(placement: Placement, expr: Expression) -> bool:

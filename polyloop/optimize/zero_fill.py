@@ -161,9 +161,9 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
         return False
     if placement.spaces[source] is AddressSpace.GLOBAL and writers_of(placement, source):
         return False
-    has_own = temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
+    is_plain = temporary.initializer is None and not temporary.is_shuffled
     dtype = temporary.dtype
-    if not has_own or dtype is None or dtype != array.dtype or not is_number(dtype):
+    if not is_plain or dtype is None or dtype != array.dtype or not is_number(dtype):
         return False
     return is_exact(placement, temporary.name)
 

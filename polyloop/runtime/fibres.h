@@ -74,8 +74,8 @@ struct Described {
     unsigned short swizzle;
     unsigned char rank, size;
 };
-// The copy of a box under way.
-struct Box { char *to; Described map; Ring *ring; int at[5]; };
+// The copy of a box under way; to the array if it has no ring.
+struct Box { char *tile; Described map; Ring *ring; int at[5], thread; };
 
 struct Fibre {
     ucontext_t context;
@@ -308,24 +308,31 @@ static void next_phase(Ring &ring) {
     if (ring.arrived && !ring.bytes) ring.phase++, ring.arrived = 0;
 }
 
-// Stores the elements of a box in order, rows of 128 bytes swizzled as the tile says, zeros from beyond the array.
-static void deliver(const Box &copy) {
+// Moves the elements of a box in order, rows of 128 bytes swizzled as the tile says.  Zeros come from beyond the array,
+// and nothing goes there.
+static void move(const Box &copy) {
     const Described &map = copy.map;
     int64_t count = bytes_of(map) / map.size;
     for (int64_t k = 0; k < count; k++) {
-        int64_t rest = k, from = 0;
+        int64_t rest = k, there = 0;
         bool is_there = true;
         for (int d = 0; d < map.rank; d++) {
             int64_t x = copy.at[d] + rest % map.box[d];
             rest /= map.box[d];
             is_there = is_there && x >= 0 && x < map.extents[d];
-            from += x * (d ? map.strides[d] : map.size);
+            there += x * (d ? map.strides[d] : map.size);
         }
-        uintptr_t place = (uintptr_t)copy.to + k * map.size;
+        uintptr_t place = (uintptr_t)copy.tile + k * map.size;
         if (map.swizzle == 128) place ^= (place >> 7 & 7) << 4;
-        if (is_there) memcpy((void *)place, map.begin + from, map.size);
-        else memset((void *)place, 0, map.size);
+        if (!copy.ring && is_there) memcpy(map.begin + there, (void *)place, map.size);
+        else if (copy.ring && is_there) memcpy((void *)place, map.begin + there, map.size);
+        else if (copy.ring) memset((void *)place, 0, map.size);
     }
+}
+
+static void deliver(const Box &copy) {
+    move(copy);
+    const Described &map = copy.map;
     copy.ring->bytes -= (int)bytes_of(map);
     next_phase(*copy.ring);
 }
@@ -357,17 +364,41 @@ static void expect_bytes(void *slot, int bytes) {
     next_phase(ring);
 }
 
-template <int rank> static void copy_box(void *to, const void *map, void *slot, const int (&at)[rank]) {
-    if (box_count == box_room) boxes = (Box *)realloc(boxes, sizeof(Box) * (box_room = box_room ? 2 * box_room : 16));
-    Box &copy = boxes[box_count];
-    copy.to = (char *)to, copy.ring = (Ring *)slot;
+template <int rank> static Box box_between(const void *tile, const void *map, void *ring, const int (&at)[rank]) {
+    Box copy;
+    copy.tile = (char *)tile, copy.ring = (Ring *)ring, copy.thread = current;
     memcpy(&copy.map, map, sizeof(Described));
     for (int d = 0; d < rank; d++) copy.at[d] = at[d];
-    if ((uintptr_t)to % (copy.map.swizzle ? 1024 : 128)) fail(MISALIGNED, 0, (int64_t)(intptr_t)to);
+    if ((uintptr_t)tile % (copy.map.swizzle ? 1024 : 128)) fail(MISALIGNED, 0, (int64_t)(intptr_t)tile);
     if ((int64_t)at[0] * copy.map.size % 16) fail(MISALIGNED, 0, (int64_t)at[0] * copy.map.size);
+    return copy;
+}
+
+static void keep(const Box &copy) {
+    if (box_count == box_room) boxes = (Box *)realloc(boxes, sizeof(Box) * (box_room = box_room ? 2 * box_room : 16));
+    boxes[box_count++] = copy;
+}
+
+template <int rank> static void copy_box(void *to, const void *map, void *slot, const int (&at)[rank]) {
+    Box copy = box_between(to, map, slot, at);
     memset(to, 0xFF, bytes_of(copy.map));  // what lay there may be overwritten at any time from now on
     if (order == FORWARD || (order == RANDOM && next_random(2))) deliver(copy);
-    else box_count++;
+    else keep(copy);
+}
+
+template <int rank> static void store_box(const void *from, const void *map, const int (&at)[rank]) {
+    Box copy = box_between(from, map, NULL, at);
+    if (order == FORWARD) move(copy);
+    else keep(copy);
+}
+
+static void await_stores() {
+    int kept = 0;
+    for (int k = 0; k < box_count; k++) {
+        if (!boxes[k].ring && boxes[k].thread == current) move(boxes[k]);
+        else boxes[kept++] = boxes[k];
+    }
+    box_count = kept;
 }
 
 static void await_bytes(int line, void *slot, unsigned parity) {

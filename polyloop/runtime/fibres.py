@@ -27,7 +27,7 @@ from polyloop.runtime.ccompile import find_compiler, open_library
 from polyloop.runtime.parts import assembled
 from polyloop.runtime.tensormaps import BYTES, fibre_map
 from polyloop.runtime.views import ArrayView, HostMemory, element_range
-from polyloop.schedule.plan import TensorMap
+from polyloop.schedule.copy_engine import TensorMap
 
 __all__ = ["ORDERS", "agree", "disagreement", "fibre_library", "fibre_source", "run_on_fibres"]
 
@@ -67,6 +67,8 @@ _OPEN: Final = re.compile(r'asm volatile\("mbarrier\.init[^"]*"\s*:[^;]*\);')
 _EXPECT: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.expect_tx[^"]*"\s*:[^;]*\);')
 _AWAIT: Final = re.compile(r'asm volatile\("[^"]*"\s*"mbarrier\.try_wait[^"]*"\s*"[^"]*"\s*:[^;]*\);')
 _BOX: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d[^"]*"\s*:[^;]*\);')
+_BOX_STORE: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d\.global[^"]*"\s*:[^;]*\);')
+_BOXES_STORED: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.commit_group;[^"]*" ::: "memory"\);')
 """Barriers that count bytes, and copies of boxes; the functions around them call their operands so."""
 _NO_EFFECT: Final = re.compile(r'asm volatile\("(?:wgmma\.fence|fence\.proxy|fence\.mbarrier)[^"]*"\s*:[^;]*\);')
 _PRODUCTS: Final = re.compile(
@@ -119,6 +121,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _OPEN.sub("polyloop::open_ring(ring + slot);", body)
     body = _EXPECT.sub("polyloop::expect_bytes(slot, bytes);", body)
     body = _AWAIT.sub("polyloop::await_bytes(__LINE__, ring + slot, *phases >> slot & 1);", body)
+    body = _BOXES_STORED.sub("polyloop::await_stores();", _BOX_STORE.sub(_stored_box, body))
     body = _BOX.sub(_box, body)
     body = _MMA.sub(_product, body)
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
@@ -134,6 +137,11 @@ def _body(program: GeneratedProgram) -> str:
 def _box(match: re.Match[str]) -> str:
     """Return the call that the copy of a box becomes."""
     return f"polyloop::copy_box(to, map, slot, {{{', '.join(f'x{axis}' for axis in range(int(match[1])))}}});"
+
+
+def _stored_box(match: re.Match[str]) -> str:
+    """Return the call that the copy of a box to an array becomes."""
+    return f"polyloop::store_box(from, map, {{{', '.join(f'x{axis}' for axis in range(int(match[1])))}}});"
 
 
 def _product(match: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from polyloop.runtime.arguments import Binding
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.rawdriver import raw_driver
-from polyloop.schedule.plan import TensorMap
+from polyloop.schedule.copy_engine import TensorMap
 
 __all__ = ["BYTES", "driver_map", "fibre_map"]
 

@@ -22,13 +22,13 @@ from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
 from polyloop.schedule.collective import Collective
+from polyloop.schedule.copy_engine import EngineStep, TensorMap
 from polyloop.schedule.storage import Storage
 
 __all__ = [
     "Action",
     "Assign",
     "Atomic",
-    "AwaitBox",
     "AwaitCopy",
     "AwaitProducts",
     "Contract",
@@ -37,16 +37,13 @@ __all__ = [
     "IndexVariables",
     "Launch",
     "LoopForms",
-    "OpenRings",
     "Product",
     "Remarks",
     "Schedule",
     "Share",
-    "StartBox",
     "StartCopy",
     "Statement",
     "Tensor",
-    "TensorMap",
     "Update",
     "Wait",
 ]
@@ -138,9 +135,13 @@ class Tensor:
 @quick
 @dataclass(frozen=True, eq=False)
 class Assign:
-    """``lhs = rhs``.  If ``copied`` is a set, only these instances copy, and the others store zeros."""
+    """``lhs = rhs``.  If ``copied`` is a set, only these instances copy, and the others store zeros.
+
+    One operation copies all elements along the dimensions ``box``.
+    """
 
     copied: isl.Set | None = None
+    box: frozenset[str] = _NONE
 
 
 @quick
@@ -169,72 +170,6 @@ class AwaitCopy:
     pending: int = 0
     copied: isl.Set | None = None
     box: frozenset[str] = _NONE
-
-
-@dataclass(frozen=True, eq=False)
-class TensorMap:
-    """Description of an array, by which a copy engine finds boxes of it.  Axes begin with the contiguous one.
-
-    Attributes
-    ----------
-    extents
-        The engine stores zeros in place of elements from these subscripts on.
-    strides
-        Distances of neighbours [elements]; the first is 1.
-    box
-        Elements along each axis that one operation copies.
-    swizzle
-        Bytes of the rows in shared memory whose pieces are permuted; 0 if they are in order.
-    """
-
-    name: str
-    array: str
-    dtype: np.dtype[np.generic]
-    extents: tuple[Expression, ...]
-    strides: tuple[Expression, ...]
-    box: tuple[int, ...]
-    swizzle: int
-
-
-@quick
-@dataclass(frozen=True, eq=False)
-class StartBox:
-    """The start of the copy of a box, by one thread.
-
-    Attributes
-    ----------
-    ring, slot
-        The barrier that counts the bytes that have arrived: an array and a subscript.
-    bytes
-        Bytes of the whole box.
-    pieces
-        The boxes of single operations: the first element in shared memory, and its subscripts in the array, beginning
-        with those along the contiguous axis.
-    """
-
-    map: TensorMap
-    ring: str
-    slot: Expression
-    bytes: int
-    pieces: tuple[tuple[Expression, tuple[Affine, ...]], ...]
-
-
-@quick
-@dataclass(frozen=True, eq=False)
-class AwaitBox:
-    """The wait for a box by each thread; ``phases`` has a bit for each slot of the ring, which changes at each wait."""
-
-    ring: str
-    slot: Expression
-    phases: str
-
-
-@quick
-@dataclass(frozen=True, eq=False)
-class OpenRings:
-    """The initialization of rings by one thread; ``rings`` has the number of slots of each."""
-
-    rings: tuple[tuple[str, int], ...]
 
 
 @quick
@@ -270,10 +205,7 @@ class Atomic:
 
 Assignment: TypeAlias = Assign | StartCopy | AwaitCopy
 """Actions that give ``lhs`` the value of ``rhs``."""
-Action: TypeAlias = (
-    Assign | StartCopy | AwaitCopy | Update | AwaitProducts | Atomic | Collective | Tensor | StartBox | AwaitBox
-    | OpenRings
-)
+Action: TypeAlias = Assign | StartCopy | AwaitCopy | Update | AwaitProducts | Atomic | Collective | Tensor | EngineStep
 _ASSIGN: Final = Assign()
 
 

@@ -150,7 +150,7 @@ def _action(kernel: LoopKernel, placed: Placed, pending: int) -> Action:
                 case CopyStep.ARRIVAL:
                     return AwaitCopy(pending, box=box)
                 case None:
-                    return Assign()
+                    return Assign(box=box)
                 case _:
                     assert_never(lowered.instruction.step)
         case ir.Combine():

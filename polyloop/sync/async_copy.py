@@ -100,15 +100,6 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
             sites=site,
         )
         return
-    if placement.program.kernel.temporaries[array].base_storage is not None:
-        yield Diagnostic(
-            "bad-storage",
-            f"'{array}' is filled by asynchronous copies and cannot share its storage",
-            ("a copy may write at any time between its start and its arrival",),
-            ("leave it out of alias_temporaries",),
-            sites=site,
-        )
-        return
     if len(starts) != 1:
         yield Diagnostic(
             "copy-not-started",

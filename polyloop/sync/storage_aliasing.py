@@ -2,7 +2,8 @@
 
 Temporaries of one ``base_storage`` begin at one address, so an access to one of them may touch any element of another.
 A value must therefore be read before another member is written: a write of another member between a write and a read of
-it is a violation, in the order of the loop tree.  Barriers are derived that keep this order between threads.
+it is a violation, in the order of the loop tree.  An asynchronous copy writes at any time between its start and its
+arrival, so what it copies is a value that its arrival reads.  Barriers keep this order between threads.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, within_budget
 from polyloop.proof.witness import element, instance, pair, threads
+from polyloop.sync.async_copy import copy_link, copy_pairs
+from polyloop.sync.async_product import under_way
 from polyloop.sync.races import Need
 from polyloop.sync.warps import NO_WARPS, scope_in_block
 
@@ -45,7 +48,11 @@ def _whole(pool: str) -> Access:
 
 
 def pool_obligations(placement: Placement) -> Iterator[Obligation]:
-    """Yield, for each shared storage, the obligation that only one of its temporaries is live at a time."""
+    """Yield, for each shared storage, the obligation that only one of its temporaries is live at a time.
+
+    Products that run on read their operands until they are complete.
+    """
+    placement = placement if placement.completions else under_way(placement).placement
     for pool, members in _pools(placement).items():
         listed = ", ".join(f"'{name}'" for name in members)
         says = f"of {listed}, which share '{pool}', one at a time holds values that are read later"
@@ -100,6 +107,8 @@ def _conflicts(
     ]
     for first, a, first_writes in accesses:
         for second, b, second_writes in accesses:
+            if second.name in placement.completions:
+                continue  # what is before it is before its issue, or comes from its own thread
             if a.array != b.array and (first_writes or second_writes):
                 looking_at(first, a, second, b)
                 pairs = _cells(placement, first, pool).apply_range(_cells(placement, second, pool).reverse())
@@ -111,7 +120,12 @@ def _overwritten(placement: Placement, pool: str, member: str, others: Sequence[
     """Return the finding if another member is written between a write and a read of *member*."""
     flow = flow_of(placement, member) if is_exact(placement, member) else may_flow_of(placement, member)
     writes = [entry for other in others for entry in writes_of(placement, other)]
-    for (reader, read), sources in zip(flow.reads, flow.sources, strict=True):
+    ranges = list(zip(flow.reads, flow.sources, strict=True))
+    for arrival, starts in copy_pairs(placement):
+        if arrival.lowered.write.array == member:
+            links = tuple((start, copy_link(placement, start, arrival)[0]) for start in starts)
+            ranges.append(((arrival, arrival.lowered.write), links))
+    for (reader, read), sources in ranges:
         for source, link in sources:
             for writer, write in writes:
                 looking_at(reader, read, writer, write)

@@ -32,6 +32,25 @@ def _load(rank: int) -> list[str]:
     ]
 
 
+def _store(rank: int) -> list[str]:
+    """Return the function for arrays of *rank* axes."""
+    names = [f"x{axis}" for axis in range(rank)]
+    places = ", ".join(f"%{number}" for number in range(2, 2 + rank))
+    values = ", ".join(f'"r"({name})' for name in names)
+    return [
+        f"void (const TensorMap *map, const void *from, {', '.join(f'int {x}' for x in names)})",
+        _PLACE.format("place", "from"),
+        f'asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group '
+        f'[%0, {{{places}}}], [%1];" :: "l"(map), "r"(place), {values} : "memory");',
+    ]
+
+
+def _stored(waiting: str) -> list[str]:
+    text = f"cp.async.bulk.commit_group;\\ncp.async.bulk.wait_group{waiting} 0;"
+    return ["void ()", f'asm volatile("{text}" ::: "memory");']
+
+
+_FENCE: Final = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
 BOXES: Final = Boxes(
     type=("TensorMap", "struct __align__(64) TensorMap { unsigned char opaque[128]; };  // CUtensorMap"),
     parameter="const __grid_constant__ TensorMap {0}",
@@ -42,7 +61,7 @@ BOXES: Final = Boxes(
         '    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(barrier) : "memory");',
         "}",
         'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
-        'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
+        _FENCE,
     ],
     expect=[
         "void (unsigned long long *slot, int bytes)",
@@ -59,4 +78,7 @@ BOXES: Final = Boxes(
         '             "@!done bra again;\\n}" :: "r"(barrier), "r"(*phases >> slot & 1) : "memory");',
         "*phases ^= 1u << slot;",
     ],
+    store=_store,
+    stored=(_stored(".read"), _stored("")),
+    publish=["void ()", _FENCE],
 )

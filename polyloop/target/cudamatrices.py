@@ -22,7 +22,6 @@ _DESCRIPTOR: Final = (
 )
 _BEGIN: Final = ("void ()", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");')
 _COMMIT: Final = ("void ()", 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");')
-_PUBLISH: Final = ("void ()", 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");')
 
 
 def cuda_matrices(arch: str) -> Matrices:
@@ -34,7 +33,7 @@ def cuda_matrices(arch: str) -> Matrices:
 
 def shared_matrices() -> SharedMatrices:
     """Return the matrix instructions of groups of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix"."""
-    return SharedMatrices(_multiply_shared, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete, _PUBLISH)
+    return SharedMatrices(_multiply_shared, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete)
 
 
 def _lacks(arch: str, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:

@@ -190,8 +190,8 @@ def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _P
         if placement.spaces[access.array] is AddressSpace.PRIVATE:
             text = f"'{access.array}' is private, and the lanes of a warp load elements for each other"
             return text, "fetch it into shared memory instead: pl.add_prefetch"
-        if isinstance(array, TemporaryVariable) and (array.is_shuffled or array.base_storage is not None):
-            return f"'{access.array}' shares its storage, or is exchanged by shuffles", "give it storage of its own"
+        if isinstance(array, TemporaryVariable) and array.is_shuffled:
+            return f"'{access.array}' is exchanged by shuffles", "leave it in shared memory"
         for form in access.indices:
             if form is None:
                 return f"a subscript of '{access.array}' is not affine", "fetch its elements in order: pl.add_prefetch"

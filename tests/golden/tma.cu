@@ -15,10 +15,6 @@ static __device__ __forceinline__ void ring_open(unsigned long long *ring, int s
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 #endif
-#ifndef POLYLOOP_TENSORMAP
-#define POLYLOOP_TENSORMAP
-struct __align__(64) TensorMap { unsigned char opaque[128]; };  // CUtensorMap
-#endif
 #ifndef POLYLOOP_RING_EXPECT
 #define POLYLOOP_RING_EXPECT
 static __device__ __forceinline__ void ring_expect(unsigned long long *slot, int bytes)
@@ -26,6 +22,10 @@ static __device__ __forceinline__ void ring_expect(unsigned long long *slot, int
     const unsigned int barrier = (unsigned int)__cvta_generic_to_shared(slot);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
 }
+#endif
+#ifndef POLYLOOP_TENSORMAP
+#define POLYLOOP_TENSORMAP
+struct __align__(64) TensorMap { unsigned char opaque[128]; };  // CUtensorMap
 #endif
 #ifndef POLYLOOP_BOX_2D
 #define POLYLOOP_BOX_2D

@@ -6,6 +6,10 @@
     ->
     open ring; ..; if (thread == 0) {expect bytes; copy box}; ..; wait for ring[slot]
 
+    for x in box: b[o + x] = tile[x]
+    ->
+    if (thread == 0) {copy box; wait until the tile has been read}
+
 A *ring* has a barrier for each slot of a tile, which counts the bytes that have arrived.  Its phases alternate: the
 proof of asynchronous copies says that each start has one arrival, and that the next start follows it.  So a thread
 needs one bit for each slot, to know the phase that it waits for.
@@ -13,25 +17,20 @@ needs one bit for each slot, to know the phase that it waits for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.codegen.device.box_test import OTHERWISE, PIECE_BYTES, TILE_BYTES, BoxTest, box_of
+from polyloop.codegen.device.box_test import OTHERWISE, PLAIN, BoxTest, box_of
 from polyloop.codegen.device.entries import Boxes
-from polyloop.codegen.device.shared_operands import GROUP_BYTES
-from polyloop.codegen.expressions.expressions import Expressions
-from polyloop.codegen.expressions.linear import form_text
 from polyloop.codegen.language import Language
-from polyloop.codegen.loops.context import Context, known_of
-from polyloop.codegen.scope import Scope
-from polyloop.codegen.tree import c_expr as c
-from polyloop.codegen.tree.c_ast import Block, Call, Node
+from polyloop.codegen.loops.context import known_of
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import array_name
+from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
@@ -39,26 +38,15 @@ from polyloop.kernel.tree import Node as TreeNode
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.axes import is_thread_axis
 from polyloop.poly.sets import project_onto
-from polyloop.schedule.plan import (
-    AwaitBox,
-    Launch,
-    OpenRings,
-    Schedule,
-    StartBox,
-    StartCopy,
-    Statement,
-    TensorMap,
-)
+from polyloop.schedule.copy_engine import AwaitBox, OpenRings, StartBox, TensorMap
+from polyloop.schedule.plan import Assign, Launch, Schedule, StartCopy, Statement
 from polyloop.schedule.storage import Storage
 
-__all__ = ["box_block", "with_boxes"]
+__all__ = ["with_boxes"]
 
 _SET: Final = isl.dim_type.set
 _RING: Final = np.dtype(np.uint64)
 _PHASES: Final = np.dtype(np.uint32)
-
-
-# {{{ statements
 
 
 def with_boxes(schedule: Schedule, language: Language) -> Schedule:
@@ -99,14 +87,21 @@ class _Rewriting:
 
     def launch(self, launch: Launch) -> Launch:
         """Return *launch* with boxes, rings for them, and descriptions of arrays."""
-        own = [self.statements[name] for name in runs(launch.tree) if box_of(self.statements[name])]
-        if not own:
+        boxes = [self.statements[name] for name in runs(launch.tree) if box_of(self.statements[name])]
+        if not boxes:
             return launch
         storages = {t.name: t for t in launch.temporaries}
+        maps: dict[tuple[object, ...], TensorMap] = {}
+        for statement in boxes:
+            if isinstance(statement.action, Assign):
+                self.statements[statement.name] = self.stored(launch, statement, storages, maps)
+        own = [statement for statement in boxes if not isinstance(statement.action, Assign)]
+        tree = _without_loops(launch.tree, frozenset[str]().union(*map(box_of, boxes)))
+        if not own:
+            return replace(launch, tree=tree, maps=tuple(maps.values()))
         tiles = list(dict.fromkeys(array_name(statement.lhs) for statement in own))
         rings = {tile: self.fresh(f"{tile}_ring") for tile in tiles}
         phases = {tile: self.fresh(f"{tile}_phases") for tile in tiles}
-        maps: dict[tuple[object, ...], TensorMap] = {}
         written = {array_name(self.statements[name].lhs) for name in runs(launch.tree)}
         for statement in own:
             tile = array_name(statement.lhs)
@@ -116,14 +111,10 @@ class _Rewriting:
             if isinstance(statement.action, StartCopy):
                 array = self.arrays[array_name(statement.rhs)]
                 test = BoxTest(statement, storages[tile], array, self.known, self.refuse)
-                key = test.key()
-                if key not in maps:
-                    maps[key] = test.map(self.fresh(f"{array.name}_map"))
-                new = test.started(maps[key], rings[tile])
+                new = test.started(self.described(test, maps), rings[tile])
             else:
                 new = self.awaited(statement, rings[tile], phases[tile])
             self.statements[statement.name] = new
-        tree = _without_loops(launch.tree, frozenset[str]().union(*map(box_of, own)))
         tree = self.separated(tree)
         opening = self.opening(own, [(rings[tile], storages[tile].shape[0]) for tile in tiles])
         more = [Storage(rings[tile], _RING, storages[tile].shape[:1], AddressSpace.LOCAL) for tile in tiles]
@@ -132,6 +123,33 @@ class _Rewriting:
             launch, tree=(Run(opening), Barrier(BarrierScope.BLOCK), *tree), maps=tuple(maps.values()),
             temporaries=(*launch.temporaries, *more),
         )  # fmt: skip
+
+    def described(self, test: BoxTest, maps: dict[tuple[object, ...], TensorMap]) -> TensorMap:
+        """Return the description of the array of a box, and enter it in *maps*, unless an equal one is there."""
+        key = test.key()
+        if key not in maps:
+            maps[key] = test.map(self.fresh(f"{test.array.name}_map"))
+        return maps[key]
+
+    def stored(
+        self, launch: Launch, statement: Statement, storages: Mapping[str, Storage],
+        maps: dict[tuple[object, ...], TensorMap],
+    ) -> Statement:  # fmt: skip
+        """Return the store of the box that *statement* copies from shared memory to an array."""
+        target = array_name(statement.lhs)
+        tile = storages.get(array_name(statement.rhs)) if isinstance(statement.rhs, p.Subscript) else None
+        if target not in self.arrays or tile is None or tile.address_space is not AddressSpace.LOCAL:
+            note = "it copies no elements from shared memory to an argument"
+            hint = "tag the store of a buffer so: pl.buffer_array(.., default_tag='box'); fetch boxes by pl.pipeline"
+            raise self.refuse(statement, "not-a-box", "copies no box", note, hint)
+        for name in runs(launch.tree):
+            other = self.statements[name]
+            arrays = {array_name(other.lhs), *variables(other.rhs), *variables(other.lhs)}
+            if name != statement.name and target in arrays:
+                note = f"'{other.instruction}' accesses '{target}' in the same launch, and the engine may store later"
+                raise self.refuse(statement, "not-a-box", "copies no box", note, PLAIN)
+        test = BoxTest(statement, tile, self.arrays[target], self.known, self.refuse)
+        return test.stored(self.described(test, maps))
 
     def awaited(self, statement: Statement, ring: str, phases: str) -> Statement:
         """Return the wait of each thread for the box that *statement* awaits."""
@@ -191,62 +209,3 @@ def _without_loops(tree: Tree, gone: frozenset[str]) -> Tree:
         else:
             out.append(node)
     return tuple(out)
-
-
-# }}}
-# {{{ text
-
-
-def box_block(expressions: Expressions, statement: Statement, context: Context) -> Block:
-    """Return the calls of a statement that opens rings, starts copies of boxes, or waits for one."""
-    return tuple(_calls(expressions, statement, context))
-
-
-def _calls(expressions: Expressions, statement: Statement, context: Context) -> Iterator[Node]:
-    scope = expressions.scope
-    functions = scope.language.need(Boxes)
-
-    def call(name: str, lines: Sequence[str], *arguments: c.Code) -> Call:
-        return Call(c.Apply(scope.shared_helper(name, name, lambda: _function(scope, lines, name)), arguments), "")
-
-    def place(name: str, *indices: Expression) -> c.Code:
-        element = p.Subscript(p.Variable(name), indices)
-        return c.Unary(c.ADDRESS, expressions.unswizzled(element, context))
-
-    match statement.action:
-        case OpenRings(rings):
-            for ring, slots in rings:
-                yield call("ring_open", functions.open, place(ring, 0), c.integer(slots))
-        case AwaitBox(ring, slot, phases):
-            index = expressions.value(slot, context)
-            bits = c.Unary(c.ADDRESS, expressions.element(p.Variable(phases), context))
-            wait = call("ring_wait", functions.wait, place(ring, 0), index, bits)
-            yield replace(wait, instruction=statement.instruction)
-        case StartBox(described, ring, slot, count, pieces):
-            name, definition = functions.type
-            scope.shared_helper(name, name, lambda: definition)
-            scope.findings.aligned[described.array] = max(PIECE_BYTES, scope.findings.aligned.get(described.array, 0))
-            tile = array_name(statement.lhs)
-            unit = TILE_BYTES if not described.swizzle else GROUP_BYTES
-            scope.findings.aligned[tile] = max(unit, scope.findings.aligned.get(tile, 0))
-            yield call("ring_expect", functions.expect, place(ring, slot), c.integer(count))
-            load = f"box_{len(described.box)}d"
-            for element, subscripts in pieces:
-                assert isinstance(element, p.Subscript), "a tile has subscripts"
-                to = place(tile, *element.index_tuple)
-                at = [form_text(subscript, scope, context) for subscript in subscripts]
-                source = c.Unary(c.ADDRESS, c.Name(described.name))
-                made = call(load, functions.load(len(described.box)), to, source, place(ring, slot), *at)
-                yield replace(made, instruction=statement.instruction)
-        case _:
-            raise AssertionError(f"'{statement.name}' is of no copy engine")
-
-
-def _function(scope: Scope, lines: Sequence[str], name: str) -> str:
-    """Return the text of a helper function; *lines* are its result type with parameters, then its body."""
-    result, _, parameters = lines[0].partition(" (")
-    head = f"{scope.language.syntax.helper} {result} {name}({parameters}"
-    return "\n".join([head, "{", *(f"    {line}" for line in lines[1:]), "}"])
-
-
-# }}}

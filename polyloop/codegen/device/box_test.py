@@ -1,12 +1,14 @@
 """The box test: copies of a statement that a copy engine can do, a box of an array at a time.
 
 The elements that a statement copies are, for each value of the loops around, those of a box of the array, in the order
-in which the engine stores them.  Where the statement stores zeros, the engine does.  It does so beyond the extents that
-the description of the array gives, which are bounds of the domain.
+in which the engine copies them.  Where a copy to shared memory stores zeros, the engine does; where a copy to the array
+stores nothing, the engine stores nothing.  It does so beyond the extents that the description of the array gives, which
+are bounds of the domain.
 
 ::
 
     for x, y:  tile[slot, x, y] = a[i + x, k + y], or zero from i + x = m or k + y = p on
+    for x, y:  a[i + x, k + y] = tile[x, y] if i + x < m and k + y < p
     ->
     the box of a at (k, i), of as many elements, with the extents p and m
 """
@@ -32,10 +34,11 @@ from polyloop.mapping.contiguity import known_factor
 from polyloop.poly.affine import Affine, Floor, affine_of, to_expression
 from polyloop.poly.residues import Divisibility
 from polyloop.poly.sets import constant_bounds, map_from_forms, parametric_interval, project_onto, rows_of, sample_set
-from polyloop.schedule.plan import AwaitCopy, StartBox, StartCopy, Statement, TensorMap
+from polyloop.schedule.copy_engine import Pieces, StartBox, StoreBox, TensorMap
+from polyloop.schedule.plan import Assignment, Statement
 from polyloop.schedule.storage import Storage, Strided
 
-__all__ = ["OTHERWISE", "PIECE_BYTES", "TILE_BYTES", "BoxTest", "box_of"]
+__all__ = ["OTHERWISE", "PIECE_BYTES", "PLAIN", "TILE_BYTES", "BoxTest", "box_of"]
 
 _SET: Final = isl.dim_type.set
 _PARAM: Final = isl.dim_type.param
@@ -47,13 +50,14 @@ _MOST_SLOTS: Final = 32
 TILE_BYTES: Final = 128
 """Alignment of a box in shared memory that is not swizzled."""
 OTHERWISE: Final = "fetch by via='cp.async', whose copies are of single elements"
+PLAIN: Final = "leave out the tag 'box': threads store the elements"
 Refuse: TypeAlias = Callable[[Statement, str, str, str, str], CodegenError]
 
 
 def box_of(statement: Statement) -> frozenset[str]:
     """Return the dimensions of the box that a statement copies."""
     action = statement.action
-    return action.box if isinstance(action, StartCopy | AwaitCopy) else frozenset()
+    return action.box if isinstance(action, Assignment) else frozenset()
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class BoxTest:
         self, statement: Statement, storage: Storage, array: ArrayArg, known: Divisibility, refuse: Refuse
     ) -> None:
         self.statement, self.storage, self.array, self.known = statement, storage, array, known
+        self.stores = array_name(statement.lhs) == array.name
         self._refuse = refuse
         self.size = storage.dtype.itemsize
         self.box = [x for x in statement.dims if x in box_of(statement)]
@@ -79,9 +84,11 @@ class BoxTest:
         domain = project_onto(statement.domain, statement.dims, self.box)
         self.points = domain.project_out(_PARAM, 0, domain.dim(_PARAM)).coalesce()
         self.low, self.grid = self._points()
-        self.source = self._forms(statement.rhs)
-        self.target = self._forms(statement.lhs)
-        self._check_slot()
+        sides = (statement.rhs, statement.lhs)
+        element, self.element = reversed(sides) if self.stores else sides
+        self.indices, self.places = self._forms(element), self._forms(self.element)
+        if not self.stores:
+            self._check_slot()
         self.axes = self._axes()
         self.row = self._row()
         self._check_order()
@@ -91,9 +98,11 @@ class BoxTest:
         self.extents = self._extents()
         self._check_edges()
 
-    def refuse(self, code: str, message: str, note: str, hint: str = OTHERWISE) -> CodegenError:
-        """Return the error for the statement."""
-        return self._refuse(self.statement, code, message, note, hint)
+    def refuse(self, code: str, message: str, note: str, hint: str = "") -> CodegenError:
+        """Return the error for the statement; a hint that ends with ``or`` goes on with the copies of threads."""
+        otherwise = PLAIN if self.stores else OTHERWISE
+        hint = f"{hint} {otherwise}" if hint.endswith(" or") else hint
+        return self._refuse(self.statement, code, message, note, hint or otherwise)
 
     def _points(self) -> tuple[dict[str, int], dict[str, Any]]:
         """Return the least value of each dimension of the box, and their values at all points."""
@@ -128,8 +137,10 @@ class BoxTest:
         return found
 
     def _check_slot(self) -> None:
-        """Raise an error unless the first subscript of the tile alone says which place a box has."""
-        slot, *others = self.target
+        """Raise an error unless the first subscript of the tile alone says which slot of a ring a box has."""
+        if not 1 < self.storage.shape[0] <= _MOST_SLOTS:
+            raise self.refuse("not-a-box", "copies no box", f"a ring has 2 to {_MOST_SLOTS} slots", "change the stages")
+        slot, *others = self.places
         if slot.names() & {*self.box} or any(form.names() - {*self.box} for form in others):
             note = f"which part of '{self.storage.name}' it fills, its first subscript alone does not say"
             raise self.refuse("not-a-box", "copies no box", note, "leave its axes, and window, as pipeline makes them")
@@ -142,7 +153,7 @@ class BoxTest:
         strides = self.array.strides or ()
         order = [number for number, stride in enumerate(strides) if stride == 1]
         if not order:
-            hint = "tag its axes so that the last one is contiguous, or fetch by via='cp.async'"
+            hint = "tag its axes so that the last one is contiguous, or"
             raise self.refuse("not-a-box", "copies no box", f"no axis of '{self.array.name}' is contiguous", hint)
         order = [order[-1], *(n for n in reversed(range(len(strides))) if n != order[-1])]
         if len(order) > _MOST_AXES:
@@ -150,7 +161,7 @@ class BoxTest:
             raise self.refuse("not-a-box", "copies no box", note)
         found = []
         for number in order:
-            values = self._along(self.source[number])
+            values = self._along(self.indices[number])
             found.append(_Axis(number, int(values.min()), int(values.max() - values.min()) + 1))
         places = self._linear([(axis, axis.extent) for axis in found])
         if not np.array_equal(np.sort(places), np.arange(prod(axis.extent for axis in found))):
@@ -162,13 +173,13 @@ class BoxTest:
         return found
 
     def _has_gaps(self, axis: _Axis) -> bool:
-        return len(np.unique(self._along(self.source[axis.number]))) < axis.extent
+        return len(np.unique(self._along(self.indices[axis.number]))) < axis.extent
 
     def _linear(self, axes: Sequence[tuple[_Axis, int]]) -> Any:  # noqa: ANN401 - an array
         """Return the number of each point in a box of some extents, the first axis fastest."""
         total, step = 0, 1
         for axis, extent in axes:
-            total = total + (self._along(self.source[axis.number]) - axis.low) * step
+            total = total + (self._along(self.indices[axis.number]) - axis.low) * step
             step *= extent
         return total
 
@@ -191,15 +202,13 @@ class BoxTest:
         if any(extent > _MOST_ALONG for extent in (row, *(axis.extent for axis in self.axes[1:]))):
             note = f"an axis has more than {_MOST_ALONG} elements"
             raise self.refuse("not-a-box", "copies a box that no engine copies", note, "fetch a smaller tile")
-        if not 1 < self.storage.shape[0] <= _MOST_SLOTS:
-            raise self.refuse("not-a-box", "copies no box", f"a ring has 2 to {_MOST_SLOTS} slots", "change the stages")
         return row
 
     def _check_order(self) -> None:
         """Raise an error unless the elements of each piece lie in the tile as the engine stores them."""
         distances = self.storage.distances
-        place = sum(self._along(form) * step for form, step in zip(self.target, distances, strict=True))
-        first = self._along(self.source[self.axes[0].number]) - self.axes[0].low
+        place = sum(self._along(form) * step for form, step in zip(self.places, distances, strict=True))
+        first = self._along(self.indices[self.axes[0].number]) - self.axes[0].low
         inside = self._linear([(axis, axis.extent) for axis in self.axes])
         expected = first % self.row + self.row * (inside // self.axes[0].extent)
         for piece in range(self.axes[0].extent // self.row):
@@ -215,7 +224,7 @@ class BoxTest:
         unit = TILE_BYTES if self.storage.swizzle is None else GROUP_BYTES
         steps = [
             number * step * self.size
-            for form, step in zip(self.target, self.storage.distances, strict=True)
+            for form, step in zip(self.places, self.storage.distances, strict=True)
             for number in (form.const, *(n for x, n in form.terms if not names_in(x) & {*self.box}))
         ]
         steps += [int(place) * self.size for _, place in self._begins()]
@@ -235,7 +244,7 @@ class BoxTest:
     def _check_first(self) -> None:
         """Raise an error unless all boxes begin at multiples of 16 bytes of a row."""
         axis, unit = self.axes[0], PIECE_BYTES // self.size
-        form = self.source[axis.number]
+        form = self.indices[axis.number]
         outer = tuple((x, n) for x, n in form.terms if not names_in(x) & {*self.box})
         begins = Affine(outer, form.const + axis.low)
         rest = Affine((*outer, (Floor(begins.terms, begins.const, unit), -unit)), begins.const)
@@ -245,13 +254,13 @@ class BoxTest:
             sample = sample_set(beside, self.statement.dims) or {}
             at = f"element {begins.evaluate(sample)} of a row of '{self.array.name}'"
             note = f"one begins at {at}, which is no multiple of {unit}"
-            hint = f"let tiles begin at multiples of {unit} elements, also those with neighbours; or {OTHERWISE}"
+            hint = f"let tiles begin at multiples of {unit} elements, also those with neighbours; or"
             raise self.refuse("box-unaligned", "copies a box that no engine copies", note, hint)
 
     def _begins(self) -> Iterator[tuple[int, int]]:
         """Yield the number of each piece with the place of its first element, the box alone being counted."""
-        place = sum(self._along(form) * step for form, step in zip(self.target, self.storage.distances, strict=True))
-        first = self._along(self.source[self.axes[0].number]) - self.axes[0].low
+        place = sum(self._along(form) * step for form, step in zip(self.places, self.storage.distances, strict=True))
+        first = self._along(self.indices[self.axes[0].number]) - self.axes[0].low
         for piece in range(self.axes[0].extent // self.row):
             yield piece, int(np.asarray(place)[first // self.row == piece].min())
 
@@ -259,7 +268,7 @@ class BoxTest:
         """Return the extents from which on the engine stores zeros: those of the elements that are copied."""
         found = []
         for axis in self.axes:
-            values = map_from_forms(self.exact, self.statement.dims, [self.source[axis.number]]).range().coalesce()
+            values = map_from_forms(self.exact, self.statement.dims, [self.indices[axis.number]]).range().coalesce()
             interval = parametric_interval(values, 0, ("x'",))
             shape = affine_of((self.array.shape or ())[axis.number])
             if interval is not None and not interval[0].names() - {*values.get_var_names(_PARAM)}:
@@ -280,18 +289,19 @@ class BoxTest:
         to_box = map_from_forms(isl.Set.universe(domain.get_space()), dims, [Affine.variable(x) for x in self.box])
         whole = whole.intersect(to_box.intersect_range(_unnamed(self.points)).domain())
         inside = whole
-        to_source = map_from_forms(whole, dims, [self.source[axis.number] for axis in self.axes])
+        to_source = map_from_forms(whole, dims, [self.indices[axis.number] for axis in self.axes])
         for axis, extent in zip(self.axes, self.extents, strict=True):
-            beyond = map_from_forms(whole, dims, [self.source[axis.number].add(extent, -1)])
+            beyond = map_from_forms(whole, dims, [self.indices[axis.number].add(extent, -1)])
             inside = inside.intersect(beyond.intersect_range(_up_to(beyond, -1)).domain())
         inside = inside.intersect(to_source.intersect_range(_from(to_source, 0)).domain())
-        others = inside.subtract(self.exact).union(whole.subtract(domain))
+        others = inside.subtract(self.exact)
+        others = others if self.stores else others.union(whole.subtract(domain))
         lost = self.exact.subtract(inside)
         if others.is_empty() and lost.is_empty():
             return
         note = "the box has {}, which the program does not copy" if lost.is_empty() else "the box would have no {}"
         element = self._element(others if lost.is_empty() else lost)
-        hint = "let the box end with the array, or fetch by via='cp.async'"
+        hint = "let the box end with the array, or"
         raise self.refuse("box-edge", "does not copy a whole box", note.format(element), hint)
 
     def _element(self, instances: isl.Set) -> str:
@@ -299,7 +309,7 @@ class BoxTest:
         dims = self.statement.dims
         sample = sample_set(instances, dims) or {}
         sizes = [name for name in sample if name not in dims]
-        indices = [str(form.evaluate(sample)) for form in self.source]
+        indices = [str(form.evaluate(sample)) for form in self.indices]
         where = f" for {', '.join(f'{name} = {sample[name]}' for name in sizes)}" if sizes else ""
         return f"{self.array.name}[{', '.join(indices)}]{where}"
 
@@ -321,28 +331,38 @@ class BoxTest:
             0 if self.storage.swizzle is None else ROW_BYTES,
         )  # fmt: skip
 
-    def started(self, described: TensorMap, ring: str) -> Statement:
-        """Return the start of the copies of the box, in place of the statement."""
-        statement, lhs = self.statement, self.statement.lhs
-        assert isinstance(lhs, p.Subscript), "a tile has subscripts"
-        domain = project_onto(self.exact, statement.dims, self.outer)
-        first = self._along(self.source[self.axes[0].number]) - self.axes[0].low
+    def _operations(self) -> Pieces:
+        """Return, for each operation, the first element of the tile and its subscripts in the array."""
+        first = self._along(self.indices[self.axes[0].number]) - self.axes[0].low
         inside = self._linear([(axis, axis.extent) for axis in self.axes])
-        pieces = []
+        found = []
         for number in range(self.axes[0].extent // self.row):
             own = np.flatnonzero((first // self.row == number) & (inside // self.axes[0].extent == 0))
             at = own[np.argmin(first[own])]
             values = {x: int(points[at]) for x, points in self.grid.items()}
-            place = substitute(lhs, values)
-            forms = [self.source[axis.number].substitute({x: Affine((), n) for x, n in values.items()})
+            forms = [self.indices[axis.number].substitute({x: Affine((), n) for x, n in values.items()})
                      for axis in self.axes]  # fmt: skip
-            pieces.append((place, tuple(forms)))
+            found.append((substitute(self.element, values), tuple(forms)))
+        return tuple(found)
+
+    def started(self, described: TensorMap, ring: str) -> Statement:
+        """Return the start of the copies of the box to the tile, in place of the statement."""
+        assert isinstance(self.element, p.Subscript), "a tile has subscripts"
         count = prod(axis.extent for axis in self.axes) * self.size
-        action = StartBox(described, ring, lhs.index_tuple[0], count, tuple(pieces))
-        low = {x: self.low[x] for x in self.box}
+        return self._whole(StartBox(described, ring, self.element.index_tuple[0], count, self._operations()))
+
+    def stored(self, described: TensorMap) -> Statement:
+        """Return the copies of the box to the array, in place of the statement."""
+        subscripts = map_from_forms(self.exact, self.statement.dims, self.indices)
+        return self._whole(StoreBox(described, self._operations(), bool(subscripts.is_injective())))
+
+    def _whole(self, action: StartBox | StoreBox) -> Statement:
+        """Return the statement with *action* in place of the elements of the box."""
+        statement, low = self.statement, {x: self.low[x] for x in self.box}
+        domain = project_onto(self.exact, statement.dims, self.outer)
         return replace(
-            statement, dims=self.outer, domain=domain, lhs=substitute(lhs, low), rhs=substitute(statement.rhs, low),
-            action=action,
+            statement, dims=self.outer, domain=domain, lhs=substitute(statement.lhs, low),
+            rhs=substitute(statement.rhs, low), action=action,
         )  # fmt: skip
 
 

@@ -291,8 +291,6 @@ class SharedMatrices(Entry):
         Returns the function that waits for all groups but the last ones, given their number.
     complete
         Returns the function that waits for all groups, given the number of results of a thread.
-    publish
-        The function that lets products behind the next barrier see what the thread has stored.
     """
 
     what = "matrix instructions with operands in shared memory"
@@ -304,12 +302,11 @@ class SharedMatrices(Entry):
     commit: Sequence[str]
     wait: Callable[[int], Sequence[str]]
     complete: Callable[[int], Sequence[str]]
-    publish: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Boxes(Entry):
-    """Copies of boxes to shared memory by a copy engine, as C functions like those of :class:`Matrices`.
+    """Copies of boxes to and from shared memory by a copy engine, as C functions like those of :class:`Matrices`.
 
     Attributes
     ----------
@@ -325,6 +322,14 @@ class Boxes(Entry):
         Returns the function that starts a copy, given the number of axes.
     wait
         The function that waits for a slot.
+    store
+        Returns the function that starts a copy to an array, given the number of axes.
+    stored
+        The function that waits until copies to arrays have read shared memory; and the one that waits until they are
+        complete.
+    publish
+        The function that lets a copy engine, and matrix instructions, see behind the next barrier what the thread has
+        stored.
     """
 
     what = "copies of boxes by a copy engine"
@@ -335,3 +340,6 @@ class Boxes(Entry):
     expect: Sequence[str]
     load: Callable[[int], Sequence[str]]
     wait: Sequence[str]
+    store: Callable[[int], Sequence[str]]
+    stored: tuple[Sequence[str], Sequence[str]]
+    publish: Sequence[str]

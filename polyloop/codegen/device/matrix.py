@@ -16,7 +16,7 @@ from typing import Final
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.codegen.device.entries import MOST_PENDING, Matrices, SharedMatrices
+from polyloop.codegen.device.entries import MOST_PENDING, Boxes, Matrices, SharedMatrices
 from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, shared_tile
 from polyloop.codegen.device.tensors import Operand
 from polyloop.codegen.expressions.expressions import Expressions
@@ -59,9 +59,9 @@ def matrix_block(expressions: Expressions, statement: Statement, context: Contex
     return tuple(_Printer(expressions, statement, context).block())
 
 
-def publication(scope: Scope) -> Node:
-    """Return the call that lets matrix instructions behind the next barrier see what a thread has stored."""
-    lines, wish = scope.language.need(SharedMatrices).publish, "publish_stores"
+def publication(scope: Scope) -> Call:
+    """Return the call that lets matrix instructions and copy engines see what a thread has stored, after a barrier."""
+    lines, wish = scope.language.need(Boxes).publish, "publish_stores"
     return Call(c.Apply(scope.shared_helper(wish, wish, lambda: _function(scope, lines, wish)), ()), "")
 
 

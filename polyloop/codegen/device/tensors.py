@@ -34,13 +34,10 @@ from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import constant_bounds, insert_dims
 from polyloop.schedule.plan import (
-    AwaitBox,
     AwaitProducts,
-    OpenRings,
     Product,
     Schedule,
     Share,
-    StartBox,
     StartCopy,
     Statement,
     Tensor,
@@ -114,11 +111,6 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         if name in waits:
             tree = _run_on(tree, name, waits[name], statements, schedule)
         names = {digit.axis: _lane_name(digit, product.intrinsic) for digit in product.lane_digits()} | names
-    tensors = [s.action for s in statements.values() if isinstance(s.action, Tensor)]
-    shared = [tensor.product for tensor in tensors if tensor.product.intrinsic.is_shared]
-    operands = {array_name(element) for product in shared for element in (product.a, product.b)}
-    if operands := operands & {array_name(s.lhs) for s in map(statements.__getitem__, runs(tree)) if _stores(s)}:
-        tree = _published(tree, statements, operands)
     indices = replace(schedule.indices, digit_names=names)
     return tree, replace(schedule, statements=statements, indices=indices), storages
 
@@ -172,26 +164,6 @@ def _put(tree: Tree, name: str, new: TreeNode) -> Tree:
         else:
             out.append(node)
     return tuple(out)
-
-
-def _published(tree: Tree, statements: Mapping[str, Statement], operands: Collection[str]) -> Tree:
-    """Return *tree* with the barriers marked that stores of *operands* may precede, no other barrier in between."""
-    out: list[TreeNode] = []
-    is_stored = True  # by an iteration before
-    for node in tree:
-        if isinstance(node, Barrier) and node.scope is Scope.BLOCK:
-            out.append(replace(node, publishes=is_stored))
-            is_stored = False
-            continue
-        out.append(Loop(node.iname, _published(node.body, statements, operands)) if isinstance(node, Loop) else node)
-        own = (statements[name] for name in runs((node,)))
-        is_stored = is_stored or any(array_name(s.lhs) in operands for s in own if _stores(s))
-    return tuple(out)
-
-
-def _stores(statement: Statement) -> bool:
-    """Return True if threads store what a statement assigns, and no copy engine."""
-    return not isinstance(statement.action, StartBox | AwaitBox | OpenRings)
 
 
 def _lane_name(digit: Digit, intrinsic: MatrixIntrinsic) -> str:

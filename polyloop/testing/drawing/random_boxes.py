@@ -1,4 +1,4 @@
-"""Random tiles that a copy engine fills: halos, edges, layouts, loops around, and copies that are no boxes."""
+"""Random tiles that a copy engine fills or stores: halos, edges, layouts, loops, and copies that are no boxes."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _BODIES: Final = (
     "o[t, i, j] = u[t, i, 2*j]",
     "o[t, i, j] = u[t, i, j] {if=j > 2}",
     "o[t, i, j] = o[t, i, j] + u[0, t, j]",
+    "o[n, i, j] = sum(t, u[t, i, j])",
+    "o[i, j + 4, 3] = sum(t, u[t, i, j]*u[t, i, j])",
 )
 _ROWS: Final = ("0 <= i < n", "1 <= i < n", "0 <= i < 6", "0 <= i <= t", "i = 0")
 _COLUMNS: Final = ("0 <= j < 16", "0 <= j < 16", "0 <= j < n", "0 <= j <= i", "3 <= j < 15")
@@ -58,3 +60,10 @@ def box_recipe(seed: int) -> Iterator[Step]:
         yield Step("swizzle", {"ary_name": "u_fetch", "bits": 3, "base": rng.choice((1, 2, 3)), "shift": 3})
     via = rng.choice(("tma", "tma", "cp.async"))
     yield Step("pipeline", {"iname": "t", "stages": rng.choice((2, 2, 3, 5)), "via": via})
+    if rng.random() < 0.4:
+        buffer = {"temporary_name": "o_tile", "temporary_address_space": "local", "default_tag": "box"}
+        yield Step("buffer_array", {"var_name": "o", "buffer_inames": sweep, **buffer})
+        if rng.random() < 0.3:
+            yield Step("swizzle", {"ary_name": "o_tile", "bits": 3, "base": rng.choice((1, 2, 3)), "shift": 3})
+        if rng.random() < 0.4:
+            yield Step("alias_temporaries", {"names": ["u_fetch", "o_tile"]})

@@ -80,7 +80,8 @@ class BufferArray(Transform):
     within
         Match expression for the instructions that use the buffer; by default all that access the array.
     default_tag
-        Tag of the inames of the moves; ``"l.auto"`` spreads them over the threads of the block.
+        Tag of the inames of the moves; ``"l.auto"`` spreads them over the threads of the block.  With ``"box"`` a copy
+        engine stores what is in shared memory (TMA, from sm_90 on).
     temporary_address_space, temporary_name
         Address space of the buffer (``"auto"``: registers, or shared memory if other threads need its elements), and
         its name (``{var_name}_buf``).

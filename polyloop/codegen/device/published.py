@@ -1,0 +1,83 @@
+"""Stores of threads that matrix instructions and copy engines read: these see them behind a fence and a barrier.
+
+Both read shared memory on a way of their own (PTX ISA, "Memory Consistency Model: Proxies").  Each thread that has
+stored such an element executes the fence, before the barrier behind which the element is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from polyloop.codegen.language import Language
+from polyloop.expr.nodes import array_name
+from polyloop.frozen import replace
+from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, runs
+from polyloop.kernel.tree import Node as TreeNode
+from polyloop.schedule.copy_engine import EngineStep, StoreBox
+from polyloop.schedule.plan import Launch, Schedule, Statement, Tensor
+
+__all__ = ["with_fences"]
+
+
+def with_fences(schedule: Schedule, language: Language) -> Schedule:
+    """Return *schedule* with the barriers marked before which threads execute a fence; for hosts as it is.
+
+    A thread that stores a box behind its own stores, with no barrier in between, executes the fence by itself.
+    """
+    if not language.has_axes:
+        return schedule
+    statements = dict(schedule.statements)
+    launches = tuple(_fenced(launch, statements) for launch in schedule.launches)
+    return replace(schedule, launches=launches, statements=statements)
+
+
+def _fenced(launch: Launch, statements: dict[str, Statement]) -> Launch:
+    """Return *launch* with barriers marked, and mark *statements*."""
+    own = [statements[name] for name in runs(launch.tree)]
+    arrays = {array for statement in own for array in _read_past_threads(statement)}
+    if not any(_stores(statement, arrays) for statement in own):
+        return launch
+    return replace(launch, tree=_marked(launch.tree, statements, arrays)[0])
+
+
+def _read_past_threads(statement: Statement) -> Collection[str]:
+    """Return the arrays in shared memory that a statement reads, but not by loads of threads."""
+    match statement.action:
+        case Tensor(product=product) if product.intrinsic.is_shared:
+            return {array_name(product.a), array_name(product.b)}
+        case StoreBox():
+            return {array_name(statement.rhs)}
+        case _:
+            return ()
+
+
+def _stores(statement: Statement, arrays: Collection[str]) -> bool:
+    """Return True if threads, and no copy engine, store elements of *arrays*."""
+    return not isinstance(statement.action, EngineStep) and array_name(statement.lhs) in arrays
+
+
+def _marked(
+    tree: Tree, statements: dict[str, Statement], arrays: Collection[str], *, is_stored: bool = False
+) -> tuple[Tree, bool]:
+    """Return *tree* with the barriers marked that stores to *arrays* may precede, no barrier of the block in between.
+
+    *is_stored* is True if such stores precede the tree; the second result is True if they precede what is behind it.
+    """
+    out: list[TreeNode] = []
+    for node in tree:
+        if isinstance(node, Barrier) and node.scope in (Scope.WARP, Scope.BLOCK):
+            out.append(replace(node, publishes=is_stored))
+            is_stored = is_stored and node.scope is Scope.WARP
+        elif isinstance(node, Loop):
+            stores = any(_stores(statements[name], arrays) for name in runs(node.body))
+            body, is_left = _marked(node.body, statements, arrays, is_stored=is_stored or stores)
+            out.append(Loop(node.iname, body))
+            is_stored = is_stored or is_left
+        else:
+            out.append(node)
+            for name in runs((node,)):
+                action = statements[name].action
+                if is_stored and isinstance(action, StoreBox):
+                    statements[name] = replace(statements[name], action=replace(action, has_fence=True))
+                is_stored = is_stored or _stores(statements[name], arrays)
+    return tuple(out), is_stored

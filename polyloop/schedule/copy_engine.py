@@ -1,0 +1,102 @@
+"""Actions of a copy engine: boxes of arrays go to shared memory and back, and threads wait for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from polyloop.expr.nodes import Expression
+from polyloop.frozen import quick
+from polyloop.poly.affine import Affine
+
+__all__ = ["AwaitBox", "EngineStep", "OpenRings", "Pieces", "StartBox", "StoreBox", "TensorMap"]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorMap:
+    """Description of an array, by which a copy engine finds boxes of it.  Axes begin with the contiguous one.
+
+    Attributes
+    ----------
+    extents
+        The engine stores zeros in place of elements from these subscripts on.
+    strides
+        Distances of neighbours [elements]; the first is 1.
+    box
+        Elements along each axis that one operation copies.
+    swizzle
+        Bytes of the rows in shared memory whose pieces are permuted; 0 if they are in order.
+    """
+
+    name: str
+    array: str
+    dtype: np.dtype[np.generic]
+    extents: tuple[Expression, ...]
+    strides: tuple[Expression, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+Pieces: TypeAlias = tuple[tuple[Expression, tuple[Affine, ...]], ...]
+"""Boxes of single operations: the first element in a tile, and subscripts in the array, the contiguous axis first."""
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class StartBox:
+    """The start of the copy of a box, by one thread.
+
+    Attributes
+    ----------
+    ring, slot
+        The barrier that counts the bytes that have arrived: an array and a subscript.
+    bytes
+        Bytes of the whole box.
+    pieces
+        The boxes of single operations.
+    """
+
+    map: TensorMap
+    ring: str
+    slot: Expression
+    bytes: int
+    pieces: Pieces
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class AwaitBox:
+    """The wait for a box by each thread; ``phases`` has a bit for each slot of the ring, which changes at each wait."""
+
+    ring: str
+    slot: Expression
+    phases: str
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class StoreBox:
+    """The copy of a box to the array, by one thread, which goes on when the elements in shared memory have been read.
+
+    ``pieces`` are as in :class:`StartBox`.  If ``is_once`` is False, elements are stored more than once, and the thread
+    waits until they are in the array.  If ``has_fence`` is True, it may have stored elements of the box itself.
+    """
+
+    map: TensorMap
+    pieces: Pieces
+    is_once: bool
+    has_fence: bool = False
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class OpenRings:
+    """The initialization of rings by one thread; ``rings`` has the number of slots of each."""
+
+    rings: tuple[tuple[str, int], ...]
+
+
+EngineStep: TypeAlias = StartBox | AwaitBox | StoreBox | OpenRings
+"""Actions of a copy engine, which are no assignments of threads."""
