@@ -44,6 +44,10 @@ def _torch_tf32(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
     return run
 
 
+def _torch_tf32_transposed(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    return _torch_tf32(torch, {**arrays, "b": arrays["b"].T})
+
+
 def _torch_softmax(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
     return lambda: torch.softmax(arrays["x"], 1, out=arrays["y"])
 
@@ -77,6 +81,7 @@ _TORCH: Final[Calls] = {
     "bf16 GEMM, odd rows": _torch_wide_product,
     "fp16 GEMM": _torch_wide_product,
     "tf32 GEMM": _torch_tf32,
+    "tf32 GEMM by wgmma and TMA": _torch_tf32_transposed,
     "row sums of 32": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
     "row sums of 1024": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
     "row sums of 16384": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),

@@ -110,6 +110,40 @@ def _on_groups_of_warps(
     )
 
 
+def _transposed(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
+    m, n, p = (sizes[name] for name in "mnp")
+    return {name: rng.random(shape, F) - F(0.5) for name, shape in (("a", (m, p)), ("b", (n, p)))}
+
+
+def _expected_transposed(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
+    at = sampled(len(arrays["a"]), 16)
+    return {"c": (at, arrays["a"][at].astype(np.float64) @ arrays["b"].T.astype(np.float64))}
+
+
+def _tf32_on_groups_of_warps(name: str, *sizes: int | Mapping[str, int]) -> Case:
+    """Return a product of float32 with the second matrix transposed; the copy engine rounds operands to 11 bits."""
+
+    def build() -> pl.LoopKernel:
+        program = matmul_wgmma.by_rows_of_k()
+        return matmul_wgmma.on_groups_of_warps(
+            program, "wgmma_m64n256k8_tf32", 128, 256, stages=4, group=16, lag=1, via="tma", panels=False
+        )
+
+    return Case(
+        name,
+        build,
+        tuple(dict.fromkeys("mnp", n) if isinstance(n, int) else n for n in sizes),
+        {"m": 130, "n": 264, "p": 72},
+        _transposed,
+        _expected_transposed,
+        lambda sizes: 4 * _elements(sizes),
+        _work,
+        unit="tensor tf32",
+        rtol=1e-3,
+        arch=matmul_wgmma.ARCH,
+    )
+
+
 def _of_doubles(
     name: str, build: Callable[[], pl.LoopKernel], small: Mapping[str, int], unit: str, *sizes: int | Mapping[str, int]
 ) -> Case:
@@ -158,5 +192,6 @@ PRECISIONS: Final = (
         rtol=1e-4, row_bytes=2,
     ),
     _on_tensor_cores("fp16 GEMM", np.dtype(np.float16), "mma_m16n8k16_f16", 4096, 8192, _UNEVEN, rtol=1e-4),
+    _tf32_on_groups_of_warps("tf32 GEMM by wgmma and TMA", 4096, 8192, _UNEVEN),
     _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32_pairs", 8192, _UNEVEN, rtol=1e-3),
 )

@@ -119,6 +119,11 @@ class MatrixIntrinsic:
         return not self.a
 
     @property
+    def cuts(self) -> bool:
+        """True if the instruction leaves out bits of its operands: it takes 11 bits of float32, toward zero."""
+        return self.is_shared and self.operands.name == "float32"
+
+    @property
     def lanes(self) -> int:
         """Threads that carry it out together: those of a warp, or of a group of four warps."""
         return self.lanes_of("d")
@@ -305,15 +310,16 @@ def _of_doubles(m: int, p: int, capability: int) -> MatrixIntrinsic:
 
 def _of_warpgroups() -> Iterator[MatrixIntrinsic]:
     """Yield the instructions of groups of four warps, for 64 by n results: PTX ISA, "wgmma.mma_async"."""
-    for name, word, dtype in (("f16", "f16", np.dtype(np.float16)), ("bf16", "bf16", BFLOAT16)):
+    for name, dtype in (("f16", np.dtype(np.float16)), ("bf16", BFLOAT16), ("tf32", np.dtype(np.float32))):
+        depth = 32 // dtype.itemsize
         for n in range(8, 257, 8):
             layout = (
                 "{ [i, j] -> [32*floor(i/16) + 4*(i mod 8) + floor((j mod 8)/2), "
                 f"4*floor(j/8) + 2*(floor(i/8) mod 2) + j mod 2] : 0 <= i < 64 and 0 <= j < {n} }}"
             )
             yield MatrixIntrinsic(
-                f"wgmma_m64n{n}k16_{name}", (64, n, 16), "", "", layout, dtype,
-                f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{word}.{word}", capability=90,
+                f"wgmma_m64n{n}k{depth}_{name}", (64, n, depth), "", "", layout, dtype,
+                f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{name}.{name}", capability=90,
             )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ struct Described {
     int64_t extents[5], strides[5];
     int box[5];
     unsigned short swizzle;
-    unsigned char rank, size;
+    unsigned char rank, size, rounds;
 };
 // The copy of a box under way; to the array if it has no ring.
 struct Box { char *tile; Described map; Ring *ring; int at[5], thread; };
@@ -308,6 +308,14 @@ static void next_phase(Ring &ring) {
     if (ring.arrived && !ring.bytes) ring.phase++, ring.arrived = 0;
 }
 
+// Keeps 11 bits of a float32, rounded to nearest, ties to even; infinities and NaN as they are.
+static void round_to_tf32(void *to, const void *from) {
+    uint32_t bits;
+    memcpy(&bits, from, 4);
+    if ((bits & 0x7f800000u) != 0x7f800000u) bits += 0xfff + (bits >> 13 & 1), bits &= 0xffffe000u;
+    memcpy(to, &bits, 4);
+}
+
 // Moves the elements of a box in order, rows of 128 bytes swizzled as the tile says.  Zeros come from beyond the array,
 // and nothing goes there.
 static void move(const Box &copy) {
@@ -325,6 +333,7 @@ static void move(const Box &copy) {
         uintptr_t place = (uintptr_t)copy.tile + k * map.size;
         if (map.swizzle == 128) place ^= (place >> 7 & 7) << 4;
         if (!copy.ring && is_there) memcpy(map.begin + there, (void *)place, map.size);
+        else if (copy.ring && is_there && map.rounds) round_to_tf32((void *)place, map.begin + there);
         else if (copy.ring && is_there) memcpy((void *)place, map.begin + there, map.size);
         else if (copy.ring) memset((void *)place, 0, map.size);
     }
@@ -611,30 +620,29 @@ static inline size_t shared_place(const void *place) {
     places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)place;
     return (size_t)place;
 }
-static inline unsigned short swizzled(unsigned long long descriptor, size_t offset) {
-    uintptr_t place = (uintptr_t)places[descriptor & 0x3fff] + offset;
-    unsigned short bits;
-    memcpy(&bits, (const char *)(place ^ (place >> 7 & 7) << 4), 2);
-    return bits;
-}
-// The element of 16 bits in a row and column of a tile: rows of 128 bytes, eight of them in a group.
-static inline unsigned short of_tile(unsigned long long tile, int row, int column) {
+enum Kind { FLOAT16, BFLOAT16, TF32 };
+// The element in a row and column of a tile: rows of 128 bytes, swizzled, eight of them in a group.
+template <Kind kind> static inline double of_tile(unsigned long long tile, int row, int column) {
+    const int size = kind == TF32 ? 4 : 2, width = 128 / size;
     size_t panels = (tile >> 16 & 0x3fff) << 4, groups = (tile >> 32 & 0x3fff) << 4;
-    return swizzled(tile, row / 8 * groups + row % 8 * 128 + column / 64 * panels + column % 64 * 2);
+    size_t offset = row / 8 * groups + row % 8 * 128 + column / width * panels + column % width * size;
+    uintptr_t place = (uintptr_t)places[tile & 0x3fff] + offset;
+    unsigned bits = 0;
+    memcpy(&bits, (const char *)(place ^ (place >> 7 & 7) << 4), size);
+    return kind == TF32 ? float_of(bits & 0xffffe000u) : kind == BFLOAT16 ? float_of(bits << 16) : half_of(bits);
 }
-template <int n, bool is_bfloat, bool a_turned, bool b_turned>
+template <int n, Kind kind, bool a_turned, bool b_turned>
 static void read_tiles(double *terms, unsigned long long a, unsigned long long b) {
-    auto decode = [](unsigned bits) { return is_bfloat ? float_of(bits << 16) : half_of(bits); };
     int number = current % 128;
     for (int r = 0; r < n / 2; r++) {
         int i = number / 32 * 16 + number % 32 / 4 + 8 * (r / 2 % 2), j = r / 4 * 8 + 2 * (number % 4) + r % 2;
         terms[r] = 0;
-        for (int k = 0; k < 16; k++)
-            terms[r] += (double)decode(a_turned ? of_tile(a, k, i) : of_tile(a, i, k)) *
-                        decode(b_turned ? of_tile(b, k, j) : of_tile(b, j, k));
+        for (int k = 0; k < (kind == TF32 ? 8 : 16); k++)
+            terms[r] += (a_turned ? of_tile<kind>(a, k, i) : of_tile<kind>(a, i, k)) *
+                        (b_turned ? of_tile<kind>(b, k, j) : of_tile<kind>(b, j, k));
     }
 }
-template <int n, bool is_bfloat, bool a_turned, bool b_turned>
+template <int n, Kind kind, bool a_turned, bool b_turned>
 static inline void wgmma(int line, float *d, unsigned long long a, unsigned long long b) {
     if (current / 128 != (current / 128 * 128 + 127) / 128 || threads % 128) fail(EXITED, line, 0);
     for (int s = 0; s < 2; s++) {
@@ -643,7 +651,7 @@ static inline void wgmma(int line, float *d, unsigned long long a, unsigned long
         for (int k = 0; k < 32; k++) if ((unsigned long long)of_lane<char>(k) != mine) fail(DIFFERENT_BARRIERS, line, k);
         wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
     }
-    issue_product(d, n / 2, a, b, read_tiles<n, is_bfloat, a_turned, b_turned>);
+    issue_product(d, n / 2, a, b, read_tiles<n, kind, a_turned, b_turned>);
 }
 template <int count>
 static inline void ldmatrix(int line, unsigned *const (&into)[count], const void *row, bool transposed) {

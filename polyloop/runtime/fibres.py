@@ -60,8 +60,8 @@ _LDMATRIX: Final = re.compile(
     r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16 [^"]*"\s*:[^;]*\);'
 )
 _WGMMA: Final = re.compile(
-    r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(f16|bf16)\.\2 '
-    r'[^"]*, 1, 1, (\d), (\d);[^"]*"\s*:[^;]*\);'
+    r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(f16|bf16|tf32)\.\2 '
+    r'[^"]*, 1, 1(?:, (\d), (\d))?;[^"]*"\s*:[^;]*\);'
 )
 _OPEN: Final = re.compile(r'asm volatile\("mbarrier\.init[^"]*"\s*:[^;]*\);')
 _EXPECT: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.expect_tx[^"]*"\s*:[^;]*\);')
@@ -70,7 +70,9 @@ _BOX: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d[^"]*"\s
 _BOX_STORE: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d\.global[^"]*"\s*:[^;]*\);')
 _BOXES_STORED: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.commit_group;[^"]*" ::: "memory"\);')
 """Barriers that count bytes, and copies of boxes; the functions around them call their operands so."""
-_NO_EFFECT: Final = re.compile(r'asm volatile\("(?:wgmma\.fence|fence\.proxy|fence\.mbarrier)[^"]*"\s*:[^;]*\);')
+_NO_EFFECT: Final = re.compile(
+    r'asm volatile\("(?:wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*\);'
+)
 _PRODUCTS: Final = re.compile(
     r'asm volatile\("(?=wgmma)(wgmma\.commit_group\.sync\.aligned;)?(?:\\n)?'
     r'(?:wgmma\.wait_group\.sync\.aligned (\d);)?"\s*:[^;]*\);'
@@ -129,7 +131,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _NO_EFFECT.sub("(void)0;", _PRODUCTS.sub(_group_of_products, _WGMMA.sub(_product_of_tiles, body)))
     if found := re.search(r"w?g?mma(?:\.sync|_async)[\w.]*", body):
         message = f"fibres do not know the matrix instruction {found[0]}"
-        hint = "they know m16n8k16 and m64nNk16 of float16 and bfloat16, m16n8k8 of tf32, and those of float64"
+        hint = "they know m16n8k16 and m64nNk16 of float16 and bfloat16, m16n8k8 and m64nNk8 of tf32, and float64"
         raise CodegenError("run_on_fibres", program.kernel, [Diagnostic("unsupported-intrinsic", message, (), (hint,))])
     return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
 
@@ -157,8 +159,9 @@ def _product_of_doubles(match: re.Match[str]) -> str:
 
 def _product_of_tiles(match: re.Match[str]) -> str:
     """Return the call that a matrix instruction of four warps becomes."""
-    kinds = "true" if match[2] == "bf16" else "false"
-    return f"polyloop::wgmma<{match[1]}, {kinds}, {match[3]}, {match[4]}>(__LINE__, d, a, b);"
+    kind = {"f16": "FLOAT16", "bf16": "BFLOAT16", "tf32": "TF32"}[match[2]]
+    turned = f"{match[3] or 0}, {match[4] or 0}"
+    return f"polyloop::wgmma<{match[1]}, polyloop::{kind}, {turned}>(__LINE__, d, a, b);"
 
 
 def _group_of_products(match: re.Match[str]) -> str:

@@ -19,6 +19,8 @@ BYTES: Final = 128
 _ALIGNMENT: Final = 64
 _KINDS: Final[Mapping[int, int]] = {1: 0, 2: 1, 4: 2, 8: 4}
 """``CUtensorMapDataType`` of unsigned integers, by their size: bits are copied as they are, and zeros are zeros."""
+_TF32: Final = 11
+"""``CU_TENSOR_MAP_DATA_TYPE_TFLOAT32``: the engine rounds float32 to 11 bits."""
 _SWIZZLES: Final[Mapping[int, int]] = {0: 0, 128: 3}
 _PROMOTION: Final = 3
 """``CU_TENSOR_MAP_L2_PROMOTION_L2_256B``: what the second-level cache reads at once."""
@@ -48,8 +50,9 @@ def driver_map(described: TensorMap, binding: Binding, address: int) -> bytes:
     room = ctypes.create_string_buffer(BYTES + _ALIGNMENT)
     place = -(-ctypes.addressof(room) // _ALIGNMENT) * _ALIGNMENT
     wide, wide_strides, narrow = ctypes.c_uint64 * rank, ctypes.c_uint64 * (rank - 1), ctypes.c_uint32 * rank
+    kind = _TF32 if described.rounds else _KINDS[described.dtype.itemsize]
     raw_driver().call(
-        "cuTensorMapEncodeTiled", ctypes.c_void_p(place), ctypes.c_int(_KINDS[described.dtype.itemsize]),
+        "cuTensorMapEncodeTiled", ctypes.c_void_p(place), ctypes.c_int(kind),
         ctypes.c_uint32(rank), ctypes.c_void_p(address), wide(*extents), wide_strides(*strides[1:]),
         narrow(*described.box), narrow(*[1] * rank), ctypes.c_int(0), ctypes.c_int(_SWIZZLES[described.swizzle]),
         ctypes.c_int(_PROMOTION), ctypes.c_int(0),
@@ -63,7 +66,7 @@ def fibre_map(described: TensorMap, binding: Binding, address: int) -> bytes:
     rank = len(extents)
     rest = [0] * (_MOST_AXES - rank)
     found = struct.pack(
-        "<Q5q5q5iHBB", address, *(max(0, extent) for extent in extents), *rest, *strides, *rest, *described.box, *rest,
-        described.swizzle, rank, described.dtype.itemsize,
+        "<Q5q5q5iHBBB", address, *(max(0, extent) for extent in extents), *rest, *strides, *rest, *described.box, *rest,
+        described.swizzle, rank, described.dtype.itemsize, described.rounds,
     )  # fmt: skip
     return found.ljust(BYTES, b"\0")

@@ -28,6 +28,8 @@ class TensorMap:
         Elements along each axis that one operation copies.
     swizzle
         Bytes of the rows in shared memory whose pieces are permuted; 0 if they are in order.
+    rounds
+        True if the engine rounds float32 to 11 bits (tf32), for an instruction that takes no more.
     """
 
     name: str
@@ -37,6 +39,7 @@ class TensorMap:
     strides: tuple[Expression, ...]
     box: tuple[int, ...]
     swizzle: int
+    rounds: bool = False
 
 
 Pieces: TypeAlias = tuple[tuple[Expression, tuple[Affine, ...]], ...]

@@ -91,7 +91,8 @@ class Share(Enum):
     ALL = "all"
     """Loads and products of an iteration."""
     FIRST = "first"
-    """Ahead of the loops, if operands are loaded ahead: zeros as the operands of the first products."""
+    """Ahead of the loops: zeros as the operands of the first products, if operands are loaded ahead; of products that
+    run on, what they add to."""
     STEP = "step"
     """In each iteration: the loads for it, and the products of the iteration before."""
     LOADS = "loads"

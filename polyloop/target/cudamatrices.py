@@ -33,7 +33,7 @@ def cuda_matrices(arch: str) -> Matrices:
 
 def shared_matrices() -> SharedMatrices:
     """Return the matrix instructions of groups of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix"."""
-    return SharedMatrices(_multiply_shared, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete)
+    return SharedMatrices(_multiply_shared, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete, _ready)
 
 
 def _lacks(arch: str, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:
@@ -75,8 +75,8 @@ def _multiply_shared(intrinsic: MatrixIntrinsic, a: str, b: str) -> list[str]:
     """Return the function around the instruction for operands in shared memory, stored by rows along *a* and *b*."""
     count = intrinsic.registers("d")
     results = "{" + ", ".join(f"%{n}" for n in range(count)) + "}"
-    turned = f"{int(a != 'k')}, {int(b != 'k')}"
-    text = f"{intrinsic.instruction} {results}, %{count}, %{count + 1}, p, 1, 1, {turned};"
+    turned = f", {int(a != 'k')}, {int(b != 'k')}" if intrinsic.operands.itemsize == 2 else ""
+    text = f"{intrinsic.instruction} {results}, %{count}, %{count + 1}, p, 1, 1{turned};"
     taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
     return ["void (float *d, unsigned long long a, unsigned long long b)",
             'asm volatile("{\\n.reg .pred p;\\nsetp.eq.u32 p, 0, 0;\\n"', f'             "{text}\\n}}"',
@@ -99,6 +99,12 @@ def _complete(count: int) -> list[str]:
     """Return the function that waits for all groups of products; their results are used behind it."""
     taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
     return ["void (float *d)", f'asm volatile("wgmma.wait_group.sync.aligned 0;" : {taken} :: "memory");']
+
+
+def _ready(count: int) -> list[str]:
+    """Return the function behind which registers hold what products add to."""
+    taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
+    return ["void (float *d)", f'asm volatile("" : {taken} :: "memory");']
 
 
 def _load(count: int, transposed: bool) -> list[str]:

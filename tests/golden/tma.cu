@@ -15,6 +15,13 @@ static __device__ __forceinline__ void ring_open(unsigned long long *ring, int s
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 #endif
+#ifndef POLYLOOP_MATRIX_PRODUCTS_READY_32
+#define POLYLOOP_MATRIX_PRODUCTS_READY_32
+static __device__ __forceinline__ void products_ready_32(float *d)
+{
+    asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) :: "memory");
+}
+#endif
 #ifndef POLYLOOP_RING_EXPECT
 #define POLYLOOP_RING_EXPECT
 static __device__ __forceinline__ void ring_expect(unsigned long long *slot, int bytes)
@@ -119,6 +126,7 @@ extern "C" __global__ void __launch_bounds__(256) product(const bfloat16 *__rest
                 acc[jj_reg_2][ii_reg][jj_reg_0] = 0.0f;  // insn
         }
     }
+    products_ready_32(&acc[0][0][0]);  // insn
     if (tx == 0) {
         ring_expect(&a_tile_ring[0], 16384);
         box_2d(&a_tile[0][0][0], &a_map, &a_tile_ring[0], 0, 128 * by);  // fetch_a

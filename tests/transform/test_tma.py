@@ -341,7 +341,7 @@ def test_a_box_that_is_waited_for_twice_is_refused() -> None:
 # {{{ descriptions of arrays
 
 
-class _Driver:
+class Driver:
     """A driver that keeps what it is passed."""
 
     def call(self, name: str, place: ctypes.c_void_p, *arguments: Any) -> None:
@@ -351,7 +351,7 @@ class _Driver:
 
 
 def test_the_driver_is_told_bytes_and_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = _Driver()
+    driver = Driver()
     monkeypatch.setattr("polyloop.runtime.tensormaps.raw_driver", lambda: driver)
     program = pl.generate_code(moved(swizzle=3), target=PLAIN)
     binding = Binder(program, HostMemory()).bind({"u": values(F4, 4, 10, 48)}, poison=False)
@@ -368,7 +368,7 @@ def test_the_driver_is_told_bytes_and_elements(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_nothing_is_described_of_what_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyloop.runtime.tensormaps.raw_driver", _Driver)
+    monkeypatch.setattr("polyloop.runtime.tensormaps.raw_driver", Driver)
     sizes = "m >= 1 and n >= 1 and p >= 0 and m mod 64 = 0 and n mod 64 = 0 and p mod 64 = 0"
     program = pl.generate_code(boxed(product(64, assume=sizes)), target=TARGET)
     arrays = {"a": np.zeros((64, 0), BF16), "b": np.zeros((64, 0), BF16), "m": 64, "n": 64}

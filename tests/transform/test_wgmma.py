@@ -17,7 +17,7 @@ from polyloop.runtime.nvrtc import compile_cuda
 
 Golden = Callable[[str, str], None]
 BF16 = ml_dtypes.bfloat16
-KINDS = {BF16: "bf16", np.float16: "f16"}
+KINDS = {BF16: "bf16", np.float16: "f16", np.float32: "tf32"}
 TARGET = pl.CudaTarget("sm_90a")
 
 
@@ -26,7 +26,8 @@ def product(
     assume: str = "", a_shape: str = "m, p", b_shape: str = "n, p", tag: str = "l/128", lag: int = 0,
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of 64 by n a group of warps, with the instruction and without its tiles."""
-    whole = f"m >= 1 and n >= 1 and p >= 1 and m mod {64 * groups} = 0 and n mod {n} = 0 and p mod 64 = 0"
+    row, depth = 128 // np.dtype(dtype).itemsize, 32 // np.dtype(dtype).itemsize
+    whole = f"m >= 1 and n >= 1 and p >= 1 and m mod {64 * groups} = 0 and n mod {n} = 0 and p mod {row} = 0"
     knl = pl.make_kernel(
         "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}", text,
         [pl.GlobalArg("a", dtype, shape=a_shape), pl.GlobalArg("b", dtype, shape=b_shape),
@@ -36,10 +37,10 @@ def product(
     knl = pl.split_iname(knl, "i", 64 * groups, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "i_block", 64, outer_iname="wg", inner_iname="ii", outer_tag=tag)
     knl = pl.split_iname(knl, "j", n, outer_iname="bx", inner_iname="jj", outer_tag="g.0")
-    knl = pl.split_iname(knl, "k", 64, outer_iname="ko", inner_iname="k_block")
-    knl = pl.split_iname(knl, "k_block", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = pl.split_iname(knl, "k", row, outer_iname="ko", inner_iname="k_block")
+    knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, kk")
-    return pl.tensorize(knl, "writes:c", f"wgmma_m64n{n}k16_{KINDS[dtype]}", lag=lag)
+    return pl.tensorize(knl, "writes:c", f"wgmma_m64n{n}k{depth}_{KINDS[dtype]}", lag=lag)
 
 
 def inames(knl: pl.LoopKernel, start: str) -> str:
@@ -55,7 +56,7 @@ def tiled(
     if panels:
         knl = pl.tag_array_axes(pl.split_array_axis(knl, "b_tile", 1, 64), "b_tile", "N1,N2,N0")
     for name in ("a_tile", "b_tile"):
-        knl = pl.swizzle(knl, name, bits=3, base=3, shift=3)
+        knl = pl.swizzle(knl, name, bits=3, base=2 if knl.temporaries[name].dtype == np.float32 else 3, shift=3)
     return knl if stages == 1 else pl.pipeline(knl, "ko", stages=stages, via=via)
 
 

@@ -39,7 +39,7 @@ from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.axes import is_thread_axis
 from polyloop.poly.sets import project_onto
 from polyloop.schedule.copy_engine import AwaitBox, OpenRings, StartBox, TensorMap
-from polyloop.schedule.plan import Assign, Launch, Schedule, StartCopy, Statement
+from polyloop.schedule.plan import Assign, AwaitProducts, Launch, Schedule, StartCopy, Statement
 from polyloop.schedule.storage import Storage
 
 __all__ = ["with_boxes"]
@@ -111,7 +111,8 @@ class _Rewriting:
             if isinstance(statement.action, StartCopy):
                 array = self.arrays[array_name(statement.rhs)]
                 test = BoxTest(statement, storages[tile], array, self.known, self.refuse)
-                new = test.started(self.described(test, maps), rings[tile])
+                rounds = self.is_cut(launch, tile)
+                new = test.started(self.described(test, maps, rounds=rounds), rings[tile])
             else:
                 new = self.awaited(statement, rings[tile], phases[tile])
             self.statements[statement.name] = new
@@ -124,11 +125,19 @@ class _Rewriting:
             temporaries=(*launch.temporaries, *more),
         )  # fmt: skip
 
-    def described(self, test: BoxTest, maps: dict[tuple[object, ...], TensorMap]) -> TensorMap:
+    def is_cut(self, launch: Launch, tile: str) -> bool:
+        """Return True if only matrix instructions read *tile* that leave out bits of it: the engine rounds them off."""
+        readers = [s for s in map(self.statements.__getitem__, runs(launch.tree)) if tile in variables(s.rhs)]
+        products = [s.action.product if isinstance(s.action, AwaitProducts) else s.product for s in readers]
+        return all(product is not None and product.intrinsic.cuts for product in products)
+
+    def described(
+        self, test: BoxTest, maps: dict[tuple[object, ...], TensorMap], *, rounds: bool = False
+    ) -> TensorMap:
         """Return the description of the array of a box, and enter it in *maps*, unless an equal one is there."""
-        key = test.key()
+        key = test.key(rounds=rounds)
         if key not in maps:
-            maps[key] = test.map(self.fresh(f"{test.array.name}_map"))
+            maps[key] = test.map(self.fresh(f"{test.array.name}_map"), rounds=rounds)
         return maps[key]
 
     def stored(

@@ -318,17 +318,17 @@ class BoxTest:
         """Elements along each axis that one operation copies."""
         return (self.row, *(axis.extent for axis in self.axes[1:]))
 
-    def key(self) -> tuple[object, ...]:
+    def key(self, *, rounds: bool) -> tuple[object, ...]:
         """Return the key of the description of the array: equal ones are one."""
-        return self.array.name, self.extents, self._pieces, self.storage.swizzle is None
+        return self.array.name, self.extents, self._pieces, self.storage.swizzle is None, rounds
 
-    def map(self, name: str) -> TensorMap:
+    def map(self, name: str, *, rounds: bool) -> TensorMap:
         """Return the description of the array."""
         strides = self.array.strides or ()
         return TensorMap(
             name, self.array.name, self.storage.dtype, tuple(map(to_expression, self.extents)),
             tuple(strides[axis.number] for axis in self.axes), self._pieces,
-            0 if self.storage.swizzle is None else ROW_BYTES,
+            0 if self.storage.swizzle is None else ROW_BYTES, rounds,
         )  # fmt: skip
 
     def _operations(self) -> Pieces:

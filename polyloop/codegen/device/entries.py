@@ -291,6 +291,9 @@ class SharedMatrices(Entry):
         Returns the function that waits for all groups but the last ones, given their number.
     complete
         Returns the function that waits for all groups, given the number of results of a thread.
+    ready
+        Returns the function that stands between the first values of results and products that run on, given their
+        number: a compiler that moves values across it would set registers while products add to them.
     """
 
     what = "matrix instructions with operands in shared memory"
@@ -302,6 +305,7 @@ class SharedMatrices(Entry):
     commit: Sequence[str]
     wait: Callable[[int], Sequence[str]]
     complete: Callable[[int], Sequence[str]]
+    ready: Callable[[int], Sequence[str]]
 
 
 @dataclass(frozen=True)

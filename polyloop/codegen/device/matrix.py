@@ -113,7 +113,8 @@ class _Printer:
         """Yield the code of the statement, with separate code for full tiles if elements may be missing."""
         share = self.tensor.share
         if self.intrinsic.is_shared:
-            yield from self.shared_wait() if share is Share.WAIT else self.shared_products()
+            around = {Share.FIRST: self.shared_first, Share.WAIT: self.shared_wait}
+            yield from around.get(share, self.shared_products)()
             return
         if share is Share.FIRST or share is Share.LAST:
             yield from self.first() if share is Share.FIRST else self.last()
@@ -247,6 +248,11 @@ class _Printer:
         yield from self.nested(self.tensor.loops, [Call(c.Apply(function, (results, *places)), self.id)])
         if not self.tensor.product.runs_on:
             yield from self.finished(self.define(f"products_end_{count}", shared.finish(count)))
+
+    def shared_first(self) -> Iterator[Node]:
+        """Yield the call behind which registers hold what products that run on add to."""
+        shared, count = self.scope.language.need(SharedMatrices), self.intrinsic.registers("d")
+        yield from self.finished(self.define(f"products_ready_{count}", shared.ready(count)))
 
     def shared_wait(self) -> Iterator[Node]:
         """Yield the wait for all products that run on, behind which their results are used."""

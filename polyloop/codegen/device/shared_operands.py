@@ -66,7 +66,7 @@ def shared_tile(operand: Operand, storage: Storage) -> SharedTile | tuple[str, s
     one, two = np.meshgrid(np.arange(extents[rank]), np.arange(extents[depth]), indexing="ij")
     offsets = address.at(operand, {rank: one, depth: two})
     row = ROW_BYTES // size
-    for along, across in ((depth, rank), (rank, depth))[: 2 if size == 2 else 1]:
+    for along, across in ((depth, rank), (rank, depth)):
         fast, slow = (two, one) if along == depth else (one, two)
         panels = _distance(offsets, along == rank, row)
         groups = _distance(offsets, across == rank, _ROWS)
@@ -75,6 +75,9 @@ def shared_tile(operand: Operand, storage: Storage) -> SharedTile | tuple[str, s
             break
     else:
         return f"the elements of '{name}' are not in rows of {ROW_BYTES} bytes", hint
+    if along == rank and size != 2:
+        text = f"rows of '{name}' run along {rank}, and it reads elements of {8 * size} bits by rows of k"
+        return text, "let the array of that operand be stored by rows of k, as in a[i, k]*b[j, k]"
     steps = [panels * size if extents[along] > row else 0, groups * size if extents[across] > _ROWS else GROUP_BYTES]
     if any(step % GROUP_BYTES for step in steps):
         return f"groups of eight rows of '{name}' do not begin at multiples of {GROUP_BYTES} bytes", hint

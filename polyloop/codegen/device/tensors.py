@@ -137,9 +137,24 @@ def _run_on(
             title = f"the products of '{statement.instruction}' cannot run on into the next iteration"
             raise CodegenError("generate_code", schedule.name, [_several_sums(statement, several, title)])
         domain, dims = _without(statement, inner)
-        action = replace(_tensor(statement), share=Share.WAIT)
-        statements[wait.name] = replace(statement, name=wait.name, dims=dims, domain=domain, action=action)
+        for share, own in ((Share.WAIT, wait.name), (Share.FIRST, f"{wait.name} first")):
+            action = replace(_tensor(statement), share=share)
+            statements[own] = replace(statement, name=own, dims=dims, domain=domain, action=action)
+        tree = _preceded(tree, name, wait.name)
     return tree
+
+
+def _preceded(tree: Tree, name: str, wait: str) -> Tree:
+    """Return *tree* with the first part of products ahead of the loop around them that precedes their last wait."""
+    out: list[TreeNode] = []
+    for node in tree:
+        if not isinstance(node, Loop) or name not in runs(node.body):
+            out.append(node)
+        elif Run(wait) in tree:
+            out += [Run(f"{wait} first"), node]
+        else:
+            out.append(Loop(node.iname, _preceded(node.body, name, wait)))
+    return tuple(out)
 
 
 def _ended(tree: Tree, name: str) -> Tree:

@@ -79,6 +79,8 @@ class Tensorize(Transform):
         Name in the table of intrinsics (``mma_m16n8k16_f16``, ``mma_m16n8k16_bf16``, ``mma_m16n8k8_tf32``,
         ``mma_m16n8k8_f64``, ``wgmma_m64n256k16_bf16``, ..), or an intrinsic, which comes into the table.  Four warps
         carry ``wgmma`` out, with operands in shared memory: rows of 128 bytes, :func:`swizzle` by ``(3, 3, 3)``.
+        ``wgmma_m64n256k8_tf32`` reads tiles of float32 by rows of k, swizzled by ``(3, 2, 3)``, of which it takes 11
+        bits: it cuts the others off, unless a copy engine has rounded them (``pipeline(.., via="tma")``).
     inames
         Subscript ``i``, ``j`` or ``k`` of the intrinsic -> the iname that it is, where several have its extent.
     ahead

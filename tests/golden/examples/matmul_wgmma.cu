@@ -3,6 +3,13 @@
 struct bfloat16 { unsigned short bits; };
 #endif
 
+#ifndef POLYLOOP_MATRIX_PRODUCTS_READY_64
+#define POLYLOOP_MATRIX_PRODUCTS_READY_64
+static __device__ __forceinline__ void products_ready_64(float *d)
+{
+    asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]) :: "memory");
+}
+#endif
 #ifndef POLYLOOP_CP_ASYNC_16_ZFILL
 #define POLYLOOP_CP_ASYNC_16_ZFILL
 static __device__ __forceinline__ void cp_async_16_zfill(void *to, const void *from, bool is_there)
@@ -98,6 +105,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_wgmma(const bfloat16 *_
                 acc[jj_reg_2][ii_reg][jj_reg_0] = 0.0f;  // insn
         }
     }
+    products_ready_64(&acc[0][0][0]);  // insn
     #pragma unroll
     for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
         cp_async_16_zfill(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * a_dim_1_outer ^ (((32 * a_dim_0_outer + a_dim_0_inner) & 7) << 3)], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * a_dim_1_outer], 128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * a_dim_1_outer + 7 < p);  // fetch_a
