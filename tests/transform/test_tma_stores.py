@@ -15,7 +15,8 @@ from polyloop.errors import VerificationError
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
 from tests.transform.test_tma import ANY, F4, PLAIN, Golden, boxed, same
-from tests.transform.test_wgmma import BF16, TARGET, check, product
+from tests.transform.test_wgmma import BF16, TARGET, check, inames, product
+from tests.transform.test_wgmma_lag import of_several
 
 stored = matmul_wgmma.stored_by_boxes
 
@@ -41,6 +42,33 @@ def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int], shares: str)
 def test_copies_of_threads_may_leave_their_place_too() -> None:
     knl = matmul_wgmma.on_groups_of_warps(matmul_wgmma.program(), "wgmma_m64n64k16_bf16", 64, 64, lag=1)
     check(stored(knl), 130, 72, 136, turned="b")
+
+
+@pytest.mark.parametrize("tag", ["box", "l.auto"])
+def test_the_next_tile_is_fetched_behind_a_fence(tag: str) -> None:
+    """The engine would fill the place while what threads have stored there is still on its way."""
+    knl = of_several(1)
+    knl = pl.add_prefetch(knl, "a", f"{inames(knl, 'i')}, kk, ki", temporary_name="a_tile")
+    knl = pl.add_prefetch(knl, "b", f"{inames(knl, 'j')}, kk, ki", temporary_name="b_tile")
+    for name in ("a_tile", "b_tile"):
+        knl = pl.swizzle(knl, name, bits=3, base=3, shift=3)
+    knl = pl.pipeline(knl, "ko", stages=3, via="tma")
+    names = f"{inames(knl, 'i')}, {inames(knl, 'j')}"
+    knl = pl.buffer_array(
+        knl, "c", names, default_tag=tag, temporary_name="c_tile", temporary_address_space="local"
+    )
+    if tag == "box":
+        knl = pl.tag_array_axes(pl.split_array_axis(knl, "c_tile", 1, 32), "c_tile", "N1,N2,N0")
+        knl = pl.swizzle(knl, "c_tile", bits=3, base=2, shift=3)
+    knl = pl.alias_temporaries(knl, ["b_tile", "c_tile"])
+    program = pl.generate_code(knl, target=TARGET)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (3, 64, 320)), rng.integers(-3, 4, (3, 64, 320))
+    arrays = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((3, 64, 64), F4)}
+    for order, found in run_on_fibres(program, arrays).items():
+        np.testing.assert_array_equal(found["c"], np.einsum("tik,tjk->tij", a, b).astype(F4), err_msg=order)
+    body = program.device_code[program.device_code.index('extern "C"') :]
+    assert "publish_stores();\n        __syncthreads();" in body[body.index("&c_tile[") :]
 
 
 @pytest.mark.nvrtc

@@ -1,7 +1,7 @@
-"""Stores of threads that matrix instructions and copy engines read: these see them behind a fence and a barrier.
+"""Stores of threads where matrix instructions and copy engines read or store: a fence and a barrier keep them in order.
 
-Both read shared memory on a way of their own (PTX ISA, "Memory Consistency Model: Proxies").  Each thread that has
-stored such an element executes the fence, before the barrier behind which the element is read.
+Both access shared memory on a way of their own (PTX ISA, "Memory Consistency Model: Proxies").  Each thread that has
+stored to such a place executes the fence, before the barrier behind which the place is used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from polyloop.expr.nodes import array_name
 from polyloop.frozen import replace
 from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, runs
 from polyloop.kernel.tree import Node as TreeNode
-from polyloop.schedule.copy_engine import EngineStep, StoreBox
+from polyloop.schedule.copy_engine import EngineStep, StartBox, StoreBox
 from polyloop.schedule.plan import Launch, Schedule, Statement, Tensor
 
 __all__ = ["with_fences"]
@@ -34,19 +34,23 @@ def with_fences(schedule: Schedule, language: Language) -> Schedule:
 def _fenced(launch: Launch, statements: dict[str, Statement]) -> Launch:
     """Return *launch* with barriers marked, and mark *statements*."""
     own = [statements[name] for name in runs(launch.tree)]
-    arrays = {array for statement in own for array in _read_past_threads(statement)}
+    arrays = {array for statement in own for array in _used_past_threads(statement)}
+    pools = {t.pool for t in launch.temporaries if t.pool is not None and t.name in arrays}
+    arrays |= {t.name for t in launch.temporaries if t.pool in pools}
     if not any(_stores(statement, arrays) for statement in own):
         return launch
     return replace(launch, tree=_marked(launch.tree, statements, arrays)[0])
 
 
-def _read_past_threads(statement: Statement) -> Collection[str]:
-    """Return the arrays in shared memory that a statement reads, but not by loads of threads."""
+def _used_past_threads(statement: Statement) -> Collection[str]:
+    """Return the arrays in shared memory that a statement reads or fills, but not by loads or stores of threads."""
     match statement.action:
         case Tensor(product=product) if product.intrinsic.is_shared:
             return {array_name(product.a), array_name(product.b)}
         case StoreBox():
             return {array_name(statement.rhs)}
+        case StartBox():
+            return {array_name(statement.lhs)}
         case _:
             return ()
 
