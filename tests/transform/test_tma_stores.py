@@ -155,6 +155,17 @@ def test_one_thread_stores_what_it_wrote() -> None:
     assert body.index("tile[i] =") < body.index("publish_stores();") < body.index("store_box_2d(&o_map")
 
 
+def test_c_text_may_stand_beside_boxes() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < 64}",
+        ["o[i] = u[i]", pl.CInstruction("i", "p[i] = 2*u[i];", read_variables="u", assignees="p[i]")],
+        [pl.GlobalArg("u, o, p", F4, shape="64")],
+    )
+    knl = pl.buffer_array(pl.tag_inames(knl, {"i": "l.0"}), "o", "i", temporary_name="tile",
+                          temporary_address_space="local", default_tag="box")  # fmt: skip
+    assert "store_box_1d(&o_map, &tile[0]" in pl.generate_code(knl, target=PLAIN).device_code
+
+
 def test_the_text(golden: Golden) -> None:
     text = pl.generate_code(stored(boxed(product(64, groups=2, lag=1), 4)), target=TARGET).device_code
     golden("golden/tma_stores.cu", text)

@@ -29,7 +29,7 @@ from polyloop.codegen.device.entries import Boxes
 from polyloop.codegen.language import Language
 from polyloop.codegen.loops.context import known_of
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.nodes import array_name
+from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
@@ -102,7 +102,8 @@ class _Rewriting:
         tiles = list(dict.fromkeys(array_name(statement.lhs) for statement in own))
         rings = {tile: self.fresh(f"{tile}_ring") for tile in tiles}
         phases = {tile: self.fresh(f"{tile}_phases") for tile in tiles}
-        written = {array_name(self.statements[name].lhs) for name in runs(launch.tree)}
+        targets = (target for name in runs(launch.tree) for target in targets_of(self.statements[name].lhs))
+        written = set(map(array_name, targets))
         for statement in own:
             tile = array_name(statement.lhs)
             if (source := array_name(statement.rhs)) in written:
@@ -153,7 +154,7 @@ class _Rewriting:
             raise self.refuse(statement, "not-a-box", "copies no box", note, hint)
         for name in runs(launch.tree):
             other = self.statements[name]
-            arrays = {array_name(other.lhs), *variables(other.rhs), *variables(other.lhs)}
+            arrays = {*map(array_name, targets_of(other.lhs)), *variables(other.rhs), *variables(other.lhs)}
             if name != statement.name and target in arrays:
                 note = f"'{other.instruction}' accesses '{target}' in the same launch, and the engine may store later"
                 raise self.refuse(statement, "not-a-box", "copies no box", note, PLAIN)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from polyloop.codegen.language import Language
-from polyloop.expr.nodes import array_name
+from polyloop.expr.nodes import array_name, targets_of
 from polyloop.frozen import replace
 from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, runs
 from polyloop.kernel.tree import Node as TreeNode
@@ -57,7 +57,9 @@ def _used_past_threads(statement: Statement) -> Collection[str]:
 
 def _stores(statement: Statement, arrays: Collection[str]) -> bool:
     """Return True if threads, and no copy engine, store elements of *arrays*."""
-    return not isinstance(statement.action, EngineStep) and array_name(statement.lhs) in arrays
+    if isinstance(statement.action, EngineStep):
+        return False
+    return any(array_name(target) in arrays for target in targets_of(statement.lhs))
 
 
 def _marked(
