@@ -223,14 +223,14 @@ def _is_within_block(placement: Placement, access: Access) -> bool:
         dtype: np.dtype[np.generic] | None = accumulator_dtypes(kernel)[access.array]
     else:
         temporary = kernel.temporaries.get(access.array)
-        if temporary is None or placement.spaces[access.array] is AddressSpace.GLOBAL or not _has_own_memory(temporary):
+        if temporary is None or placement.spaces[access.array] is AddressSpace.GLOBAL or not _is_memory(temporary):
             return False
         dtype = temporary.dtype
     is_simple = not access.fields and access.kind is not Other.START
     return is_simple and dtype is not None and dtype.kind == "f"
 
 
-def _has_own_memory(temporary: TemporaryVariable) -> bool:
+def _is_memory(temporary: TemporaryVariable) -> bool:
     return temporary.initializer is None and not temporary.is_shuffled
 
 

@@ -66,8 +66,7 @@ _WGMMA: Final = re.compile(
 _OPEN: Final = re.compile(r'asm volatile\("mbarrier\.init[^"]*"\s*:[^;]*\);')
 _EXPECT: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.expect_tx[^"]*"\s*:[^;]*\);')
 _AWAIT: Final = re.compile(r'asm volatile\("[^"]*"\s*"mbarrier\.try_wait[^"]*"\s*"[^"]*"\s*:[^;]*\);')
-_BOX: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d[^"]*"\s*:[^;]*\);')
-_BOX_STORE: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d\.global[^"]*"\s*:[^;]*\);')
+_BOX: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d\.(shared|global)[^"]*"\s*:[^;]*\);')
 _BOXES_STORED: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.commit_group;[^"]*" ::: "memory"\);')
 """Barriers that count bytes, and copies of boxes; the functions around them call their operands so."""
 _NO_EFFECT: Final = re.compile(
@@ -123,8 +122,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _OPEN.sub("polyloop::open_ring(ring + slot);", body)
     body = _EXPECT.sub("polyloop::expect_bytes(slot, bytes);", body)
     body = _AWAIT.sub("polyloop::await_bytes(__LINE__, ring + slot, *phases >> slot & 1);", body)
-    body = _BOXES_STORED.sub("polyloop::await_stores();", _BOX_STORE.sub(_stored_box, body))
-    body = _BOX.sub(_box, body)
+    body = _BOXES_STORED.sub("polyloop::await_stores();", _BOX.sub(_box, body))
     body = _MMA.sub(_product, body)
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
@@ -137,13 +135,9 @@ def _body(program: GeneratedProgram) -> str:
 
 
 def _box(match: re.Match[str]) -> str:
-    """Return the call that the copy of a box becomes."""
-    return f"polyloop::copy_box(to, map, slot, {{{', '.join(f'x{axis}' for axis in range(int(match[1])))}}});"
-
-
-def _stored_box(match: re.Match[str]) -> str:
-    """Return the call that the copy of a box to an array becomes."""
-    return f"polyloop::store_box(from, map, {{{', '.join(f'x{axis}' for axis in range(int(match[1])))}}});"
+    """Return the call that the copy of a box becomes, to shared memory or to an array."""
+    call = "copy_box(to, map, slot" if match[2] == "shared" else "store_box(from, map"
+    return f"polyloop::{call}, {{{', '.join(f'x{axis}' for axis in range(int(match[1])))}}});"
 
 
 def _product(match: re.Match[str]) -> str:

@@ -8,12 +8,11 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.device.box_test import PIECE_BYTES, TILE_BYTES
 from polyloop.codegen.device.entries import Boxes
-from polyloop.codegen.device.matrix import publication
+from polyloop.codegen.device.matrix import helper_text, publication
 from polyloop.codegen.device.shared_operands import GROUP_BYTES
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import form_text
 from polyloop.codegen.loops.context import Context
-from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Block, Call
 from polyloop.expr.nodes import Expression, array_name
@@ -97,7 +96,7 @@ class _Calls:
 
     def _call(self, name: str, lines: Sequence[str], *arguments: c.Code) -> Call:
         """Return the call of a helper function; *lines* are as in :class:`Boxes`."""
-        helper = self.scope.shared_helper(name, name, lambda: _function(self.scope, lines, name))
+        helper = self.scope.shared_helper(name, name, lambda: helper_text(self.scope, lines, name))
         return Call(c.Apply(helper, arguments), "")
 
     def _describe(self, described: TensorMap, tile: str) -> None:
@@ -112,10 +111,3 @@ class _Calls:
 
 def _map(described: TensorMap) -> c.Code:
     return c.Unary(c.ADDRESS, c.Name(described.name))
-
-
-def _function(scope: Scope, lines: Sequence[str], name: str) -> str:
-    """Return the text of a helper function; *lines* are its result type with parameters, then its body."""
-    result, _, parameters = lines[0].partition(" (")
-    head = f"{scope.language.syntax.helper} {result} {name}({parameters}"
-    return "\n".join([head, "{", *(f"    {line}" for line in lines[1:]), "}"])

@@ -45,7 +45,7 @@ from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Share, Statement, Tensor
 from polyloop.schedule.storage import Storage
 
-__all__ = ["group_of_products", "matrix_block", "publication"]
+__all__ = ["group_of_products", "helper_text", "matrix_block", "publication"]
 
 _SET: Final = isl.dim_type.set
 _ROWS: Final = 8
@@ -62,7 +62,7 @@ def matrix_block(expressions: Expressions, statement: Statement, context: Contex
 def publication(scope: Scope) -> Call:
     """Return the call that lets matrix instructions and copy engines see what a thread has stored, after a barrier."""
     lines, wish = scope.language.need(Boxes).publish, "publish_stores"
-    return Call(c.Apply(scope.shared_helper(wish, wish, lambda: _function(scope, lines, wish)), ()), "")
+    return Call(c.Apply(scope.shared_helper(wish, wish, lambda: helper_text(scope, lines, wish)), ()), "")
 
 
 def group_of_products(scope: Scope, group: Group) -> Node:
@@ -72,10 +72,10 @@ def group_of_products(scope: Scope, group: Group) -> Node:
     if group.arrivals:
         pending = min(group.pending, MOST_PENDING)
         lines, wish = shared.wait(pending), f"products_wait_{pending}"
-    return Call(c.Apply(scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: _function(scope, lines, wish)), ()), "")
+    return Call(c.Apply(scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: helper_text(scope, lines, wish)), ()), "")
 
 
-def _function(scope: Scope, lines: Sequence[str], name: str) -> str:
+def helper_text(scope: Scope, lines: Sequence[str], name: str) -> str:
     """Return the text of a helper function; *lines* are its result type with parameters, then its body."""
     result, _, parameters = lines[0].partition(" (")
     head = f"{scope.language.syntax.helper} {result} {name}({parameters}"
@@ -502,8 +502,8 @@ class _Printer:
     def define(self, wish: str, lines: Sequence[str]) -> str:
         """Return the name of a helper function; *lines* are its result type with parameters, then its body."""
         if self.intrinsic.name in BUILT_IN:
-            return self.scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: _function(self.scope, lines, wish))
-        return self.scope.own_helper(f"{MATRIX}{wish}", wish, partial(_function, self.scope, lines))
+            return self.scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: helper_text(self.scope, lines, wish))
+        return self.scope.own_helper(f"{MATRIX}{wish}", wish, partial(helper_text, self.scope, lines))
 
     def helper(self) -> str:
         """Return the name of the function with the matrix instruction."""
