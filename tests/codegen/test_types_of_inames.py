@@ -185,3 +185,16 @@ def test_the_first_block_of_an_iname_beyond_32_bits(begin: int) -> None:
     program = pl.generate_code(pl.tag_inames(knl, {"i": "g.0"}), target=pl.CudaTarget())
     assert begin < 0 or f"const long long bx = (long long)blockIdx.x + {begin}" in program.device_code
     run_on_fibres(program, {})  # where arithmetic that overflows is an error
+
+
+@pytest.mark.parametrize(
+    "subscript",
+    ["i & 3", "(3*i + 5) // 2**30", "3*i % 2**33 // 2**30", "(i + 2**31) // 2**31", "(2*i & 1) + (i + i) % 8 // 2"],
+)
+def test_subscripts_by_an_iname_of_one_value_beyond_32_bits(subscript: str) -> None:
+    """What is left are numbers, which C would add and multiply as ``int``."""
+    i, x = 2**31 - 1, np.arange(16, dtype=np.int32)
+    knl = made(f"{{[i, j]: i = {i} and 0 <= j < 4}}", f"y[j] = x[({subscript}) + j]",
+               G("x", np.int32, shape="16"), G("y", np.int32, shape="4"))  # fmt: skip
+    first = eval(subscript, {"i": i})
+    agree(knl, x[first : first + 4], threads, x=x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import children, rebuild_changed, variables
 from polyloop.poly.affine import Affine, affine_in, affine_of, to_expression
 
 __all__ = ["address", "index_text", "with_named"]
@@ -68,7 +69,7 @@ def index_text(
     """
     opaque: list[tuple[Expression, int]] = []
     linear: dict[str, int] = {}
-    const = _collect(r, with_named(r, expr), 1, opaque, linear)
+    const = _collect(r, with_named(r, with_numbers(r, expr)), 1, opaque, linear)
     ordered: list[tuple[Expression, int]] = [
         *((node, c) for node, c in opaque if c),
         *sorted(((name, c) for name, c in linear.items() if c), key=form_order),
@@ -89,10 +90,31 @@ def with_named(r: Renderer, expr: Expression) -> Expression:
     form = affine_in(expr, r.scope.values.keys()) if is_sum else None
     if form is None:
         return expr
-    values = {n: Affine((), v) for n in form.names() if isinstance(v := r.scope.values.get(n), int)}
-    known = form.substitute(values)
-    rest = r.scope.indices.take(known)
-    return expr if rest is known else to_expression(rest)
+    rest = r.scope.indices.take(form)
+    return expr if rest is form else to_expression(rest)
+
+
+def with_numbers(r: Renderer, expr: Expression) -> Expression:
+    """Return an index with numbers for the variables that have one value here, added and multiplied.
+
+    C would compute what is left of ``2*i + 1`` as ``int``, which it may not fit into.
+    """
+    values = r.scope.values
+    numbers = {name: value for name in variables(expr) if isinstance(value := values.get(name), int)}
+    return _numbered(expr, numbers) if numbers else expr
+
+
+def _numbered(expr: Expression, numbers: Mapping[str, int]) -> Expression:
+    """Return *expr* with *numbers* for variables, but not in subscripts of arrays, which are indices of their own."""
+    if type(expr) is p.Variable:
+        return numbers.get(expr.name, expr)
+    if type(expr) is p.Subscript or not isinstance(expr, p.ExpressionNode):
+        return expr
+    old = children(expr)
+    new = tuple([_numbered(child, numbers) for child in old])
+    found = rebuild_changed(expr, old, new)
+    form = affine_of(found) if found is not expr and type(expr) in (p.Sum, p.Product) else None
+    return found if form is None else to_expression(form)
 
 
 def _atom(r: Renderer, atom: Expression) -> Code:
@@ -109,9 +131,6 @@ def _collect(
     if type(expr) is p.Sum:
         return sum(_collect(r, child, factor, opaque, linear) for child in expr.children)
     if type(expr) is p.Variable and (expr.name in r.scope.values or is_mark(expr.name)):
-        value = r.scope.values.get(expr.name)
-        if isinstance(value, int):
-            return factor * value
         linear[expr.name] = linear.get(expr.name, 0) + factor
         return 0
     if type(expr) is p.Product:
@@ -128,13 +147,11 @@ def _collect(
 
 
 def _simpler_remainder(r: Renderer, expr: p.Remainder) -> Expression | None:
-    """Return a remainder with multiples of its divisor and known variables removed, None if there are none."""
+    """Return a remainder with multiples of its divisor removed, None if there are none."""
     form, divisor = affine_of(expr.numerator), expr.denominator
     if form is None or type(divisor) is not int or divisor <= 0:
         return None
-    values = {n: Affine((), v) for n in form.names() if isinstance(v := r.scope.values.get(n), int)}
-    known = form.substitute(values)
-    rest = Affine(tuple((v, c) for v, c in known.terms if c % divisor), known.const % divisor)
+    rest = Affine(tuple((v, c) for v, c in form.terms if c % divisor), form.const % divisor)
     if not rest.terms:
         return rest.const
     below = Affine((), divisor - 1).add(rest, -1)
