@@ -9,25 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-__all__ = ["kept_as", "once", "quick", "replace"]
+__all__ = ["once", "quick", "replace"]
 
 _T = TypeVar("_T")
 _Owner = TypeVar("_Owner")
 
-_Forms: TypeAlias = dict[str, Callable[[Any], object]]
-
-_FORM: Final = "form"
-
-_fields: Final[dict[type, tuple[frozenset[str], int, dict[str, Callable[[], object]], _Forms]]] = {}
-"""Of the classes that are :func:`quick`: the fields that are arguments, the number of all, how the others begin, and
-those that are kept in a form of their own."""
-
-
-def kept_as(form: Callable[[Any], object]) -> dict[str, Callable[[Any], object]]:
-    """Return the ``metadata`` of a field of a :func:`quick` class that keeps ``form(value)`` of what it is given."""
-    return {_FORM: form}
+_fields: Final[dict[type, tuple[frozenset[str], int, dict[str, Callable[[], object]]]]] = {}
+"""Of the classes that are :func:`quick`: the fields that are arguments, the number of all, and how the others begin."""
 
 
 def quick(cls: type[_T]) -> type[_T]:
@@ -40,12 +30,8 @@ def quick(cls: type[_T]) -> type[_T]:
     known: dict[str, Any] = {"_unset": dataclasses.MISSING}
     arguments, values = ["self"], []
     others: dict[str, Callable[[], object]] = {}
-    forms: _Forms = {entry.name: entry.metadata[_FORM] for entry in entries if _FORM in entry.metadata}
     for entry in entries:
         value = entry.name
-        if entry.name in forms:
-            known[f"_form_{entry.name}"] = forms[entry.name]
-            value = f"_form_{entry.name}({entry.name})"
         if not entry.init:
             assert entry.default_factory is not dataclasses.MISSING, f"{entry.name} has no value to begin with"
             known[f"_new_{entry.name}"] = others[entry.name] = entry.default_factory
@@ -68,7 +54,7 @@ def quick(cls: type[_T]) -> type[_T]:
     setattr(cls, "__init__", made)  # noqa: B010 - the types know of no other
     for name, function in _COPYING.items():
         setattr(cls, name, function)
-    _fields[cls] = frozenset(entry.name for entry in entries if entry.init), len(entries), others, forms
+    _fields[cls] = frozenset(entry.name for entry in entries if entry.init), len(entries), others
     return cls
 
 
@@ -91,10 +77,8 @@ def _state(value: object) -> dict[str, object]:
 
 
 def _restore(value: object, state: dict[str, object]) -> None:
-    _, _, others, forms = _fields[type(value)]
-    value.__dict__.update(state)
-    value.__dict__.update({name: begin() for name, begin in others.items()})
-    value.__dict__.update({name: form(state[name]) for name, form in forms.items()})
+    others = {name: begin() for name, begin in _fields[type(value)][2].items()}
+    value.__dict__.update(state, **others)
 
 
 def _itself(value: _T, _: object = None) -> _T:
@@ -116,7 +100,7 @@ else:
         known = _fields.get(type(value))
         if known is None:
             return dataclasses.replace(value, **changes)
-        fields, count, others, forms = known
+        fields, count, others = known
         if not changes.keys() <= fields:
             raise TypeError(f"{type(value).__name__} has no field {', '.join(sorted(changes.keys() - fields))}")
         old = value.__dict__
@@ -125,6 +109,4 @@ else:
         own.update(old if len(old) == count else {name: old[name] for name in fields}, **changes)
         for name, begin in others.items():
             own[name] = begin()
-        for name, form in forms.items():
-            own[name] = form(own[name])
         return result

@@ -11,10 +11,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakValueDictionary
 
-__all__ = ["Same", "forgotten", "interned", "known", "memoised", "watched"]
+__all__ = ["Same", "forgotten", "interned", "known", "memoised"]
 
 _K = TypeVar("_K")
 _P = ParamSpec("_P")
@@ -41,10 +41,9 @@ class Same(Generic[_V]):
 
 
 class _Memory:
-    """The switch of :func:`forgotten`, and the listener of :func:`watched`."""
+    """The switch of :func:`forgotten`."""
 
     is_off = False
-    watcher: ClassVar[Callable[[str, object], None] | None] = None
 
 
 @contextmanager
@@ -58,16 +57,6 @@ def forgotten() -> Iterator[None]:
         yield
     finally:
         _Memory.is_off = before
-
-
-@contextmanager
-def watched(watcher: Callable[[str, object], None]) -> Iterator[None]:
-    """Call *watcher* inside of the ``with`` with what is remembered, and the name of the function that made it."""
-    before, _Memory.watcher = _Memory.watcher, watcher
-    try:
-        yield
-    finally:
-        _Memory.watcher = before
 
 
 def _is_forgotten(value: object) -> bool:
@@ -118,7 +107,7 @@ def _of_one(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             value = kept[name]
         except KeyError:
-            return kept.setdefault(name, _made(name, function(key)))
+            return kept.setdefault(name, function(key))
         return function(key) if _Memory.is_off and _is_forgotten(value) else value
 
     return look_up
@@ -132,7 +121,7 @@ def _of_several(
         try:
             value = key.__dict__[name][others]
         except KeyError:
-            value = _made(name, function(key, *others))
+            value = function(key, *others)
             return value if unless is not None and unless(value) else _kept(key, name, others, value)
         return function(key, *others) if _Memory.is_off and _is_forgotten(value) else value
 
@@ -147,7 +136,7 @@ def _of_one_by_identity(
         try:
             value = key.__dict__[name][id(other)][1]
         except KeyError:
-            value = _made(name, function(key, other))
+            value = function(key, other)
             return value if unless is not None and unless(value) else _kept(key, name, id(other), (other, value))[1]
         return function(key, other) if _Memory.is_off and _is_forgotten(value) else value
 
@@ -166,17 +155,11 @@ def _of_several_by_identity(
         try:
             value = key.__dict__[name][asked][1]
         except KeyError:
-            value = _made(name, function(key, *others))
+            value = function(key, *others)
             return value if unless is not None and unless(value) else _kept(key, name, asked, (others, value))[1]
         return function(key, *others) if _Memory.is_off and _is_forgotten(value) else value
 
     return look_up
-
-
-def _made(name: str, value: _V) -> _V:
-    if _Memory.watcher is not None:
-        _Memory.watcher(name, value)
-    return value
 
 
 def _kept(key: Any, name: str, asked: Hashable, value: _V) -> _V:  # noqa: ANN401

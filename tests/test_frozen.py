@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from polyloop.frozen import kept_as, quick, replace
+from polyloop.frozen import quick, replace
 
 
 @dataclass(frozen=True)
@@ -57,20 +57,6 @@ def test_refusals(kind: type[Slow | Fast]) -> None:
         kind()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="fourth"):
         kind(1, fourth=2)  # type: ignore[call-arg]
-
-
-@quick
-@dataclass(frozen=True)
-class Sorted:
-    values: list[int] = field(metadata=kept_as(sorted))
-    name: str = "a"
-
-
-def test_a_field_is_kept_in_its_form() -> None:
-    made = Sorted([3, 1, 2])
-    for value in (made, Sorted(values=[2, 3, 1]), replace(made, name="b"), pickle.loads(pickle.dumps(made))):
-        assert value.values == [1, 2, 3]
-    assert replace(made, values=[5, 4]).values == [4, 5]
 
 
 def test_what_is_not_quick_is_refused() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.expr.nodes import Expression
-from polyloop.memo import Same, forgotten, interned, known, memoised, watched
+from polyloop.memo import Same, forgotten, interned, known, memoised
 from tests.gallery import GALLERY
 
 ROOT = Path(__file__).parents[1]
@@ -91,20 +91,6 @@ def test_sets_and_expressions_count_by_identity() -> None:
 def test_a_value_that_is_not_final_is_looked_for_again() -> None:
     thing = Thing()
     assert [at_last(thing, "x") for _ in range(4)] == [1, 2, 2, 2]
-
-
-def test_what_is_remembered_is_shown_to_a_watcher() -> None:
-    @memoised
-    def double(thing: Thing, factor: int) -> int:
-        return 2 * factor
-
-    thing = Thing()
-    seen: list[object] = []
-    with watched(lambda name, value: seen.append((name.rsplit(".", 1)[1], value))):
-        double(thing, 3)
-        double(thing, 3)
-    double(thing, 4)
-    assert seen == [("double()", 6)]
 
 
 def test_errors_are_not_remembered() -> None:

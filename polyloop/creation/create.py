@@ -331,7 +331,7 @@ def _with_extents(kernel: LoopKernel) -> LoopKernel:
             if form is not None and form.terms and form.names() <= set(kernel.parameters):
                 forms.setdefault(form)
     rows = [Row(form) for form in forms]
-    return replace(kernel, assumptions=add_rows(kernel.assumptions, (), rows)) if rows else kernel
+    return replace(kernel, assumptions=add_rows(kernel.assumptions, (), rows).coalesce()) if rows else kernel
 
 
 def _footprint(kernel: LoopKernel, name: str) -> tuple[Expression, ...]:

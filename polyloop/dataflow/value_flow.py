@@ -24,7 +24,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
 from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.radix import separates
-from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, project_onto, settled
+from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, project_onto
 from polyloop.program.lower import Access
 
 __all__ = [
@@ -425,14 +425,14 @@ def _computed(
     for piece in pieces:
         writer = writers[int(piece.get_tuple_name(_OUT)[1:])]
         number = int(piece.get_tuple_name(_IN)[1:])
-        found[number].append((writer, settled(_plain(piece))))
+        found[number].append((writer, _plain(piece)))
     initial = [isl.Set.empty(reader.domain.get_space()) for reader, _ in reads]
     unwritten: list[isl.Set] = []
     result.unwritten.foreach_set(unwritten.append)
     for part in unwritten:
         number = int(part.get_tuple_name()[1:])
         initial[number] = initial[number].union(part.reset_tuple_id())
-    return Flow(reads, tuple(tuple(entry) for entry in found), tuple(map(settled, initial)))
+    return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
 
 
 def _direct(

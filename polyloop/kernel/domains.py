@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
+from polyloop.frozen import replace
+from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.memo import memoised
+from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine, affine_in
 from polyloop.poly.ranges import related_range
 from polyloop.poly.sets import Row, add_rows, constant_bounds, parameter_space, rows_of, settled
@@ -64,16 +66,16 @@ def bound_variables(domain: isl.Set, known: Iterable[str]) -> tuple[str, ...]:
 
 def without_bound_variables(domain: isl.Set, known: Iterable[str]) -> isl.Set:
     """Return every point that *domain* has for some values of its bound variables."""
-    bounds = [(position, name) for position, name in enumerate(parameters_of(domain)) if name not in known]
-    for position, _ in reversed(bounds):
-        domain = domain.project_out(_PARAM, position, 1)
-    return settled(domain) if bounds else domain
+    for position, name in reversed(list(enumerate(parameters_of(domain)))):
+        if name not in known:
+            domain = domain.project_out(_PARAM, position, 1)
+    return domain
 
 
 @memoised
 def assumed(domain: isl.Set, assumptions: isl.Set) -> isl.Set:
     """Return *domain* under *assumptions*, as one shared set for all statements with this domain."""
-    return settled(domain.intersect_params(assumptions))
+    return domain.intersect_params(assumptions)
 
 
 @memoised
@@ -258,3 +260,48 @@ def _comparison(
             rows = [[Row(difference.add(Affine((), -1)))], [Row(difference.scale(-1).add(Affine((), -1)))]]
     parts = [add_rows(domain, dims, row) for row in rows]
     return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
+
+
+def with_settled_sets(kernel: LoopKernel, before: LoopKernel | None = None) -> LoopKernel:
+    """Return *kernel* with sets in a state that no question changes (:func:`settled`), but for those of *before*.
+
+    What is computed of a set depends on how it is written, and a question may write it anew.  All that is computed of a
+    kernel begins with its sets, so it does not depend on what was asked about the kernel before.
+    """
+    found = {} if before is None else {Same(domain): domain for domain in _sets(before)}
+
+    def stable(domain: isl.Set) -> isl.Set:
+        known = found.get(Same(domain))
+        if known is None:
+            known = settled(domain)
+            known = found[Same(domain)] = domain if domain.plain_is_equal(known) else known
+        return known
+
+    def term(old: Term) -> Term:
+        domain = stable(old.domain)
+        return old if domain is old.domain else replace(old, domain=domain)
+
+    def instruction(old: Instruction) -> Instruction:
+        domain, terms = stable(old.domain), tuple([term(part) for part in old.terms])
+        if domain is old.domain and all(new is part for new, part in zip(terms, old.terms, strict=True)):
+            return old
+        return replace(old, domain=domain, terms=terms)
+
+    def piece(old: Domain) -> Domain:
+        domain = stable(old.set)
+        return old if domain is old.set else replace(old, set=domain)
+
+    instructions = tuple([instruction(old) for old in kernel.instructions])
+    domains = tuple([piece(old) for old in kernel.domains])
+    same = zip((*instructions, *domains), (*kernel.instructions, *kernel.domains), strict=True)
+    if all(new is old for new, old in same):
+        return kernel
+    return replace(kernel, instructions=instructions, domains=domains)
+
+
+def _sets(kernel: LoopKernel) -> Iterator[isl.Set]:
+    """Yield the sets of *kernel*."""
+    for instruction in kernel.instructions:
+        yield instruction.domain
+        yield from (term.domain for term in instruction.terms)
+    yield from (piece.set for piece in kernel.domains)

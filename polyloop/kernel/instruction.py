@@ -15,12 +15,12 @@ from polyloop.expr.nodes import CText, Expression, Operation, array_name, target
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import substitute
 from polyloop.expr.rules import bind, is_parameter, unbind
-from polyloop.frozen import kept_as, quick, replace
+from polyloop.frozen import quick, replace
 from polyloop.kernel.intrinsic import Matrix
 from polyloop.kernel.text.options import NoSync
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import reorder, settled
+from polyloop.poly.sets import reorder
 
 __all__ = [
     "Carry",
@@ -179,7 +179,7 @@ class Term:
     """
 
     inames: tuple[str, ...]
-    domain: isl.Set = field(metadata=kept_as(settled))
+    domain: isl.Set
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Instruction:
 
     id: str
     inames: tuple[str, ...]
-    domain: isl.Set = field(metadata=kept_as(settled))
+    domain: isl.Set
     assignee: Expression
     expression: Expression
     origin: Origin

@@ -12,7 +12,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.expr.foreign import ForeignFunction
-from polyloop.frozen import kept_as, quick
+from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
 from polyloop.kernel.made import Made
@@ -21,7 +21,7 @@ from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
 from polyloop.kernel.waivers import Waiver
 from polyloop.memo import memoised
-from polyloop.poly.sets import set_text, settled
+from polyloop.poly.sets import set_text
 
 if TYPE_CHECKING:
     from polyloop.kernel.methods import Methods
@@ -40,7 +40,7 @@ class Domain:
     """One domain of the kernel: inames, and a set with these as dimensions."""
 
     inames: tuple[str, ...]
-    set: isl.Set = field(metadata=kept_as(settled))
+    set: isl.Set
 
 
 class Computed(Protocol):
@@ -155,7 +155,7 @@ class LoopKernel(Methods):
 
     name: str
     parameters: tuple[str, ...]
-    assumptions: isl.Set = field(metadata=kept_as(settled))
+    assumptions: isl.Set
     domains: tuple[Domain, ...]
     instructions: tuple[Instruction, ...]
     arguments: tuple[Argument, ...]

@@ -8,7 +8,7 @@ others see (the *owner*), and by every index if it writes private memory (it is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from math import prod
 
@@ -16,7 +16,7 @@ import islpy as isl
 
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
-from polyloop.frozen import kept_as, quick, replace
+from polyloop.frozen import quick, replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import assumed, bound_variables, iname_range, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
@@ -44,7 +44,6 @@ from polyloop.poly.sets import (
     is_strided,
     map_from_forms,
     preimage,
-    settled,
     universe,
 )
 from polyloop.program.lower import Access, Lowered, Program
@@ -91,8 +90,8 @@ class Placed:
 
     lowered: Lowered
     dims: tuple[str, ...]
-    domain: isl.Set = field(metadata=kept_as(settled))
-    exact: isl.Set = field(metadata=kept_as(settled))
+    domain: isl.Set
+    exact: isl.Set
     forms: Mapping[str, Affine]
     repeated: frozenset[str]
     own: frozenset[str]
@@ -116,7 +115,7 @@ class Placed:
             return self.domain
         forms = [self.forms.get(x) or Affine.variable(x) for x in self.lowered.inames]
         to_inames = map_from_forms(self.domain, self.dims, forms)
-        return settled(to_inames.intersect_range(access.domain).domain())
+        return to_inames.intersect_range(access.domain).domain()
 
     @memoised
     def interval(self, dim: str) -> tuple[int | None, int | None]:
@@ -384,7 +383,7 @@ def _on_threads(
     for position in sorted([dims.index(axis) for axis in together], reverse=True):
         domain = domain.project_out(_SET, position, 1)
     order = (*axes.all, *loops_among(dims))
-    return settled(_with_all_axes(domain, [x for x in dims if x not in together], order, axes, repeated))
+    return _with_all_axes(domain, [x for x in dims if x not in together], order, axes, repeated)
 
 
 def _with_all_axes(
@@ -439,7 +438,7 @@ def blocks_of(statements: Iterable[Placed], axis: str) -> isl.Set | None:
 def _onto(domain: isl.Set, position: int) -> isl.Set:
     count = domain.dim(_SET)
     domain = domain.project_out(_SET, position + 1, count - position - 1)
-    return settled(domain.project_out(_SET, 0, position))
+    return domain.project_out(_SET, 0, position).coalesce()
 
 
 def within_grid(axes: Axes, statements: Mapping[str, Placed]) -> dict[str, Placed]:
@@ -467,13 +466,13 @@ def _on_blocks(domain: isl.Set, position: int, blocks: isl.Set) -> isl.Set:
     """Return *domain*, restricted along one dimension to indices up to the last of *blocks*."""
     after = domain.dim(_SET) - position - 1
     there = _up_to(blocks, _sizes(domain))
-    return settled(domain.intersect(there.insert_dims(_SET, 1, after).insert_dims(_SET, 0, position)))
+    return domain.intersect(there.insert_dims(_SET, 1, after).insert_dims(_SET, 0, position))
 
 
 @memoised
 def _sizes(domain: isl.Set) -> isl.Set:
     """Return the parameters for which *domain* is not empty."""
-    return settled(domain.params())
+    return domain.params().coalesce()
 
 
 @memoised
@@ -482,7 +481,7 @@ def _up_to(blocks: isl.Set, sizes: isl.Set) -> isl.Set:
     space = blocks.get_space()
     first = isl.Set.universe(space).fix_val(_SET, 0, 0)
     others = blocks.apply(isl.Map.lex_ge(space)).lower_bound_val(_SET, 0, 0)
-    return settled(others.intersect_params(sizes).union(first.intersect_params(sizes)))
+    return others.intersect_params(sizes).union(first.intersect_params(sizes)).coalesce()
 
 
 def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[tuple[str, ...], bool]:
@@ -569,7 +568,7 @@ def _cells(placed: Placed, access: Access, owner: tuple[str, ...], shape: tuple[
     result = map_from_forms(placed.domain_of(access), placed.dims, forms, access.array)
     if shape:
         result = result.intersect_range(_inside(result.range().get_space(), shape, len(owner), placed))
-    return settled(result)
+    return result
 
 
 def _inside(space: isl.Space, shape: Sequence[Expression], skipped: int, placed: Placed) -> isl.Set:

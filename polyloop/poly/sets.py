@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
-from typing import Final, NamedTuple, overload
+from typing import Final, NamedTuple
 
 import islpy as isl
 
@@ -49,7 +49,6 @@ __all__ = [
     "universe",
 ]
 
-_SETTLED: Final = "settled"
 SET: Final = isl.dim_type.set
 PARAM: Final = isl.dim_type.param
 IN: Final = isl.dim_type.in_
@@ -163,7 +162,7 @@ def _map_from_forms(domain: isl.Set, dims: tuple[str, ...], forms: tuple[Affine 
         for position, form in enumerate(forms):
             if form is None:
                 result = result.drop_constraints_involving_dims(OUT, position, 1)
-    return settled(result)
+    return result
 
 
 def _linear_map(
@@ -277,41 +276,19 @@ def is_strided(domain: isl.Set) -> bool:
     return any(basic.dim(DIV) for basic in domain.get_basic_sets())
 
 
-@overload
-def settled(found: isl.Set) -> isl.Set: ...
+def settled(domain: isl.Set) -> isl.Set:
+    """Return *domain* in a state that no question changes: what is read of it does not depend on who asked before.
 
-
-@overload
-def settled(found: isl.Map) -> isl.Map: ...
-
-
-@overload
-def settled(found: isl.Set | isl.Map) -> isl.Set | isl.Map: ...
-
-
-def settled(found: isl.Set | isl.Map) -> isl.Set | isl.Map:
-    """Return a set or a relation in a state that no question changes: what is read of it depends on no earlier one.
-
-    Questions to ISL detect the equalities of a set, drop its redundant rows, sort its quotients, rows and pieces in
-    place (``isl_map_inline_foreach_basic_map`` and ``isl_map_normalize`` in ISL's source), which a set that two share
-    shows to both.  So the records of kernels and programs keep settled sets (:func:`polyloop.frozen.kept_as`), and what
-    else is remembered is settled (:mod:`polyloop.memo`).  Asked again about the same object, it is the same object.
+    Questions to ISL detect the equalities of a set, drop its redundant rows and sort its quotients in place
+    (``isl_map_inline_foreach_basic_map`` in ISL's source), which a set that two share shows to both.
     """
-    if _SETTLED in found.__dict__:
-        known: isl.Set | isl.Map | None = found.__dict__[_SETTLED]
-        return found if known is None else known
-    result = found.detect_equalities().remove_redundancies()
-    if (result.n_basic_set() if isinstance(result, isl.Set) else result.n_basic_map()) > 1:
-        result = result.coalesce().detect_equalities().remove_redundancies()
-    hash(result)  # sorts rows and pieces
-    result.__dict__[_SETTLED] = None
-    found.__dict__[_SETTLED] = result
-    return result
+    domain = domain.detect_equalities().remove_redundancies()
+    return domain if domain.n_basic_set() <= 1 else domain.coalesce().detect_equalities().remove_redundancies()
 
 
 def set_text(found: isl.Set | isl.Map) -> str:
     """Return the text of a set or a relation, the same whatever was asked about it before."""
-    return str(settled(found))
+    return str(settled(found) if isinstance(found, isl.Set) else settled(found.wrap()).unwrap())
 
 
 def lex_relation(space: isl.Space, equal: Sequence[tuple[int, int]], less: tuple[int, int] | None) -> isl.Map:

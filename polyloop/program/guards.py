@@ -19,7 +19,6 @@ from polyloop.kernel.arrays import ValueArg
 from polyloop.kernel.domains import condition_set
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import affine_in
-from polyloop.poly.sets import settled
 
 __all__ = ["Guard", "decided_by_data", "exact_parameters", "guarded_children", "guarded_domain", "guards_a_reduction"]
 
@@ -85,7 +84,7 @@ def guarded_domain(
         result = _narrowed(condition, result, dims, known, value)
     if result is domain or domain.is_subset(result):
         return domain
-    return settled(result)
+    return result.coalesce()
 
 
 def _narrowed(expr: Expression, domain: isl.Set, dims: Sequence[str], known: set[str], value: bool) -> isl.Set:

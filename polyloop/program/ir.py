@@ -10,13 +10,12 @@ from typing import Any, Final, TypeAlias
 import islpy as isl
 
 from polyloop.expr.nodes import Expression, Operation, Reduction
-from polyloop.frozen import kept_as, once, quick
+from polyloop.frozen import once, quick
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tree import Tree
 from polyloop.kernel.updates import COMMUTATIVE
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import settled
 from polyloop.program.guards import Guard
 
 __all__ = [
@@ -222,8 +221,8 @@ class Lowered:
     instruction: Instruction
     part: Part
     inames: tuple[str, ...]
-    domain: isl.Set = field(metadata=kept_as(settled))
-    exact: isl.Set = field(metadata=kept_as(settled))
+    domain: isl.Set
+    exact: isl.Set
     lhs: Expression
     rhs: Expression
     writes: tuple[Access, ...]

@@ -13,7 +13,7 @@ import numpy as np
 from polyloop.dataflow.uniformity import Uniformity
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
-from polyloop.frozen import kept_as, once, quick
+from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import Argument, ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
@@ -21,7 +21,6 @@ from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import settled
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.copy_engine import EngineStep, TensorMap
 from polyloop.schedule.storage import Storage
@@ -245,7 +244,7 @@ class Statement:
     name: str
     instruction: str
     dims: tuple[str, ...]
-    domain: isl.Set = field(metadata=kept_as(settled))
+    domain: isl.Set
     lhs: Expression
     rhs: Expression
     action: Action = _ASSIGN

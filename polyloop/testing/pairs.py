@@ -58,7 +58,6 @@ from polyloop.testing.drawing.random_chains import Step, random_recipe, random_s
 from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
 from polyloop.testing.drawing.twists import FAR
-from polyloop.testing.remembered import remembering
 from polyloop.testing.symbols import UnsupportedError
 from polyloop.testing.waived import is_waived
 from polyloop.testing.witnesses import Verdict, check_witness
@@ -525,11 +524,7 @@ def draw(seed: int, tally: Tally, pair: Pair | None = None) -> tuple[Pair, Progr
     exploration = Exploration(source, random.Random(seed + 1_000_000_007), tally, seed)
     tally.counts["pairs"] += 1
     try:
-        with remembering() as known:
-            found = exploration.run(pair)
-        for text in known.changed():
-            exploration.fail("remembered", text)
-        return found
+        return exploration.run(pair)
     except Exception as error:  # whatever the library raises here is a fault of it
         exploration.crash(error)
         return None

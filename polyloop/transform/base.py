@@ -13,6 +13,7 @@ import numpy as np
 
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.frozen import replace
+from polyloop.kernel.domains import with_settled_sets
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
 from polyloop.kernel.trace import Change
@@ -145,7 +146,7 @@ class Transform(ABC):
         try:
             rewritten = self.rewrite(kernel)
             step = Applied(self, self.note(kernel, rewritten), changes_of(kernel, rewritten))
-            result = replace(rewritten, trace=kernel.trace.followed_by(step))
+            result = replace(with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step))
             share_proofs(rewritten, result)
             found = tuple(_leaving_arrays(kernel, result)) or tuple(_differing_texts(kernel, result))
             found = found or tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))

@@ -24,7 +24,6 @@ from polyloop.codegen.loops.vector_access import _plan_of
 from polyloop.codegen.names import Names
 from polyloop.codegen.tree.c_expr import INDEX_PLUS, Code
 from polyloop.frontend.statements import _UPDATE
-from polyloop.kernel import domains
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.text import domain_text
 from polyloop.kernel.text.domain_text import read_domain
@@ -314,12 +313,6 @@ def test_a_fault_is_found(feature: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert not kinds(seeds(feature, most))
     plant(monkeypatch)
     assert kinds(seeds(feature, most)) & wanted
-
-
-def test_a_set_that_a_question_changes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kinds(range(BEGIN, BEGIN + 8)) == set()
-    monkeypatch.setattr(domains, "settled", lambda found: found)
-    assert kinds(range(BEGIN, BEGIN + 8)) == {"remembered"}
 
 
 def test_a_swizzle_that_tears_wide_copies_apart_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ from polyloop.kernel.build.plain.foreign import foreign_in
 from polyloop.kernel.build.plain.passes import plain_text
 from polyloop.kernel.build.sequence import sequenced
 from polyloop.kernel.cinstruction import CInstruction
-from polyloop.kernel.domains import align
+from polyloop.kernel.domains import align, with_settled_sets
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.text.parser import Parsed
 from polyloop.kernel.text.specs import Defaults
@@ -112,4 +112,4 @@ def build_kernel(
     )
     built = instructions_of(kernel, drafts.statements, bounds)
     ordered, explicit = sequenced(drafts, built, text.aliases, text.nops())
-    return replace(kernel, instructions=ordered, barriers=explicit)
+    return with_settled_sets(replace(kernel, instructions=ordered, barriers=explicit))

@@ -17,7 +17,7 @@ from polyloop.kernel.intrinsic import Matrix
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import Row, settled
+from polyloop.poly.sets import Row
 
 __all__ = ["Replacement", "replace_iname"]
 
@@ -58,7 +58,7 @@ class Replacement:
     def _domain(self, domain: isl.Set, dims: tuple[str, ...]) -> isl.Set:
         found = self._same(domain, dims)
         if found is None:
-            found = settled(substitute_iname(domain, dims.index(self.old), self.names, self.form, self.box))
+            found = substitute_iname(domain, dims.index(self.old), self.names, self.form, self.box)
             self._last = (domain, dims, found)
         return found
 
