@@ -24,6 +24,7 @@ from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.dtypes import find_dtype
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.rewrite import variables
+from polyloop.frontend.counting import counters_of
 from polyloop.frontend.intrinsics import Array, ArrayType
 from polyloop.frontend.scope import Names, Scope, Use
 from polyloop.frontend.source import DECORATOR, FunctionSource, Node, read_source
@@ -180,7 +181,8 @@ def _read(
     listed = {item.name: entry for entry in kernel_data if entry is not ... for item in expand_data(entry)}
     entries = _signature(function, source, around, listed)
     arguments, conditions = _uses(entries.values(), source)
-    scope = Scope(source, arguments, conditions, Names.of(source.tree, function, arguments))
+    names = Names.of(source.tree, function, arguments)
+    scope = Scope(source, arguments, conditions, names, counters=counters_of(source.tree) & names.locals)
     for parameter in _parameters(source):
         scope.check_name(parameter, parameter.arg)
     body = Body(scope)
