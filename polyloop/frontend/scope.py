@@ -202,9 +202,9 @@ class Scope:
         """Raise *diagnostic* at *node*."""
         raise KernelError(DECORATOR, None, [replace(diagnostic, span=self.source.span(node))])
 
-    def check_name(self, node: Node, name: str) -> None:
+    def check_name(self, node: Node, name: str, kind: str = "name") -> None:
         """Refuse a name that generated code cannot have."""
-        wrong = check_identifier(name)
+        wrong = check_identifier(name, kind)
         if wrong is not None:
             self.report(node, wrong)
 
@@ -244,7 +244,7 @@ class Scope:
         A variable that *hides* others is one of a generator.
         """
         name = node.id
-        self.check_name(node, name)
+        self.check_name(node, name, "iname")
         if not hides and name in self.bound:
             hint = "end that loop first, or use another name"
             self.deny(node, "duplicate-iname", f"a loop over '{name}' is open already", hint)
