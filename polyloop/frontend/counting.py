@@ -123,11 +123,14 @@ def _increments(body: Sequence[ast.stmt], name: str) -> list[_Increment]:
 def counters_of(tree: ast.FunctionDef) -> frozenset[str]:
     """Return the variables of *tree* that only count ``while`` loops: nothing else reads or assigns them.
 
-    Each of their loops has, in its block, an assignment in front that gives the first value.
+    Each of their loops has, in its block, an assignment in front that gives the first value.  A loop ``for`` over the
+    same name has a variable of its own.
     """
     found: set[str] = set()
     refused: set[str] = set()
     allowed: set[ast.AST] = set()
+    for node in own_nodes(tree):
+        allowed.update(_variables_of(node))
     for block in _blocks(tree):
         for number, statement in enumerate(block):
             if not isinstance(statement, ast.While):
@@ -147,6 +150,21 @@ def counters_of(tree: ast.FunctionDef) -> frozenset[str]:
         if isinstance(node, ast.Name) and node not in allowed:
             refused.add(node.id)
     return frozenset(found - refused)
+
+
+def _variables_of(node: ast.AST) -> Iterator[ast.Name]:
+    """Yield the places of the variables of a ``for`` or a generator, in which they are its own."""
+    inside: list[ast.AST] = []
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.For):
+        inside, targets = [node.target, *node.body], [node.target]
+    elif isinstance(node, ast.GeneratorExp):
+        inside = [part for part in ast.iter_child_nodes(node) if part is not node.generators[0]]
+        inside += [node.generators[0].target, *node.generators[0].ifs]
+        targets = [part.target for part in node.generators]
+    own = {x.id for target in targets for x in ast.walk(target) if isinstance(x, ast.Name)}
+    for part in inside:
+        yield from (x for x in ast.walk(part) if isinstance(x, ast.Name) and x.id in own)
 
 
 def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:

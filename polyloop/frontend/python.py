@@ -182,7 +182,7 @@ def _read(
     entries = _signature(function, source, around, listed)
     arguments, conditions = _uses(entries.values(), source)
     names = Names.of(source.tree, function, arguments)
-    scope = Scope(source, arguments, conditions, names, counters=counters_of(source.tree) & names.locals)
+    scope = Scope(source, arguments, conditions, names, counters=counters_of(source.tree).difference(arguments))
     for parameter in _parameters(source):
         scope.check_name(parameter, parameter.arg)
     body = Body(scope)

@@ -109,7 +109,7 @@ class Body:
         """Read ``target = value``, ``a = b = value``, ``a, b = x, y`` and what is made of these."""
         targets, value = node.targets, node.value
         first = targets[0]
-        if isinstance(first, ast.Name) and first.id in self.scope.counters:
+        if isinstance(first, ast.Name) and first.id in self.scope.counters and first.id not in self.scope.bound:
             self.start(first, value)
         elif len(targets) == 1 and isinstance(first, ast.Tuple) and self.converter.reduces(value):
             self.results(node, first, value)
@@ -291,7 +291,7 @@ class Body:
         plain = tuple(c for c in conditions if isl_condition(c, loops.is_integer) is not None)
         data = tuple(c for c in conditions if c not in plain)
         if data:
-            expr = p.If(data[0] if len(data) == 1 else p.LogicalAnd(data), expr, otherwise)
+            expr = p.If(_all(data), expr, otherwise)
         self.places[name] = self.blocks.numbers(), conditions
         self.add(node, (p.Variable(name), expr), True, made=plain)
         return name
@@ -387,7 +387,8 @@ class Body:
         if isinstance(count, Uncounted):
             self.scope.deny(count.node, "unsupported-loop", count.message, count.hint)
         name, loops = count.counter.id, self.converter.loops
-        if name not in self.scope.names.locals or name in self.scope.bound:
+        is_free = name in self.scope.names.locals or name in self.scope.counters
+        if not is_free or name in self.scope.bound:
             self.not_assignable(count.counter)
         bounds, last = loops.counting(count, self.starts.get(name))
         opened = loops.counted(count.counter, bounds)
@@ -432,12 +433,21 @@ class Body:
             condition = self.converter.condition(test)
             is_large = reductions(condition) or called(condition) & self.converter.functions.names()
             if is_large or not changed.isdisjoint(variables(condition)):
-                if found:
-                    before = found[0] if len(found) == 1 else p.LogicalOr(tuple(found))
-                    condition = p.If(before, False, condition)
-                condition = p.Variable(self.kept(test, condition, "holds", otherwise=False))
+                condition = self.kept_condition(tests[0], condition, found)  # all are asked there
             found.append(condition)
         return found
+
+    def kept_condition(self, node: Node, condition: Expression, before: Sequence[Expression]) -> Expression:
+        """Return *condition*, which is asked if none *before* holds, with all of it kept that depends on data."""
+        parts = condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
+        loops = self.converter.loops
+        plain = tuple(x for x in parts if isl_condition(x, loops.is_integer) is not None)
+        rest = _all(tuple(x for x in parts if x not in plain))
+        if plain:
+            rest = p.If(_all(plain), rest, False)
+        if before:
+            rest = p.If(before[0] if len(before) == 1 else p.LogicalOr(tuple(before)), False, rest)
+        return _all((*plain, p.Variable(self.kept(node, rest, "holds", otherwise=False))))
 
     def with_options(self, node: ast.With) -> None:
         """Read ``with pl.options(...)``."""
@@ -501,6 +511,10 @@ class Body:
             what = "which function this is depends on a condition or an iteration"
             self.scope.deny(node, "unsupported-statement", what, hint)
         self.converter.functions.define(node)
+
+
+def _all(conditions: tuple[Expression, ...]) -> Expression:
+    return conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
 
 
 def _text(keyword: ast.keyword) -> str:
