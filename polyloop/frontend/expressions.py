@@ -338,11 +338,15 @@ class PythonConverter(Converter):
 
     def call(self, node: ast.Call) -> Expression:
         """Return a call of a known function, a conversion, or a reduction."""
-        function = node.func
-        if isinstance(function, ast.Name) and self.scope.is_own(function.id):
-            return self._own_call(node, function)
-        if isinstance(function, ast.Attribute) and function.attr in _METHODS and not self._is_around(function.value):
-            return self._method(node, function)
+        match node.func:
+            case ast.Name(id=name) as function if self.scope.is_own(name):
+                return self._own_call(node, function)
+            case ast.Attribute(attr=name) as method if name in _METHODS and not self._is_around(method.value):
+                return self._method(node, method)
+        return self._outer_call(node, node.func)
+
+    def _outer_call(self, node: ast.Call, function: ast.expr) -> Expression:
+        """Return a call of what Python, a module or the user defines outside of the kernel."""
         found = self.scope.find(function)
         if Same(found) in _REDUCING:
             return self._reducing_call(node, _REDUCING[Same(found)])

@@ -7,7 +7,7 @@ are open there, and variables that are assigned before the call.  Calls that see
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import pymbolic.primitives as p
@@ -71,7 +71,7 @@ class Functions:
             scope.deny(node, "unsupported-statement", what, f"write def {node.name}(x, y):")
         before = scope.functions.get(node.name)
         if before is not None and before not in self.called:
-            self._rule(before, dict.fromkeys(before.parameters), {})
+            self._rule(before, before.parameters, {})
         scope.functions[node.name] = LocalFunction.of(node)
 
     def names(self) -> frozenset[str]:
@@ -82,7 +82,7 @@ class Functions:
         """Make the rules of functions that are never called."""
         for function in self.scope.functions.values():
             if function not in self.called:
-                self._rule(function, dict.fromkeys(function.parameters), {})
+                self._rule(function, function.parameters, {})
 
     def call(self, node: ast.Call) -> Expression:
         """Return the call of a function that the kernel defines."""
@@ -91,7 +91,7 @@ class Functions:
             what = f"'{function.tree.name}' calls itself"
             self.scope.deny(node, "unsupported-expression", what, "write a loop: for i in range(n)")
         arrays: dict[str, str] = {}
-        values: dict[str, Expression | None] = {}
+        values: dict[str, Expression] = {}
         for parameter, argument in zip(function.parameters, node.args, strict=True):
             array = self._array(argument)
             if array is None:
@@ -110,8 +110,8 @@ class Functions:
         is_array = node.id in scope.arrays or scope.arguments.get(node.id) is Use.ARRAY
         return node.id if is_array else None
 
-    def _rule(self, function: LocalFunction, values: Mapping[str, object], arrays: Mapping[str, str]) -> str:
-        """Return the name of the rule for a call with *values* of parameters, and with *arrays* for the others."""
+    def _rule(self, function: LocalFunction, values: Iterable[str], arrays: Mapping[str, str]) -> str:
+        """Return the rule for a call that gives *values* of these parameters, and *arrays* for the others."""
         scope, tree = self.scope, function.tree
         words = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name)} - function.locals
         for other in scope.functions.values():

@@ -210,7 +210,7 @@ class Loops:
     def _is_range(self, node: Node) -> bool:
         return isinstance(node, ast.Call) and self.scope.find(node.func) is range
 
-    def _of_range(self, over: ast.Call, variable: str) -> _Bounds:
+    def _of_range(self, over: Node, variable: str) -> _Bounds:
         """Return the bounds of ``range(..)`` or ``reversed(range(..))``."""
         if self.scope.find(over.func) is reversed:
             return self._reversed(over, self._of_range(over.args[0], variable))
@@ -232,14 +232,17 @@ class Loops:
             last = (bounds.lower[0].add(steps, bounds.step),)
         return downward(last, bounds.lower, bounds.step)
 
-    def _domain(self, variables: Sequence[ast.Name], over: ast.Call, names: tuple[str, ...]) -> Callable[[str], isl.Set]:
+    def _domain(
+        self, variables: Sequence[ast.Name], over: ast.Call, names: tuple[str, ...]
+    ) -> Callable[[str], isl.Set]:
         if len(over.args) == 1 and isinstance(over.args[0], ast.Constant) and isinstance(over.args[0].value, str):
             if over.keywords:
                 hint = "put all conditions into the text"
                 self.scope.deny(over, "unsupported-loop", "pl.domain takes a text, or bounds", hint)
             whole = self._from_text(over.args[0], variables, names)
             return lambda condition: whole.intersect(_restriction(names, condition)) if condition else whole
-        return _conditional(names, [self._bounds(*each).text(iname) for *each, iname in self._each(over, variables, names)])
+        entries = self._each(over, variables, names)
+        return _conditional(names, [self._bounds(node, name).text(iname) for node, name, iname in entries])
 
     def _each(
         self, over: ast.Call, variables: Sequence[ast.Name], names: Sequence[str]
@@ -309,8 +312,8 @@ class Loops:
             what = f"'{name}' changes by {step}, and this condition does not say when that ends"
             hint = f"compare with {'<' if step > 0 else '>'}: while {name} {'< n' if step > 0 else '> 0'}"
             self.scope.deny(count.node.test, "unsupported-loop", what, hint)
-        calls = [x for x in ast.walk(count.limit) if isinstance(x, ast.Call) and isinstance(x.func, ast.Name)]
-        if any(x.func.id in self.scope.functions for x in calls):
+        used = {x.id for x in ast.walk(count.limit) if isinstance(x, ast.Name)}
+        if not used.isdisjoint(self.scope.functions):
             hint = "keep the limit in a variable in front of the loop"
             self.scope.deny(count.limit, "unsupported-loop", "the limit calls a function of the kernel", hint)
         outer, inner = (p.Max, p.Min) if step > 0 else (p.Min, p.Max)
@@ -341,7 +344,8 @@ class Loops:
         if form is None or form.terms:
             self.scope.deny(node, "unsupported-loop", "the step of a loop is a constant", "write an integer")
         if form.const == 0:
-            self.scope.deny(node, "unsupported-loop", "the step of a loop is not 0", "write an integer, such as 2 or -1")
+            hint = "write an integer, such as 2 or -1"
+            self.scope.deny(node, "unsupported-loop", "the step of a loop is not 0", hint)
         return form.const
 
     def forms(self, node: Node, splitting: type[p.Min | p.Max], wish: str) -> tuple[Affine, ...]:

@@ -214,7 +214,8 @@ class Scope:
     def looping(self, names: Mapping[str, Expression], inames: Collection[str]) -> Iterator[None]:
         """Bind loop variables to expressions over new *inames* in the body of the ``with``."""
         before = self.bound, self.open
-        self.turned.update(*(variables(x).intersection(inames) for x in names.values() if not isinstance(x, p.Variable)))
+        turned = (value for value in names.values() if not isinstance(value, p.Variable))
+        self.turned.update(*(variables(value).intersection(inames) for value in turned))
         self.bound, self.open = {**self.bound, **names}, self.open.union(inames)
         try:
             yield

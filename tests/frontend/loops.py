@@ -1,6 +1,6 @@
 """Functions with loops as people write them: the tests run them as they are, and as kernels."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202, F821, A001, A002, SIM113, E741
+# ruff: noqa: ANN001, ANN201, ANN202, F821, A001, A002, B007, B023, C901, PLW0128
 # Inside of a kernel the name of a type stands for an array with extents, which no type checker knows.
 
 import math

@@ -1,6 +1,6 @@
 """Loops, assignments, conditions, functions and names in ``@pl.kernel``: as in Python, which is the oracle."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN202, F821
+# ruff: noqa: ANN001, ANN202, F821, PLR1730, UP037
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_inames_of_downward_loops_are_transformed_as_others() -> None:
     stencil(6, expected)
     for run in (pl.interpret, lambda k, **x: pl.compile(k, target=pl.CTarget())(**x)):
         np.testing.assert_allclose(run(knl.split_iname("t_down", 2), a=a.copy()).a, expected)
-    with pytest.raises(pl.TransformError, match="i_down|t_down"):
+    with pytest.raises(pl.TransformError, match="t_down"):
         knl.tag_inames("t_down:l.0")
     assert "t_down" in str(tiled)
 
