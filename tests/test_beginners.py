@@ -25,7 +25,7 @@ def lines(call: Callable[[], object]) -> list[str]:
 
 def test_a_misspelt_scalar() -> None:
     assert lines(lambda: made("y[i] = alpah*x[i]")) == [
-        "make_kernel on kernel 'scale': 'alpah' is not declared [undeclared-name]",
+        "make_kernel: 'alpah' is not declared [undeclared-name]",
         "  y[i] = alpah*x[i]                                    (line 1, instruction 'insn')",
         "  Hint: did you mean 'alpha'?",
         "  Hint: add it to kernel_data, or end kernel_data with ... to have it inferred",

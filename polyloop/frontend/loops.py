@@ -24,23 +24,12 @@ from polyloop.frontend.scope import NOTHING, Scope, Use
 from polyloop.frontend.source import DECORATOR, Node
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.text.domain_text import parse_domain, read_domain
-from polyloop.poly.affine import Affine, Floor, affine_of, to_expression
+from polyloop.poly.affine import Affine, affine_of, isl_text, to_expression
 
 __all__ = ["Loops", "Opened", "isl_condition"]
 
 _AFFINE = "bounds are sums of integer multiples of loop variables and integer arguments"
 _FORMS = 'write for i in range(n), or for i, j in pl.domain("0 <= i, j < n")'
-
-
-def isl_form(form: Affine) -> str:
-    """Return *form* as ISL reads it."""
-    parts = []
-    for var, coefficient in form.terms:
-        atom = f"floor(({isl_form(Affine(*var[:2]))})/{var.den})" if isinstance(var, Floor) else var
-        parts.append(atom if coefficient == 1 else f"{coefficient}*{atom}")
-    if form.const or not parts:
-        parts.append(str(form.const))
-    return " + ".join(parts).replace("+ -", "- ")
 
 
 def isl_condition(expr: Expression, known: Callable[[str], bool]) -> str | None:
@@ -54,7 +43,7 @@ def isl_condition(expr: Expression, known: Callable[[str], bool]) -> str | None:
                 return None
             operator = str(getattr(expr.operator, "value", expr.operator))
             operator = "=" if operator == "==" else operator
-            return f"{isl_form(left)} {operator} {isl_form(right)}"
+            return f"{isl_text(left)} {operator} {isl_text(right)}"
         case p.LogicalNot():
             inner = isl_condition(expr.child, known)
             return None if inner is None else f"not ({inner})"
@@ -81,12 +70,12 @@ class _Bounds:
     def text(self, iname: str) -> str:
         """Return the condition on *iname*."""
         assert iname not in {name for form in (*self.lower, *self.upper) for name in form.names()}, "bounded by itself"
-        first, *more = [isl_form(form) for form in self.lower]
-        head = f"{first} <= {iname} < {isl_form(self.upper[0])}"
+        first, *more = [isl_text(form) for form in self.lower]
+        head = f"{first} <= {iname} < {isl_text(self.upper[0])}"
         parts = [head, *(f"{form} <= {iname}" for form in more)]
-        parts += [f"{iname} < {isl_form(form)}" for form in self.upper[1:]]
+        parts += [f"{iname} < {isl_text(form)}" for form in self.upper[1:]]
         if self.step > 1:
-            offset = isl_form(self.lower[0])
+            offset = isl_text(self.lower[0])
             inside = iname if offset == "0" else f"{iname} - ({offset})"
             parts.append(f"({inside}) mod {self.step} = 0")
         return " and ".join(parts)
@@ -423,7 +412,7 @@ class Loops:
         old = f"{name}_value"
         inames = [found.get_dim_name(isl.dim_type.set, k) or "" for k in range(found.dim(isl.dim_type.set))]
         found = found.set_dim_name(isl.dim_type.param, position, old)
-        found = found.intersect(_restriction(inames, f"{old} = {isl_form(form)}"))
+        found = found.intersect(_restriction(inames, f"{old} = {isl_text(form)}"))
         return found.project_out(isl.dim_type.param, found.find_dim_by_name(isl.dim_type.param, old), 1)
 
     def _resolve(self, node: ast.Constant, found: isl.Set, name: str) -> isl.Set:
