@@ -81,8 +81,10 @@ def kernel(
         make_kernel(["{[i, j]: 0 <= i, j < n}", "{[k]: 0 <= k < n}"],
                     ["for i, j", "c[i, j] = sum(k, a[i, k]*b[k, j])", "end"], [...], name="matmul", ...)
 
-    Each ``for`` is one loop, and has an iname of its own: the second loop over ``i`` is ``i_1``.  So is each variable
-    of a generator.  A variable that is assigned is a temporary; numbers from outside of the function are literals.
+    Each ``for`` is one loop, and has an iname of its own: the second loop over ``i`` is ``i_1``, and one that runs
+    downward is ``i_down``, which counts from 0.  So has each variable of a generator, and the counter of each
+    ``while``.  A variable that is assigned is a temporary; numbers from outside of the function are literals.
+    Statements run in the order of Python.
 
     Parameters
     ----------
