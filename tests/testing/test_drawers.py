@@ -23,7 +23,7 @@ from polyloop.codegen.loops.rows import hull, pieces_of
 from polyloop.codegen.loops.vector_access import _plan_of
 from polyloop.codegen.names import Names
 from polyloop.codegen.tree.c_expr import INDEX_PLUS, Code
-from polyloop.frontend.statements import _UPDATE
+from polyloop.frontend.expressions import _UPDATE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.text import domain_text
 from polyloop.kernel.text.domain_text import read_domain
