@@ -23,6 +23,8 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 UNROLLED = {"matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma_any_size", "matmul_vectors"}
 """Programs whose C text is so long that compilers take more than 9 s for it; the CUDA C of each runs on fibres."""
 IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in NAMES]
+LONGEST = 500
+"""Characters of the longest line of C that an example may have; domains that fall apart have lines of thousands."""
 Run = Callable[..., Mapping[str, Any]]
 
 
@@ -95,6 +97,12 @@ def test_the_cuda_text_agrees_with_numpy_in_any_order_of_threads(name: str) -> N
 def test_the_cuda_text_is_the_golden_one(name: str, golden: Callable[[str, str], None]) -> None:
     text = pl.generate_code(example(name).transformed(), target=target_of(name)).device_code
     golden(f"golden/examples/{name}.cu", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_c_text_has_no_endless_conditions(name: str) -> None:
+    text = pl.generate_code(example(name).transformed(), target=pl.CTarget()).device_code
+    assert max(map(len, text.splitlines())) < LONGEST
 
 
 @pytest.mark.parametrize("name", NAMES)
