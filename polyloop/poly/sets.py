@@ -493,7 +493,7 @@ def _first_point(domain: isl.Set) -> isl.Point | None:
             first = domain.lexmin().sample_point()
     except NoAnswer:  # "unbounded optimum", even where each dimension has a bound: quotients may have none
         return point
-    # ISL finds no first element of {[i, j]: 0 < i <= 4, i - 1 <= 2j <= i}, both even, in some orders of its rows: (4, 2).
+    # ISL finds no first element of {[i, j]: 0 < i <= 4, i - 1 <= 2j <= i}, both even, for some orders of rows: (4, 2)
     return point if first.is_void() else first
 
 

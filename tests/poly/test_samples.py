@@ -26,7 +26,7 @@ def matrix(rows: Sequence[Sequence[int]]) -> isl.Mat:
 
 
 def halves() -> isl.Set:
-    """Return ``{[i, j]: 0 < i <= 4 and i - 1 <= 2j <= i}`` of even numbers, with rows in the order of seed 412200188."""
+    """Return ``{[i, j]: 0 < i <= 4 and i - 1 <= 2j <= i}`` of even numbers, in rows as of seed 412200188."""
     space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=["i", "j"])
     return isl.Set.from_basic_set(
         isl.BasicSet.from_constraint_matrices(space, matrix(EQUAL), matrix(AT_LEAST), CST, PARAM, SET, DIV)
