@@ -1,7 +1,7 @@
 """The operations of ISL that proofs rest on, against enumeration, for sets with quantified variables.
 
-ISL's ``lexmin`` and ``lexmax`` are not among them: of 5000 such sets, ISL 0.27 found no first or last element, or a wrong
-one, in 35. They name witnesses (``poly.sets.sample_set``), the ends of a scan (``split_scan``) and shapes
+ISL's ``lexmin`` and ``lexmax`` are not among them: of 5000 such sets, they gave no element or a wrong one for 35 (islpy
+2026.2.2). They name witnesses (``poly.sets.sample_set``), the ends of a scan (``split_scan``) and shapes
 (``dim_max``), all of which are proven afterwards.
 """
 
