@@ -117,7 +117,7 @@ def test_its_trace_replays_and_it_is_proven(name: str) -> None:
     assert not any("unchecked" in str(step) for step in knl.trace)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", IN_C)
 def test_it_runs_as_a_script(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     (line,) = capsys.readouterr().out.splitlines()
