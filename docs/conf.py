@@ -19,7 +19,7 @@ smartquotes = False
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_block", "deflist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"

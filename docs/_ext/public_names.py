@@ -126,7 +126,7 @@ def known_elsewhere(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_x
     if short in pl.__all__ and target != f"polyloop.{short}":
         domain = env.domains["py"]
         return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", f"polyloop.{short}", node, inner)
-    return inner if node.get("reftype") == "class" else None
+    return inner if node.get("reftype") == "class" or target.startswith("numpy.") else None
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
