@@ -15,7 +15,8 @@ copyright = author  # noqa: A001 - Sphinx' name for it
 extensions = ["myst_parser", "public_names", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "_ext"]
 nitpicky = True
-smartquotes = False
+smartquotes_action = "D"  # dashes; quotes and dots stay as they are written
+highlight_language = "none"
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 

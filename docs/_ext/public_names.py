@@ -6,6 +6,7 @@ Each name gets an entry in a table and its docstring behind it.  Signatures are 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import types
 import typing
@@ -53,7 +54,9 @@ def directives(name: str) -> Iterator[str]:
         return
     if isinstance(value, type):
         kind = "exception" if issubclass(value, Exception | Warning) else "class"
-        yield from (f".. auto{kind}:: {name}", "   :members:", "   :show-inheritance:" if kind == "exception" else "")
+        yield from (f".. auto{kind}:: {name}", "   :members:")
+        if kind == "exception":
+            yield "   :show-inheritance:"
         if name == "LoopKernel":
             yield f"   :exclude-members: {', '.join(HOMES)}"
     elif callable(value):
@@ -97,7 +100,7 @@ class Transforms(PublicNames):
         return [name for name, home in HOMES.items() if (home.split(".")[0] if "." in home else "other") == family]
 
 
-def signature(  # noqa: PLR0917 - Sphinx' event
+def signature(
     app: Sphinx, what: str, name: str, value: Any, options: Any, args: str | None, result: str | None
 ) -> tuple[str | None, str | None] | None:
     """Return the signature as callers see it: without the package's notes to itself in annotations."""
@@ -113,6 +116,7 @@ def signature(  # noqa: PLR0917 - Sphinx' event
     parameters = [each.replace(annotation=hints.get(key, each.annotation)) for key, each in found.parameters.items()]
     found = found.replace(parameters=parameters[what == "method" :], return_annotation=hints.get("return", found.empty))
     text = stringify_signature(found, unqualified_typehints=True, short_literals=True)
+    text = re.sub(r"<class '([\w.]+)'>", r"\1", text).replace("<factory>", "...")
     given, arrow, returned = text.rpartition(" -> ")
     return (given, returned) if arrow and what != "class" else (given or text, None)
 
