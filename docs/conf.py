@@ -12,7 +12,7 @@ project = "polyloop"
 author = "polyloop developers"
 copyright = author  # noqa: A001 - Sphinx' name for it
 
-extensions = ["myst_parser", "public_names", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["flowcharts", "myst_parser", "public_names", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "_ext"]
 nitpicky = True
 smartquotes_action = "D"  # dashes; quotes and dots stay as they are written
@@ -26,6 +26,7 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 maximum_signature_line_length = 90
+napoleon_attr_annotations = False
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False

@@ -13,6 +13,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.transform.index import HOMES
+from tests import house
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.site
@@ -77,6 +78,13 @@ def test_the_start_page_has_a_picture_and_a_search_box(site: Path, pages: dict[s
     assert site.joinpath(picture[1]).stat().st_size < 20_000
     assert 'action="search.html"' in pages["index.html"]
     assert site.joinpath("searchindex.js").stat().st_size > 100_000
+
+
+def test_the_packages_are_a_picture(pages: dict[str, str]) -> None:
+    (picture,) = re.findall(r'<svg class="flowchart".*?</svg>', pages["architecture.html"])
+    boxes = re.findall(r'class="line0">(\w+)<', picture)
+    assert sorted(boxes) == sorted(house.packages())
+    assert picture.count("marker-end") == house.picture().count(" --> ")
 
 
 def test_terms_are_defined_that_pages_use(pages: dict[str, str]) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from pygments.lexers.special import TextLexer
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -138,7 +137,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.setup_extension("sphinx.ext.autodoc")
     app.add_directive("public-names", PublicNames)
     app.add_directive("transforms", Transforms)
-    app.add_lexer("mermaid", TextLexer)
     app.connect("autodoc-process-signature", signature)
     app.connect("missing-reference", known_elsewhere)
     return {"parallel_read_safe": True}
