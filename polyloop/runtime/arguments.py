@@ -532,6 +532,8 @@ def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) 
         hints = (f"declare '{name}' as int64 in the kernel",) if is_integer(dtype) else ()
         message = f"'{name}' = {shown(value)} does not fit {dtype}"
         raise call_error(kernel, Diagnostic("wrong-type", message, (f"{dtype} holds {low} to {high}",), hints))
+    if isinstance(value, int) and not is_integer(dtype) and np.asarray(value).dtype == object:
+        value = float(value)  # no integer of NumPy holds it
     scalar = np.asarray(value).astype(dtype).astype(computed(dtype))[()]
     assert isinstance(scalar, np.generic), f"{dtype} is no scalar type"
     return scalar

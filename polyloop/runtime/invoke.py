@@ -12,9 +12,10 @@ from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
-from polyloop.runtime.backends import Backend, CudaBackend, make_backend
+from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
 from polyloop.runtime.gpu import device_architecture
-from polyloop.runtime.repeat import PackedCall, Repeats, Signature, call_options
+from polyloop.runtime.packed import PackedCall
+from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error
 
@@ -88,6 +89,7 @@ class CompiledKernel(functools.partial[Result]):
         values = tuple(a.name for a in self.program.arguments if not isinstance(a, ArrayArg))
         self._repeats = Repeats(names, tuple(a.name for a in arrays if a.is_output), values)
         self._may_repeat = not self.program.split and not self._small.binder.layouts
+        self._free = free_numbers(self._small.binder)
         # no references to the kernel: it goes when the last one of others does, and with it what is loaded on a GPU
         self._checked = _method(weakref.WeakMethod(self._call))
         self._handle = _method(weakref.WeakMethod(self._handle_of))
@@ -166,7 +168,8 @@ class CompiledKernel(functools.partial[Result]):
         if binding.launches:
             backend.launch(binding, stream)
             may_repeat = self._may_repeat and not binding.fresh
-            if may_repeat and (packed := backend.repeatable(binding)) is not None:
+            may_repeat = may_repeat and backend.binder.parameters.isdisjoint(number.name for number in self._free)
+            if may_repeat and (packed := backend.repeatable(binding, self._free)) is not None:
                 self._expect(self._repeats.remember(arguments, packed))
         return binding.result()
 
