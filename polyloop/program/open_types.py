@@ -33,13 +33,15 @@ __all__ = ["settled_types"]
 
 
 def settled_types(
-    kernel: LoopKernel, known: Mapping[str, DType | None], settle_all: bool
+    kernel: LoopKernel, known: Mapping[str, DType | None], settle_all: bool, weak: Mapping[str, Weak] | None = None
 ) -> Mapping[str, DType | None]:
     """Return the types of all names of *kernel*: those in *known*, and those that follow from them.
 
     With *settle_all*, a variable made of constants gets a type even if operands that it is combined with have none.
+    The arguments in *weak* stand for constants of these kinds.
     """
     search = _Search(kernel, known)
+    search.kinds.update(weak or {})
     search.follow(search.assigned)
     while search.ask_readers():
         pass
