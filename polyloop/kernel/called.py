@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from polyloop.kernel.arrays import ValueArg as _Value
 from polyloop.kernel.made import Written
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["Called", "by_position", "provide"]
-
-_K = TypeVar("_K", bound="Called")
 
 
 class Executor(Protocol):

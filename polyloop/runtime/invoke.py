@@ -92,7 +92,9 @@ class CompiledKernel(functools.partial[Result]):
         names = tuple(a.name for a in self.program.arguments)
         values = tuple(a.name for a in self.program.arguments if not isinstance(a, ArrayArg))
         self._repeats = Repeats(names, tuple(a.name for a in arrays if a.is_output), values)
-        self._may_repeat = not self.program.split and not self._small.binder.layouts
+        # an offset in the memory that an array is a view of is no property that calls are recognized by
+        has_offsets = any(layout.offset is not None for layout in self._small.binder.layouts)
+        self._may_repeat = not self.program.split and not has_offsets
         self._free = free_numbers(self._small.binder)
         self._begin(names)
 
@@ -167,15 +169,21 @@ class CompiledKernel(functools.partial[Result]):
         self._expect(signature)
         return result
 
+    def repeated(
+        self, arguments: Mapping[str, object], stream: object, poison: bool | None
+    ) -> tuple[Result, Signature] | None:
+        """Return what :meth:`called` does if the call was checked before; None, and nothing was run, if it was not."""
+        if poison:
+            return None
+        return self._repeats.again(arguments, None if stream is None else self._handle_of(stream))
+
     def called(
         self, arguments: Mapping[str, object], stream: object, poison: bool | None
     ) -> tuple[Result, Signature | None]:
         """Run the kernel; return its outputs, and what recognizes calls like this one, if they can be recognized."""
-        if not poison:
-            handle = None if stream is None else self._handle_of(stream)
-            known = self._repeats.again(arguments, handle)
-            if known is not None:
-                return known
+        known = self.repeated(arguments, stream, poison)
+        if known is not None:
+            return known
         backend, binding = self._bind(arguments, poison)
         signature = None
         if binding.launches:

@@ -16,6 +16,7 @@ from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import apart_axes, part_names
 from polyloop.kernel.passed import masked_problem
+from polyloop.memo import memoised
 from polyloop.program.infer_types import infer_dtypes, unknown_dtype
 from polyloop.runtime.arguments import missing_array, wrong_dtype
 from polyloop.runtime.gpuarrays import DeviceMemory
@@ -77,44 +78,56 @@ def facts(kernel: LoopKernel, given: Mapping[str, object], memory: Memory | None
     ArgumentError
         ``unknown-argument``, ``missing-argument``, ``wrong-type``, ``wrong-dtype``, ``wrong-shape``, ``wrong-device``.
     """
-    _check_names(kernel, given)
-    kinds, layouts, outputs, on_device = dict[str, Kind](), dict[str, str](), dict[str, DType](), False
-    for argument in kernel.arguments:
-        value = given.get(argument.name)
-        if isinstance(argument, ValueArg):
-            if argument.dtype is None and argument.layout_of is None:
-                kinds[argument.name] = _kind(kernel.name, argument.name, value)
-            continue
-        on_device = on_device or is_device_array(value)
-        if apart_axes(argument.dim_tags if isinstance(argument.dim_tags, tuple) else None):
-            _require_type(kernel, argument)
-            continue
+    asked = _asked(kernel)
+    for name in given.keys() - asked.names:
+        raise call_error(kernel.name, unknown_name("argument", name, asked.names))
+    kinds, layouts, outputs = dict[str, Kind](), dict[str, str](), dict[str, DType]()
+    for argument in asked.values:
+        kinds[argument.name] = _kind(kernel.name, argument.name, given.get(argument.name))
+    for array, adapts in asked.arrays:
+        value = given.get(array.name)
         if value is None:
-            if argument.is_input:
-                raise call_error(kernel.name, missing_array(argument))
+            if array.is_input:
+                raise call_error(kernel.name, missing_array(array))
             continue
-        view = _view(kernel.name, argument, value, memory)
-        if argument.dtype is None:
-            found = outputs if argument.is_output and not argument.is_input else kinds
-            found[argument.name] = _element(kernel.name, argument.name, view)
-        if _adapts(argument) and (tags := _layout(view)) is not None:
-            layouts[argument.name] = tags
+        view = _view(kernel.name, array, value, memory)
+        if array.dtype is None:
+            found = outputs if array.is_output and not array.is_input else kinds
+            found[array.name] = _element(kernel.name, array.name, view)
+        if adapts and (tags := _layout(view)) is not None:
+            layouts[array.name] = tags
+    on_device = memory is None and any(map(is_device_array, given.values()))
     return Facts(tuple(kinds.items()), tuple(layouts.items()), on_device, tuple(outputs.items()))
 
 
-def _check_names(kernel: LoopKernel, given: Mapping[str, object]) -> None:
-    known = set(kernel.parameters)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The arguments that types and layouts of a call are read off: numbers without a type, and arrays.
+
+    With each array stands whether it may have another layout.  *names* are those that a call may pass.
+    """
+
+    values: tuple[ValueArg, ...]
+    arrays: tuple[tuple[ArrayArg, bool], ...]
+    names: frozenset[str]
+
+
+@memoised
+def _asked(kernel: LoopKernel) -> _Asked:
+    names, arrays = {*kernel.parameters, *(argument.name for argument in kernel.arguments)}, []
     for argument in kernel.arguments:
-        known.add(argument.name)
-        if isinstance(argument, ArrayArg) and isinstance(argument.dim_tags, tuple) and argument.shape is not None:
-            known.update(part_names(argument.name, argument.dim_tags, argument.shape))
-    for name in given.keys() - known:
-        raise call_error(kernel.name, unknown_name("argument", name, known))
-
-
-def _require_type(kernel: LoopKernel, array: ArrayArg) -> None:
-    if array.dtype is None:
-        raise call_error(kernel.name, unknown_dtype([array.name]))
+        if not isinstance(argument, ArrayArg):
+            continue
+        tags = argument.dim_tags if isinstance(argument.dim_tags, tuple) else None
+        if not apart_axes(tags):
+            arrays.append((argument, _adapts(argument)))
+            continue
+        if argument.dtype is None:
+            raise call_error(kernel.name, unknown_dtype([argument.name]))
+        assert tags is not None, "an axis is apart by its tag"
+        names.update(part_names(argument.name, tags, argument.shape or ()))
+    values = tuple(a for a in open_arguments(kernel) if isinstance(a, ValueArg))
+    return _Asked(values, tuple(arrays), frozenset(names))
 
 
 def _view(kernel: str, array: ArrayArg, value: object, memory: Memory | None) -> ArrayView:
