@@ -66,5 +66,5 @@ def compile_kernel(
 
 
 def executor(kernel: LoopKernel) -> SpecializingKernel:
-    """Return what runs the calls of *kernel*, which keeps it and outlives it."""
-    return SpecializingKernel(kernel, is_own=False)
+    """Return what runs the calls of *kernel*, which keeps it."""
+    return SpecializingKernel(kernel)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Final
@@ -78,10 +77,9 @@ class SpecializingKernel(CompiledKernel):
     """
 
     def __init__(
-        self, kernel: LoopKernel, compile_for: Target | None = None, max_specializations: int = MOST_SPECIALIZATIONS,
-        *, is_own: bool = True,
+        self, kernel: LoopKernel, compile_for: Target | None = None, max_specializations: int = MOST_SPECIALIZATIONS
     ) -> None:  # fmt: skip
-        self._kernel: Callable[[], LoopKernel | None] = (lambda: kernel) if is_own else weakref.ref(kernel)
+        self._kernel = kernel
         self._said, self._most, self._name = target_of(kernel, compile_for), max_specializations, kernel.name
         self.positions = by_position(kernel)
         self._by_facts: dict[Facts, CompiledKernel] = {}
@@ -92,10 +90,10 @@ class SpecializingKernel(CompiledKernel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the constructor call for pickle: specializations are made again, of texts that are in the cache."""
-        return SpecializingKernel, (self._own(), self._said, self._most)
+        return SpecializingKernel, (self._kernel, self._said, self._most)
 
     def __repr__(self) -> str:
-        names = ", ".join(argument.name for argument in self._own().arguments)
+        names = ", ".join(argument.name for argument in self._kernel.arguments)
         count = len(self._made)
         return f"<SpecializingKernel '{self._name}': {names}; {count} of {self._most} specializations>"
 
@@ -114,9 +112,9 @@ class SpecializingKernel(CompiledKernel):
         """The compiled kernels, by what they were compiled for, as text."""
         return {f"{target.name}: {special}": made for (special, target), made in self._made.items()}
 
-    def specialized(self, **arguments: Any) -> LoopKernel:  # noqa: ANN401  # arrays of any library
+    def specialized(self, /, **arguments: Any) -> LoopKernel:  # noqa: ANN401  # arrays of any library
         """Return the kernel with the types and layouts that a call with *arguments* would compile it for."""
-        kernel = self._own()
+        kernel = self._kernel
         return specialization(kernel, facts(kernel, arguments, self._memory())).kernel(kernel)
 
     def bind(self, /, **arguments: object) -> BoundCall:
@@ -127,18 +125,13 @@ class SpecializingKernel(CompiledKernel):
         self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
     ) -> Result:
         """Run the kernel with arguments that the function entered last does not know."""
-        arrays = [a.name for a in self._own().arguments if isinstance(a, ArrayArg)]
+        arrays = [a.name for a in self._kernel.arguments if isinstance(a, ArrayArg)]
         given = named(self._name, self.positions, arrays, unnamed, arguments)
         latest = self._latest
         known = None if latest is None else latest.repeated(given, stream, poison)
         result, signature = known or self._compiled(given).called(given, stream, poison)
         self._expect(signature)
         return result
-
-    def _own(self) -> LoopKernel:
-        kernel = self._kernel()
-        assert kernel is not None, "a kernel lives as long as it is called"
-        return kernel
 
     def _last(self) -> CompiledKernel:
         if self._latest is None:
@@ -154,24 +147,23 @@ class SpecializingKernel(CompiledKernel):
 
     def _compiled(self, arguments: Mapping[str, object]) -> CompiledKernel:
         """Return the specialization for *arguments*."""
-        kernel = self._own()
-        call = facts(kernel, arguments, self._memory())
+        call = facts(self._kernel, arguments, self._memory())
         found = self._by_facts.get(call)
         if found is None:
             with self._lock:
-                found = self._by_facts.setdefault(call, self._specialized(kernel, call))
+                found = self._by_facts.setdefault(call, self._specialized(call))
         self._latest = found
         return found
 
-    def _specialized(self, kernel: LoopKernel, call: Facts) -> CompiledKernel:
-        special = specialization(kernel, call)
+    def _specialized(self, call: Facts) -> CompiledKernel:
+        special = specialization(self._kernel, call)
         chosen = self._said or (CudaTarget() if call.on_device else CTarget())
         found = self._made.get((special, chosen))
         if found is None:
             if len(self._made) >= self._most:
                 raise call_error(self._name, self._too_many(special))
             architecture = chosen.arch if self._said is not None and chosen.arch else None
-            found = compiled(special.kernel(kernel), chosen, architecture)
+            found = compiled(special.kernel(self._kernel), chosen, architecture)
             self._made[special, chosen] = found
         return found
 

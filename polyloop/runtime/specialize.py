@@ -82,8 +82,6 @@ def facts(kernel: LoopKernel, given: Mapping[str, object], memory: Memory | None
     for name in given.keys() - asked.names:
         raise call_error(kernel.name, unknown_name("argument", name, asked.names))
     kinds, layouts, outputs = dict[str, Kind](), dict[str, str](), dict[str, DType]()
-    for argument in asked.values:
-        kinds[argument.name] = _kind(kernel.name, argument.name, given.get(argument.name))
     for array, adapts in asked.arrays:
         value = given.get(array.name)
         if value is None:
@@ -96,6 +94,8 @@ def facts(kernel: LoopKernel, given: Mapping[str, object], memory: Memory | None
             found[array.name] = _element(kernel.name, array.name, view)
         if adapts and (tags := _layout(view)) is not None:
             layouts[array.name] = tags
+    for argument in asked.values:
+        kinds[argument.name] = _kind(kernel.name, argument.name, given.get(argument.name))
     on_device = memory is None and any(map(is_device_array, given.values()))
     return Facts(tuple(kinds.items()), tuple(layouts.items()), on_device, tuple(outputs.items()))
 
