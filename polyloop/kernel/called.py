@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from polyloop.kernel.arrays import ValueArg as _Value
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import Written
 from polyloop.kernel.text.specs import GlobalArg, ValueArg
 from polyloop.memo import memoised
-
-if TYPE_CHECKING:
-    from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["Called", "by_position", "provide"]
 
@@ -32,19 +30,13 @@ class Executor(Protocol):
 _PROVIDED: Final[list[Callable[[Any], Executor]]] = []
 
 
-def provide(executor: Callable[[Any], Executor]) -> None:
-    """Let *executor* make what runs a kernel; the package does this when it is imported."""
-    _PROVIDED[:] = [executor]
-
-
 @memoised
 def _executor(kernel: Called) -> Executor:
-    assert _PROVIDED, "no layer of the package runs kernels"
     return _PROVIDED[0](kernel)
 
 
 class Called:
-    """Methods of a kernel that run it."""
+    """Methods of ``LoopKernel`` that run it."""
 
     def __call__(self, /, *operands: Any, **arguments: Any) -> Any:
         """Compile the kernel for the types, layouts and device of *arguments*, and run it.
@@ -102,6 +94,13 @@ class Called:
         """
         found: Self = _executor(self).specialized(**arguments)
         return found
+
+
+def provide(executor: Callable[[Any], Executor]) -> None:
+    """Let kernels be called, each by what *executor* makes of it; the package does this when it is imported."""
+    _PROVIDED[:] = [executor]
+    for name in ("__call__", "specialized"):
+        setattr(LoopKernel, name, vars(Called)[name])
 
 
 def by_position(kernel: LoopKernel) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import numpy as np
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
-from polyloop.kernel.called import Called
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
 from polyloop.kernel.made import Made
 from polyloop.kernel.tags import InameTag, Sequential, axis_name
@@ -104,7 +103,7 @@ class Reference:
 
 @quick
 @dataclass(frozen=True, eq=False)
-class LoopKernel(Called, Methods):
+class LoopKernel(Methods):
     """Computation and its mapping to loops and hardware; a transform returns a new one and never changes this one.
 
     Create one with :func:`polyloop.make_kernel`.

@@ -66,5 +66,5 @@ def compile_kernel(
 
 
 def executor(kernel: LoopKernel) -> SpecializingKernel:
-    """Return what runs the calls of *kernel*, which keeps it."""
+    """Return the executor of the calls of *kernel*, which keeps it."""
     return SpecializingKernel(kernel)

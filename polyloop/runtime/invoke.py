@@ -172,7 +172,7 @@ class CompiledKernel(functools.partial[Result]):
     def repeated(
         self, arguments: Mapping[str, object], stream: object, poison: bool | None
     ) -> tuple[Result, Signature] | None:
-        """Return what :meth:`called` does if the call was checked before; None, and nothing was run, if it was not."""
+        """Run the kernel, as :meth:`called`, if the call was checked before; return None if it was not."""
         if poison:
             return None
         return self._repeats.again(arguments, None if stream is None else self._handle_of(stream))

@@ -214,7 +214,7 @@ class Specialization:
 
 
 def specialization(kernel: LoopKernel, call: Facts) -> Specialization:
-    """Return what *kernel* is specialized to for *call*.
+    """Return the specialization of *kernel* for *call*.
 
     Raises
     ------

@@ -119,7 +119,8 @@ def test_one_specialization_serves_all_calls_of_its_types(monkeypatch: pytest.Mo
     run = pl.compile(scaled())
     assert isinstance(run, pl.SpecializingKernel)
     x = np.ones(4, np.float32)
-    for s in (1.0, 2.0, np.float32(3), np.array(4.0, np.float32)):
+    numbers: tuple[Any, ...] = (1.0, 2.0, np.float32(3), np.array(4.0, np.float32))
+    for s in numbers:
         for out in (None, np.zeros(4, np.float32)):
             np.testing.assert_array_equal(run(a=x, s=s, out=out).out, 2 + s)
     assert [*run.specializations] == ["c: out: float32, a: float32, s: float32"]
@@ -134,7 +135,8 @@ def test_one_specialization_serves_all_calls_of_its_types(monkeypatch: pytest.Mo
 def test_a_change_of_types_is_noticed_in_repeated_calls() -> None:
     knl = scaled()
     for _ in range(3):
-        for dtype, other in ((np.float32, 1), (np.float64, 1.0), (np.int64, 2), (np.float32, 2.5)):
+        given: tuple[tuple[Any, Any], ...] = ((np.float32, 1), (np.float64, 1.0), (np.int64, 2), (np.float32, 2.5))
+    for dtype, other in given:
             x, s = np.arange(5).astype(dtype), other
             out = knl.specialized(a=x, s=s).argument("out")
             assert out is not None
@@ -205,7 +207,7 @@ def test_an_array_without_elements_is_an_array() -> None:
 
 
 def test_the_type_of_an_output_counts_where_nothing_else_says_it() -> None:
-    knl = pl.make_kernel("{[i]: 0 <= i < n}", pl.CInstruction("i", "o[i] = 7;", assignees="o[i]"))
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", [pl.CInstruction("i", "o[i] = 7;", assignees="o[i]")])
     assert knl(o=np.zeros(2, np.int16)).o.tolist() == [7, 7]
     assert knl(o=np.zeros(2, np.float64)).o.tolist() == [7.0, 7.0]
     assert "the type of 'o' is not known [unknown-dtype]" in refused(lambda: knl(n=2))
@@ -219,7 +221,7 @@ def test_the_type_of_an_output_counts_where_nothing_else_says_it() -> None:
 
 def test_positions_are_those_that_were_declared() -> None:
     @pl.kernel
-    def axpy(n: pl.int32, alpha: None, x: None, y: None, z: None) -> None:
+    def axpy(n, alpha, x, y, z):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         for i in range(n):
             z[i] = alpha * x[i] + y[i]
 
