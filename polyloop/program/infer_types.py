@@ -78,8 +78,8 @@ def infer_dtypes(
     A variable takes the common type of everything assigned to it, in which constants adapt: a variable that starts as
     0.0 and has float32 numbers added is float32.  If only constants are assigned, the variable takes the type of the
     operands that it is combined with, or int32 or float64 if there are none (:mod:`polyloop.program.open_types`).  As
-    long as such an operand has no type yet, the variable has none, unless *settle_all*.  An argument in *weak* has
-    the type that a variable would have which is assigned such a constant.  Types that stay open need
+    long as such an operand has no type yet, the variable has none, unless *settle_all*.  Arguments in *weak* stand for
+    constants of these kinds, and have the type of what they are combined with.  Types that stay open need
     :func:`polyloop.add_dtypes`.
     """
     unknown = open_names(kernel)

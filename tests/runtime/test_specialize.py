@@ -15,6 +15,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.errors import ArgumentError, CompilerError
+from polyloop.expr.dtypes import to_dtype
 from polyloop.kernel.called import by_position
 from polyloop.runtime import ccompile
 
@@ -52,9 +53,9 @@ def test_an_einsum_is_called_with_its_operands(spec: str, dtype: str) -> None:
 @pytest.mark.parametrize(("a", "s", "out", "number"), [
     ("float32", 2.0, "float32", "float32"), ("float32", np.float64(2), "float64", "float64"),
     ("float64", 2.0, "float64", "float64"), ("float32", 3, "float32", "int32"), ("float32", True, "float32", "bool"),
-    ("int64", 3, "int64", "int64"), ("uint64", 3, "uint64", "uint64"), ("uint8", 3, "int32", "int32"),
+    ("int64", 3, "int64", "int64"), ("uint64", 3, "uint64", "uint64"), ("uint8", 3, "uint8", "uint8"),
     ("int32", 0.5, "float64", "float64"), ("float32", 1j, "complex64", "complex64"),
-    ("complex128", 0.5, "complex128", "float64"), ("float16", 0.5, "float32", "float32"),
+    ("complex128", 0.5, "complex128", "float64"), ("float16", 0.5, "float16", "float32"),
     ("int16", np.int8(3), "int16", "int8"), ("float32", np.array(2.0), "float64", "float64"),
     ("float32", np.float16(2), "float32", "float16"),
 ])  # fmt: skip
@@ -66,6 +67,31 @@ def test_types_are_those_of_arrays_and_python_numbers_adapt(a: str, s: Any, out:
     for result in (knl(a=x, s=s), pl.compile(special, pl.CTarget())(a=x, s=s), pl.interpret(special, a=x, s=s)):
         assert result.out.dtype == out
         np.testing.assert_array_equal(result.out, (2 * x.astype(out) + np.asarray(s).astype(out)).astype(out))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "uint64", "float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize("number", [3, 0.5, 1j])
+def test_a_number_of_python_makes_the_types_that_a_constant_makes(dtype: str, number: complex) -> None:
+    text = ["<> t = {0} {{id=t}}", "o[i] = x[i] + {0}*2 {{id=o}}", "p[i] = ({0} - y[i])*{0} + t {{dep=t}}"]
+    data = [pl.GlobalArg("x, y, o, p", shape="n"), ...]
+
+    def types(by: str) -> dict[str, str]:
+        knl = pl.make_kernel("{[i]: 0 <= i < n}", [line.format(by) for line in text], data)
+        given = {"x": np.ones(3, to_dtype(dtype)), "y": np.ones(3), **({"s": number} if by == "s" else {})}
+        special = knl.specialized(**given)
+        assert special.specialized(**given).trace == special.trace
+        return {argument.name: str(argument.dtype) for argument in special.arguments if argument.name != "s"}
+
+    assert types("s") == types(str(number))
+
+
+def test_a_number_of_python_does_not_join_the_types_of_instructions() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", ["o[i] = s*x[i]", "q[i] = s*y[i]"])
+    x = np.arange(3, dtype=np.float32)
+    result = knl(x=x, y=x.astype(np.float64), s=0.1)
+    assert [str(out.dtype) for out in (result.o, result.q)] == ["float32", "float64"]
+    np.testing.assert_array_equal(result.q, 0.1 * x.astype(np.float64))
+    assert "'s' = 300 does not fit uint8" in refused(lambda: scaled()(a=np.ones(3, np.uint8), s=300))
 
 
 def test_what_was_inferred_is_in_the_trace() -> None:
@@ -134,9 +160,9 @@ def test_one_specialization_serves_all_calls_of_its_types(monkeypatch: pytest.Mo
 
 def test_a_change_of_types_is_noticed_in_repeated_calls() -> None:
     knl = scaled()
+    given: tuple[tuple[Any, Any], ...] = ((np.float32, 1), (np.float64, 1.0), (np.int64, 2), (np.float32, 2.5))
     for _ in range(3):
-        given: tuple[tuple[Any, Any], ...] = ((np.float32, 1), (np.float64, 1.0), (np.int64, 2), (np.float32, 2.5))
-    for dtype, other in given:
+        for dtype, other in given:
             x, s = np.arange(5).astype(dtype), other
             out = knl.specialized(a=x, s=s).argument("out")
             assert out is not None
