@@ -127,10 +127,13 @@ class SpecializingKernel(CompiledKernel):
         """Run the kernel with arguments that the function entered last does not know."""
         arrays = [a.name for a in self._kernel.arguments if isinstance(a, ArrayArg)]
         given = named(self._name, self.positions, arrays, unnamed, arguments)
-        latest = self._latest
-        known = None if latest is None else latest.repeated(given, stream, poison)
-        result, signature = known or self._compiled(given).called(given, stream, poison)
-        self._expect(signature)
+        run = self._latest
+        found = None if run is None or stream is not None else run.repeated(given, None, poison)
+        if run is None or found is None:
+            run = self._compiled(given)
+            found = run.called(given, stream, poison)
+        result, signature = found
+        self._enter(run.recognizing(signature, self._checked))
         return result
 
     def _last(self) -> CompiledKernel:

@@ -112,9 +112,10 @@ class CompiledKernel(functools.partial[Result]):
 
         self._enter(entry)
 
-    def _enter(self, entry: Callable[..., Result]) -> None:
-        """Let calls go to *entry*."""
-        self.__setstate__((entry, (), {}, self.__dict__))  # type: ignore[attr-defined]  # known to pickle
+    def _enter(self, entry: Callable[..., Result] | None) -> None:
+        """Let calls go to *entry*, or where they went before."""
+        if entry is not None:
+            self.__setstate__((entry, (), {}, self.__dict__))  # type: ignore[attr-defined]  # known to pickle
 
     def __copy__(self) -> CompiledKernel:
         return self
@@ -166,7 +167,7 @@ class CompiledKernel(functools.partial[Result]):
         arrays = [a.name for a in self.program.arguments if isinstance(a, ArrayArg)]
         result, signature = self.called(
             named(self.program.kernel, self.positions, arrays, unnamed, arguments), stream, poison)
-        self._expect(signature)
+        self._enter(self.recognizing(signature, self._checked))
         return result
 
     def repeated(
@@ -194,11 +195,11 @@ class CompiledKernel(functools.partial[Result]):
                 signature = self._repeats.remember(arguments, packed)
         return binding.result(), signature
 
-    def _expect(self, signature: Signature | None) -> None:
-        """Let the next calls be compared with *signature* first."""
-        entry = None if signature is None else signature.entry(self._checked, self._handle)
-        if entry is not None:
-            self._enter(entry)
+    def recognizing(
+        self, signature: Signature | None, otherwise: Callable[..., Result]
+    ) -> Callable[..., Result] | None:
+        """Return a function that runs calls like those of *signature*, and leaves all others to *otherwise*."""
+        return None if signature is None else signature.entry(otherwise, self._handle)
 
     def _handle_of(self, stream: object) -> int:
         return self._small.stream(self.program.kernel, stream)

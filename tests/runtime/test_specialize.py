@@ -373,3 +373,23 @@ def test_gpu_kernels_are_called_with_arrays_of_each_library() -> None:
             for _ in range(3):
                 assert knl(a, b, out).out is out
                 assert bool((out == a @ b).all())
+
+
+@pytest.mark.gpu
+def test_gpu_a_stream_is_that_of_the_specialization_that_is_called() -> None:
+    torch: Any = importlib.import_module("torch")
+    knl, side = product(), torch.cuda.Stream()
+    a, b = torch.as_tensor(A, device="cuda"), torch.as_tensor(B, device="cuda")
+    out = torch.zeros(2, 4, device="cuda", dtype=torch.float64)
+    torch.cuda.synchronize()
+    for _ in range(3):
+        for stream in (side, None):
+            out.zero_()
+            torch.cuda.synchronize()
+            np.testing.assert_array_equal(knl(A, B).out, A @ B)
+            assert knl(a, b, out, stream=stream).out is out
+            assert knl(a=a, b=b, out=out, stream=stream).out is out
+            torch.cuda.synchronize()
+            assert bool((out == a @ b).all())
+    with pytest.raises(CompilerError, match="no-stream"):
+        knl(A, B, stream=side)
