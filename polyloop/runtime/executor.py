@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Final
@@ -85,6 +85,7 @@ class SpecializingKernel(CompiledKernel):
         self._by_facts: dict[Facts, CompiledKernel] = {}
         self._made: dict[tuple[Specialization, Target], CompiledKernel] = {}
         self._latest: CompiledKernel | None = None
+        self._entered: CompiledKernel | None = None
         self._lock = RLock()
         self._begin([argument.name for argument in kernel.arguments])
 
@@ -119,7 +120,9 @@ class SpecializingKernel(CompiledKernel):
 
     def bind(self, /, **arguments: object) -> BoundCall:
         """Return the call with these arguments, to be repeated at the cost of the launches alone."""
-        return self._compiled(arguments).bind(**arguments)
+        run = self._compiled(arguments)
+        self._turn_to(run, None)
+        return run.bind(**arguments)
 
     def _call(
         self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
@@ -128,13 +131,18 @@ class SpecializingKernel(CompiledKernel):
         arrays = [a.name for a in self._kernel.arguments if isinstance(a, ArrayArg)]
         given = named(self._name, self.positions, arrays, unnamed, arguments)
         run = self._latest
-        found = None if run is None or stream is not None else run.repeated(given, None, poison)
-        if run is None or found is None:
+        known = None if run is None or stream is not None else run.repeated(given, None, poison)
+        if run is None or known is None:
             run = self._compiled(given)
-            found = run.called(given, stream, poison)
-        result, signature = found
-        self._enter(run.recognizing(signature, self._checked))
+        result, signature = known or run.called(given, stream, poison)
+        self._turn_to(run, run.recognizing(signature, self._checked))
         return result
+
+    def _turn_to(self, run: CompiledKernel, entry: Callable[..., Result] | None) -> None:
+        """Let calls go to *entry* of *run*; never to that of another specialization, which was not called last."""
+        if entry is not None or run is not self._entered:
+            self._enter(entry or self._plain)
+            self._entered = run
 
     def _last(self) -> CompiledKernel:
         if self._latest is None:

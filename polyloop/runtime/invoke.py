@@ -110,12 +110,12 @@ class CompiledKernel(functools.partial[Result]):
         def entry(*unnamed: object, **arguments: object) -> Result:
             return checked(arguments, arguments.pop(stream, None), arguments.pop(poison, None), unnamed)
 
+        self._plain = entry
         self._enter(entry)
 
-    def _enter(self, entry: Callable[..., Result] | None) -> None:
-        """Let calls go to *entry*, or where they went before."""
-        if entry is not None:
-            self.__setstate__((entry, (), {}, self.__dict__))  # type: ignore[attr-defined]  # known to pickle
+    def _enter(self, entry: Callable[..., Result]) -> None:
+        """Let calls go to *entry*."""
+        self.__setstate__((entry, (), {}, self.__dict__))  # type: ignore[attr-defined]  # known to pickle
 
     def __copy__(self) -> CompiledKernel:
         return self
@@ -167,7 +167,9 @@ class CompiledKernel(functools.partial[Result]):
         arrays = [a.name for a in self.program.arguments if isinstance(a, ArrayArg)]
         result, signature = self.called(
             named(self.program.kernel, self.positions, arrays, unnamed, arguments), stream, poison)
-        self._enter(self.recognizing(signature, self._checked))
+        entry = self.recognizing(signature, self._checked)
+        if entry is not None:
+            self._enter(entry)
         return result
 
     def repeated(

@@ -300,6 +300,17 @@ def test_what_was_compiled_last_is_shown() -> None:
     run(A.astype(np.float32), B.astype(np.float32))
     assert "const float *restrict a" in run.source
     assert (run.target, run.resources, run.ptx, run.cubin) == ("c", {}, "", b"")
+    out, narrow = np.zeros((2, 4)), (A.astype(np.float32), B.astype(np.float32))
+    for _ in range(2):
+        run(A, B, out)
+        run(a=A, b=B, out=out)
+        run(a=A, b=B, out=out)
+        run(*narrow)
+        assert "const float *restrict a" in run.source
+        run(a=A, b=B, out=out)
+        assert "const double *restrict a" in run.source
+        run.bind(a=narrow[0], b=narrow[1])
+        assert "const float *restrict a" in run.source
     with pytest.raises(AttributeError, match="a kernel has no attribute 'sauce'"):
         _ = run.sauce  # type: ignore[attr-defined]
 
