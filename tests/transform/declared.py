@@ -111,7 +111,7 @@ def _shown(value: object) -> str:
 def methods() -> str:
     """Return the transforms as a stub: methods of a class, and functions that are the same."""
     spell = _Spelling()
-    spell.imports.add(("polyloop.kernel.kernel", "LoopKernel"))
+    spell.imports |= {("polyloop.kernel.kernel", "LoopKernel"), ("polyloop.kernel.called", "Called")}
     kinds = [*transforms()]
     texts = [_method(kind, spell) for kind in kinds]
     modules: dict[str, list[str]] = {}
@@ -132,7 +132,7 @@ def methods() -> str:
             *wrap(listed, _WIDTH, initial_indent="    ", subsequent_indent="    "),
             "]",
             "",
-            "class Methods:",
+            "class Methods(Called):",
             *(text.rstrip("\n") for text in texts),
             "",
             *(f"{kind.name} = Methods.{kind.name}" for kind in kinds),
