@@ -18,6 +18,7 @@ from typing import Final
 import islpy as isl
 
 from polyloop.dataflow.address_spaces import place
+from polyloop.display import brief
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.kernel import LoopKernel
@@ -67,6 +68,8 @@ class BankConflicts:
     least: int = 0
     worst: int = 0
     unknown: str = ""
+
+    __repr__ = brief
 
     @property
     def conflicts(self) -> int:

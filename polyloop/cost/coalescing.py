@@ -17,6 +17,7 @@ import numpy as np
 
 from polyloop.cost.traffic import Address, Traffic, axis_stride
 from polyloop.cost.warp_classes import evaluated, pass_classes
+from polyloop.display import brief
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.mapping.thread_mapping import Placed, Placement
@@ -62,6 +63,8 @@ class Sectors:
     turns: int
     nbytes: int
     is_exact: bool
+
+    __repr__ = brief
 
     @property
     def per_request(self) -> float:

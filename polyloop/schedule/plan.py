@@ -11,6 +11,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.dataflow.uniformity import Uniformity
+from polyloop.display import brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
@@ -339,6 +340,8 @@ class Wait:
     scope: Scope
     by: str
 
+    __repr__ = brief
+
     def __str__(self) -> str:
         later = f", in a later iteration of '{self.loop}'" if self.loop else ""
         return f"'{self.array}': '{self.first}' before '{self.second}'{later}: {self.by}"
@@ -481,6 +484,9 @@ class Schedule:
     remarks: Remarks = Remarks()
     phantoms: frozenset[str] = frozenset()
     uniformity: Uniformity = field(default_factory=Uniformity)
+
+    def __repr__(self) -> str:
+        return f"<Schedule of '{self.name}': {len(self.launches)} launches, {len(self.statements)} statements>"
 
     def apart(self, tree: Tree) -> frozenset[str]:
         """Return the thread axes along which bounds of loops around *tree* differ, but only between warps.

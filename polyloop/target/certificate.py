@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from textwrap import wrap
-from typing import Protocol
 
 from polyloop.codegen.program import LaunchCheck
+from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.printer import show
 from polyloop.proof.obligation import Proof
@@ -18,10 +18,6 @@ from polyloop.schedule.plan import Wait
 __all__ = ["Assumption", "Certificate"]
 
 _WIDTH = 94
-
-
-class _Printer(Protocol):
-    def text(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -42,9 +38,11 @@ class Assumption:
     error: str = ""
     check: LaunchCheck | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Shown):
     """Proof results of a kernel, as :func:`polyloop.verify` returns them.
 
     Attributes
@@ -113,11 +111,6 @@ class Certificate:
 
     def __repr__(self) -> str:
         return f"<Certificate of '{self.kernel}' for {self.target}: {_verdict(self)}>"
-
-    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
-        """Show the whole certificate in a notebook."""
-        del cycle
-        printer.text(str(self))
 
 
 def _proof_data(proof: Proof) -> dict[str, object]:
