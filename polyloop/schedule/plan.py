@@ -331,6 +331,8 @@ class Wait:
         The threads that have to wait for each other.
     by
         Description of the barrier, or of the end of a launch; empty if there is none.
+    barrier
+        Number of that barrier among those of all launches, in the order of their text; None if it is none of them.
     """
 
     array: str
@@ -339,6 +341,7 @@ class Wait:
     loop: str | None
     scope: Scope
     by: str
+    barrier: int | None = None
 
     __repr__ = brief
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
 
@@ -100,7 +100,7 @@ class Certificate(Shown):
                 "relations": self.relations,
                 "ms": round(self.ms, 3),
                 "proofs": [_proof_data(proof) for proof in self.proofs],
-                "waits": [{**asdict(wait), "scope": wait.scope.value} for wait in self.waits],
+                "waits": [_wait_data(wait) for wait in self.waits],
                 "assumptions": [_assumption_data(entry) for entry in self.assumptions],
             },
             indent=2,
@@ -117,6 +117,11 @@ def _proof_data(proof: Proof) -> dict[str, object]:
     found = [{"code": f.code, "message": f.message, "notes": list(f.notes)} for f in proof.found]
     claim = {"claim": proof.claim.value, "subject": proof.subject.strip("'"), "says": proof.says, "by": proof.by}
     return {**claim, "relations": proof.relations, "ms": round(proof.ms, 3), "found": found}
+
+
+def _wait_data(wait: Wait) -> dict[str, object]:
+    sides = {"array": wait.array, "first": wait.first, "second": wait.second, "loop": wait.loop}
+    return {**sides, "scope": wait.scope.value, "by": wait.by}
 
 
 def _assumption_data(entry: Assumption) -> dict[str, object]:
