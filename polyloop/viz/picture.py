@@ -56,7 +56,7 @@ class Picture(Shown):
 
     @public
     def save(self, path: str | Path, theme: Annotated[str, OneOf("auto", "light", "dark")] = "auto") -> Path:
-        """Write the picture to *path*, whose name ends in ``.svg``, or its text if it ends in ``.txt``; return the path.
+        """Write the picture to *path*, which ends in ``.svg``, or its text if it ends in ``.txt``; return the path.
 
         Raises
         ------
@@ -70,7 +70,8 @@ class Picture(Shown):
         try:
             target.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise _bad(target, f"{error.strerror}", "name a folder that is there, and that can be written to") from error
+            hint = "name a folder that is there, and that can be written to"
+            raise _bad(target, f"{error.strerror}", hint) from error
         return target
 
     def __str__(self) -> str:
