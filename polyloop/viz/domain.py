@@ -21,7 +21,7 @@ _MOST_CELLS: Final = 64
 _MOST_ARROWS: Final = 250
 _PAPERS: Final = ("on-blue", "on-orange", "on-green", "on-purple", "on-red")
 _LETTERS: Final = "ABCDE"
-_TOP: Final = 56.0
+_TOP: Final = 68.0
 _LEFT: Final = 64.0
 
 _Cell: TypeAlias = tuple[int, int]
@@ -235,6 +235,7 @@ class _Painter:
     def __init__(self, canvas: Canvas, grid: _Grid, shown: Sequence[Instance], *, is_placed: bool) -> None:
         self.canvas, self.grid = canvas, grid
         self.notes: list[str] = []
+        self.is_one = False
         self.is_placed = is_placed
         tiles = dict.fromkeys(self.tile(entry) for entry in shown)
         self.numbers = {tile: number for number, tile in enumerate(tiles)}
@@ -277,7 +278,8 @@ class _Painter:
         self.lines()
         widest = max(len(self.number(cell)) for cell in grid.cells)
         letters = max(0.0, min(11.0, (size - 3) / (CHAR * widest)))
-        for cell in grid.cells:
+        self.is_one = len({self.number(cell) for cell in grid.cells}) == 1
+        for cell in grid.cells if not self.is_one else ():
             x, y = grid.middle(cell)
             if letters >= 8:
                 canvas.text(x, y, self.number(cell), size=letters, anchor="middle")
@@ -324,7 +326,10 @@ class _Painter:
         if every > 1:
             self.notes.append(f"one arrow of {every} is drawn")
         for source, sink in inside[::every]:
-            self.canvas.line([self.grid.middle(source), self.grid.middle(sink)], "red", width=1.4, arrow=True)
+            (x, y), (u, v) = self.grid.middle(source), self.grid.middle(sink)
+            part = 0.3 * self.grid.size / max(((u - x) ** 2 + (v - y) ** 2) ** 0.5, 1.0)
+            ends = [(x + part * (u - x), y + part * (v - y)), (u - part * (u - x), v - part * (v - y))]
+            self.canvas.line(ends, "red", width=1.4, arrow=True)
 
     def witness(self, mark: Witness) -> None:
         """Mark the two instances of a refusal."""
@@ -352,7 +357,8 @@ class _Painter:
     def legend(self, dependence: Dependence | None, arrows: int) -> str:
         """Return the explanation of colors, numbers and arrows."""
         tile = "block" if self.is_placed else "iteration of the outermost loop"
-        text = f"color: {tile}; number: step of the thread"
+        step = "all are the same step of their threads" if self.is_one else "number: step of the thread"
+        text = f"color: {tile}; {step}"
         if dependence is not None:
             text += f"; arrows: {dependence.kind.name} on {dependence.array}, {arrows} pairs"
         return text

@@ -13,8 +13,8 @@ from polyloop.viz.colors import rules
 __all__ = ["CHAR", "LINE", "Canvas", "Label", "svg_text"]
 
 SIZE: Final = 13.0
-CHAR: Final = 0.61
-"""Width of a letter of the widest common monospaced font, for each unit of its size."""
+CHAR: Final = 0.64
+"""Width of a letter for each unit of its size, at most: 0.60 in common monospaced fonts, more where it is rounded."""
 LINE: Final = 20.0
 """Distance of lines of text."""
 _FONT: Final = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
@@ -77,7 +77,7 @@ class Canvas:
         self._reach(left + width, y + size / 2)
         if paper:
             self.rect(left - 4, y - size / 2 - 3, width + 8, size + 6, paper, radius=3)
-        look = f' font-size="{_number(size)}"' if size != SIZE else ""
+        look = f' style="font-size:{_number(size)}px"' if size != SIZE else ""
         look += ' font-weight="bold"' if bold else ""
         look += f' text-anchor="{anchor}"' if anchor != "start" else ""
         tip = "" if shown == text else f"<title>{escape(text)}</title>"
