@@ -10,7 +10,7 @@ import islpy as isl
 
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.sets import set_text
-from polyloop.verification.dependences import Dependence, DependenceKind, dependences
+from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
 from polyloop.viz.picture import Picture, picture_of
 from polyloop.viz.svg import CHAR, SIZE, Canvas
 
@@ -36,20 +36,26 @@ class _Edge:
     is_exact: bool
 
 
-def draw_dependences(kernel: LoopKernel) -> Picture:
+def draw_dependences(kernel: LoopKernel, only: Dependences | None = None) -> Picture:
     """Draw the dependences of the program of *kernel*, which transforms do not change: see :func:`dependences`.
 
     ::
 
         pl.draw_dependences(knl)
+        pl.draw_dependences(knl, pl.dependences(knl).of(kind=pl.DependenceKind.RAW))
 
     Instructions are in their order, one below the other; each dependence is an arc at the right, from the instruction
     that runs first to the one that has to wait.  Beside it are its kind, the array, and the distances between the
     iterations, ``i' = i + 1``.  Dashed arcs are dependences that data decides about.
+
+    Parameters
+    ----------
+    only
+        The dependences to draw; by default all.
     """
     reference = kernel if kernel.reference is None else kernel.reference.kernel
     names = [instruction.id for instruction in reference.instructions]
-    found = dependences(kernel)
+    found = dependences(kernel) if only is None else only
     edges = _edges(found, names)
     shown = edges[:_MOST_EDGES]
     canvas = Canvas()
@@ -57,16 +63,18 @@ def draw_dependences(kernel: LoopKernel) -> Picture:
     counts = ", ".join(f"{sum(entry.kind is kind for entry in found)} {kind.name} ({kind.value})" for kind in _INKS)
     canvas.text(12, 16, title, bold=True)
     canvas.text(12, 35, counts if found else "none: all instances may run in any order", "quiet", size=_SMALL)
-    tops, y = [], _TOP
+    tops, ends, y = list[float](), list[float](), _TOP
     leaving = [[edge for edge in shown if edge.source == number] for number in range(len(names))]
     for number, instruction in enumerate(reference.instructions):
         tops.append(y)
         canvas.text(12, y, instruction.id, "green", bold=True)
         left = 12 + CHAR * SIZE * (max(map(len, names), default=0) + 2)
-        canvas.text(left, y, _clip(str(instruction)))
+        ends.append(left + canvas.text(left, y, _clip(str(instruction))) + 8)
         y += _ROW * max(1, len(leaving[number])) + 9
     lane = canvas.width + 16
     column = lane + _LANE * len(shown) + 14
+    for top, end in zip(tops, ends, strict=True) if shown else ():
+        canvas.line([(end, top), (lane - 14, top)], "rule")
     _arcs(canvas, shown, tops, (lane, column))
     lines = [title, counts if found else "none"]
     for number, instruction in enumerate(reference.instructions):

@@ -82,7 +82,8 @@ class Canvas:
         look += f' text-anchor="{anchor}"' if anchor != "start" else ""
         tip = "" if shown == text else f"<title>{escape(text)}</title>"
         place = f'x="{_number(x)}" y="{_number(y + size * 0.35)}"'
-        self.items.append(f'<text {place} class="f-{ink}"{look}>{tip}{escape(shown)}</text>')
+        kept = shown.replace("  ", "\u00a0\u00a0")  # viewers differ in what keeps blanks
+        self.items.append(f'<text {place} class="f-{ink}"{look}>{tip}{escape(kept)}</text>')
         return width
 
     def rect(
@@ -139,7 +140,7 @@ def svg_text(size: tuple[float, float], items: Iterable[str], title: str, theme:
     """
     width, height = (_number(extent + 12) for extent in size)
     fixed = (
-        f".pl-picture text{{font:{_number(SIZE)}px {_FONT};white-space:pre}}"
+        f".pl-picture text{{font:{_number(SIZE)}px {_FONT}}}"
         ".pl-picture .none{fill:none}.pl-picture path{stroke-linejoin:round}"
     )
     scope = ".pl-picture "
