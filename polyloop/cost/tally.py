@@ -224,8 +224,8 @@ class ToCountMap(Shown, Mapping[K, PiecewisePolynomial], Generic[K]):
         return {key: count.eval_with_dict(params or {}) for key, count in self.items()}
 
     def __repr__(self) -> str:
-        entries = [f"{key}: {count}" for key, count in islice(self.items(), _SHOWN)]
-        more = [f".. {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        entries: list[str] = [f"{key}: {count}" for key, count in islice(self.items(), _SHOWN)]
+        more: list[str] = [f".. {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
         lines = (f"\n    {clipped(entry, 110)}" for entry in [*entries, *more])
         return f"<{type(self).__name__} of {len(self)}{''.join(lines)}>"
 

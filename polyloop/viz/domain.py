@@ -11,7 +11,7 @@ import islpy as isl
 from polyloop.errors import ArgumentError, Diagnostic, PolyloopError, Witness, unknown_name
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.verification.dependences import Dependence
-from polyloop.viz.instances import Instance, fixed_sizes, instances_of, main_statement
+from polyloop.viz.instances import Instance, fixed_sizes, instances_of, main_statement, program_forms
 from polyloop.viz.picture import Picture, picture_of
 from polyloop.viz.svg import CHAR, Canvas
 
@@ -78,7 +78,7 @@ def draw_domain(
     sizes
         Values of parameters; by default small ones that show several tiles, or those of the refusal.
     at
-        Values of the other inames, by default the least: what is drawn is a section.
+        Values of the other inames, by default those of the first instance: what is drawn is a section.
     dependence
         A dependence of :func:`polyloop.dependences` of this instruction on itself: an arrow for each pair.
     refusal
@@ -97,19 +97,18 @@ def draw_domain(
     if mark is not None:
         given = {**{name: value for name, value in mark.parameters if name in kernel.parameters}, **given}
     known = fixed_sizes(kernel, placed, given, _NAME)
-    found = instances_of(kernel, placed, known, _NAME)
-    x, y = _columns(kernel, inames, found[0])
+    all_inames = [*program_forms(placed)]
+    x, y = _columns(kernel, inames, all_inames)
     rest = {name: value for name, value in (at or {}).items() if name not in (x, y)}
     if mark is not None:
         rest = {**{name: value for name, value in mark.first.inames if name not in (x, y)}, **rest}
-    section = _section(kernel, found, (x, y), rest)
-    shown = [entry for entry in found if all(entry.inames[name] == value for name, value in section.items())]
-    if not shown:
-        where = ", ".join(f"{name} = {value}" for name, value in section.items())
-        raise ArgumentError(_NAME, kernel.name, [Diagnostic("no-instances", f"there are no instances at {where}")])
+    for name in rest:
+        if name not in all_inames:
+            raise ArgumentError(_NAME, kernel.name, [unknown_name("iname", name, all_inames)])
+    shown, section = instances_of(kernel, placed, known, (frozenset((x, y)), rest), _NAME)
     grid = _grid(shown, x, y)
     canvas = Canvas()
-    paint = _Painter(canvas, grid, shown, is_placed=any(entry.block for entry in found))
+    paint = _Painter(canvas, grid, shown, is_placed=any(entry.block for entry in shown))
     paint.cells()
     paint.axes()
     pairs = [] if dependence is None else [*_pairs(dependence, known, (x, y), section)]
@@ -148,9 +147,8 @@ def _subject(kernel: LoopKernel, dependence: Dependence | None, mark: Witness | 
     return None
 
 
-def _columns(kernel: LoopKernel, inames: str | Sequence[str] | None, first: Instance) -> tuple[str, str]:
+def _columns(kernel: LoopKernel, inames: str | Sequence[str] | None, known: Sequence[str]) -> tuple[str, str]:
     """Return the inames of columns and rows; the second is empty for one."""
-    known = [*first.inames]
     if inames is None:
         names = known[-1:-3:-1]
     else:
@@ -162,21 +160,6 @@ def _columns(kernel: LoopKernel, inames: str | Sequence[str] | None, first: Inst
         what = f"{len(names)} inames are given: a picture has columns and rows" if names else "it has no inames"
         raise ArgumentError(_NAME, kernel.name, [Diagnostic("nothing-to-draw", what, hints=("name one or two",))])
     return names[0], names[1] if len(names) == 2 and names[1] != names[0] else ""
-
-
-def _section(
-    kernel: LoopKernel, found: Sequence[Instance], own: tuple[str, str], given: Mapping[str, int]
-) -> dict[str, int]:
-    others = [name for name in found[0].inames if name not in own]
-    for name in given:
-        if name not in others:
-            raise ArgumentError(_NAME, kernel.name, [unknown_name("iname", name, others)])
-    section = dict(given)
-    for name in others:
-        if name not in section:
-            left = [entry for entry in found if all(entry.inames[x] == v for x, v in section.items())]
-            section[name] = min((entry.inames[name] for entry in left), default=0)
-    return section
 
 
 def _grid(shown: Sequence[Instance], x: str, y: str) -> _Grid:

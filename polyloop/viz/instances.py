@@ -15,11 +15,11 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.thread_mapping import Placed
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import is_axis, is_block_axis
-from polyloop.poly.sets import constant_bounds
+from polyloop.poly.sets import Row, add_rows, constant_bounds
 
 __all__ = ["Instance", "fixed_sizes", "instances_of", "main_statement", "program_forms"]
 
-_MOST: Final = 20_000
+_MOST: Final = 10_000
 _DEFAULT: Final = 12
 _LARGEST: Final = 48
 
@@ -69,42 +69,85 @@ def fixed_sizes(kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int], op
     return {name: sizes.get(name, default) for name in kernel.parameters}
 
 
-def instances_of(kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int], operation: str) -> list[Instance]:
-    """Return the instances of a statement at *sizes*, in the order in which one thread would run all of them.
+def instances_of(
+    kernel: LoopKernel,
+    placed: Placed,
+    sizes: Mapping[str, int],
+    section: tuple[frozenset[str], Mapping[str, int]],
+    operation: str,
+) -> tuple[list[Instance], dict[str, int]]:
+    """Return the instances of a section of a statement at *sizes*, in the order of one thread; and the section.
+
+    Parameters
+    ----------
+    section
+        The inames that are free in it, and values of some others; the rest has the values of the first instance.
 
     Raises
     ------
     ArgumentError
-        ``too-many-instances`` if there are more than 20,000, ``no-instances`` if there are none.
+        ``too-many-instances`` if there are more than 10,000, ``no-instances`` if there are none.
     """
-    domain = _fixed(placed.domain, sizes)
+    free, given = section
     forms = program_forms(placed)
-    bounded = domain.is_bounded()
-    count = domain.count_val().to_python() if bounded and not domain.is_empty() else 0
-    if not count or count > _MOST:
-        given = ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "its sizes"
-        many = "has no instances" if bounded and not count else f"has more than {_MOST:,} instances"
-        code = "no-instances" if bounded and not count else "too-many-instances"
-        what = f"'{placed.lowered.instruction.id}' {many} at {given}"
-        hints = (f"pass other sizes: sizes={{{', '.join(f'{name!r}: ..' for name in kernel.parameters)}}}",)
-        raise ArgumentError(operation, kernel.name, [Diagnostic(code, what, hints=hints)])
+    domain = _cut(_fixed(placed.domain, sizes), placed.dims, forms, given)
+    if domain.is_empty():
+        raise ArgumentError(operation, kernel.name, [_nothing(kernel, placed, sizes, given)])
+    if not domain.is_bounded():
+        raise ArgumentError(operation, kernel.name, [_too_many(kernel, placed, sizes)])
+    first = {**sizes, **_values(domain.lexmin().sample_point(), placed.dims)}
+    fixed = {name: form.evaluate(first) for name, form in forms.items() if name not in free}
+    domain = _cut(domain, placed.dims, forms, fixed)
+    if domain.count_val().to_python() > _MOST:
+        raise ArgumentError(operation, kernel.name, [_too_many(kernel, placed, sizes)])
     found = []
-    blocks = [n for n, name in enumerate(placed.dims) if is_block_axis(name)]
-    threads = [n for n, name in enumerate(placed.dims) if is_axis(name) and not is_block_axis(name)]
-    loops = [n for n, name in enumerate(placed.dims) if not is_axis(name)]
+    blocks = [name for name in placed.dims if is_block_axis(name)]
+    threads = [name for name in placed.dims if is_axis(name) and not is_block_axis(name)]
+    loops = [name for name in placed.dims if not is_axis(name)]
 
     def visit(point: isl.Point) -> None:
-        at = [point.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(len(placed.dims))]
-        values = {**sizes, **dict(zip(placed.dims, at, strict=True))}
+        values = {**sizes, **_values(point, placed.dims)}
         inames = {name: form.evaluate(values) for name, form in forms.items()}
-        found.append(Instance(inames, _part(at, blocks), _part(at, threads), _part(at, loops)))
+        found.append(Instance(inames, _part(values, blocks), _part(values, threads), _part(values, loops)))
 
     domain.foreach_point(visit)
-    return sorted(found, key=lambda entry: (entry.block, entry.step, entry.thread))
+    return sorted(found, key=lambda entry: (entry.block, entry.step, entry.thread)), fixed
 
 
-def _part(values: Sequence[int], positions: Sequence[int]) -> tuple[int, ...]:
-    return tuple(values[position] for position in positions)
+def _hints(kernel: LoopKernel) -> tuple[str, ...]:
+    listed = ", ".join(f'"{name}": ..' for name in kernel.parameters)
+    return (f"pass other sizes: sizes={{{listed}}}",) if listed else ()
+
+
+def _given(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "its sizes"
+
+
+def _nothing(
+    kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int], given: Mapping[str, int]
+) -> Diagnostic:
+    what = f"'{placed.lowered.instruction.id}' has no instances at {_given({**sizes, **given})}"
+    return Diagnostic("no-instances", what, hints=_hints(kernel))
+
+
+def _too_many(kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int]) -> Diagnostic:
+    what = f"'{placed.lowered.instruction.id}' has more than {_MOST:,} instances at {_given(sizes)}"
+    return Diagnostic("too-many-instances", what, hints=_hints(kernel))
+
+
+def _cut(
+    domain: isl.Set, dims: Sequence[str], forms: Mapping[str, Affine], values: Mapping[str, int]
+) -> isl.Set:
+    """Return the part of *domain* where inames have *values*."""
+    return add_rows(domain, dims, [Row(forms[name].add(Affine((), -value)), True) for name, value in values.items()])
+
+
+def _values(point: isl.Point, dims: Sequence[str]) -> dict[str, int]:
+    return {name: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, name in enumerate(dims)}
+
+
+def _part(values: Mapping[str, int], names: Sequence[str]) -> tuple[int, ...]:
+    return tuple(values[name] for name in names)
 
 
 def _fixed(domain: isl.Set, sizes: Mapping[str, int]) -> isl.Set:

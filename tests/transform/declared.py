@@ -130,7 +130,7 @@ _LOOPS: Final = '''    @property
 
 
 def methods() -> str:
-    """Return the transforms, and what draws, as a stub: methods of a class; of transforms, the functions that they are."""
+    """Return transforms and what draws as a stub: methods of a class, and the functions of the transforms."""
     spell = _Spelling()
     spell.imports.add(("polyloop.kernel.kernel", "LoopKernel"))
     kinds = [*transforms()]
