@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 __all__ = ["Shown", "brief", "clipped"]
 
@@ -25,6 +25,10 @@ class Shown:
         """Show everything in a console of IPython."""
         del cycle
         printer.text(str(self) or repr(self))
+
+    if TYPE_CHECKING:
+
+        def _repr_html_(self) -> str | None: ...
 
 
 _MOST_OF_ALL: Final = 240
@@ -102,4 +106,5 @@ def _listed(entries: Iterator[tuple[str, object]], ends: str, most: int) -> str:
             shown.append("..")
             break
         shown.append(text)
-    return f"{ends[0]}{', '.join(shown)}{ends[1]}"
+    comma = "," if ends == "()" and len(shown) == 1 else ""
+    return f"{ends[0]}{', '.join(shown)}{comma}{ends[1]}"

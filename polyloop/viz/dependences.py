@@ -94,7 +94,7 @@ def _clip(text: str) -> str:
 
 def _edges(found: Sequence[Dependence], names: Sequence[str]) -> list[_Edge]:
     """Return one edge for each kind, array, pair of instructions and label."""
-    edges = {}
+    edges: dict[_Edge, None] = {}
     for entry in found:
         label = f"{entry.kind.name} {entry.array}{_distance(entry.relation)}{'' if entry.is_exact else ' (may)'}"
         edge = _Edge(entry.kind, entry.array, names.index(entry.source), names.index(entry.sink), label, entry.is_exact)

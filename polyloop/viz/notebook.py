@@ -100,7 +100,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]], numbers: Seque
 def _program(program: GeneratedProgram) -> Iterator[str]:
     yield _head(f"{program.kernel} for {program.target}")
     if program.target != "c":
-        rows = [
+        rows: list[Sequence[object]] = [
             (launch.name, " x ".join(_size(extent) for extent in launch.grid), " x ".join(map(str, launch.block)),
              launch.shared_bytes)
             for launch in program.launches
