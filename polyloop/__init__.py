@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
     from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
+    from polyloop.viz.accesses import draw_accesses
     from polyloop.viz.dependences import draw_dependences
     from polyloop.viz.difference import diff
     from polyloop.viz.domain import draw_domain
@@ -145,6 +146,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "dependences",
     "diff",
     "domain",
+    "draw_accesses",
     "draw_dependences",
     "draw_domain",
     "draw_loops",
@@ -252,6 +254,7 @@ _LATER = {
     "dependences": "verification.dependences",
     "diff": "viz.difference",
     "domain": "frontend.intrinsics",
+    "draw_accesses": "viz.accesses",
     "draw_dependences": "viz.dependences",
     "draw_domain": "viz.domain",
     "draw_loops": "viz.loops",

@@ -35,6 +35,7 @@ def pictures() -> Iterator[tuple[str, pl.Picture]]:
         stencil.tag_inames("t: l.0")
     except pl.TransformError as error:
         yield "domain_refusal", stencil.draw_domain(refusal=error, sizes={"T": 4, "n": 10})
+    yield "accesses", matmul.draw_accesses("a_fetch")
     yield "dependences", layer_norm.transformed().draw_dependences()
     knl = matmul_tiled.program().split_iname("i", 16, outer_tag="g.0", inner_tag="l.0").split_iname("k", 16)
     yield "diff", knl.diff(knl.add_prefetch("a", ["i_inner", "k_inner"]))

@@ -412,6 +412,13 @@ class Methods:
         target: Target | None = None,
     ) -> Picture:
         """Draw the difference between two kernels: the transforms, their loop trees side by side, and their source texts."""
+    def draw_accesses(
+        kernel,
+        array: str | None = None,
+        *,
+        sizes: Mapping[str, int] | None = None,
+    ) -> Picture:
+        """Draw what one warp asks of memory with each access: the sectors of global memory, the banks of shared memory."""
     def draw_dependences(
         kernel,
         only: Dependences | None = None,

@@ -213,7 +213,7 @@ def _where(sizes: Mapping[str, int], section: Mapping[str, int]) -> str:
 
 
 class _Painter:
-    """What is drawn on the cells of a grid."""
+    """The cells of a grid, and everything that is drawn on them."""
 
     def __init__(self, canvas: Canvas, grid: _Grid, shown: Sequence[Instance], *, is_placed: bool) -> None:
         self.canvas, self.grid = canvas, grid

@@ -18,6 +18,7 @@ __all__ = ["DRAWN", "install_pictures"]
 
 DRAWN: Final = {
     "diff": "difference",
+    "draw_accesses": "accesses",
     "draw_dependences": "dependences",
     "draw_domain": "domain",
     "draw_loops": "loops",

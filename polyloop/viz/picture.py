@@ -88,5 +88,5 @@ def _bad(path: Path, why: str, hint: str) -> ArgumentError:
 
 
 def picture_of(canvas: Canvas, title: str, text: str) -> Picture:
-    """Return what was drawn on *canvas*."""
+    """Return the picture on *canvas*."""
     return Picture(title, text, (canvas.width, canvas.height), tuple(canvas.items), tuple(canvas.labels))

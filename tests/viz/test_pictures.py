@@ -109,6 +109,17 @@ def test_domains_of_examples(name: str) -> None:
     check(lambda: pl.draw_domain(knl))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_accesses_of_examples(name: str) -> None:
+    knl = example(name).transformed()
+    try:
+        pl.draw_accesses(knl)
+    except pl.ArgumentError as error:
+        assert error.codes == ("nothing-to-draw",)  # noqa: PT017
+        return
+    check(lambda: pl.draw_accesses(knl))
+
+
 def matmul() -> pl.LoopKernel:
     knl: pl.LoopKernel = example("matmul_tiled").transformed()
     return knl
@@ -226,6 +237,48 @@ def test_the_text_of_a_difference() -> None:
 def test_wrong_calls_of_draw_domain(arguments: dict[str, Any], code: str) -> None:
     with pytest.raises(pl.ArgumentError) as caught:
         pl.draw_domain(stencil(), **arguments)
+    assert caught.value.codes == (code,)
+
+
+def transpose() -> pl.LoopKernel:
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "b[i, j] = a[j, i]",
+                         [pl.GlobalArg("a, b", np.float32, shape="n, n"), ...])  # fmt: skip
+    knl = knl.split_iname("i", 32, outer_tag="g.1", inner_tag="l.1")
+    return knl.split_iname("j", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_sectors_are_those_that_explain_counts() -> None:
+    knl = transpose()
+    text = str(check(lambda: pl.draw_accesses(knl, "a")))
+    assert "32 lanes, 32 sectors, 4 would do" in text
+    (found,) = (access for access in pl.explain(knl, {"n": 1024}).accesses if access.array == "a")
+    assert (found.sectors, found.least_sectors) == (32, 4)
+    assert "32 lanes, 4 sectors, 4 would do" in str(pl.draw_accesses(knl, "b"))
+
+
+@pytest.mark.parametrize(("padding", "turns"), [(0, 32), (132, 1)])
+def test_turns_are_those_of_the_bank_conflicts(padding: int, turns: int) -> None:
+    knl = transpose().add_prefetch("a", ["j_inner", "i_inner"])
+    knl = knl.add_padding("a_fetch", 1, padding) if padding else knl
+    text = str(check(lambda: pl.draw_accesses(knl, "a_fetch")))
+    read = text.partition("shared: insn reads a_fetch")[2].splitlines()
+    assert len(read) - 1 == turns
+    (found,) = (entry for entry in pl.get_bank_conflicts(knl) if not entry.is_write)
+    assert found.worst == turns
+    assert ("no conflicts" in read[0]) is (turns == 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"array": "c"}, "unknown-array"),
+        ({"sizes": {"k": 1}}, "unknown-size"),
+        ({"sizes": {"n": 0}}, "nothing-to-draw"),
+    ],
+)
+def test_wrong_calls_of_draw_accesses(arguments: dict[str, Any], code: str) -> None:
+    with pytest.raises(pl.ArgumentError) as caught:
+        pl.draw_accesses(transpose(), **arguments)
     assert caught.value.codes == (code,)
 
 
