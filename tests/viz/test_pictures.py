@@ -259,7 +259,7 @@ def test_sectors_are_those_that_explain_counts() -> None:
 @pytest.mark.parametrize(("padding", "turns"), [(0, 32), (132, 1)])
 def test_turns_are_those_of_the_bank_conflicts(padding: int, turns: int) -> None:
     knl = transpose().add_prefetch("a", ["j_inner", "i_inner"])
-    knl = knl.add_padding("a_fetch", 1, padding) if padding else knl
+    knl = knl.add_padding("a_fetch", 0, padding) if padding else knl
     text = str(check(lambda: pl.draw_accesses(knl, "a_fetch")))
     read = text.partition("shared: insn reads a_fetch")[2].splitlines()
     assert len(read) - 1 == turns
