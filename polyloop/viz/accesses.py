@@ -14,8 +14,10 @@ from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import to_expression
 from polyloop.proof.obligation import within_budget
+from polyloop.schedule.build import prepared
 from polyloop.viz.picture import Picture, picture_of
 from polyloop.viz.svg import Canvas
 
@@ -72,7 +74,7 @@ def draw_accesses(
     ArgumentError
         ``unknown-array``, ``unknown-size``, ``nothing-to-draw``.
     VerificationError
-        The errors of placing the kernel on threads.
+        ``unknown-dtype``, and the errors of placing the kernel on threads.
 
     Notes
     -----
@@ -85,7 +87,14 @@ def draw_accesses(
     if unknown:
         raise ArgumentError(_NAME, kernel.name, [unknown_name("size", unknown[0], kernel.parameters)])
     known = {**dict.fromkeys(kernel.parameters, _SIZE), **(sizes or {})}
-    found = [*_global(kernel, array, known), *_shared(kernel, array)]
+    ready = prepared(kernel)
+    with within_budget(ready, "which elements of arrays a warp touches"):
+        placement = place(ready)
+        if not placement.axes.local:
+            hints = ("tag an iname l.0: knl.tag_inames(..)",)
+            problem = Diagnostic("nothing-to-draw", "it has no threads, and no warps", hints=hints)
+            raise ArgumentError(_NAME, kernel.name, [problem])
+        found = [*_global(placement, array, known), *_shared(ready, array)]
     if not found:
         what = "no access of global or shared memory is known" if array is None else f"no access of '{array}' is known"
         hints = ("data decides about the addresses, or each thread has the array for itself",)
@@ -104,25 +113,23 @@ def draw_accesses(
     return picture_of(canvas, title, text)
 
 
-def _global(kernel: LoopKernel, array: str | None, sizes: Mapping[str, int]) -> Iterator[_Request]:
+def _global(placement: Placement, array: str | None, sizes: Mapping[str, int]) -> Iterator[_Request]:
     """Yield the requests of global memory whose addresses are known, equal ones once."""
-    with within_budget(kernel, "which elements of arrays a warp touches"):
-        placement = place(kernel)
-        seen = set()
-        for entry in traffic(placement):
-            key = (entry.placed.lowered.instruction.id, entry.access.array, entry.access.indices, entry.direction)
-            wanted = array in (None, entry.access.array) and entry.space is AddressSpace.GLOBAL
-            address = address_of(placement.program.kernel, entry) if wanted and key not in seen else None
-            if address is None or entry.placed.lowered.bounds:
-                continue
-            if any(not step.names() <= sizes.keys() for _, step in address.parts):
-                continue
-            seen.add(key)
-            width = vector_width(placement, entry, address)
-            domain = entry.placed.domain_of(entry.access)
-            bytes_of = fullest_request(placement, entry, address, domain, sizes, width)
-            if bytes_of:
-                yield _sectors(entry, bytes_of, width)
+    seen = set()
+    for entry in traffic(placement):
+        key = (entry.placed.lowered.instruction.id, entry.access.array, entry.access.indices, entry.direction)
+        wanted = array in (None, entry.access.array) and entry.space is AddressSpace.GLOBAL
+        address = address_of(placement.program.kernel, entry) if wanted and key not in seen else None
+        if address is None or entry.placed.lowered.bounds:
+            continue
+        if any(not step.names() <= sizes.keys() for _, step in address.parts):
+            continue
+        seen.add(key)
+        width = vector_width(placement, entry, address)
+        domain = entry.placed.domain_of(entry.access)
+        bytes_of = fullest_request(placement, entry, address, domain, sizes, width)
+        if bytes_of:
+            yield _sectors(entry, bytes_of, width)
 
 
 _VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}

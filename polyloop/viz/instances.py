@@ -86,7 +86,8 @@ def instances_of(
     Raises
     ------
     ArgumentError
-        ``too-many-instances`` if there are more than 10,000, ``no-instances`` if there are none.
+        ``too-many-instances`` if there are more than 10,000, ``no-instances`` if there are none, ``nothing-to-draw``
+        if there is no end to them.
     """
     free, given = section
     forms = program_forms(placed)
@@ -94,7 +95,9 @@ def instances_of(
     if domain.is_empty():
         raise ArgumentError(operation, kernel.name, [_nothing(kernel, placed, sizes, given)])
     if not domain.is_bounded():
-        raise ArgumentError(operation, kernel.name, [_too_many(kernel, placed, sizes)])
+        what = f"data bounds a loop around '{placed.lowered.instruction.id}': its instances cannot be listed"
+        hints = ("draw another instruction: draw_domain(knl, instruction=..)",)
+        raise ArgumentError(operation, kernel.name, [Diagnostic("nothing-to-draw", what, hints=hints)])
     first = {**sizes, **_values(domain.lexmin().sample_point(), placed.dims)}
     fixed = {name: form.evaluate(first) for name, form in forms.items() if name not in free}
     domain = _cut(domain, placed.dims, forms, fixed)

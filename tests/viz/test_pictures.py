@@ -282,6 +282,34 @@ def test_wrong_calls_of_draw_accesses(arguments: dict[str, Any], code: str) -> N
     assert caught.value.codes == (code,)
 
 
+def test_what_cannot_be_drawn_is_refused() -> None:
+    flat = pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = 1", [pl.GlobalArg("a", np.float32, shape="n"), ...])
+    with pytest.raises(pl.ArgumentError, match="it has no threads, and no warps"):
+        flat.draw_accesses()
+    untyped = pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = b[i]").split_iname("i", 32, inner_tag="l.0")
+    with pytest.raises(pl.VerificationError, match="unknown-dtype"):
+        untyped.draw_accesses()
+    with pytest.raises(pl.ArgumentError, match="data bounds a loop around"):
+        example("csr_product").program().draw_domain()
+
+
+def test_a_kernel_without_loops_is_drawn() -> None:
+    knl = pl.make_kernel("{:}", "a = 3", [pl.GlobalArg("a", np.float32, shape=()), ...])
+    assert "a = 3" in str(check(lambda: pl.draw_loops(knl)))
+    check(lambda: pl.draw_dependences(knl))
+    with pytest.raises(pl.ArgumentError, match="it has no inames"):
+        knl.draw_domain()
+
+
+@pytest.mark.parametrize("name", ["matmul_vectors", "transpose_vectors", "matmul_tiled"])
+def test_accesses_of_shared_memory_are_as_wide_as_those_of_the_bank_conflicts(name: str) -> None:
+    knl = example(name).transformed()
+    text = str(knl.draw_accesses())
+    for entry in pl.get_bank_conflicts(knl):
+        verb = "writes" if entry.is_write else "reads"
+        assert f"shared: {entry.instruction} {verb} {entry.access}: {entry.nbytes} bytes a lane, " in text
+
+
 def test_messages_say_what_to_do() -> None:
     with pytest.raises(pl.ArgumentError) as caught:
         pl.draw_domain(stencil(), sizes={"T": 0})
