@@ -34,6 +34,9 @@ class _ComplexDouble(ctypes.Structure):
     _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
 
 
+MOST_KEPT: Final = 4096
+"""Launches of a call that are kept with their arguments packed."""
+
 # A C complex number is passed like a structure of two: System V AMD64 ABI section 3.2.3, AAPCS64 section 6.8.2.
 _COMPLEX: Final[Mapping[str, type[ctypes.Structure]]] = {"F": _ComplexFloat, "D": _ComplexDouble}
 
@@ -90,7 +93,7 @@ class CBackend:
             call = functools.partial(self._functions[launch.name], *arguments)
             return lambda _: call
 
-        return PackedCall([prepared(launch) for launch, _ in binding.launches])
+        return PackedCall([prepared(launch) for launch, _, _ in binding.launches])
 
     def repeatable(self, binding: Binding) -> PackedCall | None:
         """Return the launches of *binding* for later calls with the same key."""
@@ -154,7 +157,8 @@ class CudaBackend:
         """Return the launches of *binding* for later calls with the same key, None where each needs work of its own."""
         kinds = {view.kind for view in binding.views.values()}
         one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA}
-        return self._module.packed(binding) if one and not binding.workspace else None
+        few = binding.launches.count <= MOST_KEPT  # of more, packing is a small part of the call, and much to keep
+        return self._module.packed(binding) if one and few and not binding.workspace else None
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
