@@ -16,7 +16,7 @@ from polyloop.codegen.loops.digits import digit_lines, digits_of
 from polyloop.codegen.loops.grid import GridAxis
 from polyloop.codegen.loops.hosts import printed
 from polyloop.codegen.pointers import may_merge_loads
-from polyloop.codegen.tree.c_ast import Block, Group, Node
+from polyloop.codegen.tree.c_ast import Block, For, Group, Node
 from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
 from polyloop.codegen.unit import Unit
@@ -108,8 +108,14 @@ def _program(bodies: Sequence[tuple[Function, Block]], depth: int, *, is_only: b
             inside = _program(members, depth + 1, is_only=len(members) == 1)
             found += printed(first.around[depth], inside, first.loops)
         else:
-            found += chain.from_iterable(body if is_only else (Group(body),) for _, body in members if body)
+            found += chain.from_iterable(body if is_only else _apart(body, bodies) for _, body in members if body)
     return tuple(found)
+
+
+def _apart(body: Block, bodies: Sequence[tuple[Function, Block]]) -> Block:
+    """Return one of several launches in a scope of its own; in a program with loops of the host, a loop has one."""
+    has_loops = any(function.launch.home for function, _ in bodies)
+    return body if has_loops and len(body) == 1 and isinstance(body[0], For) else (Group(body),)
 
 
 def _body(function: Function) -> Block:
@@ -139,16 +145,16 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
                 own = scope.language.need(Threads).axes[hardware.get(axis, axis)]
                 text = chains.ticket if chains is not None and kind is Level.GRID else own
                 if axis in shifts:
-                    text = f"({scope.index_type}){text} + {_first_text(shifts[axis], function, unit)}"
+                    text = f"({scope.index_type}){text} + {_first_text(shifts[axis], function)}"
                 parts.append(f"{scope.values[axis]} = {text}")
         if parts:
             lines.append(f"    const {scope.index_type} {', '.join(parts)};")
     return lines + digit_text
 
 
-def _first_text(axis: GridAxis, function: Function, unit: Unit) -> str:
+def _first_text(axis: GridAxis, function: Function) -> str:
     scope = function.scope
-    show = partial(form_text, scope=scope, context=unit.known.context)
+    show = partial(form_text, scope=scope, context=function.known)
     extreme = scope.index_extreme
     first = extreme("min", [extreme("max", [show(form) for form in forms]) for forms in axis.lower])
     return first.text if isinstance(first, Name | Literal) else f"({first})"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.language import AXIS_NAMES
+from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.digits import digits_of
 from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
 from polyloop.codegen.loops.hosts import HostLoop, host_loops
@@ -50,6 +51,8 @@ class Function:
         Loops of the host around the launch, outermost first.
     loops
         The generator of its loops.
+    known
+        Facts that hold inside of the loops of the host.
     """
 
     launch: Launch
@@ -59,6 +62,7 @@ class Function:
     axes: Sequence[GridAxis]
     around: Sequence[HostLoop] = ()
     loops: Loops | None = None
+    known: Context = field(default_factory=Context)
 
 
 def function_of(launch: Launch, unit: Unit) -> Function:
@@ -84,7 +88,7 @@ def _on_host(launch: Launch, unit: Unit) -> Function:
     walker = Walker(scope, schedule, launch.hosts, _extents(launch), launch.local_size)
     around, context = host_loops(launch, unit.schedule.launches, walker.loops, unit.known.context)
     body = walker.run(sequential.tree, context)
-    return Function(launch, scope, *declare_temporaries(body, launch, scope), (), around, walker.loops)
+    return Function(launch, scope, *declare_temporaries(body, launch, scope), (), around, walker.loops, context)
 
 
 def _on_device(launch: Launch, unit: Unit) -> Function:
@@ -110,7 +114,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     tensors = [statement.action for statement in statements if isinstance(statement.action, Tensor)]
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
     refuse_divergent(body, scope, digits.values(), together)
-    return Function(launch, scope, *declare_temporaries(body, launch, scope), axes, around, walker.loops)
+    return Function(launch, scope, *declare_temporaries(body, launch, scope), axes, around, walker.loops, outside)
 
 
 def _extents(launch: Launch) -> dict[str, int]:

@@ -88,12 +88,9 @@ def host_lines(launches: Sequence[DeviceLaunch]) -> Iterator[str]:
             step = "" if loop.step == 1 else f", {loop.step}"
             yield f"{'    ' * depth}for {loop.iname} in range({show(loop.lower)}, {show(loop.upper)}{step}):"
         open_loops = launch.around
-        grid = " x ".join(show(extent) for extent in launch.grid[: 1 + max(_used_axes(launch.grid), default=0)])
-        yield f"{'    ' * (len(launch.around) + 1)}{launch.name} on a grid of {grid} blocks"
-
-
-def _used_axes(grid: Sequence[Expression]) -> Iterator[int]:
-    return (axis for axis, extent in enumerate(grid) if extent != 1)
+        axes = [axis for axis, extent in enumerate(launch.grid) if extent != 1]
+        grid = ", ".join(show(extent) for extent in launch.grid[: 1 + max(axes, default=0)])
+        yield f"{'    ' * (len(launch.around) + 1)}{launch.name}, grid ({grid})"
 
 
 def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:

@@ -28,6 +28,7 @@ from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_
 __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow"]
 
 _MOST_PLANS: Final = 256
+_NARROW: Final = 32
 
 
 class Result:
@@ -177,7 +178,7 @@ class Binding:
         """Return the value of an argument of a launch that is passed by value: of the kernel, or an iname of the host.
         """
         if name in step.inames:
-            return np.dtype(f"int{self.program.index_bits}").type(step.inames[name])
+            return (np.int32 if self.program.index_bits == _NARROW else np.int64)(step.inames[name])
         return self.scalars[name]
 
     def host_workspace(self) -> dict[str, ArrayView]:

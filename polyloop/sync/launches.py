@@ -185,7 +185,7 @@ def parts_of(tree: Tree, cuts: Cuts, block: Block = _ROOT) -> Iterator[Part]:
             if position and position not in cuts.at(block):
                 segment.append(node)
             continue
-        if position in cuts.at(block) and any(runs(segment)):
+        if position in cuts.at(block) and any(runs(tuple(segment))):
             yield Part(block, tuple(segment))
         if position in cuts.at(block):
             segment = []
@@ -195,7 +195,7 @@ def parts_of(tree: Tree, cuts: Cuts, block: Block = _ROOT) -> Iterator[Part]:
         else:
             segment.append(node)
         position += 1
-    if any(runs(segment)):
+    if any(runs(tuple(segment))):
         yield Part(block, tuple(segment))
 
 

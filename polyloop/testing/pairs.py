@@ -450,6 +450,7 @@ class Exploration:
 
         Brute force knows nothing of evaluations that stop a program: where these may be waived, nothing is run.
         """
+        launches = build_verified(kernel, CudaTarget().limits).schedule.launches
         kernel = _as_built(kernel)
         if kernel.waivers and any(may_fail_in(kernel, i.expression) for i in kernel.instructions):
             self.tally.counts["accepted kernels not run: what may fail is waived"] += 1
@@ -465,7 +466,9 @@ class Exploration:
                 if before.undefined:
                     self.tally.counts["sizes at which the program reads what nothing wrote"] += 1
                     continue
-                after = execute(kernel, given, data, before.symbols, expected=before, most=_MOST)
+                after = execute(
+                    kernel, given, data, before.symbols, expected=before, most=_MOST, launches=launches
+                )  # fmt: skip
                 self.tally.counts["accepted runs judged by brute force"] += 1
                 if after.violations and is_waived(kernel.waivers, after.violations):
                     self.tally.counts["accepted runs that are not legal, as was waived"] += 1
