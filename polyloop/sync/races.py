@@ -25,7 +25,7 @@ from polyloop.sync.host_loops import is_ordered_by_launches, loop_prefixes, obst
 from polyloop.sync.warps import NO_WARPS, scope_in_block
 from polyloop.verification.matrix_instructions import by_whole_warps, lane_axes
 
-__all__ = ["Need", "accesses_to", "needs", "race_obligations", "races", "shared_arrays"]
+__all__ = ["Need", "accesses_to", "needs", "not_on_the_host", "race_obligations", "races", "shared_arrays"]
 
 
 @quick
@@ -130,7 +130,7 @@ def _race(placement: Placement, need: Need) -> Diagnostic:
             f"instance {instance(first, left)} on thread ({threads(first, left)}) {verbs[0]} "
             f"{element(first, need.first, left)}",
             f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it",
-            *_not_on_the_host(placement, need),
+            *not_on_the_host(placement, need),
         ),
         ("keep one of the loops on these threads sequential, or let the temporary be private",),
         sites=(first.lowered.instruction.site(),),
@@ -138,7 +138,7 @@ def _race(placement: Placement, need: Need) -> Diagnostic:
     )
 
 
-def _not_on_the_host(placement: Placement, need: Need) -> Iterator[str]:
+def not_on_the_host(placement: Placement, need: Need) -> Iterator[str]:
     """Yield the reason why no loop of the host orders two instances, if there is a loop around that might."""
     conflict = need.conflict
     if conflict.simultaneous or placement.spaces[need.array] is not AddressSpace.GLOBAL:

@@ -150,21 +150,21 @@ def test_neighbouring_loops_have_launches_of_their_own() -> None:
     text = """
     for t
         for i
-            x[i] = x[n - 1 - i] + t  {if=2*i < n}
+            x[t + 1, i] = x[t, n - 1 - i] + i
         end
     end
     for s
         for j
-            x[j] = 2*x[n - 1 - j]  {if=2*j < n}
+            y[s + 1, j] = y[s, n - 1 - j] + x[3, j]
         end
     end
     """
     domain = "{[t, s, i, j]: 0 <= t, s < 3 and 0 <= i, j < n}"
-    knl = steps(text, domain, pl.GlobalArg("x", F, shape="n"), tags="i:g.0, j:g.0")
+    knl = steps(text, domain, pl.GlobalArg("x, y", F, shape="4, n"), tags="i:g.0, j:g.0")
     launches = build_schedule(knl, DeviceLimits()).launches
     names = [launch.name for launch in launches]
     assert program_tree(launches) == (Loop("t", (Run(names[0]),)), Loop("s", (Run(names[1]),)))
-    given = {"x": np.arange(1.0, 7)}
+    given = {"x": np.arange(24.0).reshape(4, 6), "y": np.ones((4, 6))}
     for found in run_on_fibres(pl.generate_code(knl), given).values():
         agree(found, pl.interpret(knl, **given))
 
@@ -262,14 +262,37 @@ def test_the_number_of_launches_is_known_without_making_them(name: str) -> None:
 # {{{ refusals
 
 
+TURNED = """
+<> m = count[0]
+for t
+    for i
+        y[i] = x[n - 1 - i]  {id=turn}
+    end
+    for j
+        x[j] = y[j] + t  {id=back}
+    end
+end
+"""
+COUNTED = [pl.GlobalArg("x, y", F, shape="n"), pl.GlobalArg("count", np.int32, shape="1")]
+
+
 def test_a_loop_whose_bounds_are_in_memory_is_refused() -> None:
-    text = "<> m = count[0]\nfor t, i\n  x[i] = x[n - 1 - i] + t {if=2*i < n}\nend"
-    data = [pl.GlobalArg("x", F, shape="n"), pl.GlobalArg("count", np.int32, shape="1")]
     with pytest.raises(pl.TransformError) as error:
-        steps(text, "{[t, i]: 0 <= t < m and 0 <= i < n}", *data)
-    assert str(error.value).splitlines()[-4:] == [
-        "  Note: instance (t=0, i=0, m=1) on thread (g.0=0) writes x[0]", "", "", ""
-    ]
+        steps(TURNED, "{[t, i, j]: 0 <= t < m and 0 <= i, j < n}", *COUNTED, tags="i:g.0, j:g.0")
+    assert error.value.codes == ("illegal-parallel",)
+    why = "the host cannot run the loop 't' around launches: its bounds are read from memory ('m')"
+    assert f"  Note: {why}" in str(error.value).splitlines()
+
+
+def test_a_bound_of_memory_is_read_in_each_launch() -> None:
+    """The host knows an upper bound, and threads know the other, which they read in the launch."""
+    text = TURNED.replace("<> m = count[0]\n", "").replace("        y[i]", "        <> m = count[0]\n        y[i]")
+    text = text.replace("{id=turn}", "{id=turn, if=t < m}").replace("{id=back}", "{id=back, if=t < count[0]}")
+    knl = steps(text, "{[t, i, j]: 0 <= t < 5 and 0 <= i, j < n}", *COUNTED, tags="i:g.0, j:g.0")
+    assert around(pl.generate_code(knl)) == (("t",), ("t",))
+    given = {"x": np.arange(6.0), "y": np.zeros(6), "count": np.array([3], np.int32)}
+    for found in run_on_fibres(pl.generate_code(knl), given).values():
+        agree(found, pl.interpret(knl, **given))
 
 
 def test_a_private_value_that_lives_from_one_iteration_to_the_next_is_refused() -> None:
