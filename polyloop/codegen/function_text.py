@@ -31,11 +31,12 @@ __all__ = ["device_text", "host_text", "passed_inames"]
 def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -> str:
     """Return the function of one launch."""
     launch, language = function.launch, unit.language
+    axes = _axis_lines(function, unit)  # they may use inames of the host, which then are parameters
     parameters, lines = _signature(arguments, [launch], function, unit)
     bounds = language.syntax.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
     head = " ".join(part for part in (language.syntax.function, bounds, f"{launch.name}({parameters})") if part)
     body = print_block(_body(function), name_instructions=_has_several([launch], unit))
-    return "\n".join([head, "{", *lines, *_axis_lines(function, unit), *body, "}"])
+    return "\n".join([head, "{", *lines, *axes, *body, "}"])
 
 
 def host_text(functions: Sequence[Function], unit: Unit) -> str:

@@ -175,8 +175,7 @@ class Binding:
         return first_element - self.shifts.get(name, 0)
 
     def scalar(self, name: str, step: Step) -> np.generic:
-        """Return the value of an argument of a launch that is passed by value: of the kernel, or an iname of the host.
-        """
+        """Return the value of an argument that is passed by value: of the kernel, or an iname of the host."""
         if name in step.inames:
             return (np.int32 if self.program.index_bits == _NARROW else np.int64)(step.inames[name])
         return self.scalars[name]

@@ -56,8 +56,7 @@ def _problem(placed: Placed, iname: str, around: list[str]) -> str:
 
 
 def host_loops(placement: Placement, first: Placed, second: Placed) -> tuple[str, ...]:
-    """Return the loops that two statements share and a host can run, from the outermost up to the first that it cannot.
-    """
+    """Return the loops that two statements share, from the outermost up to the first that a host cannot run."""
     loops, _ = common_loops(placement, first, second)
     found: list[str] = []
     for block in loop_prefixes(placement.program.places[first.name])[: len(loops)]:
@@ -68,7 +67,6 @@ def host_loops(placement: Placement, first: Placed, second: Placed) -> tuple[str
 
 
 def is_ordered_by_launches(placement: Placement, first: Placed, second: Placed, loop: str | None) -> bool:
-    """Return True if ends of launches can order a conflict that *loop* carries, or that the text orders if it is None.
-    """
+    """Return True if ends of launches can order a conflict that *loop* carries, or, if it is None, the text."""
     hosts = host_loops(placement, first, second)
     return loop in hosts if loop is not None else hosts == common_loops(placement, first, second)[0]

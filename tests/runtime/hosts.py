@@ -120,7 +120,8 @@ def floyd() -> LoopKernel:
         ],
         name="floyd", assumptions="n >= 0",
     )  # fmt: skip
-    knl = knl.split_iname("i", 4, outer_tag="g.1", inner_tag="l.1").split_iname("j", 8, outer_tag="g.0", inner_tag="l.0")
+    knl = knl.split_iname("i", 4, outer_tag="g.1", inner_tag="l.1")
+    knl = knl.split_iname("j", 8, outer_tag="g.0", inner_tag="l.0")
     return knl.split_iname("p", 8, outer_tag="g.0", inner_tag="l.0")
 
 
@@ -145,7 +146,8 @@ def lu() -> LoopKernel:
         """,
         [pl.GlobalArg("a", F, shape="n, n"), ...], name="lu", assumptions="n >= 0",
     )  # fmt: skip
-    knl = knl.split_iname("i", 4, outer_tag="g.1", inner_tag="l.1").split_iname("j", 8, outer_tag="g.0", inner_tag="l.0")
+    knl = knl.split_iname("i", 4, outer_tag="g.1", inner_tag="l.1")
+    knl = knl.split_iname("j", 8, outer_tag="g.0", inner_tag="l.0")
     return knl.split_iname("p", 8, outer_tag="g.0", inner_tag="l.0")
 
 

@@ -70,6 +70,7 @@ def host_expression(form: Affine, divisibility: Divisibility) -> Expression:
 
 
 def bound_expression(bound: Bound, divisibility: Divisibility, *, is_lower: bool) -> Expression:
+    """Return a bound as an expression in the parameters and inames of the host, for use on the host."""
     inner, outer = (p.Max, p.Min) if is_lower else (p.Min, p.Max)
     alternatives = [
         _extreme(inner, [host_expression(form, divisibility) for form in forms]) for forms in bound
