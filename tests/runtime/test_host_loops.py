@@ -321,4 +321,20 @@ def test_a_private_value_that_lives_from_one_iteration_to_the_next_is_refused() 
     assert "private-across-launches" in error.value.codes
 
 
+@pytest.mark.parametrize("launches", ["graph", "cooperative", "later"])
+def test_launches_of_another_kind_are_refused(launches: str) -> None:
+    with pytest.raises(pl.CompilerError) as error:
+        pl.compile(PROGRAMS["jacobi"].kernel(), target=pl.CTarget(), launches=launches)
+    lines = [f"compile on kernel 'jacobi': launches={launches!r} is not supported [unsupported-launches]"]
+    if launches == "later":
+        lines.append('  Hint: leave it out, or pass launches="host"')
+    else:
+        lines.append("  Note: launches are started one after the other, and the loops around them run in Python")
+        lines.append(
+            '  Hint: pass launches="host"; a call that run.bind(..) returns can be captured in a CUDA graph and '
+            "replayed: with torch.cuda.graph(graph): call()"
+        )
+    assert str(error.value).splitlines() == lines
+
+
 # }}}
