@@ -12,7 +12,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import axis_name
-from polyloop.kernel.tree import Barrier, Loop, Scope, Tree
+from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.optimize.over_execution import at_edges, edge_obligations
 from polyloop.poly.axes import number_of
@@ -22,7 +22,7 @@ from polyloop.schedule.storage import Storage, shared_bytes
 from polyloop.sync.async_copy import copy_obligations
 from polyloop.sync.async_product import product_obligations, under_way
 from polyloop.sync.block_waits import block_obligations
-from polyloop.sync.host_loops import Block, obstacle
+from polyloop.sync.host_loops import obstructed_barriers
 from polyloop.sync.lookback_progress import passing_obligations
 from polyloop.sync.races import race_obligations
 from polyloop.sync.storage_aliasing import pool_obligations
@@ -206,29 +206,17 @@ def _shared_bounds(placement: Placement) -> Iterator[Diagnostic]:
 def _in_loops(placement: Placement) -> Iterator[Diagnostic]:
     """Yield a diagnostic for each global barrier of the user in a loop that the host cannot run around launches."""
     marks = {barrier.id: barrier for barrier in placement.program.kernel.barriers}
-    inside: list[tuple[Block, Loop, str]] = []
-    outside: list[tuple[Block, Tree, str]] = [((), placement.program.tree, "")]
-    while outside:
-        block, nodes, why = outside.pop()
-        for position, node in enumerate(nodes):
-            if isinstance(node, Loop):
-                body = (*block, position, node.iname)
-                reason = why or (f"'{node.iname}': {found}" if (found := obstacle(placement, body)) else "")
-                inside.append((body, node, reason))
-                outside.append((body, node.body, reason))
-    for _, loop, why in inside:
-        for node in loop.body if why else ():
-            if isinstance(node, Barrier) and node.scope is Scope.GRID and node.name is not None:
-                yield Diagnostic(
-                    "grid-barrier",
-                    f"the global barrier '{node.name}' stands in the sequential loop '{loop.iname}'",
-                    (
-                        "all blocks synchronize only where one launch ends and the next begins",
-                        f"the host cannot run the loop {why}",
-                    ),
-                    (f"call the kernel once for each value of '{loop.iname}', or put the barrier outside of the loop",),
-                    sites=(marks[node.name].site(),),
-                )
+    for name, loop, why in obstructed_barriers(placement):
+        yield Diagnostic(
+            "grid-barrier",
+            f"the global barrier '{name}' stands in the sequential loop '{loop}'",
+            (
+                "all blocks synchronize only where one launch ends and the next begins",
+                f"the host cannot run the loop {why}",
+            ),
+            (f"call the kernel once for each value of '{loop}', or put the barrier outside of the loop",),
+            sites=(marks[name].site(),),
+        )
 
 
 def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Diagnostic]:

@@ -5,16 +5,18 @@ The host knows parameters and the inames of outer host loops, and nothing that i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 import islpy as isl
 
 from polyloop.kernel.tags import is_lane
+from polyloop.kernel.tree import Barrier, Loop, Scope, Tree
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
 from polyloop.memo import memoised
 from polyloop.poly.sets import project_onto
 
-__all__ = ["Block", "host_loops", "is_ordered_by_launches", "loop_prefixes", "obstacle"]
+__all__ = ["Block", "host_loops", "is_ordered_by_launches", "loop_prefixes", "obstacle", "obstructed_barriers"]
 
 _SET: Final = isl.dim_type.set
 
@@ -53,6 +55,21 @@ def _problem(placed: Placed, iname: str, around: list[str]) -> str:
         return ""
     data = ", ".join(f"'{name}'" for name in placed.lowered.bounds)
     return f"its bounds are read from memory ({data})" if data else "its bounds are not known"
+
+
+def obstructed_barriers(placement: Placement) -> Iterator[tuple[str, str, str]]:
+    """Yield the user's global barriers in loops that a host cannot run: id, innermost loop, and reason."""
+    yield from _obstructed(placement, placement.program.tree, (), "")
+
+
+def _obstructed(placement: Placement, nodes: Tree, block: Block, why: str) -> Iterator[tuple[str, str, str]]:
+    for position, node in enumerate(nodes):
+        if isinstance(node, Loop):
+            inside = (*block, position, node.iname)
+            found = why or obstacle(placement, inside)
+            yield from _obstructed(placement, node.body, inside, found and (why or f"'{node.iname}': {found}"))
+        elif isinstance(node, Barrier) and node.scope is Scope.GRID and node.name is not None and why:
+            yield node.name, str(block[-1]), why
 
 
 def host_loops(placement: Placement, first: Placed, second: Placed) -> tuple[str, ...]:

@@ -143,26 +143,26 @@ def _living(homes: Iterable[tuple[int, int]], position: int) -> int:
 
 
 def _written_cuts(placement: Placement) -> dict[Block, list[int]]:
-    """Return the positions of the user's global barriers that divide something, by block.
-
-    In a loop that a host can run, statements on either side are enough: those of the next iteration follow.
-    """
+    """Return the positions of the user's global barriers that divide something, by block that a host can run."""
     found: dict[Block, list[int]] = {}
-    if placement.axes.all:
-        for block, nodes in _blocks(placement.program.tree, _ROOT):
-            begin = 0
-            for position, node in enumerate(nodes):
-                divides = isinstance(node, Barrier) and node.scope is Scope.GRID
-                after = any(runs(nodes[position:]))
-                sides = any(runs(nodes[begin:position])) and after
-                if divides and (sides or (block and any(runs(nodes)))) and not _obstructed(placement, block):
-                    found.setdefault(block, []).append(position)
-                    begin = position
+    if not placement.axes.all:
+        return found
+    for block, nodes in _blocks(placement.program.tree, _ROOT):
+        if any(obstacle(placement, prefix) for prefix in loop_prefixes(block)):
+            continue
+        begin = 0
+        for position, node in enumerate(nodes):
+            if isinstance(node, Barrier) and node.scope is Scope.GRID and _divides(nodes, begin, position, block):
+                found.setdefault(block, []).append(position)
+                begin = position
     return found
 
 
-def _obstructed(placement: Placement, block: Block) -> bool:
-    return any(obstacle(placement, prefix) for prefix in loop_prefixes(block))
+def _divides(nodes: Tree, begin: int, position: int, block: Block) -> bool:
+    """Return True if a barrier has statements on both sides, in a loop those of another iteration among them."""
+    if block:
+        return any(runs(nodes))
+    return any(runs(nodes[begin:position])) and any(runs(nodes[position:]))
 
 
 def _blocks(tree: Tree, prefix: Block) -> Iterator[tuple[Block, Tree]]:
