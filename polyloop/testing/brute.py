@@ -138,7 +138,7 @@ class _Machine:
 
     def __init__(
         self, placement: Placement, sizes: Mapping[str, int], data: Data, symbols: Symbols, most: int, recording: bool,
-        launches: Sequence[Launch] | None,
+        launches: Sequence[Launch] | None = None,
     ) -> None:  # fmt: skip
         self.placement = placement
         self.kernel = placement.program.kernel

@@ -55,8 +55,8 @@ from polyloop.testing.drawing.draws import AnySource, drawn_source
 from polyloop.testing.drawing.numbers import numbers_of
 from polyloop.testing.drawing.random_boxes import BOXES, box_recipe
 from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
-from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
 from polyloop.testing.drawing.random_hosts import HOSTS, host_recipe
+from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
 from polyloop.testing.drawing.twists import FAR
 from polyloop.testing.symbols import UnsupportedError

@@ -51,7 +51,8 @@ def _body(rng: random.Random, iname: str, loops: tuple[str, ...], number: int) -
     def element(own: bool) -> str:
         at = rng.choice((iname,) if own else (iname, iname, f"{iname} + 1", f"n - 1 - {iname}", loops[-1]))
         name = rng.choice("xxyz")
-        return f"z[{loops[0]}{rng.choice(('', ' + 1'))}, {at} + {_MARGIN}]" if name == "z" else f"{name}[{at} + {_MARGIN}]"
+        row = f"{loops[0]}{rng.choice(('', ' + 1'))}, " if name == "z" else ""
+        return f"{name}[{row}{at} + {_MARGIN}]"
 
     lines = []
     for _ in range(rng.randint(1, 2)):

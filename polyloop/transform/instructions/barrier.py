@@ -58,7 +58,8 @@ class AddBarrier(Transform):
     tags
         Tags, which are recorded in the trace only.
     synchronization_kind
-        ``"global"`` ends the launch where blocks run, and in a loop lets the host run it around launches; ``"local"`` is a barrier of the block.
+        ``"global"`` ends the launch where blocks run, and in a loop lets the host run it around launches; ``"local"``
+        is a barrier of the block.
     mem_kind
         The value of *synchronization_kind*, or None: a barrier orders accesses to shared and to global memory alike.
 
