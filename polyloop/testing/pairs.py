@@ -60,6 +60,7 @@ from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
 from polyloop.testing.drawing.twists import FAR
 from polyloop.testing.symbols import UnsupportedError
+from polyloop.testing.unwritten import reads_unwritten
 from polyloop.testing.waived import is_waived
 from polyloop.testing.witnesses import Verdict, check_witness
 from polyloop.transform.base import Transform
@@ -457,6 +458,7 @@ class Exploration:
             self.tally.counts["accepted kernels not run: what may fail is waived"] += 1
             return ()
         defined = list[int]()
+        numbers = numbers_of(self.source.features, [step.name for step in self.steps])
         for n in sizes:
             if not is_allowed(kernel, n):
                 defined.append(n)
@@ -478,19 +480,13 @@ class Exploration:
                     self.fail("accepted-illegal", f"n = {n}: {after.violations[0]}")
             except UnsupportedError:
                 self.tally.counts["accepted runs not judged"] += 1
-                if kernel.waivers or _may_be_undefined(kernel):
+                if kernel.waivers:
                     continue
+            if reads_unwritten(kernel, random_arguments(kernel, n, self.seed + n, numbers=numbers)):
+                self.tally.counts["sizes at which the program reads what nothing wrote"] += 1
+                continue
             defined.append(n)
         return tuple(defined)
-
-
-def _may_be_undefined(kernel: LoopKernel) -> bool:
-    """Return whether data decides if an element of a temporary of the program is written at all."""
-    assert kernel.reference is not None, "a reference program has no reference"
-    program = kernel.reference.kernel
-    statements = lower(program).statements.values()
-    writes = {a.array for s in statements if s.predicates or s.bounds for a in s.writes}
-    return not writes.isdisjoint(program.temporaries)
 
 
 def _as_built(kernel: LoopKernel) -> LoopKernel:
