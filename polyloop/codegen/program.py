@@ -166,7 +166,7 @@ class GeneratedProgram:
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:
-        """Grid of the first launch."""
+        """Grid of the first launch; it may depend on inames of loops of the host."""
         return self.launches[0].grid
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Loop, Run, show_tree
 from polyloop.runtime.arguments import Binder
 from polyloop.runtime.fibres import run_on_fibres
-from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.gpu import GpuModule, gpu_available
+from polyloop.runtime.nvrtc import compile_cuda, nvrtc_available
 from polyloop.runtime.steps import Steps
 from polyloop.runtime.views import HostMemory
 from polyloop.schedule.build import build_schedule
@@ -256,6 +258,15 @@ def test_the_number_of_launches_is_known_without_making_them(name: str) -> None:
     for size in PROGRAMS[name].sizes:
         found = bound(PROGRAMS[name], size)
         assert found.count == len([*found])
+
+
+@pytest.mark.skipif(not nvrtc_available()[0], reason="NVRTC is not installed")
+def test_parameters_of_a_launch_hold_the_inames_of_its_iteration() -> None:
+    program = pl.generate_code(PROGRAMS["lu"].kernel(), target=pl.CudaTarget())
+    given = Binder(program, HostMemory()).bind(PROGRAMS["lu"].inputs(5))
+    module, known = GpuModule(program, compile_cuda(program.device_code, "sm_90").cubin), dict[str, bytes]()
+    packed = [module.parameters(step, {"a": 12345}, given, known) for step in given.launches]
+    assert [struct.unpack("<Qii", buffer) for buffer in packed] == [(12345, 5, k) for k in range(4) for _ in "sU"]
 
 
 # }}}
