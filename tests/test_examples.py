@@ -23,6 +23,8 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 UNROLLED = {"matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma_any_size", "matmul_vectors"}
 """Programs whose C text is so long that compilers take more than 9 s for it; the CUDA C of each runs on fibres."""
 IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in NAMES]
+LONGEST = 500
+"""Characters of the longest line of C that an example may have; domains that fall apart have lines of thousands."""
 Run = Callable[..., Mapping[str, Any]]
 
 
@@ -98,6 +100,12 @@ def test_the_cuda_text_is_the_golden_one(name: str, golden: Callable[[str, str],
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_its_c_text_has_no_endless_conditions(name: str) -> None:
+    text = pl.generate_code(example(name).transformed(), target=pl.CTarget()).device_code
+    assert max(map(len, text.splitlines())) < LONGEST
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_its_trace_replays_and_it_is_proven(name: str) -> None:
     module = example(name)
     knl = module.transformed()
@@ -109,7 +117,7 @@ def test_its_trace_replays_and_it_is_proven(name: str) -> None:
     assert not any("unchecked" in str(step) for step in knl.trace)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", IN_C)
 def test_it_runs_as_a_script(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     (line,) = capsys.readouterr().out.splitlines()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 import islpy as isl
 import numpy as np
 
+from polyloop.display import Shown, clipped
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
@@ -41,10 +42,6 @@ def _near(name: str, known: Iterable[str]) -> str | None:
     """Return the public name among *known* that *name* may be meant for."""
     found = get_close_matches(name, sorted(x for x in known if x[:1] != "_"), n=1, cutoff=0.7)
     return _SPELT.get(name) or next(iter(found), None)
-
-
-class _Printer(Protocol):
-    def text(self, text: str) -> None: ...
 
 
 @quick
@@ -109,6 +106,9 @@ class Reference:
     tree: Tree
     steps: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Reference of {self.kernel!r}>"
+
     def __str__(self) -> str:
         shown = {**self.steps, **{instruction.id: str(instruction) for instruction in self.kernel.instructions}}
         return show_tree(self.tree, lambda name: f"{shown[name]}    {{id={name}}}")
@@ -116,7 +116,7 @@ class Reference:
 
 @quick
 @dataclass(frozen=True, eq=False)
-class LoopKernel(Methods):
+class LoopKernel(Shown, Methods):
     """Computation and its mapping to loops and hardware; a transform returns a new one and never changes this one.
 
     Create one with :func:`polyloop.make_kernel`.
@@ -199,12 +199,8 @@ class LoopKernel(Methods):
         return show_kernel(self)
 
     def __repr__(self) -> str:
-        return f"<LoopKernel '{self.name}': {len(self.instructions)} instructions, inames {', '.join(self.inames)}>"
-
-    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
-        """Show the whole kernel in a notebook."""
-        del cycle
-        printer.text(str(self))
+        inames = clipped(", ".join(self.inames), 150)
+        return f"<LoopKernel '{self.name}': {len(self.instructions)} instructions, inames {inames}>"
 
     @cached_property
     def inames(self) -> tuple[str, ...]:

@@ -71,13 +71,16 @@ def open_names(kernel: LoopKernel) -> frozenset[str]:
     return frozenset(name for name, dtype in dtype_table(kernel).items() if dtype is None)
 
 
-def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
+def infer_dtypes(
+    kernel: LoopKernel, settle_all: bool = False, weak: Mapping[str, Weak] | None = None
+) -> LoopKernel:
     """Return *kernel* with every type filled in that follows from the known ones.
 
     A variable takes the common type of everything assigned to it, in which constants adapt: a variable that starts as
     0.0 and has float32 numbers added is float32.  If only constants are assigned, the variable takes the type of the
     operands that it is combined with, or int32 or float64 if there are none (:mod:`polyloop.program.open_types`).  As
-    long as such an operand has no type yet, the variable has none, unless *settle_all*.  Types that stay open need
+    long as such an operand has no type yet, the variable has none, unless *settle_all*.  Arguments in *weak* stand for
+    constants of these kinds, and have the type of what they are combined with.  Types that stay open need
     :func:`polyloop.add_dtypes`.
     """
     unknown = open_names(kernel)
@@ -85,7 +88,7 @@ def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
         return _with_dtypes(kernel, dtype_table(kernel))
     known = dtype_table(kernel)
     while True:
-        found = _with_dtypes(kernel, settled_types(kernel, known, settle_all))
+        found = _with_dtypes(kernel, settled_types(kernel, known, settle_all, weak))
         longer = {name: dtype_table(found)[name] for name in kernel.inames if dtype_table(found)[name] != known[name]}
         if not longer:
             return found

@@ -36,12 +36,14 @@ from polyloop.program.reference import accumulation_steps
 from polyloop.target.points import DataPoints, Points, at, is_there, level, trie
 from polyloop.target.scalars import Closure, Compiler, converted
 
-__all__ = ["Outputs", "interpret"]
+__all__ = ["POISON", "Outputs", "interpret", "interpret_with"]
 
 _PARAM = isl.dim_type.param
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+POISON: Final = 0xFF
+"""The bytes of elements that nothing has written: NaN in every floating-point type, -1 in signed integers."""
 _FARTHEST: Final = 2**62
 """Magnitude of a loop bound that is read from memory, so that the arithmetic of the loop fits into 64 bits."""
 
@@ -82,12 +84,30 @@ def interpret(kernel: LoopKernel, /, **arguments: object) -> Outputs:
     VerificationError
         ``unknown-dtype``, ``divided-loop``.
     """
+    return interpret_with(kernel, arguments)
+
+
+def interpret_with(kernel: LoopKernel, arguments: Mapping[str, object], *, poison: int = POISON) -> Outputs:
+    """Run the reference program as :func:`interpret` does, with these bytes in temporaries that nothing has written.
+
+    Parameters
+    ----------
+    arguments
+        By name.
+    poison
+        In 0 to 255.  Results depend on it if the program reads such an element.
+
+    Raises
+    ------
+    ArgumentError, VerificationError
+        As :func:`interpret` does.
+    """
     reference = kernel.reference
     assert reference is not None, "the kernel has no reference program"
     if found := tuple(divided_violations(kernel)):
         raise VerificationError("interpret", kernel.name, found)
     typed = require_dtypes(reference.kernel)
-    call = _Call(typed, arguments)
+    call = _Call(typed, arguments, poison)
     call.bind()
     with np.errstate(all="ignore"):
         _Execution(call).run(reference.tree)
@@ -104,8 +124,9 @@ def interpret(kernel: LoopKernel, /, **arguments: object) -> Outputs:
 class _Call:
     """The arguments of one call: sizes, scalars and arrays by name."""
 
-    def __init__(self, kernel: LoopKernel, given: Mapping[str, object]) -> None:
+    def __init__(self, kernel: LoopKernel, given: Mapping[str, object], poison: int) -> None:
         self.kernel = kernel
+        self.poison = poison
         self.given = {name: value for name, value in given.items() if value is not None}
         problems = [p for name, value in self.given.items() if (p := masked_problem(name, value)) is not None]
         if problems:
@@ -141,7 +162,7 @@ class _Call:
             shape = self.shape_of(argument.name, argument.shape)
             passed = self.arrays.get(argument.name)
             if passed is None:
-                self.arrays[argument.name] = self.poisoned(argument.name, shape, argument.dtype)
+                self.arrays[argument.name] = self.poisoned(argument.name, shape, argument.dtype, POISON)
             elif passed.shape != shape:
                 wanted = f"the kernel wants {shape}" + "".join(f", {n} = {v}" for n, v in self.sizes.items())
                 message = f"'{argument.name}' has the shape {passed.shape}"
@@ -151,15 +172,19 @@ class _Call:
             assert temporary.dtype is not None, f"the type of '{name}' is unknown"
             table = temporary.initializer
             self.arrays[name] = (
-                self.poisoned(name, tuple(max(0, n) for n in self.extents(temporary.shape)), temporary.dtype)
+                self.poisoned(name, self.temporary_shape(temporary.shape), temporary.dtype, self.poison)
                 if table is None
                 else table.array
             )
 
-    def poisoned(self, name: str, shape: tuple[int, ...], dtype: DType) -> Array:
-        """Return a new array of 0xFF bytes."""
+    def temporary_shape(self, shape: Sequence[Expression]) -> tuple[int, ...]:
+        """Return the shape of a temporary for the present sizes."""
+        return tuple(max(0, n) for n in self.extents(shape))
+
+    def poisoned(self, name: str, shape: tuple[int, ...], dtype: DType, poison: int) -> Array:
+        """Return a new array of bytes *poison*."""
         try:
-            return _poisoned(shape, dtype)
+            return _poisoned(shape, dtype, poison)
         except (MemoryError, ValueError, OverflowError) as error:
             problem = too_large(name, shape, dtype.itemsize, error)
             raise ArgumentError("interpret", self.kernel.name, [problem]) from None
@@ -294,13 +319,13 @@ class _Call:
         return tuple(compiler.index(extent)() for extent in shape)
 
 
-def _poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
-    """Return an array of 0xFF bytes, which are NaN in every floating-point type (true, if bool)."""
+def _poisoned(shape: tuple[int, ...], dtype: DType, poison: int) -> Array:
+    """Return an array of bytes *poison* (true, if bool, unless they are 0)."""
     array = np.empty(shape, dtype)
     if is_bool(dtype):
-        array.fill(True)
+        array.fill(poison != 0)
     elif array.size:
-        array.reshape(-1).view(np.uint8).fill(0xFF)
+        array.reshape(-1).view(np.uint8).fill(poison)
     return array
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 import islpy as isl
 import numpy as np
 
+from polyloop.display import brief, clipped
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.frozen import replace
 from polyloop.kernel.domains import with_settled_sets
@@ -34,6 +35,9 @@ class Applied:
     transform: Transform
     note: str = ""
     changes: tuple[Change, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<step {clipped(self.call(), 200)}>"
 
     def script(self, variable: str = "knl") -> str:
         """Return the call as a line of Python, its choices as a comment above it."""
@@ -90,6 +94,7 @@ class Transform(ABC):
     """True if the result is another program on purpose (it gets a new reference)."""
 
     def __init_subclass__(cls) -> None:
+        cls.__repr__ = brief  # type: ignore[method-assign]  # the decorator of the dataclass leaves it
         cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def violations(self, kernel: LoopKernel) -> Iterable[Diagnostic]:

@@ -25,8 +25,15 @@ from polyloop.kernel.devices import DEVICES
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import compile_cuda
 
+UNROLLED = {
+    "bf16 GEMM", "bf16 GEMM by wgmma", "bf16 GEMM, 8-byte rows", "bf16 GEMM, odd rows",
+    "fp16 GEMM", "fp16 GEMM by wgmma", "tf32 GEMM",
+}  # fmt: skip
+"""Products whose C text takes compilers most of a minute; their recipes run on fibres as programs of ``examples/``."""
+IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in CASES]
 
-@pytest.mark.parametrize("name", CASES)
+
+@pytest.mark.parametrize("name", IN_C)
 def test_each_kernel_is_what_it_says(name: str) -> None:
     case = CASES[name]
     inputs = case.inputs(case.small, np.random.default_rng(0))

@@ -22,6 +22,7 @@ from polyloop.testing.fuzz import main, report
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pair, draw
 from polyloop.testing.reduce import reduced
 from polyloop.testing.side_by_side import main as side_by_side
+from polyloop.testing.unwritten import reads_unwritten
 from polyloop.transform.declare import fields_of
 from polyloop.transform.registry import FUNCTIONS, TRANSFORMS
 
@@ -205,6 +206,36 @@ def test_what_may_be_undefined_is_not_compared_where_brute_force_cannot_say() ->
     unconditional = replace(source, lines=(source.lines[0].partition("{if")[0], source.lines[1]))
     assert check_pair(Pair(unconditional, (), (3,), 1)).counts["pairs compared"] == 1
     assert check_pair(Pair(source, (), (3,), 1)).counts["pairs compared"] == 0
+
+
+@pytest.mark.parametrize(("written", "compared"), [("n", 1), ("n - 1", 0)])
+def test_what_data_reads_and_nothing_wrote_is_not_compared(written: str, compared: int) -> None:
+    """Seed 410700653: brute force knows no records, each element was written or not, and the subscript was data."""
+    source = Source(
+        "unwritten",
+        (f"[n] -> {{[i]: 0 <= i < {written}}}", "[n] -> {[j, k]: 0 <= j, k < n}"),
+        ("t[i] = a[i]", "o[j] = argmin(k, t[idx[k] - 3], k).value"),
+        (
+            pl.GlobalArg("a, o", np.float64, shape="n"),
+            pl.GlobalArg("idx", np.int32, shape="n"),
+            pl.TemporaryVariable("t", np.float64, shape="n + 3"),
+        ),
+    )
+    tally = check_pair(Pair(source, (), (4,), 1))
+    assert tally.counts["pairs compared"] == compared
+    assert not tally.failures
+
+
+def test_results_that_depend_on_what_nothing_wrote() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        ["t[i] = 1 {if=a[i] > 0}", "o[i] = if(b[i] > 0, t[i], 0)"],
+        [pl.GlobalArg("a, b, o", np.int32, shape="n"), pl.TemporaryVariable("t", np.int32, shape="n"), ...],
+    )
+    a, b = np.array([1, 0, 1, 0], np.int32), np.array([1, 0, 0, 0], np.int32)
+    assert not reads_unwritten(knl, {"a": a, "b": b})
+    assert not reads_unwritten(knl, {"a": a, "b": a})
+    assert reads_unwritten(knl, {"a": b, "b": a})
 
 
 def test_an_unused_number_can_be_renamed() -> None:

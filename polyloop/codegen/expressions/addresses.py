@@ -114,7 +114,7 @@ def _numbered(expr: Expression, numbers: Mapping[str, int]) -> Expression:
     new = tuple([_numbered(child, numbers) for child in old])
     found = rebuild_changed(expr, old, new)
     form = affine_of(found) if found is not expr and type(expr) in (p.Sum, p.Product) else None
-    return found if form is None else to_expression(form)
+    return found if form is None or form.terms else form.const
 
 
 def _atom(r: Renderer, atom: Expression) -> Code:
@@ -147,7 +147,7 @@ def _collect(
 
 
 def _simpler_remainder(r: Renderer, expr: p.Remainder) -> Expression | None:
-    """Return a remainder with multiples of its divisor removed, None if there are none."""
+    """Return a remainder with multiples of its divisor removed, ``(i + 2) % 3`` for ``(i - 1) % 3``, or None."""
     form, divisor = affine_of(expr.numerator), expr.denominator
     if form is None or type(divisor) is not int or divisor <= 0:
         return None
@@ -157,4 +157,5 @@ def _simpler_remainder(r: Renderer, expr: p.Remainder) -> Expression | None:
     below = Affine((), divisor - 1).add(rest, -1)
     if rest.names() <= r.scope.values.keys() and r.is_natural(rest) and r.is_natural(below):
         return to_expression(rest)
-    return p.Remainder(to_expression(rest), divisor) if len(rest.terms) < len(form.terms) else None
+    is_simpler = len(rest.terms) < len(form.terms) or form.const < 0
+    return p.Remainder(to_expression(rest), divisor) if is_simpler else None
