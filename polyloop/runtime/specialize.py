@@ -114,7 +114,7 @@ class _Asked:
 
 @memoised
 def _asked(kernel: LoopKernel) -> _Asked:
-    has_text = any(instruction.is_c for instruction in kernel.instructions)  # C text subscripts arrays as they are stored
+    has_text = any(each.is_c for each in kernel.instructions)  # C text subscripts arrays as they are stored
     names, arrays = {*kernel.parameters, *(argument.name for argument in kernel.arguments)}, []
     for argument in kernel.arguments:
         if not isinstance(argument, ArrayArg):
