@@ -27,6 +27,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
 from polyloop.transform.registry import FUNCTIONS as _FUNCTIONS
 from polyloop.transform.registry import install_methods
+from polyloop.viz.methods import install_pictures
 
 if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
@@ -80,6 +81,12 @@ if TYPE_CHECKING:
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
     from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
+    from polyloop.viz.accesses import draw_accesses
+    from polyloop.viz.dependences import draw_dependences
+    from polyloop.viz.difference import diff
+    from polyloop.viz.domain import draw_domain
+    from polyloop.viz.loops import draw_loops
+    from polyloop.viz.picture import Picture
 
 __version__ = "0.1.0"
 
@@ -117,6 +124,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "MemAccess",
     "NoOpInstruction",
     "Op",
+    "Picture",
     "PolyloopError",
     "PolyloopWarning",
     "Recipe",
@@ -139,7 +147,12 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "compile",
     "declare_intrinsic",
     "dependences",
+    "diff",
     "domain",
+    "draw_accesses",
+    "draw_dependences",
+    "draw_domain",
+    "draw_loops",
     "explain",
     "find_instructions",
     "find_padding_multiple",
@@ -189,6 +202,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
 
 install_methods()
 _provide(lambda kernel: _import_module("polyloop.runtime.compile").executor(kernel))
+install_pictures()
 for _entry in (PolyloopError, PolyloopWarning, Diagnostic, ForeignFunction, LoopKernel, Trace):
     _edge.guard(_entry)
 record = _edge.public(record)
@@ -229,6 +243,7 @@ _LATER = {
     "MatrixIntrinsic": "kernel.intrinsic",
     "declare_intrinsic": "kernel.intrinsic",
     "NoOpInstruction": "kernel.objects",
+    "Picture": "viz.picture",
     "Recipe": "transform.recipe",
     "ReductionOperation": "kernel.reductions",
     "SpecializingKernel": "runtime.executor",
@@ -242,7 +257,12 @@ _LATER = {
     "cast": "frontend.intrinsics",
     "check_equivalence": "testing.equivalence",
     "dependences": "verification.dependences",
+    "diff": "viz.difference",
     "domain": "frontend.intrinsics",
+    "draw_accesses": "viz.accesses",
+    "draw_dependences": "viz.dependences",
+    "draw_domain": "viz.domain",
+    "draw_loops": "viz.loops",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -268,17 +269,23 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     unknown = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
     unknown += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
     if unknown:
-        raise VerificationError("generate_code", kernel.name, [unknown_dtype(unknown)])
+        others = (*(argument.name for argument in kernel.arguments), *kernel.temporaries)
+        raise VerificationError("generate_code", kernel.name, [unknown_dtype(unknown, others)])
     return kernel
 
 
-def unknown_dtype(names: Sequence[str]) -> Diagnostic:
-    """Return the diagnostic that the types of *names* are not known."""
+def unknown_dtype(names: Sequence[str], others: Iterable[str] = ()) -> Diagnostic:
+    """Return the diagnostic that the types of *names* are not known; one may be meant for one of the *others*."""
+    typed = sorted(set(others).difference(names))
+    near = [(name, found) for name in names for found in get_close_matches(name, typed, n=1, cutoff=0.75)]
     listed = ", ".join(f'"{name}": np.float32' for name in names)
     return Diagnostic(
         "unknown-dtype",
         f"the type of {', '.join(map(repr, names))} is not known",
-        hints=(f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",),
+        hints=(
+            f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",
+            *(f"or did you mean '{found}' where the kernel says '{name}'?" for name, found in near),
+        ),
     )
 
 

@@ -22,12 +22,14 @@ from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.parts import split_values, whole_of
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
+from polyloop.runtime.steps import Step, Steps, host_names
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range
 
 __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow",
            "missing_array", "wrong_dtype"]
 
 _MOST_PLANS: Final = 256
+_NARROW: Final = 32
 
 
 class Result:
@@ -130,7 +132,7 @@ class _Plan:
     shifts: Mapping[str, int]
     allocate: tuple[tuple[ArrayArg, tuple[int, ...], tuple[int, ...]], ...]
     workspace: tuple[Workspace, ...]
-    launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
+    launches: Steps
     kind: ArrayKind
     device: int
 
@@ -149,7 +151,7 @@ class Binding:
     scalars
         The values passed by value, as NumPy scalars of the kernel's types.
     launches
-        Launches with something to do, with their grids.
+        Launches with something to do, in their order, with their grids.
     shifts
         Offsets of first elements from the pointers that functions are passed [bytes], if not 0.
     workspace
@@ -162,7 +164,7 @@ class Binding:
     views: Mapping[str, ArrayView]
     fresh: frozenset[str]
     scalars: Mapping[str, np.generic]
-    launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
+    launches: Steps
     sizes: Mapping[str, int]
     poisoned: bool = False
     shifts: Mapping[str, int] = field(default_factory=dict)
@@ -172,6 +174,12 @@ class Binding:
     def address(self, name: str, first_element: int) -> int:
         """Return the pointer argument for an array whose first element has the address *first_element*."""
         return first_element - self.shifts.get(name, 0)
+
+    def scalar(self, name: str, step: Step) -> np.generic:
+        """Return the value of an argument that is passed by value: of the kernel, or an iname of the host."""
+        if name in step.inames:
+            return (np.int32 if self.program.index_bits == _NARROW else np.int64)(step.inames[name])
+        return self.scalars[name]
 
     def host_workspace(self) -> dict[str, ArrayView]:
         """Allocate the workspace in host memory."""
@@ -217,9 +225,7 @@ class Binder:
                 parameters |= names_in(expression)
         for check in (*self.program.checks, *self.program.index_checks):
             parameters |= names_in(check.condition)
-        for launch in self.program.launches:
-            for expression in launch.grid:
-                parameters |= names_in(expression)
+        parameters |= host_names(self.program.launches)
         integers = {v.name for v in self.values if v.dtype is not None and is_integer(v.dtype)}
         self.parameters = frozenset(parameters)
         self.integers = frozenset(parameters | integers)
@@ -334,10 +340,8 @@ class Binder:
         self._launch_checks(sizes)
         scalars = {v.name: self._scalar(v, sizes.values[v.name]) for v in self.values if v.name in self.integers}
         allocate = tuple((a, *_positive(kernel, a, sizes)) for a in self.arrays if a.name not in views)
-        grids = [(launch, tuple(evaluate(e, sizes.values) for e in launch.grid)) for launch in self.program.launches]
-        launches = tuple((launch, (g[0], g[1], g[2])) for launch, g in grids if min(g) > 0)
-        for launch, grid in launches:
-            _check_grid(kernel, launch, grid, sizes)
+        launches = Steps(self.program.launches, sizes.values)
+        launches.check(lambda step: _check_grid(kernel, step.launch, step.grid, sizes))
         shifts = {a.name: shift for a in self.arrays if a.dtype is not None
                   and (shift := evaluate(a.offset, sizes.values) * a.dtype.itemsize)}
         workspace = tuple(Workspace(a.name, np.dtype(a.dtype), *_without_negative(*layout(a, sizes)))

@@ -34,6 +34,9 @@ class _ComplexDouble(ctypes.Structure):
     _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
 
 
+MOST_KEPT: Final = 4096
+"""Launches of a call that are kept with their arguments packed."""
+
 # A C complex number is passed like a structure of two: System V AMD64 ABI section 3.2.3, AAPCS64 section 6.8.2.
 _COMPLEX: Final[Mapping[str, type[ctypes.Structure]]] = {"F": _ComplexFloat, "D": _ComplexDouble}
 
@@ -98,7 +101,7 @@ class CBackend:
                 else functools.partial(function, *arguments)
             return lambda _: call
 
-        return PackedCall([prepared(launch) for launch, _ in binding.launches], free=free)
+        return PackedCall([prepared(launch) for launch, _, _ in binding.launches], free=free)
 
     def repeatable(self, binding: Binding, free: Sequence[Free]) -> PackedCall | None:
         """Return the launches of *binding* for later calls with the same key, of whatever *free* numbers."""
@@ -165,7 +168,8 @@ class CudaBackend:
         """
         kinds = {view.kind for view in binding.views.values()}
         one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA}
-        if not one or binding.workspace:
+        few = binding.launches.count <= MOST_KEPT  # of more, packing is a small part of the call, and much to keep
+        if not one or not few or binding.workspace:
             return None
         values = {argument.name: argument for argument in self.binder.values}
         kinds_of = {number.name: _c_type(binding.program.kernel, values[number.name]) for number in free}

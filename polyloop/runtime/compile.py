@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from polyloop.edge.checks import AtLeast
+from polyloop.errors import CompilerError, Diagnostic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.executor import MOST_SPECIALIZATIONS, SpecializingKernel, compiled
 from polyloop.runtime.gpu import gpu_available
@@ -20,6 +21,7 @@ __all__ = ["compile_kernel", "executor"]
 def compile_kernel(
     kernel: LoopKernel, target: Target | None = None, *,
     max_specializations: Annotated[int, AtLeast(1)] = MOST_SPECIALIZATIONS,
+    launches: str = "host",
 ) -> CompiledKernel:  # fmt: skip
     """Compile *kernel* into something that is called with arrays.
 
@@ -39,6 +41,9 @@ def compile_kernel(
     max_specializations
         For a kernel that leaves types open: the number of specializations, of other types, layouts or targets, that are
         kept.  A call that needs one more is refused.
+    launches
+        Start of the launches of a program with several: ``"host"``, one after the other from Python.  To replay them
+        as a CUDA graph, capture a call that :meth:`CompiledKernel.bind` returns.
 
     Returns
     -------
@@ -51,13 +56,15 @@ def compile_kernel(
         As :func:`generate_code`.
     CompilerError
         ``no-c-compiler``, ``no-nvrtc`` and errors that the compilers report; ``register-array``, if an array that is
-        meant to be in registers is not.
+        meant to be in registers is not; ``unsupported-launches``.
 
     Warns
     -----
     PolyloopWarning
         ``local-array``, ``spilled-registers``: values of a thread in local memory.
     """
+    if launches != "host":
+        raise CompilerError("compile", kernel.name, [_unsupported(launches)])
     if open_arguments(kernel):
         return SpecializingKernel(kernel, target, max_specializations)
     said = target_of(kernel, target)
@@ -68,3 +75,15 @@ def compile_kernel(
 def executor(kernel: LoopKernel) -> SpecializingKernel:
     """Return the executor of the calls of *kernel*, which keeps it."""
     return SpecializingKernel(kernel)
+
+
+def _unsupported(launches: str) -> Diagnostic:
+    notes: tuple[str, ...] = ()
+    hints = ('leave it out, or pass launches="host"',)
+    if launches in ("graph", "cooperative"):
+        notes = ("launches are started one after the other, and the loops around them run in Python",)
+        hints = (
+            'pass launches="host"; a call that run.bind(..) returns can be captured in a CUDA graph and replayed: '
+            "with torch.cuda.graph(graph): call()",
+        )
+    return Diagnostic("unsupported-launches", f"launches={launches!r} is not supported", notes, hints)

@@ -29,6 +29,7 @@ from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle,
 from polyloop.runtime.packed import Free, PackedCall
 from polyloop.runtime.rawdriver import raw_driver as _raw
 from polyloop.runtime.resources import KernelImage, read_cubin
+from polyloop.runtime.steps import Step
 from polyloop.runtime.tensormaps import driver_map
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
@@ -273,17 +274,36 @@ class GpuModule:
                             for name, view in binding.views.items()}
                 loaded = self._load(context)
                 with _workspace(binding, chosen) as own:
-                    for launch, grid in binding.launches:
-                        parameters = self.pack(launch, {**pointers, **own}, binding)
-                        self._launch_one(loaded, launch, grid, parameters, chosen)
+                    everything, known = {**pointers, **own}, dict[str, bytes]()
+                    for step in binding.launches:
+                        parameters = self.parameters(step, everything, binding, known)
+                        self._launch_one(loaded, step.launch, step.grid, parameters, chosen)
                 if mirrors:
                     self._copy_back(mirrors, binding, chosen)
             finally:
                 for mirror in mirrors.values():
                     mirror.free()
 
-    def pack(self, launch: DeviceLaunch, pointers: dict[str, int], binding: Binding) -> bytes:
+    def parameters(
+        self, step: Step, pointers: dict[str, int], binding: Binding, known: dict[str, bytes]
+    ) -> bytes:
+        """Return the parameter buffer of one launch; *known* keeps those of functions for the next iterations."""
+        launch, layout = step.launch, self.images[step.launch.name].parameters
+        if launch.name not in known:
+            known[launch.name] = self.pack(step, pointers, binding)
+        found = known[launch.name]
+        inames = [name for name in launch.arguments if name in step.inames]
+        if not inames:
+            return found
+        buffer = bytearray(found)
+        for name in inames:
+            offset, size = layout[launch.arguments.index(name)]
+            buffer[offset : offset + size] = binding.scalar(name, step).tobytes()
+        return bytes(buffer)
+
+    def pack(self, step: Step, pointers: dict[str, int], binding: Binding) -> bytes:
         """Return the parameter buffer of one launch, laid out as the cubin says."""
+        launch = step.launch
         layout = self.images[launch.name].parameters
         assert len(layout) == len(launch.arguments), f"'{launch.name}' has {len(layout)} parameters in its cubin"
         buffer = bytearray(max((offset + size for offset, size in layout), default=0))
@@ -292,7 +312,7 @@ class GpuModule:
             if name in maps:
                 data = driver_map(maps[name], binding, pointers[maps[name].array])
             else:
-                data = np.uint64(pointers[name]).tobytes() if name in pointers else binding.scalars[name].tobytes()
+                data = np.uint64(pointers[name]).tobytes() if name in pointers else binding.scalar(name, step).tobytes()
             assert len(data) == size, f"'{name}' has {len(data)} bytes, and its parameter {size}"
             buffer[offset:offset + size] = data
         return bytes(buffer)
@@ -345,11 +365,13 @@ class GpuModule:
             functions = self._raw_functions(self._load(context))
             pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
             pointers |= workspace or {}
+            known = dict[str, bytes]()
             launches = [
-                _raw().prepared(functions[launch.name], grid, launch.block, shared=self._dynamic[launch.name],
-                                parameters=self.pack(launch, pointers, binding),
-                                cells=self._cells(launch, free, kinds or {}))
-                for launch, grid in binding.launches]
+                _raw().prepared(functions[step.launch.name], step.grid, step.launch.block,
+                                shared=self._dynamic[step.launch.name],
+                                parameters=self.parameters(step, pointers, binding, known),
+                                cells=self._cells(step.launch, free, kinds or {}))
+                for step in binding.launches]
             return PackedCall(launches, current_handle(views), _raw().done, free)
 
     def _cells(

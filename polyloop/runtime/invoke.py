@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.errors import Diagnostic
+from polyloop.display import Shown
+from polyloop.errors import Diagnostic, PolyloopError
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
@@ -19,6 +20,7 @@ from polyloop.runtime.positions import named
 from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error
+from polyloop.tracebacks import bare
 
 __all__ = ["BoundCall", "CompiledKernel", "load"]
 
@@ -30,8 +32,12 @@ def _method(method: weakref.WeakMethod[Callable[..., Any]]) -> Callable[..., Any
 
     def call(*arguments: object) -> Any:  # noqa: ANN401
         found = method()
+        __tracebackhide__ = True
         assert found is not None, "a kernel lives as long as it is called"
-        return found(*arguments)
+        try:
+            return found(*arguments)
+        except PolyloopError as error:
+            raise bare(error)  # noqa: B904 - the same error
 
     return call
 
@@ -41,7 +47,7 @@ def _unfinished(**_: object) -> Result:
 
 
 @dataclass(eq=False, repr=False)
-class CompiledKernel(functools.partial[Result]):
+class CompiledKernel(functools.partial[Result], Shown):
     """A kernel that can be called with arrays.
 
     Call it with its arguments by name; those that the kernel was declared with may also be passed by position, in that
@@ -108,6 +114,7 @@ class CompiledKernel(functools.partial[Result]):
         stream, poison = call_options(names)
 
         def entry(*unnamed: object, **arguments: object) -> Result:
+            __tracebackhide__ = True
             return checked(arguments, arguments.pop(stream, None), arguments.pop(poison, None), unnamed)
 
         self._plain = entry
