@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import polyloop as pl
+from polyloop.proof.obligation import Claim
 from polyloop.runtime.nvrtc import compile_cuda
 from tests import house
 
@@ -67,6 +69,29 @@ def test_links_lead_somewhere(page: str) -> None:
     path = ROOT / page
     targets = LINK.findall(path.read_text(encoding="utf-8"))
     assert [target for target in targets if not path.parent.joinpath(target).exists()] == []
+
+
+def table(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the rows of the first table behind a heading of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
+    rows = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert rows is not None
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows.group().splitlines()[2:]]
+
+
+def test_every_claim_of_a_certificate_is_explained() -> None:
+    claims = [row[0] for row in table("docs/howto/certificate.md", "What was proven")]
+    assert sorted(claims) == sorted(claim.value for claim in Claim)
+
+
+def test_names_that_port_from_loopy_are_there() -> None:
+    rows = table("docs/howto/loopy.md", "What ports by changing the import")
+    words = {name for row in rows if row[0] != "text" for name in re.findall(r"`(\w+)[`(]", row[1])}
+    methods = {"eval_and_sum", "filter_by", "group_by", "to_bytes"}
+    assert len(words) > 60
+    assert {name for name in words - methods if not hasattr(pl, name)} == set()
+    counts = pl.get_op_map(pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [pl.GlobalArg("a", "float32"), ...]))
+    assert {name for name in methods if not hasattr(counts, name)} == set()
 
 
 def test_the_picture_of_the_packages_is_the_codes() -> None:
