@@ -112,8 +112,9 @@ def signature(
         found, hints = inspect.signature(value), typing.get_type_hints(maker, vars(sys.modules[maker.__module__]))
     except (AttributeError, NameError, TypeError, ValueError):
         return None
-    parameters = [each.replace(annotation=hints.get(key, each.annotation)) for key, each in found.parameters.items()]
-    found = found.replace(parameters=parameters[what == "method" :], return_annotation=hints.get("return", found.empty))
+    own = {key: each for key, each in found.parameters.items() if key != "self"}
+    parameters = [each.replace(annotation=hints.get(key, each.annotation)) for key, each in own.items()]
+    found = found.replace(parameters=parameters, return_annotation=hints.get("return", found.empty))
     text = stringify_signature(found, unqualified_typehints=True, short_literals=True)
     text = re.sub(r"<class '([\w.]+)'>", r"\1", text).replace("<factory>", "...")
     given, arrow, returned = text.rpartition(" -> ")
