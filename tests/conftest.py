@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,8 @@ import pytest
 
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import nvrtc_available
+
+os.environ.setdefault("POLYLOOP_TRACEBACK", "full")  # a test that fails shows the frames of the library
 
 _EACH: Final = frozenset(
     {"dataflow", "expr", "kernel", "optimize", "poly", "program", "schedule", "sync", "test_golden.py", "verification"}
