@@ -26,7 +26,8 @@ from polyloop.transform.index import HOMES
 
 MADE_BY_FUNCTIONS = {
     "BoundCall", "Certificate", "CompiledKernel", "Dependence", "Dependences", "DeviceLaunch", "Function",
-    "GeneratedProgram", "LaunchCheck", "LoopKernel", "MemAccess", "Op", "Sync", "Target", "Trace", "Tuned",
+    "GeneratedProgram", "LaunchCheck", "LoopKernel", "MemAccess", "Op", "Picture",
+    "SpecializingKernel", "Sync", "Target", "Trace", "Tuned",
 }  # fmt: skip
 """Classes of results: their constructors are no interface."""
 
@@ -39,6 +40,7 @@ def summary(name: str) -> str:
     if name in TYPES:
         return f"NumPy's type ``{name}``."
     text = inspect.getdoc(getattr(pl, name)) or ""
+    text = re.sub(r":meth:`(\w+)`", r"``\1``", text)  # methods have their name in their class alone
     return " ".join(text.partition("\n\n")[0].split())
 
 
