@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polyloop.codegen.tree.registers import IndexedArray
+from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
@@ -72,6 +73,8 @@ class DeviceLaunch:
     maps: tuple[TensorMap, ...] = ()
     around: tuple[LaunchLoop, ...] = ()
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True)
 class LaunchCheck:
@@ -85,6 +88,8 @@ class LaunchCheck:
     message: str
     code: str = "assumption-violated"
     hint: str = "pass sizes that the kernel was made for, or make a kernel without the assumption"
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -109,9 +114,11 @@ class SplitArray:
     vector: int | None
     array: ArrayArg
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True)
-class GeneratedProgram:
+class GeneratedProgram(Shown):
     """Source text for one target, with the data that running it needs.
 
     Attributes
@@ -173,6 +180,11 @@ class GeneratedProgram:
     def block(self) -> tuple[int, int, int]:
         """Block of the first launch."""
         return self.launches[0].block
+
+    def __repr__(self) -> str:
+        lines, launches = self.device_code.count("\n"), len(self.launches)
+        size = f"{launches} launch{'es' * (launches != 1)}, {lines} line{'s' * (lines != 1)}"
+        return f"<GeneratedProgram '{self.kernel}' for {self.target}: {size}>"
 
     def __str__(self) -> str:
         return self.device_code

@@ -25,7 +25,8 @@ from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
 from polyloop.runtime.steps import Step, Steps, host_names
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range
 
-__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow"]
+__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow",
+           "missing_array", "wrong_dtype"]
 
 _MOST_PLANS: Final = 256
 _NARROW: Final = 32
@@ -328,10 +329,7 @@ class Binder:
             if array.name in views:
                 _check_element(kernel, array, views[array.name], self._alignment(array, views[array.name]))
             elif array.is_input:
-                what = "read and written" if array.is_output else "an input"
-                raise call_error(kernel, Diagnostic(
-                    "missing-argument", f"the array '{array.name}' was not passed", (f"it is {what}",),
-                    (f"pass {array.name}=",)))
+                raise call_error(kernel, missing_array(array))
         kind, device = _place(kernel, views)
         sizes = solve_sizes(kernel, self.arrays, views, given, self.integers, self.layouts)
         for array in self.arrays:
@@ -383,6 +381,20 @@ class Binder:
                         "overlapping-arguments", f"'{array.name}' is written and overlaps '{name}'",
                         (f"'{array.name}' lies at {low:#x} to {high:#x}, '{name}' at {other_low:#x} to "
                          f"{other_high:#x}",), (f"pass a copy of '{name}'",)))
+
+
+def missing_array(array: ArrayArg) -> Diagnostic:
+    """Return ``missing-argument`` for an array that is read."""
+    what = "read and written" if array.is_output else "an input"
+    return Diagnostic("missing-argument", f"the array '{array.name}' was not passed", (f"it is {what}",),
+                      (f"pass {array.name}=",))
+
+
+def wrong_dtype(name: str, view: ArrayView, expected: np.dtype[Any], *notes: str) -> Diagnostic:
+    """Return ``wrong-dtype`` for an array of another type than the kernel has."""
+    convert = f"{name}.to(torch.{expected})" if view.kind is ArrayKind.TORCH else f"{name}.astype(np.{expected})"
+    hint = f"make it with dtype={expected}" if is_record(expected) else f"pass {convert}"
+    return Diagnostic("wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", notes, (hint,))
 
 
 def _stack_layout(
@@ -461,10 +473,7 @@ def _check_element(kernel: str, array: ArrayArg, view: ArrayView, alignment: int
     name, expected = array.name, array.dtype
     assert expected is not None, f"the type of '{name}' is unknown"
     if view.dtype != expected or not view.dtype.isnative:
-        convert = f"{name}.to(torch.{expected})" if view.kind is ArrayKind.TORCH else f"{name}.astype(np.{expected})"
-        hint = f"make it with dtype={expected}" if is_record(expected) else f"pass {convert}"
-        raise call_error(kernel, Diagnostic(
-            "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", (), (hint,)))
+        raise call_error(kernel, wrong_dtype(name, view, expected))
     if view.pointer % alignment:
         raise call_error(kernel, Diagnostic(
             "misaligned-argument", f"'{name}' does not begin at a multiple of {alignment} bytes",
@@ -536,6 +545,8 @@ def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) 
         hints = (f"declare '{name}' as int64 in the kernel",) if is_integer(dtype) else ()
         message = f"'{name}' = {shown(value)} does not fit {dtype}"
         raise call_error(kernel, Diagnostic("wrong-type", message, (f"{dtype} holds {low} to {high}",), hints))
+    if isinstance(value, int) and not is_integer(dtype) and np.asarray(value).dtype == object:
+        value = float(value)  # no integer of NumPy holds it
     scalar = np.asarray(value).astype(dtype).astype(computed(dtype))[()]
     assert isinstance(scalar, np.generic), f"{dtype} is no scalar type"
     return scalar

@@ -12,6 +12,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.dataflow.uniformity import Uniformity
+from polyloop.display import brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
@@ -341,6 +342,8 @@ class Wait:
         The threads that have to wait for each other.
     by
         Description of the barrier, or of the end of a launch; empty if there is none.
+    barrier
+        Number of that barrier among those of all launches, in the order of their text; None if it is none of them.
     """
 
     array: str
@@ -349,6 +352,9 @@ class Wait:
     loop: str | None
     scope: Scope
     by: str
+    barrier: int | None = None
+
+    __repr__ = brief
 
     def __str__(self) -> str:
         later = f", in a later iteration of '{self.loop}'" if self.loop else ""
@@ -492,6 +498,9 @@ class Schedule:
     remarks: Remarks = Remarks()
     phantoms: frozenset[str] = frozenset()
     uniformity: Uniformity = field(default_factory=Uniformity)
+
+    def __repr__(self) -> str:
+        return f"<Schedule of '{self.name}': {len(self.launches)} launches, {len(self.statements)} statements>"
 
     def apart(self, tree: Tree) -> frozenset[str]:
         """Return the thread axes along which bounds of loops around *tree* differ, but only between warps.
