@@ -22,6 +22,7 @@ from polyloop.errors import (
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import record
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.called import provide as _provide
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
 from polyloop.transform.registry import FUNCTIONS as _FUNCTIONS
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from polyloop.kernel.reductions import ReductionOperation
     from polyloop.kernel.text.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
+    from polyloop.runtime.executor import SpecializingKernel
     from polyloop.runtime.explain import explain
     from polyloop.runtime.invoke import BoundCall, CompiledKernel
     from polyloop.schedule.counts import (
@@ -127,6 +129,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "PolyloopWarning",
     "Recipe",
     "ReductionOperation",
+    "SpecializingKernel",
     "Sync",
     "Target",
     "TemporaryVariable",
@@ -198,6 +201,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
 ]
 
 install_methods()
+_provide(lambda kernel: _import_module("polyloop.runtime.compile").executor(kernel))
 install_pictures()
 for _entry in (PolyloopError, PolyloopWarning, Diagnostic, ForeignFunction, LoopKernel, Trace):
     _edge.guard(_entry)
@@ -242,6 +246,7 @@ _LATER = {
     "Picture": "viz.picture",
     "Recipe": "transform.recipe",
     "ReductionOperation": "kernel.reductions",
+    "SpecializingKernel": "runtime.executor",
     "Target": "target.base",
     "TemporaryVariable": "kernel.text.specs",
     "ValueArg": "kernel.text.specs",

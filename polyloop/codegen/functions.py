@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.language import AXIS_NAMES
+from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.digits import digits_of
 from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
+from polyloop.codegen.loops.hosts import HostLoop, host_loops
+from polyloop.codegen.loops.loops import Loops
 from polyloop.codegen.loops.regions import sequential_tree
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.scope import Memory, NameTypes, Scope
@@ -44,6 +47,12 @@ class Function:
         Dynamic shared memory of the launch [bytes].
     axes
         Group axes, with their extents.
+    around
+        Loops of the host around the launch, outermost first.
+    loops
+        The generator of its loops.
+    known
+        Facts that hold inside of the loops of the host.
     """
 
     launch: Launch
@@ -51,6 +60,9 @@ class Function:
     body: Block
     dynamic_shared: int
     axes: Sequence[GridAxis]
+    around: Sequence[HostLoop] = ()
+    loops: Loops | None = None
+    known: Context = field(default_factory=Context)
 
 
 def function_of(launch: Launch, unit: Unit) -> Function:
@@ -73,24 +85,27 @@ def _on_host(launch: Launch, unit: Unit) -> Function:
     launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
     scope = _scope(launch, unit, sequential.expanded)
     schedule = replace(unit.schedule, statements={**unit.schedule.statements, **sequential.statements})
-    body = Walker(scope, schedule, (), _extents(launch), launch.local_size).run(sequential.tree, unit.known.context)
-    return Function(launch, scope, *declare_temporaries(body, launch, scope), ())
+    walker = Walker(scope, schedule, launch.hosts, _extents(launch), launch.local_size)
+    around, context = host_loops(launch, unit.schedule.launches, walker.loops, unit.known.context)
+    body = walker.run(sequential.tree, context)
+    return Function(launch, scope, *declare_temporaries(body, launch, scope), (), around, walker.loops, context)
 
 
 def _on_device(launch: Launch, unit: Unit) -> Function:
     """Return a function for one thread of a device."""
     statements, magnitudes = unit.statements(launch), unit.findings.magnitudes
     scope = _scope(launch, unit)
-    axes = grid_axes(launch.group_axes, statements, unit.known.context, unit.known.divisibility)
-    context = unit.known.context.add(row for axis in axes for row in axis.rows)
+    extents, digits = _extents(launch), digits_of(statements)
+    extents |= {axis: digit.extent for axis, digit in digits.items()}
+    walker = Walker(scope, unit.schedule, (*launch.hosts, *launch.group_axes, *extents), extents, launch.local_size)
+    around, outside = host_loops(launch, unit.schedule.launches, walker.loops, unit.known.context)
+    axes = grid_axes(launch.group_axes, launch.hosts, statements, outside, unit.known.divisibility)
+    context = outside.add(row for axis in axes for row in axis.rows)
     for axis in axes:
         magnitudes.define(axis.name, (*axis.upper, *axis.lower), context.interval(axis.name)[0])
-    digits = digits_of(statements)
-    extents = _extents(launch) | {axis: digit.extent for axis, digit in digits.items()}
     for name, size in extents.items():
         context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
         magnitudes.define(name, ((Affine((), size),),), 0)
-    walker = Walker(scope, unit.schedule, (*launch.group_axes, *extents), extents, launch.local_size)
     body = walker.run(launch.tree, context)
     for axis in axes:
         if axis.name in scope.used and not axis.starts_at_zero:
@@ -99,7 +114,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     tensors = [statement.action for statement in statements if isinstance(statement.action, Tensor)]
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
     refuse_divergent(body, scope, digits.values(), together)
-    return Function(launch, scope, *declare_temporaries(body, launch, scope), axes)
+    return Function(launch, scope, *declare_temporaries(body, launch, scope), axes, around, walker.loops, outside)
 
 
 def _extents(launch: Launch) -> dict[str, int]:

@@ -12,19 +12,38 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "SplitArray"]
+__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray"]
+
+
+@dataclass(frozen=True)
+class LaunchLoop:
+    """A loop of the host around launches: ``iname`` takes the values from ``lower`` to below ``upper``.
+
+    Attributes
+    ----------
+    place
+        Position in the loop around, or in the program: neighbouring launches with equal loops share them.
+    lower, upper
+        Expressions in the integer parameters and the inames of the loops around.
+    """
+
+    place: int
+    iname: str
+    lower: Expression
+    upper: Expression
+    step: int = 1
 
 
 @dataclass(frozen=True)
 class DeviceLaunch:
-    """One launch of one device kernel.
+    """One launch of one device kernel, or one for each iteration of the loops ``around``.
 
     Attributes
     ----------
     name
         Name of the ``extern "C"`` function.
     grid
-        Blocks along x, y, z: pymbolic expressions in the integer parameters (or ints).
+        Blocks along x, y, z: pymbolic expressions in the integer parameters and the inames of ``around`` (or ints).
         Any of them may be 0 or negative for an empty problem: then nothing is launched.
     block
         Threads along x, y, z.
@@ -39,6 +58,9 @@ class DeviceLaunch:
     maps
         Descriptions of arrays for a copy engine, which are among the arguments: the caller makes them with the address
         of the array, and ``extents`` and ``strides`` of this call (``cuTensorMapEncodeTiled``).
+    around
+        Loops of the host around the launch, outermost first; their inames may be among the arguments, as integers of
+        the width of indices.
     """
 
     name: str
@@ -49,6 +71,7 @@ class DeviceLaunch:
     dynamic_shared_bytes: int = 0
     max_grid: tuple[int, int, int] | None = None
     maps: tuple[TensorMap, ...] = ()
+    around: tuple[LaunchLoop, ...] = ()
 
     __repr__ = brief
 
@@ -150,7 +173,7 @@ class GeneratedProgram(Shown):
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:
-        """Grid of the first launch."""
+        """Grid of the first launch; it may depend on inames of loops of the host."""
         return self.launches[0].grid
 
     @property

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import islpy as isl
 import numpy as np
@@ -30,6 +31,18 @@ else:
     Methods = object  # the transforms become methods when the package is imported: transform/registry.py
 
 __all__ = ["Condition", "Domain", "LoopKernel", "Reference", "memoised"]
+
+_SPELT: Final[Mapping[str, str]] = MappingProxyType(
+    {"args": "arguments", "arg_dict": "arguments", "temporary_variables": "temporaries", "id_to_insn": "instructions"}
+)
+"""Names that users of Loopy and beginners try, with those of a kernel."""
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    """Return the public name among *known* that *name* may be meant for."""
+    found = get_close_matches(name, sorted(x for x in known if x[:1] != "_"), n=1, cutoff=0.7)
+    return _SPELT.get(name) or next(iter(found), None)
+
 
 @quick
 @dataclass(frozen=True, eq=False)
@@ -209,6 +222,14 @@ class LoopKernel(Shown, Methods):
     def instruction(self, name: str) -> Instruction:
         """Return the instruction with id *name*, which must exist."""
         return next(instruction for instruction in self.instructions if instruction.id == name)
+
+    if not TYPE_CHECKING:  # a checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise the error of a name that no kernel has, with the one that may be meant."""
+            near = None if name[:1] == "_" else _near(name, {*dir(type(self)), *type(self).__dataclass_fields__})
+            hint = "" if near is None else f"; did you mean '{near}'?"
+            raise AttributeError(f"a LoopKernel has no attribute '{name}'{hint}", name=name, obj=self)
 
     def names(self) -> frozenset[str]:
         """Return every name in use, none of which a new variable may take."""

@@ -6,6 +6,7 @@ from islpy import BasicMap, Map
 
 from polyloop.errors import PolyloopError
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.called import Called
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import LoopKernel
@@ -30,7 +31,7 @@ __all__ = [
     "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
 ]
 
-class Methods:
+class Methods(Called):
     def add_barrier(
         kernel,
         insn_before: str,

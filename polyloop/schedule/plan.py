@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import islpy as isl
@@ -19,7 +20,7 @@ from polyloop.kernel.arrays import Argument, ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.tags import InameTag
-from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
 from polyloop.schedule.collective import Collective
@@ -47,6 +48,7 @@ __all__ = [
     "Tensor",
     "Update",
     "Wait",
+    "program_tree",
 ]
 
 _NONE: Final = frozenset[str]()
@@ -304,6 +306,9 @@ class Launch:
         Arrays through which threads of a block pass values to each other.
     maps
         Descriptions of arrays for a copy engine, which are passed behind the arguments.
+    home
+        The path in the loop tree of the program to the body of the loop of the host that has the launch: positions and
+        loops from the root, alternating; empty if the host has no loop around it.
     """
 
     name: str
@@ -313,6 +318,12 @@ class Launch:
     temporaries: tuple[Storage, ...]
     exchanged: frozenset[str] = frozenset()
     maps: tuple[TensorMap, ...] = ()
+    home: tuple[int | str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The loops of the host around the launch, outermost first; their inames are arguments of the launch."""
+        return tuple(entry for entry in self.home if isinstance(entry, str))
 
 
 @dataclass(frozen=True)
@@ -503,6 +514,22 @@ class Schedule:
         if not found or not found <= self.uniformity.warp_axes or not _is_within_warps(tree, self.statements):
             return _NONE
         return found
+
+
+def program_tree(launches: Iterable[Launch]) -> Tree:
+    """Return the program of *launches* as a tree: loops of the host around them, each a ``Run`` of its name."""
+    return _program([(launch.home, launch.name) for launch in launches])
+
+
+def _program(launches: Sequence[tuple[tuple[int | str, ...], str]]) -> Tree:
+    """Return the tree of launches with their homes; neighbours with the same first loop share it."""
+    found: list[Node] = []
+    for first, group in groupby(launches, key=lambda entry: entry[0][:2]):
+        if first:
+            found.append(Loop(str(first[1]), _program([(home[2:], name) for home, name in group])))
+        else:
+            found += [Run(name) for _, name in group]
+    return tuple(found)
 
 
 def _is_within_warps(tree: Tree, statements: Mapping[str, Statement]) -> bool:

@@ -33,7 +33,9 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collectio
         one, other = homes[first.name], homes[second.name]
         ids = (first.lowered.instruction.id, second.lowered.instruction.id)
         by, number = "", None
-        if one < other:
+        if need.conflict.loop in launches[one].hosts:
+            by = f"the launches of each iteration of '{need.conflict.loop}' on the host end before the next begins"
+        elif one < other:
             by = f"launch '{launches[one].name}' ends before '{launches[other].name}' begins"
         elif one == other:
             found_barrier = _barrier(launches[one].tree, known[one], need, meetings)

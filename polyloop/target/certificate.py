@@ -58,6 +58,8 @@ class Certificate(Shown):
         The reasons given to ``pl.unchecked``; none for most kernels.
     rewrites
         The steps that made another program on purpose, as calls: what is proven is proven of that program.
+    program
+        Launches in the loops of the host around them, as indented lines; empty where the host has no loops.
     """
 
     kernel: str
@@ -67,6 +69,7 @@ class Certificate(Shown):
     assumptions: tuple[Assumption, ...]
     unchecked: tuple[str, ...] = ()
     rewrites: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
 
     @property
     def is_proven(self) -> bool:
@@ -100,6 +103,7 @@ class Certificate(Shown):
                 "relations": self.relations,
                 "ms": round(self.ms, 3),
                 "proofs": [_proof_data(proof) for proof in self.proofs],
+                "program": list(self.program),
                 "waits": [_wait_data(wait) for wait in self.waits],
                 "assumptions": [_assumption_data(entry) for entry in self.assumptions],
             },
@@ -150,6 +154,10 @@ def _lines(certificate: Certificate) -> Iterator[str]:
         yield from _rows(list(group))
     yield f"  {'all':<{_WIDTH + 2}}{certificate.relations:>10}{certificate.ms:>9.2f}"
     yield from _listed("what made another program of it, on purpose", iter(certificate.rewrites))
+    if certificate.program:
+        yield ""
+        yield "launches, each of which ends before the next begins"
+        yield from (f"  {line}" for line in certificate.program)
     yield from _listed("what keeps threads apart", map(str, certificate.waits))
     for title, checked in (("checked at each call", True), ("taken on your word", False)):
         entries = [a for a in certificate.assumptions if bool(a.error) is checked]

@@ -132,7 +132,7 @@ _LOOPS: Final = '''    @property
 def methods() -> str:
     """Return transforms and what draws as a stub: methods of a class, and the functions of the transforms."""
     spell = _Spelling()
-    spell.imports.add(("polyloop.kernel.kernel", "LoopKernel"))
+    spell.imports |= {("polyloop.kernel.kernel", "LoopKernel"), ("polyloop.kernel.called", "Called")}
     kinds = [*transforms()]
     spell.imports.add(("polyloop.viz.picture", "Picture"))
     texts = [*(_method(kind, spell) for kind in kinds), *(_drawing(name, spell) for name in DRAWN), _LOOPS]
@@ -154,7 +154,7 @@ def methods() -> str:
             *wrap(listed, _WIDTH, initial_indent="    ", subsequent_indent="    "),
             "]",
             "",
-            "class Methods:",
+            "class Methods(Called):",
             *(text.rstrip("\n") for text in texts),
             "",
             *(f"{kind.name} = Methods.{kind.name}" for kind in kinds),
