@@ -23,10 +23,11 @@ from sphinx.util.inspect import stringify_signature
 
 import polyloop as pl
 from polyloop.transform.index import HOMES
+from polyloop.viz.methods import DRAWN
 
 MADE_BY_FUNCTIONS = {
     "BoundCall", "Certificate", "CompiledKernel", "Dependence", "Dependences", "DeviceLaunch", "Function",
-    "GeneratedProgram", "LaunchCheck", "LoopKernel", "MemAccess", "Op", "Sync", "Target", "Trace", "Tuned",
+    "GeneratedProgram", "LaunchCheck", "LoopKernel", "MemAccess", "Op", "Picture", "Sync", "Target", "Trace", "Tuned",
 }  # fmt: skip
 """Classes of results: their constructors are no interface."""
 
@@ -57,7 +58,7 @@ def directives(name: str) -> Iterator[str]:
         if kind == "exception":
             yield "   :show-inheritance:"
         if name == "LoopKernel":
-            yield f"   :exclude-members: {', '.join(HOMES)}"
+            yield f"   :exclude-members: {', '.join([*HOMES, *DRAWN])}"
     elif callable(value):
         yield f".. autofunction:: {name}"
     else:
