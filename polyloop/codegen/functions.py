@@ -10,6 +10,7 @@ import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.language import AXIS_NAMES
+from polyloop.codegen.loops.blocks import Numbering, numbering_of
 from polyloop.codegen.loops.digits import digits_of
 from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
 from polyloop.codegen.loops.regions import sequential_tree
@@ -26,6 +27,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import AXES, is_axis, thread_axis
+from polyloop.schedule.copy_engine import AwaitBox
 from polyloop.schedule.plan import Launch, Tensor
 from polyloop.schedule.storage import Storage
 
@@ -44,6 +46,8 @@ class Function:
         Dynamic shared memory of the launch [bytes].
     axes
         Group axes, with their extents.
+    numbering
+        The numbers of blocks that have an order of their own, None in the order of the grid.
     """
 
     launch: Launch
@@ -51,11 +55,12 @@ class Function:
     body: Block
     dynamic_shared: int
     axes: Sequence[GridAxis]
+    numbering: Numbering | None = None
 
 
 def function_of(launch: Launch, unit: Unit) -> Function:
     """Return the function of *launch*: for one thread of a device, or on a host with loops over threads."""
-    if not any(True for _ in runs(launch.tree)):
+    if not any(True for _ in runs(launch.tree)):  # the opening alone has no effect
         nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.group_axes]
         return Function(launch, _scope(launch, unit), (), 0, nothing)
     return _on_device(launch, unit) if unit.language.has_axes else _on_host(launch, unit)
@@ -91,6 +96,11 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
         context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
         magnitudes.define(name, ((Affine((), size),),), 0)
     walker = Walker(scope, unit.schedule, (*launch.group_axes, *extents), extents, launch.local_size)
+    numbering = numbering_of(launch, axes, scope, context)
+    opening = walker.run(launch.opening, context) if launch.opening else ()
+    ahead = walker.run(launch.ahead, context) if launch.ahead else ()
+    if numbering is not None and ahead:
+        walker.ahead = (numbering.of_next(ahead),)
     body = walker.run(launch.tree, context)
     for axis in axes:
         if axis.name in scope.used and not axis.starts_at_zero:
@@ -99,7 +109,14 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     tensors = [statement.action for statement in statements if isinstance(statement.action, Tensor)]
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
     refuse_divergent(body, scope, digits.values(), together)
-    return Function(launch, scope, *declare_temporaries(body, launch, scope), axes)
+    if numbering is None or not launch.order.persists:
+        return Function(launch, scope, *declare_temporaries(body, launch, scope), axes, numbering)
+
+    def in_turn(body: Block) -> Block:
+        return (*opening, *((numbering.of_first(ahead),) if ahead else ()), numbering.in_turn(body))
+
+    kept = frozenset(s.action.phases for s in statements if isinstance(s.action, AwaitBox))
+    return Function(launch, scope, *declare_temporaries(body, launch, scope, in_turn, kept), axes, numbering)
 
 
 def _extents(launch: Launch) -> dict[str, int]:

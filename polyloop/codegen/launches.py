@@ -56,7 +56,9 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     shared = function.dynamic_shared or shared_bytes(launch.temporaries)
     names = (*(argument.name for argument in arguments), *(described.name for described in launch.maps))
     most = None if limits is None else limits.max_grid_dims
-    return DeviceLaunch(launch.name, (x, y, z), block, shared, names, function.dynamic_shared, most, launch.maps)
+    numbering, dynamic = function.numbering, function.dynamic_shared
+    grid, turns = ((x, y, z), 1) if numbering is None else (numbering.grid, numbering.turns)
+    return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, turns)
 
 
 def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:

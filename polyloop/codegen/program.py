@@ -38,6 +38,8 @@ class DeviceLaunch:
     maps
         Descriptions of arrays for a copy engine, which are among the arguments: the caller makes them with the address
         of the array, and ``extents`` and ``strides`` of this call (``cuTensorMapEncodeTiled``).
+    turns
+        Blocks that one block of the launch executes at most, one after the other.
     """
 
     name: str
@@ -48,6 +50,7 @@ class DeviceLaunch:
     dynamic_shared_bytes: int = 0
     max_grid: tuple[int, int, int] | None = None
     maps: tuple[TensorMap, ...] = ()
+    turns: Expression = 1
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,10 @@ class Spelt:
         if not self.renamed:
             return program
         launches = tuple(
-            replace(launch, grid=back(launch.grid), arguments=back(launch.arguments), maps=back(launch.maps))
+            replace(
+                launch, grid=back(launch.grid), turns=back(launch.turns), arguments=back(launch.arguments),
+                maps=back(launch.maps),
+            )
             for launch in program.launches
         )
         checks, index_checks = (

@@ -52,7 +52,8 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         used |= {own for entry in meetings for own in (entry.scratch, entry.ticket) if own}
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(segments) == 1 else f"{title}_{number}"
-        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used)
+        order = placement.program.kernel.blocks
+        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, order=order)
 
 
 def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:

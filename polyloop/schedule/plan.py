@@ -17,7 +17,7 @@ from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import Argument, ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
-from polyloop.kernel.tags import InameTag
+from polyloop.kernel.tags import BlockOrder, InameTag
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 _NONE: Final = frozenset[str]()
+_IN_ORDER: Final = BlockOrder()
 _INT32: Final[np.dtype[np.generic]] = np.dtype(np.int32)
 
 
@@ -303,6 +304,11 @@ class Launch:
         Arrays through which threads of a block pass values to each other.
     maps
         Descriptions of arrays for a copy engine, which are passed behind the arguments.
+    order
+        Order of its blocks, and the number of them.
+    opening, ahead
+        If its blocks execute several ones of the grid: what they execute once, and the first copies of the next one,
+        which are started at a barrier of the tree.
     """
 
     name: str
@@ -312,6 +318,14 @@ class Launch:
     temporaries: tuple[Storage, ...]
     exchanged: frozenset[str] = frozenset()
     maps: tuple[TensorMap, ...] = ()
+    order: BlockOrder = _IN_ORDER
+    opening: Tree = ()
+    ahead: Tree = ()
+
+    @property
+    def whole(self) -> Tree:
+        """Everything that its blocks execute."""
+        return (*self.opening, *self.ahead, *self.tree)
 
 
 @dataclass(frozen=True)
