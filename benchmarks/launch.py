@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import sys
 import time
@@ -46,6 +47,16 @@ def add() -> pl.LoopKernel:
     return pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
 
 
+def scaled() -> pl.LoopKernel:
+    """Return a kernel like it that also takes a number."""
+    knl = pl.make_kernel(
+        f"{{[i]: 0 <= i < {_N}}}", "d[i] = s*a[i] + b[i] + c[i]",
+        [pl.GlobalArg("a, b, c, d", np.float32, shape=_N), pl.ValueArg("s", np.float32)],
+        name="scaled",
+    )  # fmt: skip
+    return pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
 def microseconds(call: Callable[[], object], wait: Callable[[], object]) -> float:
     """Return the least time of one of many calls [us]."""
     best = float("inf")
@@ -65,17 +76,29 @@ def _calling(run: pl.CompiledKernel, arrays: Mapping[str, Any]) -> Callable[[], 
     return lambda: run(a=a, b=b, c=c, d=d)
 
 
+def _scaling(run: Callable[..., object], arrays: Mapping[str, Any], numbers: Iterator[int]) -> Callable[[], object]:
+    """Return a call with another number each time."""
+    a, b, c, d = (arrays[name] for name in "abcd")
+    return lambda: run(a=a, b=b, c=c, d=d, s=float(next(numbers)))
+
+
 def _on_cpu() -> Iterator[tuple[str, Callable[[], object]]]:
     arrays: dict[str, Any] = {name: np.ones(_N, np.float32) for name in "abcd"}
     run = pl.compile(add(), pl.CTarget())
     yield "polyloop, C", _calling(run, arrays)
     yield "polyloop, C, bound", run.bind(**arrays)
+    numbers = itertools.count()
+    step = pl.compile(scaled(), pl.CTarget())
+    yield "polyloop, C, a new number each time", _scaling(step, arrays, numbers)
+    yield "polyloop, C, the kernel itself, a new number each time", _scaling(scaled(), arrays, numbers)
     yield "NumPy, np.add once", lambda: np.add(arrays["a"], arrays["b"], out=arrays["d"])
 
 
 def _torch(torch: Any, run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
     arrays: dict[str, Any] = {name: torch.ones(_N, device="cuda") for name in "abcd"}
     yield "polyloop, torch tensors", _calling(run, arrays)
+    yield "polyloop, torch tensors, a new number each time", _scaling(
+        pl.compile(scaled(), pl.CudaTarget()), arrays, itertools.count())
     yield "polyloop, bound", run.bind(**arrays)
     yield "torch.add(a, b, out=d)", lambda: torch.add(arrays["a"], arrays["b"], out=arrays["d"])
 

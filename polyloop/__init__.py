@@ -22,10 +22,12 @@ from polyloop.errors import (
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import record
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.called import provide as _provide
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
 from polyloop.transform.registry import FUNCTIONS as _FUNCTIONS
 from polyloop.transform.registry import install_methods
+from polyloop.viz.methods import install_pictures
 
 if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from polyloop.kernel.reductions import ReductionOperation
     from polyloop.kernel.text.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
+    from polyloop.runtime.executor import SpecializingKernel
     from polyloop.runtime.explain import explain
     from polyloop.runtime.invoke import BoundCall, CompiledKernel
     from polyloop.schedule.counts import (
@@ -78,6 +81,12 @@ if TYPE_CHECKING:
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
     from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
+    from polyloop.viz.accesses import draw_accesses
+    from polyloop.viz.dependences import draw_dependences
+    from polyloop.viz.difference import diff
+    from polyloop.viz.domain import draw_domain
+    from polyloop.viz.loops import draw_loops
+    from polyloop.viz.picture import Picture
 
 __version__ = "0.1.0"
 
@@ -115,10 +124,12 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "MemAccess",
     "NoOpInstruction",
     "Op",
+    "Picture",
     "PolyloopError",
     "PolyloopWarning",
     "Recipe",
     "ReductionOperation",
+    "SpecializingKernel",
     "Sync",
     "Target",
     "TemporaryVariable",
@@ -136,7 +147,12 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "compile",
     "declare_intrinsic",
     "dependences",
+    "diff",
     "domain",
+    "draw_accesses",
+    "draw_dependences",
+    "draw_domain",
+    "draw_loops",
     "explain",
     "find_instructions",
     "find_padding_multiple",
@@ -185,6 +201,8 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
 ]
 
 install_methods()
+_provide(lambda kernel: _import_module("polyloop.runtime.compile").executor(kernel))
+install_pictures()
 for _entry in (PolyloopError, PolyloopWarning, Diagnostic, ForeignFunction, LoopKernel, Trace):
     _edge.guard(_entry)
 record = _edge.public(record)
@@ -225,8 +243,10 @@ _LATER = {
     "MatrixIntrinsic": "kernel.intrinsic",
     "declare_intrinsic": "kernel.intrinsic",
     "NoOpInstruction": "kernel.objects",
+    "Picture": "viz.picture",
     "Recipe": "transform.recipe",
     "ReductionOperation": "kernel.reductions",
+    "SpecializingKernel": "runtime.executor",
     "Target": "target.base",
     "TemporaryVariable": "kernel.text.specs",
     "ValueArg": "kernel.text.specs",
@@ -237,7 +257,12 @@ _LATER = {
     "cast": "frontend.intrinsics",
     "check_equivalence": "testing.equivalence",
     "dependences": "verification.dependences",
+    "diff": "viz.difference",
     "domain": "frontend.intrinsics",
+    "draw_accesses": "viz.accesses",
+    "draw_dependences": "viz.dependences",
+    "draw_domain": "viz.domain",
+    "draw_loops": "viz.loops",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",

@@ -16,7 +16,9 @@ from fnmatch import fnmatchcase
 from inspect import currentframe
 from pathlib import PurePath
 
+from polyloop.display import brief, clipped
 from polyloop.frozen import quick
+from polyloop.tracebacks import lines_for_ipython
 
 __all__ = [
     "ArgumentError",
@@ -66,6 +68,8 @@ class Span:
     column: int = 0
     width: int = 1
     file: str | None = None
+
+    __repr__ = brief
 
     def caret(self) -> str:
         """Return the marker line that belongs below :attr:`text`."""
@@ -159,6 +163,8 @@ class WitnessInstance:
     statement: str
     point: tuple[tuple[str, int], ...]
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True)
 class Witness:
@@ -173,6 +179,8 @@ class Witness:
     parameters: tuple[tuple[str, int], ...]
     first: WitnessInstance
     second: WitnessInstance | None = None
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -207,6 +215,8 @@ class Diagnostic:
     sites: tuple[Site, ...] = ()
     witness: Witness | None = None
     subject: str = ""
+
+    __repr__ = brief
 
 
 _SITE_COLUMN = 52
@@ -263,6 +273,13 @@ class PolyloopError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         """Return the constructor call of the error for pickle, without the kernel."""
         return type(self), (self.operation, self.kernel, self.found)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows."""
+        return lines_for_ipython(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {clipped(str(self), 200)}>"
 
     @property
     def codes(self) -> tuple[str, ...]:

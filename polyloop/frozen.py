@@ -1,4 +1,4 @@
-"""Frozen dataclasses that are made and changed quickly.
+"""Frozen dataclasses that are made and changed quickly, and print briefly (:mod:`polyloop.display`).
 
 The ``__init__`` of a frozen dataclass sets one field after the other through ``object.__setattr__``, and
 ``dataclasses.replace`` examines each field first.  Kernels consist of many such values, and every step creates new
@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from polyloop.display import brief
 
 __all__ = ["once", "quick", "replace"]
 
@@ -54,6 +56,8 @@ def quick(cls: type[_T]) -> type[_T]:
     setattr(cls, "__init__", made)  # noqa: B010 - the types know of no other
     for name, function in _COPYING.items():
         setattr(cls, name, function)
+    if hasattr(cls.__repr__, "__wrapped__"):  # the one that a dataclass gets, which shows everything
+        cls.__repr__ = brief  # type: ignore[method-assign]
     _fields[cls] = frozenset(entry.name for entry in entries if entry.init), len(entries), others
     return cls
 

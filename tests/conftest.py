@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -10,6 +12,8 @@ import pytest
 
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import nvrtc_available
+
+os.environ.setdefault("POLYLOOP_TRACEBACK", "full")  # a test that fails shows the frames of the library
 
 _EACH: Final = frozenset(
     {"dataflow", "expr", "kernel", "optimize", "poly", "program", "schedule", "sync", "test_golden.py", "verification"}
@@ -25,6 +29,12 @@ _LONG: Final = frozenset(
     }
 )  # fmt: skip
 """Modules that take seconds a test, of which it has none."""
+
+
+def sphinx_available() -> tuple[bool, str]:
+    """Return whether the site can be built here, and if not, why."""
+    missing = [name for name in ("furo", "myst_parser", "sphinx") if importlib.util.find_spec(name) is None]
+    return not missing, f"not installed: {', '.join(missing)} (pip install '.[docs]')"
 
 
 def _mark_quick(items: list[pytest.Item]) -> None:
@@ -43,9 +53,9 @@ def _mark_quick(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the quick set; skip tests marked ``gpu`` or ``nvrtc`` where there is none."""
+    """Mark the quick set; skip tests marked ``gpu``, ``nvrtc`` or ``site`` where there is none."""
     _mark_quick(items)
-    for marker, available in (("gpu", gpu_available), ("nvrtc", nvrtc_available)):
+    for marker, available in (("gpu", gpu_available), ("nvrtc", nvrtc_available), ("site", sphinx_available)):
         marked = [item for item in items if item.get_closest_marker(marker)]
         is_there, reason = available() if marked else (True, "")
         if not is_there:

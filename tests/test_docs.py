@@ -1,4 +1,4 @@
-"""The code in README, tutorial and the page on performance runs, and prints what is shown."""
+"""The code on each page runs, and prints what is shown; CUDA C that is shown compiles; links lead somewhere."""
 
 from __future__ import annotations
 
@@ -10,15 +10,26 @@ from pathlib import Path
 
 import pytest
 
+import polyloop as pl
+from polyloop.proof.obligation import Claim
+from polyloop.runtime.nvrtc import compile_cuda
 from tests import house
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
-PAGES = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+    if "_build" not in path.parts
+)
+WITH_CODE = [page for page in PAGES if "```python\n" in (ROOT / page).read_text(encoding="utf-8")]
+WITH_CUDA = [page for page in PAGES if "__global__" in (ROOT / page).read_text(encoding="utf-8")]
+NEEDS_GPU = "# needs a GPU"
+"""First line of a block of Python that is compiled and not run."""
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/performance.md"])
+@pytest.mark.parametrize("page", WITH_CODE)
 def test_the_code_of_a_page_prints_what_is_shown(page: str, pytestconfig: pytest.Config) -> None:
     namespace: dict[str, object] = {"__name__": "page"}
     printed = ""
@@ -37,8 +48,20 @@ def test_the_code_of_a_page_prints_what_is_shown(page: str, pytestconfig: pytest
         with contextlib.redirect_stdout(io.StringIO()) as output:
             file = f"{page}/block{number}.py"
             linecache.cache[file] = (len(body), None, body.splitlines(keepends=True), file)
-            exec(compile(body, file, "exec"), namespace)
+            code = compile(body, file, "exec", dont_inherit=True)
+            if not body.startswith(NEEDS_GPU):
+                exec(code, namespace)
         printed = output.getvalue()
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("page", WITH_CUDA)
+def test_the_cuda_c_of_a_page_compiles(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for kind, body in FENCE.findall(text):
+        begin = re.search(r'^(//|#if|typedef|static|__constant__|extern "C")', body, re.MULTILINE)
+        if kind == "text" and begin is not None and "__global__" in body:
+            compile_cuda(body[begin.start() :], "sm_90a")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -46,6 +69,29 @@ def test_links_lead_somewhere(page: str) -> None:
     path = ROOT / page
     targets = LINK.findall(path.read_text(encoding="utf-8"))
     assert [target for target in targets if not path.parent.joinpath(target).exists()] == []
+
+
+def table(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the rows of the first table behind a heading of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
+    rows = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert rows is not None
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows.group().splitlines()[2:]]
+
+
+def test_every_claim_of_a_certificate_is_explained() -> None:
+    claims = [row[0] for row in table("docs/howto/certificate.md", "What was proven")]
+    assert sorted(claims) == sorted(claim.value for claim in Claim)
+
+
+def test_names_that_port_from_loopy_are_there() -> None:
+    rows = table("docs/howto/loopy.md", "What ports by changing the import")
+    words = {name for row in rows if row[0] != "text" for name in re.findall(r"`(\w+)[`(]", row[1])}
+    methods = {"eval_and_sum", "filter_by", "group_by", "to_bytes"}
+    assert len(words) > 60
+    assert {name for name in words - methods if not hasattr(pl, name)} == set()
+    counts = pl.get_op_map(pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [pl.GlobalArg("a", "float32"), ...]))
+    assert {name for name in methods if not hasattr(counts, name)} == set()
 
 
 def test_the_picture_of_the_packages_is_the_codes() -> None:

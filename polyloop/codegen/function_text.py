@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, groupby
 from math import prod
 
 from polyloop.codegen.arguments import held_dtype
@@ -13,28 +13,29 @@ from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.blocks import bound_text
 from polyloop.codegen.loops.digits import digit_lines, digits_of
 from polyloop.codegen.loops.grid import GridAxis
+from polyloop.codegen.loops.hosts import printed
 from polyloop.codegen.pointers import may_merge_loads
-from polyloop.codegen.tree.c_ast import Group
+from polyloop.codegen.tree.c_ast import Block, For, Group, Node
 from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
 from polyloop.codegen.unit import Unit
 from polyloop.expr.nodes import array_name, targets_of
-from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.poly.axes import AXES, Level, level_of, thread_axis
 from polyloop.schedule.plan import Launch
 
-__all__ = ["device_text", "host_text"]
+__all__ = ["device_text", "host_text", "passed_inames"]
 
 
 def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -> str:
     """Return the function of one launch."""
     launch, language = function.launch, unit.language
+    axes = _axis_lines(function, unit)  # they may use inames of the host, which then are parameters
     parameters, lines = _signature(arguments, [launch], function, unit)
     bounds = language.syntax.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
     head = " ".join(part for part in (language.syntax.function, bounds, f"{launch.name}({parameters})") if part)
-    body = _body_lines(function, is_named=_has_several([launch], unit))
-    return "\n".join([head, "{", *lines, *_axis_lines(function, unit), *body, "}"])
+    body = print_block(_body(function), name_instructions=_has_several([launch], unit))
+    return "\n".join([head, "{", *lines, *axes, *body, "}"])
 
 
 def host_text(functions: Sequence[Function], unit: Unit) -> str:
@@ -42,11 +43,17 @@ def host_text(functions: Sequence[Function], unit: Unit) -> str:
     launches = [function.launch for function in functions]
     parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit)
     is_named = _has_several(launches, unit)
-    if len(functions) > 1:
-        functions = [replace(function, body=(Group(function.body),)) for function in functions if function.body]
-    lines += chain.from_iterable(_body_lines(function, is_named=is_named) for function in functions)
+    bodies = [(function, _body(function)) for function in functions]
+    lines += print_block(_program(bodies, 0, is_only=len(functions) == 1), name_instructions=is_named)
     head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"
     return "\n".join([head, "{", *lines, "}"])
+
+
+def passed_inames(function: Function, unit: Unit) -> tuple[str, ...]:
+    """Return the inames of loops of the host that are arguments of a function of a device."""
+    if not unit.language.has_axes:
+        return ()
+    return tuple(iname for iname in function.launch.hosts if iname in function.scope.used)
 
 
 def _has_several(launches: Sequence[Launch], unit: Unit) -> bool:
@@ -85,19 +92,40 @@ def _signature(
             lines.append(f"    const {scope.index_type} {argument.name} = ({scope.index_type}){given};")
         else:
             texts.append(f"{ctype} {argument.name}")
+    texts += [f"{scope.index_type} {scope.values[iname]}" for iname in passed_inames(function, unit)]
     maps = dict.fromkeys(described.name for launch in launches for described in launch.maps)
     texts += [scope.language.need(Boxes).parameter.format(name) for name in maps]
     return ", ".join(texts), lines
 
 
-def _body_lines(function: Function, *, is_named: bool) -> list[str]:
-    """Return the lines of a function's body, with variables for indices that occur often."""
+def _program(bodies: Sequence[tuple[Function, Block]], depth: int, *, is_only: bool) -> Block:
+    """Return the bodies of launches with the same first *depth* loops of the host around, in the others."""
+    found: list[Node] = []
+    for home, group in groupby(bodies, key=lambda entry: entry[0].launch.home[2 * depth : 2 * depth + 2]):
+        members = [*group]
+        first = members[0][0]
+        if home and first.loops is not None:
+            inside = _program(members, depth + 1, is_only=len(members) == 1)
+            found += printed(first.around[depth], inside, first.loops)
+        else:
+            found += chain.from_iterable(body if is_only else _apart(body, bodies) for _, body in members if body)
+    return tuple(found)
+
+
+def _apart(body: Block, bodies: Sequence[tuple[Function, Block]]) -> Block:
+    """Return one of several launches in a scope of its own; in a program with loops of the host, a loop has one."""
+    has_loops = any(function.launch.home for function, _ in bodies)
+    return body if has_loops and len(body) == 1 and isinstance(body[0], For) else (Group(body),)
+
+
+def _body(function: Function) -> Block:
+    """Return a function's body, with variables for indices that occur often."""
     names = function.scope.names
 
     def fresh(name: str) -> str | None:
         return None if name in names.taken else names.fresh(name)
 
-    return print_block(function.scope.indices.settle(function.body, fresh), name_instructions=is_named)
+    return function.scope.indices.settle(function.body, fresh)
 
 
 def _axis_lines(function: Function, unit: Unit) -> list[str]:
@@ -122,13 +150,13 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
                 own = scope.language.need(Threads).axes[hardware.get(axis, axis)]
                 text = chains.ticket if chains is not None and kind is Level.GRID else own
                 if axis in shifts:
-                    text = f"({scope.index_type}){text} + {_first_text(shifts[axis], function, unit)}"
+                    text = f"({scope.index_type}){text} + {_first_text(shifts[axis], function)}"
                 parts.append(f"{scope.values[axis]} = {text}")
         if parts:
             lines.append(f"    const {scope.index_type} {', '.join(parts)};")
     return lines + digit_text
 
 
-def _first_text(axis: GridAxis, function: Function, unit: Unit) -> str:
-    first = bound_text(axis.lower, function.scope, unit.known.context, "min", "max")
+def _first_text(axis: GridAxis, function: Function) -> str:
+    first = bound_text(axis.lower, function.scope, function.known, "min", "max")
     return first.text if isinstance(first, Name | Literal) else f"({first})"

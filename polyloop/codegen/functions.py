@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -11,8 +11,11 @@ import numpy as np
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.language import AXIS_NAMES
 from polyloop.codegen.loops.blocks import Numbering, numbering_of
+from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.digits import digits_of
 from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
+from polyloop.codegen.loops.hosts import HostLoop, host_loops
+from polyloop.codegen.loops.loops import Loops
 from polyloop.codegen.loops.regions import sequential_tree
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.scope import Memory, NameTypes, Scope
@@ -46,6 +49,12 @@ class Function:
         Dynamic shared memory of the launch [bytes].
     axes
         Group axes, with their extents.
+    around
+        Loops of the host around the launch, outermost first.
+    loops
+        The generator of its loops.
+    known
+        Facts that hold inside of the loops of the host.
     numbering
         The numbers of blocks that have an order of their own, None in the order of the grid.
     """
@@ -55,6 +64,9 @@ class Function:
     body: Block
     dynamic_shared: int
     axes: Sequence[GridAxis]
+    around: Sequence[HostLoop] = ()
+    loops: Loops | None = None
+    known: Context = field(default_factory=Context)
     numbering: Numbering | None = None
 
 
@@ -78,24 +90,27 @@ def _on_host(launch: Launch, unit: Unit) -> Function:
     launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
     scope = _scope(launch, unit, sequential.expanded)
     schedule = replace(unit.schedule, statements={**unit.schedule.statements, **sequential.statements})
-    body = Walker(scope, schedule, (), _extents(launch), launch.local_size).run(sequential.tree, unit.known.context)
-    return Function(launch, scope, *declare_temporaries(body, launch, scope), ())
+    walker = Walker(scope, schedule, launch.hosts, _extents(launch), launch.local_size)
+    around, context = host_loops(launch, unit.schedule.launches, walker.loops, unit.known.context)
+    body = walker.run(sequential.tree, context)
+    return Function(launch, scope, *declare_temporaries(body, launch, scope), (), around, walker.loops, context)
 
 
 def _on_device(launch: Launch, unit: Unit) -> Function:
     """Return a function for one thread of a device."""
     statements, magnitudes = unit.statements(launch), unit.findings.magnitudes
     scope = _scope(launch, unit)
-    axes = grid_axes(launch.group_axes, statements, unit.known.context, unit.known.divisibility)
-    context = unit.known.context.add(row for axis in axes for row in axis.rows)
+    extents, digits = _extents(launch), digits_of(statements)
+    extents |= {axis: digit.extent for axis, digit in digits.items()}
+    walker = Walker(scope, unit.schedule, (*launch.hosts, *launch.group_axes, *extents), extents, launch.local_size)
+    around, outside = host_loops(launch, unit.schedule.launches, walker.loops, unit.known.context)
+    axes = grid_axes(launch.group_axes, launch.hosts, statements, outside, unit.known.divisibility)
+    context = outside.add(row for axis in axes for row in axis.rows)
     for axis in axes:
         magnitudes.define(axis.name, (*axis.upper, *axis.lower), context.interval(axis.name)[0])
-    digits = digits_of(statements)
-    extents = _extents(launch) | {axis: digit.extent for axis, digit in digits.items()}
     for name, size in extents.items():
         context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
         magnitudes.define(name, ((Affine((), size),),), 0)
-    walker = Walker(scope, unit.schedule, (*launch.group_axes, *extents), extents, launch.local_size)
     numbering = numbering_of(launch, axes, scope, context)
     opening = walker.run(launch.opening, context) if launch.opening else ()
     ahead = walker.run(launch.ahead, context) if launch.ahead else ()
@@ -109,14 +124,15 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     tensors = [statement.action for statement in statements if isinstance(statement.action, Tensor)]
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
     refuse_divergent(body, scope, digits.values(), together)
-    if numbering is None or not launch.order.persists:
-        return Function(launch, scope, *declare_temporaries(body, launch, scope), axes, numbering)
 
     def in_turn(body: Block) -> Block:
+        if numbering is None or not launch.order.persists:
+            return body
         return (*opening, *((numbering.of_first(ahead),) if ahead else ()), numbering.in_turn(body))
 
-    kept = frozenset(s.action.phases for s in statements if isinstance(s.action, AwaitBox))
-    return Function(launch, scope, *declare_temporaries(body, launch, scope, in_turn, kept), axes, numbering)
+    kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else ()
+    body, dynamic = declare_temporaries(body, launch, scope, in_turn, kept)
+    return Function(launch, scope, body, dynamic, axes, around, walker.loops, outside, numbering)
 
 
 def _extents(launch: Launch) -> dict[str, int]:

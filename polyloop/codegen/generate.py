@@ -36,7 +36,7 @@ from polyloop.codegen.device.tensors import with_matrices
 from polyloop.codegen.file_text import file_text
 from polyloop.codegen.functions import function_of
 from polyloop.codegen.language import Language
-from polyloop.codegen.launches import check_launches, device_program, host_program
+from polyloop.codegen.launches import check_launches, device_program, host_lines, host_program
 from polyloop.codegen.loops.digits import without_digits
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.codegen.renaming import Spelt, spell
@@ -86,7 +86,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)
-    text = file_text(functions, texts, (*schedule.remarks.lines(), *spelt.lines()), unit)
+    text = file_text(functions, texts, (*schedule.remarks.lines(), *spelt.lines(), *host_lines(launches)), unit)
     if unit.never_fits:
         return _generated(spelt, 64)
     known, inputs, findings, bits = unit.known, unit.inputs, unit.findings, unit.index_bits

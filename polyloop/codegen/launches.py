@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from math import prod
 
 from polyloop.codegen.device.decoupled_lookback import clear_launch, clear_text
-from polyloop.codegen.function_text import device_text, host_text
+from polyloop.codegen.function_text import device_text, host_text, passed_inames
 from polyloop.codegen.functions import Function, hardware_of
-from polyloop.codegen.program import DeviceLaunch
+from polyloop.codegen.loops.grid import bound_expression
+from polyloop.codegen.program import DeviceLaunch, LaunchLoop
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Tree
@@ -20,7 +23,7 @@ from polyloop.poly.axes import BLOCK_AXES
 from polyloop.schedule.plan import Launch, Schedule
 from polyloop.schedule.storage import shared_bytes
 
-__all__ = ["check_launches", "device_program", "host_program"]
+__all__ = ["check_launches", "device_program", "host_lines", "host_program"]
 
 
 def device_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str], tuple[DeviceLaunch, ...]]:
@@ -54,11 +57,40 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     sizes = (*launch.local_size, 1, 1, 1)
     block = (sizes[0], sizes[1], sizes[2])
     shared = function.dynamic_shared or shared_bytes(launch.temporaries)
-    names = (*(argument.name for argument in arguments), *(described.name for described in launch.maps))
+    inames, maps = passed_inames(function, unit), (described.name for described in launch.maps)
+    names = (*(argument.name for argument in arguments), *inames, *maps)
     most = None if limits is None else limits.max_grid_dims
+    around = tuple(_launch_loops(function, unit))
     numbering, dynamic = function.numbering, function.dynamic_shared
     grid, turns = ((x, y, z), 1) if numbering is None else (numbering.grid, numbering.turns)
-    return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, turns)
+    return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, around, turns)
+
+
+def _launch_loops(function: Function, unit: Unit) -> Iterator[LaunchLoop]:
+    """Yield the loops of the host around the launch of a function."""
+    for place, loop in zip(function.launch.home[::2], function.around, strict=True):
+        assert isinstance(place, int), "a path alternates positions and loops"
+        divisibility, stride = unit.known.divisibility, loop.bounds.stride
+        lower = bound_expression(loop.bounds.lower, divisibility, is_lower=True)
+        upper = bound_expression(loop.bounds.upper, divisibility, is_lower=False)
+        yield LaunchLoop(place, loop.iname, lower, upper, 1 if stride is None else stride.step)
+
+
+def host_lines(launches: Sequence[DeviceLaunch]) -> Iterator[str]:
+    """Yield the lines of a comment with the program of the host, if it has loops."""
+    if not any(launch.around for launch in launches):
+        return
+    yield "Launches of the host, each of which ends before the next begins:"
+    open_loops: tuple[LaunchLoop, ...] = ()
+    for launch in launches:
+        shared = len([*takewhile(lambda pair: pair[0] == pair[1], zip(open_loops, launch.around, strict=False))])
+        for depth, loop in enumerate(launch.around[shared:], shared + 1):
+            step = "" if loop.step == 1 else f", {loop.step}"
+            yield f"{'    ' * depth}for {loop.iname} in range({show(loop.lower)}, {show(loop.upper)}{step}):"
+        open_loops = launch.around
+        axes = [axis for axis, extent in enumerate(launch.grid) if extent != 1]
+        grid = ", ".join(show(extent) for extent in launch.grid[: 1 + max(axes, default=0)])
+        yield f"{'    ' * (len(launch.around) + 1)}{launch.name}, grid ({grid})"
 
 
 def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:

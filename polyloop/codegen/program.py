@@ -5,25 +5,45 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polyloop.codegen.tree.registers import IndexedArray
+from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "SplitArray"]
+__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray"]
+
+
+@dataclass(frozen=True)
+class LaunchLoop:
+    """A loop of the host around launches: ``iname`` takes the values from ``lower`` to below ``upper``.
+
+    Attributes
+    ----------
+    place
+        Position in the loop around, or in the program: neighbouring launches with equal loops share them.
+    lower, upper
+        Expressions in the integer parameters and the inames of the loops around.
+    """
+
+    place: int
+    iname: str
+    lower: Expression
+    upper: Expression
+    step: int = 1
 
 
 @dataclass(frozen=True)
 class DeviceLaunch:
-    """One launch of one device kernel.
+    """One launch of one device kernel, or one for each iteration of the loops ``around``.
 
     Attributes
     ----------
     name
         Name of the ``extern "C"`` function.
     grid
-        Blocks along x, y, z: pymbolic expressions in the integer parameters (or ints).
+        Blocks along x, y, z: pymbolic expressions in the integer parameters and the inames of ``around`` (or ints).
         Any of them may be 0 or negative for an empty problem: then nothing is launched.
     block
         Threads along x, y, z.
@@ -38,6 +58,9 @@ class DeviceLaunch:
     maps
         Descriptions of arrays for a copy engine, which are among the arguments: the caller makes them with the address
         of the array, and ``extents`` and ``strides`` of this call (``cuTensorMapEncodeTiled``).
+    around
+        Loops of the host around the launch, outermost first; their inames may be among the arguments, as integers of
+        the width of indices.
     turns
         Blocks that one block of the launch executes at most, one after the other.
     """
@@ -50,7 +73,10 @@ class DeviceLaunch:
     dynamic_shared_bytes: int = 0
     max_grid: tuple[int, int, int] | None = None
     maps: tuple[TensorMap, ...] = ()
+    around: tuple[LaunchLoop, ...] = ()
     turns: Expression = 1
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -65,6 +91,8 @@ class LaunchCheck:
     message: str
     code: str = "assumption-violated"
     hint: str = "pass sizes that the kernel was made for, or make a kernel without the assumption"
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -89,9 +117,11 @@ class SplitArray:
     vector: int | None
     array: ArrayArg
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True)
-class GeneratedProgram:
+class GeneratedProgram(Shown):
     """Source text for one target, with the data that running it needs.
 
     Attributes
@@ -146,13 +176,18 @@ class GeneratedProgram:
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:
-        """Grid of the first launch."""
+        """Grid of the first launch; it may depend on inames of loops of the host."""
         return self.launches[0].grid
 
     @property
     def block(self) -> tuple[int, int, int]:
         """Block of the first launch."""
         return self.launches[0].block
+
+    def __repr__(self) -> str:
+        lines, launches = self.device_code.count("\n"), len(self.launches)
+        size = f"{launches} launch{'es' * (launches != 1)}, {lines} line{'s' * (lines != 1)}"
+        return f"<GeneratedProgram '{self.kernel}' for {self.target}: {size}>"
 
     def __str__(self) -> str:
         return self.device_code

@@ -149,10 +149,8 @@ class Spelt:
         if not self.renamed:
             return program
         launches = tuple(
-            replace(
-                launch, grid=back(launch.grid), turns=back(launch.turns), arguments=back(launch.arguments),
-                maps=back(launch.maps),
-            )
+            replace(launch, grid=back(launch.grid), arguments=back(launch.arguments), maps=back(launch.maps),
+                    around=back(launch.around), turns=back(launch.turns))
             for launch in program.launches
         )
         checks, index_checks = (

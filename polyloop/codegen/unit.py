@@ -124,7 +124,10 @@ def without_empty(schedule: Schedule) -> Schedule:
         tree = _pruned(launch.tree, statements)
         used = [statements[name] for name in runs(tree)]
         has_blocks = all(any(axis in s.dims for s in used) for axis in launch.group_axes)
-        launches.append(replace(launch, tree=tree if has_blocks else ()))
+        if used and has_blocks:
+            launches.append(replace(launch, tree=tree))
+        elif not launch.home:  # a launch without blocks
+            launches.append(replace(launch, tree=()))
     return replace(schedule, statements=statements, launches=tuple(launches))
 
 

@@ -18,18 +18,20 @@ from typing import Final
 import islpy as isl
 
 from polyloop.dataflow.address_spaces import place
+from polyloop.display import brief
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Vectorize
 from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, Floor, to_expression
 from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import constant_bounds, project_onto
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import within_budget
 
-__all__ = ["BankConflicts", "bank_conflicts", "wide_elements"]
+__all__ = ["BANKS", "WORD", "BankConflicts", "bank_conflicts", "wide_elements", "worst_requests"]
 
 BANKS: Final = 32
 WORD: Final = 4
@@ -68,6 +70,8 @@ class BankConflicts:
     worst: int = 0
     unknown: str = ""
 
+    __repr__ = brief
+
     @property
     def conflicts(self) -> int:
         """Turns more than without conflicts."""
@@ -97,6 +101,13 @@ def bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[BankCo
 
 def _all(placement: Placement, array: str | None) -> Iterator[BankConflicts]:
     temporaries = placement.program.kernel.temporaries
+    for placed, access in _shared_accesses(placement, array):
+        yield _conflicts(placement, placed, access, temporaries[access.array])
+
+
+def _shared_accesses(placement: Placement, array: str | None) -> Iterator[tuple[Placed, Access]]:
+    """Yield the accesses of shared memory that are no shuffles, equal ones of a statement once."""
+    temporaries = placement.program.kernel.temporaries
     for placed in placement.statements.values():
         seen: set[tuple[str, tuple[Affine | None, ...], bool]] = set()
         for access in placed.lowered.accesses:
@@ -108,7 +119,7 @@ def _all(placement: Placement, array: str | None) -> Iterator[BankConflicts]:
                 seen.add(key)
                 if temporaries[access.array].is_shuffled:
                     continue
-                yield _conflicts(placement, placed, access, temporaries[access.array])
+                yield placed, access
 
 
 def _conflicts(
@@ -135,6 +146,17 @@ def _counted(
     placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable, lane: str | None, nbytes: int
 ) -> tuple[int, int, int, int] | str:
     """Return requests, wavefronts, the least wavefronts and the worst bank, or why they are not known."""
+    prepared = _prepared(placement, placed, access, temporary, lane)
+    return prepared if isinstance(prepared, str) else _turns(*prepared, temporary, nbytes)
+
+
+def _prepared(
+    placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable, lane: str | None
+) -> tuple[list[dict[str, int]], Mapping[str, int], Affine] | str:
+    """Return the points of a request, the extents of the thread axes and the offset [elements]; or why there are none.
+
+    The offset lacks terms that move all addresses alike and change no conflict.
+    """
     extents = {axis: placement.axes.local[axis] for axis in sorted(placement.axes.local)}
     if any(extent is None for extent in extents.values()) or not extents:
         return "the block has no constant size" if extents else "there are no threads"
@@ -157,7 +179,7 @@ def _counted(
     if isinstance(points, str):
         return points
     known = {axis: extent for axis, extent in extents.items() if extent is not None}
-    return _turns(points, known, moving.add(Affine((), fixed)), temporary, nbytes)
+    return points, known, moving.add(Affine((), fixed))
 
 
 def _period(temporary: TemporaryVariable, size: int) -> int:
@@ -232,25 +254,74 @@ def _turns(
     nbytes: int,
 ) -> tuple[int, int, int, int]:
     """Return requests, wavefronts, the least wavefronts, and the most words of one bank that are wanted at once."""
-    assert temporary.dtype is not None, "the type was looked at"
-    size = temporary.dtype.itemsize
     together = WARP * WORD // max(WORD, min(nbytes, _WIDEST))
     phases: dict[tuple[tuple[int, ...], int], dict[int, set[int]]] = {}
     requests = set()
+    for around, thread, first in _addresses(points, extents, offset, temporary):
+        requests.add((around, thread // WARP))
+        banks = phases.setdefault((around, thread // together), {})
+        for word in range(first // WORD, (first + nbytes - 1) // WORD + 1):
+            banks.setdefault(word % BANKS, set()).add(word)
+    worst = [max(map(len, banks.values())) for banks in phases.values()]
+    return len(requests), sum(worst), len(phases), max(worst, default=0)
+
+
+def _addresses(
+    points: Iterable[Mapping[str, int]], extents: Mapping[str, int], offset: Affine, temporary: TemporaryVariable
+) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Yield the loops around each access, the number of the thread, and the first byte that it wants."""
+    assert temporary.dtype is not None, "the type was looked at"
+    size = temporary.dtype.itemsize
     for values in points:
         thread, step = 0, 1
         for axis, extent in extents.items():
             thread += step * values[axis]
             step *= extent
         around = tuple(value for name, value in values.items() if name not in extents)
-        requests.add((around, thread // WARP))
-        banks = phases.setdefault((around, thread // together), {})
         first = offset.evaluate(values)
-        first = size * (first if temporary.swizzle is None else temporary.swizzle.moved(first))
+        yield around, thread, size * (first if temporary.swizzle is None else temporary.swizzle.moved(first))
+
+
+@memoised
+def worst_requests(kernel: LoopKernel) -> tuple[tuple[BankConflicts, Mapping[int, int]], ...]:
+    """Return the conflicts of each access of shared memory, with the first byte of each thread of one warp.
+
+    It is a warp whose request takes as many turns as any.  The mapping is empty where the conflicts are not known.
+    """
+    with within_budget(kernel, "the bank conflicts of shared arrays"):
+        placement = place(kernel)
+        temporaries = kernel.temporaries
+        found = []
+        for placed, access in _shared_accesses(placement, None):
+            conflicts = _conflicts(placement, placed, access, temporaries[access.array])
+            worst: Mapping[int, int] = {}
+            if not conflicts.unknown:
+                worst = _worst(placement, placed, access, temporaries[access.array], conflicts.nbytes)
+            found.append((conflicts, worst))
+        return tuple(found)
+
+
+def _worst(
+    placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable, nbytes: int
+) -> Mapping[int, int]:
+    _, lane = wide_elements(placement.program.kernel, placed, access, temporary)
+    prepared = _prepared(placement, placed, access, temporary, lane)
+    assert not isinstance(prepared, str), "its conflicts were counted"
+    points, extents, offset = prepared
+    requests: dict[tuple[tuple[int, ...], int], dict[int, int]] = {}
+    for around, thread, first in _addresses(points, extents, offset, temporary):
+        requests.setdefault((around, thread // WARP), {})[thread] = first
+    together = WARP * WORD // max(WORD, min(nbytes, _WIDEST))
+    return max(requests.values(), key=lambda warp: _wavefronts(warp, nbytes, together), default={})
+
+
+def _wavefronts(warp: Mapping[int, int], nbytes: int, together: int) -> int:
+    phases: dict[int, dict[int, set[int]]] = {}
+    for thread, first in warp.items():
+        banks = phases.setdefault(thread // together, {})
         for word in range(first // WORD, (first + nbytes - 1) // WORD + 1):
             banks.setdefault(word % BANKS, set()).add(word)
-    worst = [max(map(len, banks.values())) for banks in phases.values()]
-    return len(requests), sum(worst), len(phases), max(worst, default=0)
+    return sum(max(map(len, banks.values())) for banks in phases.values())
 
 
 def wide_elements(

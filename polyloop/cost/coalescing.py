@@ -17,6 +17,7 @@ import numpy as np
 
 from polyloop.cost.traffic import Address, Traffic, axis_stride
 from polyloop.cost.warp_classes import evaluated, pass_classes
+from polyloop.display import brief
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.mapping.thread_mapping import Placed, Placement
@@ -24,7 +25,9 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.axes import is_axis, is_thread_axis, loops_among
 from polyloop.poly.sets import Row, add_rows, constant_bounds, rows_of
 
-__all__ = ["SECTOR", "Sectors", "merged_width", "repeating_loops", "sectors", "vector_lane", "vector_width"]
+__all__ = [
+    "SECTOR", "Sectors", "fullest_request", "merged_width", "repeating_loops", "sectors", "vector_lane", "vector_width",
+]  # fmt: skip
 
 SECTOR: Final = 32
 """Smallest transaction of global memory [bytes]."""
@@ -63,6 +66,8 @@ class Sectors:
     nbytes: int
     is_exact: bool
 
+    __repr__ = brief
+
     @property
     def per_request(self) -> float:
         """Sectors for each access of a warp."""
@@ -88,6 +93,49 @@ def sectors(
     width
         Elements that a thread moves at once; only accesses of the first lane are looked at.
     """
+    prepared = _prepared(placement, entry, domain, sizes, width)
+    if prepared is None:
+        return None
+    fixed, values, is_exact, threads = prepared
+    dims = entry.placed.dims
+    if not is_exact and (found := _by_classes(fixed, dims, address, sizes, entry, values, width)) is not None:
+        return found
+    runs = _members(fixed, dims, values, (len(values["#"]), threads))
+    if not runs.any():
+        return None
+    first = _bytes(address, values, sizes) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
+    return _touched(first, runs, entry.dtype.itemsize * width, is_exact)
+
+
+def fullest_request(
+    placement: Placement, entry: Traffic, address: Address, domain: isl.Set, sizes: Mapping[str, int], width: int = 1
+) -> Mapping[int, int]:
+    """Return the first byte of each thread of one warp, of those samples that most threads take part in the first.
+
+    Parameters are those of :func:`sectors`; the mapping is empty where that returns None.
+    """
+    prepared = _prepared(placement, entry, domain, sizes, width)
+    if prepared is None:
+        return {}
+    fixed, values, _, threads = prepared
+    runs = _members(fixed, entry.placed.dims, values, (len(values["#"]), threads))
+    first = _bytes(address, values, sizes) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
+    warps = [(row, begin) for row in range(len(runs)) for begin in range(0, threads, _WARP)]
+    row, begin = max(warps, key=lambda at: int(runs[at[0], at[1] : at[1] + _WARP].sum()))
+    return {
+        thread: int(first[row, thread])
+        for thread in range(begin, min(begin + _WARP, threads))
+        if runs[row, thread]
+    }  # fmt: skip
+
+
+def _prepared(
+    placement: Placement, entry: Traffic, domain: isl.Set, sizes: Mapping[str, int], width: int
+) -> tuple[isl.Set, dict[str, _Integers], bool, int] | None:
+    """Return the domain at *sizes*, sampled values of the dimensions, whether they are all, and the threads of a block.
+
+    None where no sample executes it, or the block has no constant size.
+    """
     local = placement.axes.local
     if any(extent is None for extent in local.values()):
         return None
@@ -104,13 +152,7 @@ def sectors(
     values, is_exact = _samples(fixed, dims, others, max(1, _MOST_ADDRESSES // threads))
     values.update(_thread_values(local, threads))
     values.update({name: np.asarray(size) for name, size in sizes.items()})
-    if not is_exact and (found := _by_classes(fixed, dims, address, sizes, entry, values, width)) is not None:
-        return found
-    runs = _members(fixed, dims, values, (len(values["#"]), threads))
-    if not runs.any():
-        return None
-    first = _bytes(address, values, sizes) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
-    return _touched(first, runs, entry.dtype.itemsize * width, is_exact)
+    return fixed, values, is_exact, threads
 
 
 def _by_classes(

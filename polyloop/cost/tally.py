@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from polyloop.display import Shown, brief, clipped
 from polyloop.edge.words import Choice
 from polyloop.expr.dtypes import dtype_name
 from polyloop.frozen import replace
@@ -53,6 +54,8 @@ class Op:
     kernel_name: str | None = None
     is_phantom: bool | None = None
 
+    __repr__ = brief
+
     def __post_init__(self) -> None:
         if self.dtype is not None:
             object.__setattr__(self, "dtype", np.dtype(self.dtype))
@@ -89,6 +92,8 @@ class MemAccess:
     count_granularity: CountGranularity | None = None
     kernel_name: str | None = None
     is_phantom: bool | None = None
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         if self.dtype is not None:
@@ -131,14 +136,18 @@ class Sync:
     kind: str | None = None
     kernel_name: str | None = None
 
+    __repr__ = brief
+
     def __str__(self) -> str:
         return self.kind or ""
 
 
+_SHOWN = 6
+
 K = TypeVar("K", Op, MemAccess, Sync)
 
 
-class ToCountMap(Mapping[K, PiecewisePolynomial], Generic[K]):
+class ToCountMap(Shown, Mapping[K, PiecewisePolynomial], Generic[K]):
     """Number of events of each kind, as polynomials.
 
     ``counts[key]`` is the sum over all entries that agree with what is not None in *key*:
@@ -215,7 +224,10 @@ class ToCountMap(Mapping[K, PiecewisePolynomial], Generic[K]):
         return {key: count.eval_with_dict(params or {}) for key, count in self.items()}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._counts!r})"
+        entries: list[str] = [f"{key}: {count}" for key, count in islice(self.items(), _SHOWN)]
+        more: list[str] = [f".. {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        lines = (f"\n    {clipped(entry, 110)}" for entry in [*entries, *more])
+        return f"<{type(self).__name__} of {len(self)}{''.join(lines)}>"
 
     def __str__(self) -> str:
         names = [str(key) for key in self]

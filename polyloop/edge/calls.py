@@ -20,6 +20,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast, get_type_hints
 from polyloop.edge.checks import NO, fits, take
 from polyloop.edge.words import misfit
 from polyloop.errors import ArgumentError, Diagnostic, KernelError, PolyloopError, TransformError
+from polyloop.tracebacks import bare
 
 __all__ = ["entrance", "field_misfits", "guard", "public", "too_deep"]
 
@@ -159,13 +160,16 @@ def public(function: Callable[_P, _R], name: str | None = None) -> Callable[_P, 
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        __tracebackhide__ = True
         if not known:
             known.append(_Declaration(function, spelling))
-        given, named = known[0].checked(args, kwargs)
         try:
+            given, named = known[0].checked(args, kwargs)
             return function(*given, **named)
         except RecursionError as error:
-            raise known[0].refusal(spelling, None, [too_deep()]) from error
+            raise known[0].refusal(spelling, None, [too_deep()]) from bare(error)
+        except PolyloopError as error:
+            raise bare(error)  # noqa: B904 - the same error
 
     call.__module__, call.__name__, call.__qualname__ = _PACKAGE, spelling, spelling
     return call
@@ -179,12 +183,16 @@ def guard(kind: type) -> None:
 
     @wraps(plain)
     def make(made: object, /, *args: Any, **kwargs: Any) -> object:  # noqa: ANN401 - the user's argument
+        __tracebackhide__ = True
         if _is_ours(sys._getframe(1)):  # noqa: SLF001 - as inspect does
             return plain(made, *args, **kwargs)
         if not known:
             known.append(_Declaration(kind, kind.__name__))
-        given, named = known[0].checked(args, kwargs)
-        return plain(made, *given, **named)
+        try:
+            given, named = known[0].checked(args, kwargs)
+            return plain(made, *given, **named)
+        except PolyloopError as error:
+            raise bare(error)  # noqa: B904 - the same error
 
     setattr(kind, maker, make)
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from polyloop.errors import Diagnostic
 
-__all__ = ["IF_NAME", "NUMBER_NAME", "Fault", "check_characters", "explain", "replace_if_calls", "replace_suffixed"]
+__all__ = ["IF_NAME", "NUMBER_NAME", "Fault", "check_characters", "explain", "replace_if_calls", "replace_suffixed",
+           "replace_words"]
 
 Fault: TypeAlias = tuple[int, int, Diagnostic]
 """Offset and width in the text, and what is wrong there."""
@@ -20,6 +21,9 @@ IF_NAME: Final = "\u00e9"
 
 NUMBER_NAME: Final = "\u00e8"
 """Begins the name that stands for a number with a suffix; it too is two bytes long."""
+
+WORD_NAME: Final = "\u00ea"
+"""Begins the name that stands for a word of Python in the place of a variable; it too is two bytes long."""
 
 _STRAY: Final = re.compile(r"[^A-Za-z0-9_\s()\[\],.:+\-*/%<>=&|^~!]|!(?!=)", re.ASCII)
 _NUMBER_RUN_ON: Final = re.compile(
@@ -31,6 +35,9 @@ _OPERAND_END: Final = re.compile(r"(?:([A-Za-z_]\w*)|[\w)\].])\s*\Z", re.ASCII)
 _WORD: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*", re.ASCII)
 _OPERATOR_WORDS: Final = frozenset({"and", "or", "not", "if", "else"})
 _UNSUPPORTED_WORDS: Final = frozenset(kwlist) - _OPERATOR_WORDS - {"True", "False"}
+_FREE_WORDS: Final = _UNSUPPORTED_WORDS - {"lambda", "yield", "await", "None"}
+"""Words that begin no expression of Python, and mean nothing in kernels: variables may be called so."""
+_FREE: Final = re.compile(rf"(?<![\w.])(?:{'|'.join(sorted(_FREE_WORDS))})(?!\w)", re.ASCII)
 
 
 def replace_if_calls(text: str) -> str:
@@ -44,6 +51,20 @@ def replace_if_calls(text: str) -> str:
         pieces.append(text[done : match.start()] + IF_NAME)
         done = match.end()
     return "".join(pieces) + text[done:]
+
+
+def replace_words(text: str) -> tuple[str, dict[int, str]]:
+    """Return *text* with a name for each word of Python that stands for a variable, and the words by offset [bytes]."""
+    words: dict[int, str] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        before = _OPERAND_END.search(text, 0, match.start())
+        if before is not None and before.group(1) not in _OPERATOR_WORDS:
+            return match.group()
+        words[len(text[: match.start()].encode())] = match.group()
+        return WORD_NAME + "_" * (len(match.group()) - 2)  # as many bytes as before
+
+    return _FREE.sub(replace, text), words
 
 
 def _suffixed(match: re.Match[str]) -> np.generic | None:

@@ -8,7 +8,7 @@ from typing import Final
 from polyloop.errors import Diagnostic
 from polyloop.expr.functions import FUNCTIONS
 
-__all__ = ["KERNEL_NAME", "RESERVED", "check_identifier", "is_identifier", "too_many_axes"]
+__all__ = ["KERNEL_NAME", "RESERVED", "RULE_NAME", "check_identifier", "is_identifier", "too_many_axes"]
 
 _C11 = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -55,7 +55,12 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 KERNEL_NAME: Final = "kernel name"
+RULE_NAME: Final = "substitution rule"
 """The kind of names that stand beside the functions of headers."""
+
+
+_VARIABLES: Final = frozenset({"name", "argument name"})
+"""Kinds of names that may be those of functions: what is called is a function, what is subscripted an array."""
 
 
 def is_identifier(name: str) -> bool:
@@ -67,7 +72,7 @@ def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:
     """Return the error in *name* as a *kind* (such as :data:`KERNEL_NAME`), or None.
 
     The codes are ``bad-identifier`` (spelling) and ``reserved-name`` (a keyword of C, C++ or CUDA, a name that their
-    headers define, or a function that expressions can call).
+    headers define, or a function that expressions can call; arrays and scalars may be called as one).
     """
     if not is_identifier(name):
         if _IDENTIFIER.fullmatch(name):
@@ -79,7 +84,7 @@ def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:
         what = "a keyword of C or C++" if name in _KEYWORDS else "a name that C or CUDA defines"
     elif kind == KERNEL_NAME and (name in _FUNCTIONS_OF_HEADERS or (name[:-1] in FUNCTIONS and name[-1] in "fl")):
         what = "a function that C or CUDA declares"
-    elif name in FUNCTIONS and FUNCTIONS[name].reserved:
+    elif kind not in _VARIABLES and name in FUNCTIONS and FUNCTIONS[name].reserved:
         what = "a function that expressions can call"
     else:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from polyloop.errors import Diagnostic
-from polyloop.expr.lexical import check_characters, explain, replace_if_calls, replace_suffixed
+from polyloop.expr.lexical import check_characters, explain, replace_if_calls, replace_suffixed, replace_words
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.source import Source
@@ -42,14 +42,24 @@ def parse_source(
         converter.fail_at(*fault)
     replaced = replace_if_calls(text) if "if" in text else text
     replaced, converter.numbers = replace_suffixed(replaced)
+    replaced, words = replace_words(replaced)
     try:
         tree = ast.parse(replaced, mode="eval")
+        if words:
+            _put_back(tree, words)
         return converter.convert(tree.body)
     except SyntaxError as error:
         converter.fail_at(*explain(replaced, error))
     except (RecursionError, MemoryError):
         hint = "store parts of it in temporaries: <> t = ..."
         converter.fail_at(0, len(text), Diagnostic("syntax", "this expression is nested too deeply", hints=(hint,)))
+
+
+def _put_back(tree: ast.AST, words: Mapping[int, str]) -> None:
+    """Give the variables of *tree* that are called as words of Python their names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.col_offset in words:
+            node.id = words[node.col_offset]
 
 
 def parse_expression(

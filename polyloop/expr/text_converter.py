@@ -42,7 +42,11 @@ class TextConverter(Converter):
     def call(self, node: ast.Call) -> Expression:
         """Return a call, a reduction, or the form that is spelt as a call."""
         if not is_name(node.func):
-            self.fail(node.func, Diagnostic("syntax", "only a function name can be called", hints=("write f(x)",)))
+            hint = "write f(x)"
+            match node.func:
+                case ast.Attribute(value=ast.Name(id="np" | "numpy" | "math"), attr=name) if name in FUNCTIONS:
+                    hint = f"functions have plain names in the text: {name}(x)"
+            self.fail(node.func, Diagnostic("syntax", "only a function name can be called", hints=(hint,)))
         if node.keywords:
             self.fail(
                 node,

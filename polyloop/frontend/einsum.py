@@ -32,8 +32,10 @@ def make_einsum(spec: str, arg_names: str | Sequence[str], **knl_creation_kwargs
         knl = pl.make_kernel(
             ["{[i]: 0 <= i < Ni}", "{[j]: 0 <= j < Nj}"],
             "out[i] = sum(j, a[i, j]*x[j])",
-            [pl.GlobalArg("out", shape="Ni"), pl.GlobalArg("a", shape="Ni, Nj"), pl.GlobalArg("x", shape="Nj"),
+            [pl.GlobalArg("a", shape="Ni, Nj"), pl.GlobalArg("x", shape="Nj"), pl.GlobalArg("out", shape="Ni"),
              pl.ValueArg("Ni, Nj")], name="einsum2to1_kernel")
+
+    The kernel can be called at once, with the operands by position or by name: ``knl(a, x).out``.
 
     Parameters
     ----------
@@ -54,8 +56,8 @@ def make_einsum(spec: str, arg_names: str | Sequence[str], **knl_creation_kwargs
 
     Notes
     -----
-    The extent of index ``i`` is the parameter ``Ni``, whichever arguments have it.  Types are inferred; give them
-    with :func:`polyloop.add_dtypes`, or at the call.
+    The extent of index ``i`` is the parameter ``Ni``, whichever arguments have it.  Types are those of the
+    arrays of a call, unless :func:`polyloop.add_dtypes` states them.
     """
     inputs, output = _read(spec)
     names = [name.strip() for name in (arg_names.split(",") if isinstance(arg_names, str) else arg_names)]
@@ -67,7 +69,7 @@ def make_einsum(spec: str, arg_names: str | Sequence[str], **knl_creation_kwargs
     value = f"sum({_inames(summed)}, {factors})" if summed else factors
     groups = [group for group in (output, summed) if group]
     domains = [_domain(group, sizes) for group in groups] or ["{:}"]
-    shapes = {"out": output, **dict(zip(names, inputs, strict=True))}
+    shapes = {**dict(zip(names, inputs, strict=True)), "out": output}  # the order of arguments by position
     data: list[object] = [
         GlobalArg(name, shape=", ".join(sizes[letter] for letter in indices) if indices else ())
         for name, indices in shapes.items()

@@ -6,7 +6,7 @@ import ast
 import builtins
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
@@ -14,18 +14,23 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.converter import Converter
-from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
+from polyloop.expr.dtypes import DType, dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.foreign import ForeignFunction, ForeignName
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, Terms, TypeCast
 from polyloop.expr.operations import MODIFIERS, OPERATIONS, find_operation
+from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Source
 from polyloop.frontend import intrinsics
+from polyloop.frontend.functions import Functions
 from polyloop.frontend.loops import Loops, isl_condition
-from polyloop.frontend.scope import NOTHING, Scope, Use
+from polyloop.frontend.scope import NOTHING, Number, Scope, Use
 from polyloop.frontend.source import DECORATOR, Node
 from polyloop.kernel.reductions import ReductionOperation
+from polyloop.kernel.text.parser import ParsedRule
+from polyloop.kernel.text.statements import UPDATES
 from polyloop.memo import Same
+from polyloop.poly.affine import affine_of, to_expression
 
 __all__ = ["PythonConverter"]
 
@@ -49,6 +54,23 @@ _WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.YieldFrom: ("'yield'", "assign to an array argument"),
 }
 
+_UPDATE: Final[dict[type[ast.operator], str]] = {
+    ast.Add: "+=",
+    ast.Sub: "-=",
+    ast.Mult: "*=",
+    ast.Div: "/=",
+    ast.FloorDiv: "//=",
+    ast.Mod: "%=",
+    ast.Pow: "**=",
+    ast.LShift: "<<=",
+    ast.RShift: ">>=",
+    ast.BitAnd: "&=",
+    ast.BitOr: "|=",
+    ast.BitXor: "^=",
+}
+_PARTS: Final = {"real": "real", "imag": "imag"}
+_METHODS: Final = {"conj": "conj", "conjugate": "conj"}
+
 _FORMS: Final = {"minimum": "min(x, y)", "maximum": "max(x, y)"}
 
 _DIFFERENT: Final = frozenset({"round", "sign", "min", "max", "fmin", "fmax"})
@@ -66,6 +88,7 @@ _ALIASES: Final = {
     "power": "pow",
     "fmin": "fmin",
     "fmax": "fmax",
+    "angle": "arg",
 }
 
 
@@ -100,10 +123,18 @@ class PythonConverter(Converter):
 
     handlers: ClassVar[dict[type[ast.AST], Any]] = {}
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        keep: Callable[[Node, Expression, str], str],
+        around: Callable[[], Collection[str]],
+        typed: Callable[[Node], DType],
+        add: Callable[[ParsedRule], None],
+    ) -> None:
         super().__init__(Source.of(""), None, DECORATOR)
         self.scope = scope
-        self.loops = Loops(scope, self.convert)
+        self.loops = Loops(scope, self.convert, keep, around)
+        self.functions = Functions(scope, self.convert, self.condition, self.updated, typed, add)
         self.in_condition: set[ast.AST] = set()
         self.operations: dict[str, ReductionOperation] = {}
 
@@ -124,12 +155,14 @@ class PythonConverter(Converter):
     def name(self, node: ast.Name) -> Expression:
         """Return the variable, iname or captured number of a name."""
         scope, name = self.scope, node.id
-        if name in scope.loops:
-            return p.Variable(scope.loops[name])
-        if name in scope.parameters or name in scope.assigned:
+        if name in scope.bound:
+            return scope.bound[name]
+        if name in scope.aliases:
+            scope.deny(node, "unsupported-expression", f"'{name}' is an array", f"write its subscripts: {name}[i]")
+        if name in scope.assigned and name not in scope.hidden:
             return p.Variable(name)
-        if name in scope.names.locals:
-            if name in scope.arrays:
+        if name in scope.hidden or name in scope.names.locals:
+            if name in scope.arrays and name not in scope.hidden:
                 hint = f"write its subscripts: {name}[i]"
                 scope.deny(node, "unsupported-expression", f"'{name}' is an array", hint)
             hint = f"assign it in a line above: {name} = ..."
@@ -139,23 +172,22 @@ class PythonConverter(Converter):
                 hint = f"write its subscripts: {name}[i], or {name}[()] if it has no axes"
                 scope.deny(node, "unsupported-expression", f"'{name}' is an array", hint)
             return p.Variable(name)
-        if name in scope.rules:
+        if name in scope.functions:
             scope.deny(node, "unsupported-expression", f"'{name}' is a function", f"call it: {name}(...)")
         value = scope.number(node)
         return scope.unknown(node) if value is None else self._number(node, value)
 
-    def _number(self, node: Node, value: float) -> Expression:
-        if value < 0:
+    def _number(self, node: Node, value: Number) -> Expression:
+        if not isinstance(value, complex) and value < 0:
             return -self.constant(ast.copy_location(ast.Constant(-value), node))
         return self.constant(ast.copy_location(ast.Constant(value), node))
 
     def constant(self, node: ast.Constant) -> Expression:
         """Return a number."""
-        if type(node.value) in (bool, int, float):
+        if type(node.value) in (bool, int, float, complex):
             return super().constant(node)
-        what = "complex numbers are" if isinstance(node.value, complex) else f"{node.value!r} is"
-        hint = "a kernel computes integers, floating-point numbers and truth values"
-        self.scope.deny(node, "unsupported-expression", f"{what} no value of a kernel", hint)
+        hint = "a kernel computes numbers and truth values"
+        self.scope.deny(node, "unsupported-expression", f"{node.value!r} is no value of a kernel", hint)
 
     def attribute(self, node: ast.Attribute) -> Expression:
         """Return a module's number such as ``math.pi``, or a field of a reduction's result."""
@@ -167,6 +199,8 @@ class PythonConverter(Converter):
         if self.scope.find(node) is not NOTHING:
             what = f"'{ast.unparse(node)}' is no number"
             self.scope.deny(node, "bad-capture", what, "only numbers are taken over from outside of the function")
+        if node.attr in _PARTS and not self._is_around(node.value):
+            return p.Call(p.Variable(_PARTS[node.attr]), (self.convert(node.value),))
         root: Node = node
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -177,6 +211,12 @@ class PythonConverter(Converter):
             hint = 'name the sizes in the type: a: pl.Array[np.float32, "n", "m"], and write n and m'
         self.scope.deny(node, "unsupported-expression", "attributes have no meaning in a kernel", hint)
 
+    def _is_around(self, node: Node) -> bool:
+        """Return whether *node* is a name from outside of the function that is no number, or its attribute."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and not self.scope.is_own(node.id) and self.scope.number(node) is None
+
     def subscript(self, node: ast.Subscript) -> Expression:
         """Return an element of an array."""
         array = node.value
@@ -186,23 +226,36 @@ class PythonConverter(Converter):
         if not isinstance(array, ast.Name):
             what = "only the name of an array can be subscripted"
             self.scope.deny(node, "unsupported-expression", what, "write a[i]")
-        name = array.id
-        if name not in self.scope.arrays and self.scope.arguments.get(name) is not Use.ARRAY:
+        name = self.scope.aliases.get(array.id, array.id)
+        is_hidden = array.id in self.scope.hidden and array.id not in self.scope.aliases
+        is_array = name in self.scope.arrays or self.scope.arguments.get(name) is Use.ARRAY
+        if is_hidden or not is_array or array.id in self.scope.bound:
             self._no_array(array)
         index = node.slice
         if isinstance(index, ast.Tuple):
-            parts = tuple(map(self.convert, index.elts))
+            parts = tuple(map(self.index, index.elts))
             if not parts:
                 return p.Variable(name)
             return p.Subscript(p.Variable(name), parts[0] if len(parts) == 1 else parts)
-        return p.Subscript(p.Variable(name), self.convert(index))
+        return p.Subscript(p.Variable(name), self.index(index))
+
+    def index(self, node: Node) -> Expression:
+        """Return a subscript; where loops run downward, as an affine form."""
+        expr = self.convert(node)
+        used = variables(expr)
+        if self.scope.open.isdisjoint(used) or isinstance(expr, p.Variable):
+            return expr
+        if self.scope.turned.isdisjoint(used) or not all(map(self.loops.is_integer, used)):
+            return expr
+        form = affine_of(expr)
+        return expr if form is None else to_expression(form)
 
     def _no_array(self, array: ast.Name) -> NoReturn:
         name = array.id
-        if name in self.scope.loops or name in self.scope.names.loops:
+        if name not in self.scope.hidden and (name in self.scope.bound or name in self.scope.names.loops):
             what = f"'{name}' is a loop variable and has no elements"
             self.scope.deny(array, "unsupported-expression", what, "write it alone")
-        if name in self.scope.names.locals:
+        if name in self.scope.names.locals or name in self.scope.hidden:
             hint = f"declare it first: {name}: pl.Array[np.float32, 16]"
             self.scope.deny(array, "unsupported-expression", f"variable '{name}' is no array", hint)
         if name in self.scope.arguments:
@@ -244,6 +297,8 @@ class PythonConverter(Converter):
                 return isinstance(node.op, ast.Not)
             case ast.Constant():
                 return isinstance(node.value, bool)
+            case ast.Name(id=name) if name in self.scope.hidden:
+                return False
             case ast.Name():
                 known = node.id in self.scope.conditions or self.scope.assigned.get(node.id, False)
                 return known or isinstance(self.scope.number(node), bool)
@@ -283,9 +338,15 @@ class PythonConverter(Converter):
 
     def call(self, node: ast.Call) -> Expression:
         """Return a call of a known function, a conversion, or a reduction."""
-        function = node.func
-        if isinstance(function, ast.Name) and self.scope.is_own(function.id):
-            return self._own_call(node, function)
+        match node.func:
+            case ast.Name(id=name) as function if self.scope.is_own(name):
+                return self._own_call(node, function)
+            case ast.Attribute(attr=name) as method if name in _METHODS and not self._is_around(method.value):
+                return self._method(node, method)
+        return self._outer_call(node, node.func)
+
+    def _outer_call(self, node: ast.Call, function: ast.expr) -> Expression:
+        """Return a call of what Python, a module or the user defines outside of the kernel."""
         found = self.scope.find(function)
         if Same(found) in _REDUCING:
             return self._reducing_call(node, _REDUCING[Same(found)])
@@ -306,14 +367,31 @@ class PythonConverter(Converter):
             return self._converted(function, found, node.args[0])
         return self._function_call(node, found)
 
+    def _method(self, node: ast.Call, function: ast.Attribute) -> Expression:
+        """Return ``z.conjugate()``."""
+        if node.args or node.keywords:
+            self._count(node, f"{ast.unparse(function)}()")
+        return p.Call(p.Variable(_METHODS[function.attr]), (self.convert(function.value),))
+
     def _own_call(self, node: ast.Call, function: ast.Name) -> Expression:
         name = function.id
-        if name not in self.scope.rules:
-            self.scope.deny(function, "unknown-function", f"'{name}' is a variable and cannot be called", "write f(x)")
+        if name not in self.scope.functions or name in self.scope.hidden:
+            what, hint = f"'{name}' is a variable and cannot be called", "write f(x)"
+            if name in self.scope.names.defined:
+                what, hint = f"'{name}' is called before it is defined", "define it in a line above"
+            self.scope.deny(function, "unknown-function", what, hint)
         self._only_positional(node)
-        if len(node.args) != self.scope.rules[name]:
-            self._count(node, f"as many as 'def {name}' has: {self.scope.rules[name]}")
-        return p.Call(p.Variable(name), tuple(map(self.convert, node.args)))
+        if len(node.args) != len(self.scope.functions[name].parameters):
+            self._count(node, f"as many as 'def {name}' has: {len(self.scope.functions[name].parameters)}")
+        return self.functions.call(node)
+
+    def updated(self, node: ast.AugAssign, target: Expression) -> Expression:
+        """Return the value that ``target += value`` and the like assign."""
+        spelling = _UPDATE.get(type(node.op))
+        if spelling is None:
+            hint = "write a reduction: sum(a[i, k]*b[k, j] for k in range(n))"
+            self.scope.deny(node, "unsupported-expression", "'@' multiplies whole arrays", hint)
+        return UPDATES[spelling](target, self.convert(node.value))
 
     def _only_positional(self, node: ast.Call) -> None:
         if node.keywords:
@@ -425,8 +503,8 @@ class PythonConverter(Converter):
         part = left[0]
         if part.is_async:
             self.refuse(node)
-        names, bind = self.open_loop(part.target, part.iter, hides=True)
-        with self.scope.looping(bind):
+        opened = self.loops.open(part.target, part.iter, hides=True)
+        with self.scope.looping(opened.bind, opened.inames):
             conditions = []
             for test in part.ifs:
                 expr = self.condition(test)
@@ -435,9 +513,9 @@ class PythonConverter(Converter):
                     filters.append((test, expr))
                 else:
                     conditions.append(f"({text})")
-        self.loops.add(part.target, part.iter, names, bind, " and ".join(conditions))
-        with self.scope.looping(bind):
-            return self._over(operation, node, left[1:], [*inames, *names], filters)
+        self.loops.add(opened, " and ".join(conditions))
+        with self.scope.looping(opened.bind, opened.inames):
+            return self._over(operation, node, left[1:], [*inames, *opened.inames], filters)
 
     def _terms(self, operation: Operation, node: Node) -> Terms:
         """Return the terms of a generator for each field of the state of *operation*."""
@@ -463,18 +541,6 @@ class PythonConverter(Converter):
         what = f"'{operation}' has no value for terms that a condition on data leaves out"
         hint = f"write what stands for them: {operation}(x if condition else least for ...)"
         self.scope.deny(filters[0][0], "unsupported-expression", what, hint)
-
-    # loops
-
-    def open_loop(self, target: Node, over: Node, hides: bool = False) -> tuple[list[str], dict[str, str]]:
-        """Return new inames for the variables of a loop, and the map from variables to inames."""
-        variables = self.loops.names(target, over)
-        bind: dict[str, str] = {}
-        for variable in variables:
-            if variable.id in bind:
-                self.scope.deny(variable, "duplicate-iname", f"'{variable.id}' is named twice", "name each one once")
-            bind[variable.id] = self.scope.new_iname(variable, hides)
-        return [bind[variable.id] for variable in variables], bind
 
 
 PythonConverter.handlers = {

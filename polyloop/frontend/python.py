@@ -24,6 +24,7 @@ from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.dtypes import find_dtype
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.rewrite import variables
+from polyloop.frontend.counting import counters_of
 from polyloop.frontend.intrinsics import Array, ArrayType
 from polyloop.frontend.scope import Names, Scope, Use
 from polyloop.frontend.source import DECORATOR, FunctionSource, Node, read_source
@@ -80,8 +81,10 @@ def kernel(
         make_kernel(["{[i, j]: 0 <= i, j < n}", "{[k]: 0 <= k < n}"],
                     ["for i, j", "c[i, j] = sum(k, a[i, k]*b[k, j])", "end"], [...], name="matmul", ...)
 
-    Each ``for`` is one loop, and has an iname of its own: the second loop over ``i`` is ``i_1``.  So is each variable
-    of a generator.  A variable that is assigned is a temporary; numbers from outside of the function are literals.
+    Each ``for`` is one loop, and has an iname of its own: the second loop over ``i`` is ``i_1``, and one that runs
+    downward is ``i_down``, which counts from 0.  So has each variable of a generator, and the counter of each
+    ``while``.  A variable that is assigned is a temporary; numbers from outside of the function are literals.
+    Statements run in the order of Python.
 
     Parameters
     ----------
@@ -180,7 +183,8 @@ def _read(
     listed = {item.name: entry for entry in kernel_data if entry is not ... for item in expand_data(entry)}
     entries = _signature(function, source, around, listed)
     arguments, conditions = _uses(entries.values(), source)
-    scope = Scope(source, arguments, conditions, Names.of(source.tree, function, arguments))
+    names = Names.of(source.tree, function, arguments)
+    scope = Scope(source, arguments, conditions, names, counters=counters_of(source.tree).difference(arguments))
     for parameter in _parameters(source):
         scope.check_name(parameter, parameter.arg)
     body = Body(scope)

@@ -5,20 +5,27 @@ from __future__ import annotations
 import ast
 import builtins
 import types
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import variables
 from polyloop.frontend.source import DECORATOR, FunctionSource, Node
 
-__all__ = ["NOTHING", "Names", "Scope", "Use"]
+__all__ = ["NOTHING", "LocalFunction", "Names", "Number", "Scope", "Use", "own_nodes"]
+
+Number: TypeAlias = int | float | complex | bool
+"""A number from outside of the function."""
 
 
 class Use(Enum):
@@ -48,6 +55,46 @@ def _surroundings(function: Callable[..., object]) -> dict[str, object]:
     return found
 
 
+def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of *tree* but for those inside of functions that it defines, which have names of their own."""
+    for child in ast.iter_child_nodes(tree):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.Lambda):
+            yield from own_nodes(child)
+
+
+@dataclass(frozen=True)
+class LocalFunction:
+    """A function in the body of a kernel.
+
+    Attributes
+    ----------
+    parameters
+        Its parameters.
+    locals
+        All names that it binds: parameters, and variables that it assigns.
+    """
+
+    tree: ast.FunctionDef
+    parameters: tuple[str, ...]
+    locals: frozenset[str]
+
+    @staticmethod
+    def of(tree: ast.FunctionDef) -> LocalFunction:
+        """Return the function that *tree* defines."""
+        parameters = tuple(parameter.arg for parameter in (*tree.args.posonlyargs, *tree.args.args))
+        return LocalFunction(tree, parameters, frozenset((*parameters, *_stored(tree))))
+
+
+def _stored(tree: ast.FunctionDef) -> Counter[str]:
+    """Return the names that the function of *tree* assigns, each with the number of places."""
+    nodes = list(own_nodes(tree))
+    comprehensions = [node for node in nodes if isinstance(node, ast.comprehension)]
+    generated = {name for node in comprehensions for name in ast.walk(node.target)}
+    names = [node for node in nodes if isinstance(node, ast.Name) and node not in generated]
+    return Counter(node.id for node in names if isinstance(node.ctx, ast.Store))
+
+
 @dataclass(frozen=True)
 class Names:
     """Names of the body by their syntax, before it is read.
@@ -56,8 +103,12 @@ class Names:
     ----------
     locals
         Names that the body assigns.
+    once
+        Those that it assigns in one place.
     loops
         Variables of the ``for`` loops; those of generators are not seen outside of them.
+    defined
+        Functions that the body defines.
     words
         All names in the text.
     captured
@@ -65,7 +116,9 @@ class Names:
     """
 
     locals: frozenset[str]
+    once: frozenset[str]
     loops: frozenset[str]
+    defined: frozenset[str]
     words: frozenset[str]
     captured: Mapping[str, object]
 
@@ -73,25 +126,21 @@ class Names:
     def of(tree: ast.FunctionDef, function: Callable[..., object], arguments: Collection[str]) -> Names:
         """Return the names of *function*, which *tree* defines."""
         nodes = list(ast.walk(tree))
-        comprehensions = [node for node in nodes if isinstance(node, ast.comprehension)]
-        generated = {name for node in comprehensions for name in ast.walk(node.target)}
         loops = {
             name.id
-            for node in nodes
+            for node in own_nodes(tree)
             if isinstance(node, ast.For)
             for name in ast.walk(node.target)
             if isinstance(name, ast.Name)
         }
-        stored = {
-            node.id
-            for node in nodes
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in generated
-        }
+        stored = _stored(tree)
         words = {node.id for node in nodes if isinstance(node, ast.Name)}
         defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
         around = {key: value for key, value in _surroundings(function).items() if key not in defined}
         written = words.union(defined, arguments)
-        return Names(frozenset(stored - loops - set(arguments)), frozenset(loops), frozenset(written), around)
+        own = frozenset(stored.keys() - loops - set(arguments))
+        once = frozenset(name for name in own if stored[name] == 1)
+        return Names(own, once, frozenset(loops), frozenset(defined), frozenset(written), around)
 
 
 @dataclass
@@ -104,28 +153,46 @@ class Scope:
         Arguments, and the sizes that their shapes mention.
     conditions
         Arguments of type bool.
-    loops
-        Loop variable -> iname, for the loops that are open.
+    bound
+        Names that stand for expressions: variables of open loops, over inames; names of the function being read.
+    open
+        Inames of the open loops, those of generators among them.
+    counters
+        Variables that exist as counters of ``while`` loops only.
     assigned
         Locals that some statement above has assigned, with whether all values were conditions.
-    rules
-        Functions defined in the body so far -> number of parameters.
+    functions
+        Functions defined in the body so far.
     parameters
-        Parameters of the function in the body that is being read.
+        Parameters of the rules that are being made: no loop is bounded by them.
+    hidden
+        Names of the function of the body that is being read; those without a value are not in ``bound``.
+    aliases
+        Parameter of that function -> the array that was passed.
     inames
         Every iname so far.
+    made
+        Every other name that was made up.
+    turned
+        Inames that are not the values of their loop variables.
     """
 
     source: FunctionSource
     arguments: dict[str, Use]
     conditions: frozenset[str]
     names: Names
-    loops: dict[str, str] = field(default_factory=dict)
+    bound: Mapping[str, Expression] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+    counters: frozenset[str] = frozenset()
     assigned: dict[str, bool] = field(default_factory=dict)
     arrays: set[str] = field(default_factory=set)
-    rules: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, LocalFunction] = field(default_factory=dict)
     parameters: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+    aliases: Mapping[str, str] = field(default_factory=dict)
     inames: list[str] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    turned: set[str] = field(default_factory=set)
 
     def deny(self, node: Node, code: str, message: str, *hints: str) -> NoReturn:
         """Raise the error *code* at *node*."""
@@ -135,52 +202,88 @@ class Scope:
         """Raise *diagnostic* at *node*."""
         raise KernelError(DECORATOR, None, [replace(diagnostic, span=self.source.span(node))])
 
-    def check_name(self, node: Node, name: str) -> None:
+    def check_name(self, node: Node, name: str, kind: str = "name") -> None:
         """Refuse a name that generated code cannot have."""
-        wrong = check_identifier(name)
+        wrong = check_identifier(name, kind)
         if wrong is not None:
             self.report(node, wrong)
 
     # loops
 
     @contextmanager
-    def looping(self, names: Mapping[str, str]) -> Iterator[None]:
-        """Bind loop variables to inames in the body of the ``with``."""
-        before = self.loops
-        self.loops = {**before, **names}
+    def looping(self, names: Mapping[str, Expression], inames: Collection[str]) -> Iterator[None]:
+        """Bind loop variables to expressions over new *inames* in the body of the ``with``."""
+        before = self.bound, self.open
+        turned = (value for value in names.values() if not isinstance(value, p.Variable))
+        self.turned.update(*(variables(value).intersection(inames) for value in turned))
+        self.bound, self.open = {**self.bound, **names}, self.open.union(inames)
         try:
             yield
         finally:
-            self.loops = before
+            self.bound, self.open = before
 
-    def new_iname(self, node: ast.Name, hides: bool) -> str:
+    @contextmanager
+    def calling(
+        self, function: LocalFunction, values: Mapping[str, Expression], arrays: Mapping[str, str]
+    ) -> Iterator[None]:
+        """Read the body of *function*, with *values* of its parameters, in the body of the ``with``.
+
+        It sees the names of the kernel as they are at the call, but for its own.
+        """
+        before = self.bound, self.parameters, self.hidden, self.aliases
+        around = {name: value for name, value in self.bound.items() if name not in function.locals}
+        self.bound, self.parameters = {**around, **values}, self.parameters.union(*map(variables, values.values()))
+        self.hidden, self.aliases = function.locals, arrays
+        try:
+            yield
+        finally:
+            self.bound, self.parameters, self.hidden, self.aliases = before
+
+    def new_iname(self, node: ast.Name, hides: bool, wish: str | None = None) -> str:
         """Return the iname for a loop variable: its name, or the name with a number where that is taken.
 
         A variable that *hides* others is one of a generator.
         """
         name = node.id
-        self.check_name(node, name)
-        if not hides and name in self.loops:
+        self.check_name(node, name, "iname")
+        if not hides and name in self.bound:
             hint = "end that loop first, or use another name"
             self.deny(node, "duplicate-iname", f"a loop over '{name}' is open already", hint)
-        if not hides and (name in self.arguments or name in self.rules):
-            what = "a function" if name in self.rules else "an argument, or of a size in a shape"
+        if not hides and (name in self.arguments or name in self.functions):
+            what = "a function" if name in self.functions else "an argument, or of a size in a shape"
             self.deny(node, "name-taken", f"loop variable '{name}' has the name of {what}", "choose another name")
-        taken = {*self.inames, *self.arguments, *self.names.locals, *self.rules, *self.parameters}
-        iname = name
-        number = 0
-        while iname in taken or (number and iname in self.names.words):
-            number += 1
-            iname = f"{name}_{number}"
+        iname = self._free(wish or name, self.taken(), name)
         self.inames.append(iname)
         return iname
+
+    def taken(self) -> set[str]:
+        """Return the names that a new one must avoid."""
+        return {
+            *self.inames, *self.arguments, *self.names.locals - self.counters, *self.assigned, *self.functions,
+            *self.parameters, *self.made,
+        }  # fmt: skip
+
+    def fresh(self, wish: str) -> str:
+        """Return a name for what the function has no name for: *wish*, with a number where that is taken."""
+        name = self._free(wish, self.taken())
+        self.made.add(name)
+        return name
+
+    def _free(self, wish: str, taken: Collection[str], written: str | None = None) -> str:
+        """Return *wish* or a name with a number that is not *taken*; only *written* may be a word of the text."""
+        name, number = wish, 0
+        while name in taken or (name != written and name in self.names.words):
+            number += 1
+            name = f"{wish}_{number}"
+        return name
 
     # names
 
     def is_own(self, name: str) -> bool:
-        """Return whether *name* belongs to the function: a loop, a local, an argument, a size or a rule."""
-        known = name in self.loops or name in self.names.locals or name in self.names.loops
-        return known or name in self.arguments or name in self.rules or name in self.parameters
+        """Return whether *name* belongs to the function: a loop, a local, an argument, a size or a function in it."""
+        names = self.names
+        known = name in self.bound or name in self.hidden or name in names.locals or name in names.loops
+        return known or name in self.arguments or name in self.names.defined
 
     def captured(self, name: str) -> object:
         """Return the object that *name* refers to outside of the function, or ``NOTHING``."""
@@ -196,13 +299,13 @@ class Scope:
                 return getattr(around, node.attr, NOTHING)
         return NOTHING
 
-    def number(self, node: Node) -> int | float | bool | None:
+    def number(self, node: Node) -> Number | None:
         """Return a captured number as a Python scalar, None for other objects."""
         value = self.find(node)
-        if isinstance(value, np.bool_ | np.integer | np.floating):
+        if isinstance(value, np.bool_ | np.number):
             item: object = value.item()
-            return item if isinstance(item, bool | int | float) else None
-        return value if type(value) in (bool, int, float) else None  # type: ignore[return-value] # tested
+            return item if isinstance(item, bool | int | float | complex) else None
+        return value if type(value) in (bool, int, float, complex) else None  # type: ignore[return-value] # tested
 
     def unknown(self, node: ast.Name) -> NoReturn:
         """Refuse a name that is no variable of the kernel and no number."""
@@ -212,7 +315,7 @@ class Scope:
             self.deny(node, "unknown-iname", f"loop variable '{name}' has no value outside of its loop", hint)
         value = self.captured(name)
         if value is NOTHING:
-            known = {*self.arguments, *self.names.locals, *self.loops}
+            known = {*self.arguments, *self.names.locals, *self.bound}
             hints = unknown_name("argument", name, known).hints
             self.deny(node, "undeclared-name", f"'{name}' is not defined", *hints)
         if isinstance(value, np.ndarray):

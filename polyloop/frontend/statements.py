@@ -5,47 +5,35 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 import pymbolic.primitives as p
 
 from polyloop.errors import Place
 from polyloop.expr.dtypes import DType, find_dtype
 from polyloop.expr.functions import result_fields
-from polyloop.expr.nodes import Expression, Lookup, function_name
-from polyloop.expr.rewrite import children, reductions
+from polyloop.expr.nodes import Expression, Lookup, array_name, function_name
+from polyloop.expr.rewrite import calls, children, reductions, variables
 from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics
+from polyloop.frontend.branching import changed_inside
+from polyloop.frontend.counting import Uncounted, count_of
 from polyloop.frontend.expressions import PythonConverter
 from polyloop.frontend.intrinsics import ArrayType
+from polyloop.frontend.loops import isl_condition
 from polyloop.frontend.scope import Scope, Use
 from polyloop.frontend.source import Node
-from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.layout import auto
 from polyloop.kernel.text.blocks import Blocks
 from polyloop.kernel.text.options import Loops, Options, parse_options
 from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule
 from polyloop.kernel.text.specs import TemporaryVariable
-from polyloop.kernel.text.statements import UPDATES
 
 __all__ = ["Body"]
 
-_UPDATE: Final[dict[type[ast.operator], str]] = {
-    ast.Add: "+=",
-    ast.Sub: "-=",
-    ast.Mult: "*=",
-    ast.Div: "/=",
-    ast.FloorDiv: "//=",
-    ast.Mod: "%=",
-    ast.Pow: "**=",
-    ast.LShift: "<<=",
-    ast.RShift: ">>=",
-    ast.BitAnd: "&=",
-    ast.BitOr: "|=",
-    ast.BitXor: "^=",
-}
+_Values: TypeAlias = "tuple[Node, Expression] | list[_Values]"
+"""Values on a right side with their nodes, tuples in them as lists."""
 _REFUSED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
-    ast.While: ("'while'", "the number of iterations is known before a loop: for i in range(n)"),
     ast.Return: ("'return'", "assign the result to an array argument"),
     ast.Break: ("'break'", "bound the loop, or guard statements with 'if'"),
     ast.Continue: ("'continue'", "guard the statements that follow with 'if'"),
@@ -75,9 +63,11 @@ class Body:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.converter = PythonConverter(scope)
         self.blocks = Blocks()
         self.found: list[ParsedInstruction | ParsedRule] = []
+        self.converter = PythonConverter(scope, self.keep, self.blocks.inames, self.element_type, self.found.append)
+        self.starts: dict[str, Expression] = {}
+        self.places: dict[str, tuple[tuple[int, ...], tuple[Expression, ...]]] = {}
         self.groups = 0
         self.spelling: tuple[str, ...] = ()
         self.spelled: dict[int, tuple[str, ...]] = {}
@@ -87,6 +77,7 @@ class Body:
     def read(self) -> None:
         """Read the whole body."""
         self.statements(self.scope.source.tree.body)
+        self.converter.functions.finish()
 
     def statements(self, body: list[ast.stmt]) -> None:
         """Read the statements of one block."""
@@ -115,18 +106,53 @@ class Body:
     # assignments
 
     def assign(self, node: ast.Assign) -> None:
-        """Read ``target = value``."""
-        if len(node.targets) > 1:
-            hint = "write one line for each"
-            self.scope.deny(node, "unsupported-statement", "several variables are assigned at once", hint)
-        target, value = node.targets[0], node.value
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            expressions = [self.converter.convert(entry) for entry in value.elts]
-            self.several(node, target, value.elts, expressions)
-        elif isinstance(target, ast.Tuple) and self.converter.reduces(value):
-            self.results(node, target, value)
+        """Read ``target = value``, ``a = b = value``, ``a, b = x, y`` and what is made of these."""
+        targets, value = node.targets, node.value
+        first = targets[0]
+        if isinstance(first, ast.Name) and first.id in self.scope.counters and first.id not in self.scope.bound:
+            self.start(first, value)
+        elif len(targets) == 1 and isinstance(first, ast.Tuple) and self.converter.reduces(value):
+            self.results(node, first, value)
+        elif len(targets) == 1 and isinstance(first, ast.Name | ast.Subscript):
+            self.emit(node, first, value)
         else:
-            self.emit(node, target, value)
+            values = self.values(value)
+            if len(targets) > 1:
+                values = self.shared(values)
+            self.several(node, [pair for target in targets for pair in self.pairs(target, values)])
+
+    def values(self, node: Node) -> _Values:
+        """Return the values on a right side, tuples taken apart."""
+        if isinstance(node, ast.Tuple | ast.List):
+            return [self.values(entry) for entry in node.elts]
+        return node, self.converter.convert(node)
+
+    def shared(self, values: _Values) -> _Values:
+        """Return *values* that several targets take: what is computed by calls and reductions is kept."""
+        if isinstance(values, list):
+            return [self.shared(entry) for entry in values]
+        node, expr = values
+        return (node, p.Variable(self.kept(node, expr, "value"))) if calls(expr) or reductions(expr) else values
+
+    def pairs(self, target: Node, values: _Values) -> list[tuple[Node, Node, Expression]]:
+        """Return each target with its value, in the order of assignment."""
+        if not isinstance(target, ast.Tuple | ast.List):
+            if isinstance(values, list):
+                hint = "write one variable for each: a, b = x, y"
+                self.scope.deny(target, "unsupported-statement", "several values are assigned to one target", hint)
+            return [(target, *values)]
+        if not isinstance(values, list) or len(values) != len(target.elts):
+            count = f"{len(values)} values are" if isinstance(values, list) else "one value is"
+            what = f"{len(target.elts)} variables are assigned, and {count} given"
+            self.scope.deny(target, "unsupported-statement", what, "write one value for each, or one line for each")
+        return [pair for entry, value in zip(target.elts, values, strict=True) for pair in self.pairs(entry, value)]
+
+    def start(self, counter: ast.Name, value: Node) -> None:
+        """Read the first value of the *counter* of a ``while`` loop."""
+        expr = self.converter.convert(value)
+        if not all(map(self.converter.loops.is_integer, variables(expr))):
+            expr = p.Variable(self.kept(value, expr, f"{counter.id}_start"))
+        self.starts[counter.id] = expr
 
     def annotated(self, node: ast.AnnAssign) -> None:
         """Read ``t: dtype = value``, or the declaration of an array."""
@@ -140,11 +166,15 @@ class Body:
         if node.value is None:
             hint = f"assign a value: {node.target.id}: {ast.unparse(node.annotation)} = ..."
             self.scope.deny(node, "unsupported-statement", "a scalar variable is declared where it is assigned", hint)
-        found = find_dtype(dtype)
+        self.emit(node, node.target, node.value, self.element_type(node.annotation))
+
+    def element_type(self, node: Node) -> DType:
+        """Return the element type that an annotation says."""
+        found = find_dtype(self.annotation(node))
         if found is None:
-            what = f"{ast.unparse(node.annotation)} is no element type"
-            self.scope.deny(node.annotation, "unknown-dtype", what, "write t: np.float32 = ...")
-        self.emit(node, node.target, node.value, found)
+            what = f"{ast.unparse(node)} is no element type"
+            self.scope.deny(node, "unknown-dtype", what, "write t: np.float32 = ...")
+        return found
 
     def annotation(self, node: Node) -> object:
         """Return the evaluated annotation of a local variable."""
@@ -188,28 +218,22 @@ class Body:
 
     def update(self, node: ast.AugAssign) -> None:
         """Read ``target += value`` and the like."""
-        spelling = _UPDATE.get(type(node.op))
-        if spelling is None:
-            hint = "write a reduction: sum(a[i, k]*b[k, j] for k in range(n))"
-            self.scope.deny(node, "unsupported-expression", "'@' multiplies whole arrays", hint)
         if isinstance(node.target, ast.Name) and node.target.id in self.scope.names.locals:
             self.converter.name(node.target)
-        self.emit(node, node.target, node.value, update=spelling)
+        assignee, declared = self.target(node.target)
+        expression = self.converter.updated(node, assignee)
+        self.note(node.target, False)
+        self.blocks.check_conditions(self.scope.source.span(node), assignee)
+        self.add(node, (assignee, expression), declared)
 
-    def emit(
-        self, node: Node, target: Node, value: Node, dtype: DType | None = None, update: str | None = None
-    ) -> None:
+    def emit(self, node: Node, target: Node, value: Node, dtype: DType | None = None) -> None:
         """Add the instruction that assigns to *target*."""
-        if not isinstance(target, ast.Subscript | ast.Name):
-            self.target(target)
         expression = self.converter.convert(value)
         assignee, declared = self.target(target)
         if dtype is not None and not declared:
             what = f"variable '{target.id}' is assigned in a line above"
             self.scope.deny(target, "unsupported-statement", what, "give the type where it is assigned first")
-        if update is not None:
-            expression = UPDATES[update](assignee, expression)
-        self.note(target, update is None and self.converter.is_condition(value))
+        self.note(target, self.converter.is_condition(value))
         self.blocks.check_conditions(self.scope.source.span(node), assignee)
         self.add(node, (assignee, expression), declared, dtype)
 
@@ -221,27 +245,56 @@ class Body:
             what = f"{len(targets.elts)} variables are assigned, and this reduction has {len(fields) or 'one'} "
             what += f"result{'s'[: len(fields) > 1]}"
             self.scope.deny(node, "unsupported-statement", what, f"it gives {', '.join(fields) or 'a number'}")
-        self.several(node, targets, [value] * len(fields), [Lookup(reduction, field) for field in fields])
+        looked = [Lookup(reduction, field) for field in fields]
+        self.several(node, [(target, value, part) for target, part in zip(targets.elts, looked, strict=True)])
 
-    def several(
-        self, node: Node, targets: ast.Tuple, values: Sequence[Node], expressions: Sequence[Expression]
-    ) -> None:
-        """Add the instructions of ``a, b = x, y``: all values are found before any is assigned."""
-        truths = [self.converter.is_condition(value) for value in values]
-        assigned = [self.target(target) for target in targets.elts]
+    def several(self, node: Node, pairs: Sequence[tuple[Node, Node, Expression]]) -> None:
+        """Add the instructions of ``a, b = x, y``: all values are found before any is assigned.
+
+        Subscripts of targets are found one after the other, as Python does.
+        """
+        truths = [self.converter.is_condition(value) for _, value, _ in pairs]
+        assigned: list[tuple[Expression, bool]] = []
+        for (target, _, _), truth in zip(pairs, truths, strict=True):
+            assigned.append(self.target(target))
+            self.note(target, truth)
         self.blocks.check_conditions(self.scope.source.span(node), *(assignee for assignee, _ in assigned))
-        if len({declared for _, declared in assigned}) > 1:
-            hint = "write one line for each, or assign the new variables before"
-            self.scope.deny(targets, "unsupported-statement", "some of these variables are new, others are not", hint)
+        is_mixed = len({declared for _, declared in assigned}) > 1
         self.groups += 1
-        for number, (assignee, declared) in enumerate(assigned):
-            self.note(targets.elts[number], truths[number])
-            self.add(node, (assignee, expressions[number]), declared, several=self.groups)
+        for (assignee, declared), (_, _, expression) in zip(assigned, pairs, strict=True):
+            if declared and is_mixed:
+                self.temporaries.append(TemporaryVariable(array_name(assignee), shape=()))
+            self.add(node, (assignee, expression), declared and not is_mixed, several=self.groups)
 
     def note(self, target: Node, is_condition: bool) -> None:
         """Record an assignment to *target*, if it is a variable."""
         if isinstance(target, ast.Name) and target.id in self.scope.names.locals:
             self.scope.assigned[target.id] = self.scope.assigned.get(target.id, True) and is_condition
+            self.places[target.id] = self.blocks.numbers(), self.blocks.conditions()
+
+    def keep(self, node: Node, expr: Expression, wish: str) -> str:
+        """Return the name of a variable that has the value *expr* now and keeps it.
+
+        It is *expr* itself where that is a variable which the function assigns in one place, under no other loop.
+        """
+        if isinstance(expr, p.Variable) and (expr.name in self.scope.names.once or expr.name in self.scope.made):
+            numbers, conditions = self.places.get(expr.name, ((-1,), ()))
+            now = self.blocks.numbers()[: len(numbers)], self.blocks.conditions()[: len(conditions)]
+            if now == (numbers, conditions):
+                return expr.name
+        return self.kept(node, expr, wish)
+
+    def kept(self, node: Node, expr: Expression, wish: str, otherwise: Expression = 0) -> str:
+        """Return the name of a new variable, set to *expr*; to *otherwise* where a condition on data does not hold."""
+        name, loops = self.scope.fresh(wish), self.converter.loops
+        conditions = self.blocks.conditions()
+        plain = tuple(c for c in conditions if isl_condition(c, loops.is_integer) is not None)
+        data = tuple(c for c in conditions if c not in plain)
+        if data:
+            expr = p.If(_all(data), expr, otherwise)
+        self.places[name] = self.blocks.numbers(), conditions
+        self.add(node, (p.Variable(name), expr), True, made=plain)
+        return name
 
     def add(
         self,
@@ -250,9 +303,12 @@ class Body:
         declared: bool,
         dtype: DType | None = None,
         several: int | None = None,
+        made: tuple[Expression, ...] | None = None,
     ) -> None:
-        """Add one instruction: *sides* are its target and its value."""
+        """Add one instruction: *sides* are its target and its value, *made* the conditions of one that is made up."""
         options = self.blocks.options()
+        if made is not None and options.id is not None:
+            options = replace(options, id=None, id_prefix=f"{options.id}_{sides[0]}")
         if options.id is not None:
             self.ids.add(options.id)
         self.spelled[len(self.found)] = self.spelling
@@ -262,7 +318,7 @@ class Body:
                 expression=sides[1],
                 declared=(auto if dtype is None else dtype) if declared else None,
                 id=options.id,
-                predicates=self.blocks.conditions(),
+                predicates=self.blocks.conditions() if made is None else made,
                 options=options,
                 loops=Loops(self.blocks.inames(), self.blocks.numbers(), only=frozenset()),
                 place=Place(self.scope.source.text(node), self.scope.source.span(node)),
@@ -285,7 +341,7 @@ class Body:
             what = "several variables are assigned at once" if several else "this cannot be assigned to"
             self.scope.deny(node, "unsupported-statement", what, hint)
         name = node.id
-        if name not in self.scope.names.locals or name in self.scope.loops:
+        if name not in self.scope.names.locals or name in self.scope.bound:
             self.not_assignable(node)
         self.scope.check_name(node, name)
         if name in self.scope.arrays:
@@ -314,35 +370,84 @@ class Body:
         if node.orelse:
             hint = "write the statements after the loop"
             self.scope.deny(node.orelse[0], "unsupported-statement", "a loop has no 'else'", hint)
-        names, bind = self.converter.open_loop(node.target, node.iter)
-        self.converter.loops.add(node.target, node.iter, names, bind)
-        with self.scope.looping(bind):
-            self.blocks.open_for(self.scope.source.span(node), names)
+        loops = self.converter.loops
+        opened = loops.open(node.target, node.iter)
+        loops.add(opened)
+        with self.scope.looping(opened.bind, opened.inames):
+            self.blocks.open_for(self.scope.source.span(node), opened.inames)
             self.statements(node.body)
             self.blocks.close()
 
+    def counting(self, node: ast.While) -> None:
+        """Read a ``while`` loop, the iterations of which can be counted."""
+        if node.orelse:
+            hint = "write the statements after the loop"
+            self.scope.deny(node.orelse[0], "unsupported-statement", "a loop has no 'else'", hint)
+        count = count_of(node)
+        if isinstance(count, Uncounted):
+            self.scope.deny(count.node, "unsupported-loop", count.message, count.hint)
+        name, loops = count.counter.id, self.converter.loops
+        is_free = name in self.scope.names.locals or name in self.scope.counters
+        if not is_free or name in self.scope.bound:
+            self.not_assignable(count.counter)
+        bounds, last = loops.counting(count, self.starts.get(name))
+        opened = loops.counted(count.counter, bounds)
+        loops.add(opened)
+        with self.scope.looping(opened.bind, opened.inames):
+            self.blocks.open_for(self.scope.source.span(node), opened.inames)
+            for statement in node.body:
+                if statement is count.increment:
+                    self.scope.bound = {**self.scope.bound, **loops.stepped(count, opened)}
+                else:
+                    self.statement(statement)
+            self.blocks.close()
+        if name not in self.scope.counters:
+            self.blocks.check_conditions(self.scope.source.span(count.increment), p.Variable(name))
+            self.add(count.increment, (p.Variable(name), last), False)
+
     def branches(self, node: ast.If) -> None:
         """Read ``if``, ``elif`` and ``else``."""
-        self.blocks.open_if(self.scope.source.span(node), self.condition(node.test))
-        self.statements(node.body)
-        rest = node.orelse
+        tests, bodies, rest = [node.test], [node.body], node.orelse
         while len(rest) == 1 and isinstance(rest[0], ast.If):
-            self.blocks.branch(self.condition(rest[0].test))
-            self.statements(rest[0].body)
+            tests.append(rest[0].test)
+            bodies.append(rest[0].body)
             rest = rest[0].orelse
+        conditions = self.conditions(tests, changed_inside(node))
+        self.blocks.open_if(self.scope.source.span(node), conditions[0])
+        self.statements(bodies[0])
+        for condition, body in zip(conditions[1:], bodies[1:], strict=True):
+            self.blocks.branch(condition)
+            self.statements(body)
         if rest:
             self.blocks.branch(None)
             self.statements(rest)
         self.blocks.close()
 
-    def condition(self, node: Node) -> Expression:
-        """Return the condition of an ``if``."""
-        found = self.converter.condition(node)
-        if reductions(found) or called(found) & self.scope.rules.keys():
-            hint = "assign it to a variable in the line above: holds = ..., and write 'if holds'"
-            what = "the condition of 'if' calls a function of the kernel, or has a reduction"
-            self.scope.deny(node, "unsupported-expression", what, hint)
+    def conditions(self, tests: Sequence[Node], changed: frozenset[str]) -> list[Expression]:
+        """Return the conditions of the branches of one ``if``; those that may be *changed* inside of it are kept.
+
+        So are those with a reduction, or a call of a function of the kernel.
+        """
+        found: list[Expression] = []
+        for test in tests:
+            condition = self.converter.condition(test)
+            is_large = reductions(condition) or called(condition) & self.converter.functions.names()
+            if is_large or not changed.isdisjoint(variables(condition)):
+                condition = self.kept_condition(tests[0], condition, found)  # all are asked there
+            found.append(condition)
         return found
+
+    def kept_condition(self, node: Node, condition: Expression, before: Sequence[Expression]) -> Expression:
+        """Return *condition*, which is asked if none *before* holds, with all of it kept that depends on data."""
+        parts = condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
+        loops = self.converter.loops
+        plain = tuple(x for x in parts if isl_condition(x, loops.is_integer) is not None)
+        rest = _all(tuple(x for x in parts if x not in plain))
+        if plain:
+            rest = p.If(_all(plain), rest, False)
+        if before:
+            rest = p.If(before[0] if len(before) == 1 else p.LogicalOr(tuple(before)), False, rest)
+        return _all((*plain, p.Variable(self.kept(node, rest, "holds", otherwise=False))))
 
     def with_options(self, node: ast.With) -> None:
         """Read ``with pl.options(...)``."""
@@ -399,37 +504,17 @@ class Body:
 
     # functions
 
-    def rule(self, node: ast.FunctionDef) -> None:
-        """Read a function of the body as a substitution rule."""
-        scope = self.scope
-        body = [x for x in node.body if not (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant))]
-        if self.blocks.open or scope.loops:
+    def function(self, node: ast.FunctionDef) -> None:
+        """Read a function of the body."""
+        if self.blocks.conditions() or (self.blocks.open and node.name in self.scope.functions):
             hint = "define it at the beginning of the kernel"
-            scope.deny(node, "unsupported-statement", "a function is defined outside of loops and conditions", hint)
-        if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None or node.decorator_list:
-            hint = f"write def {node.name}(x): return ..."
-            what = "a function in a kernel returns one expression, and does nothing else"
-            scope.deny(node, "unsupported-statement", what, hint)
-        scope.check_name(node, node.name)
-        if scope.is_own(node.name):
-            scope.deny(node, "name-taken", f"'{node.name}' is a variable or a function already", "choose another name")
-        entries = node.args
-        if entries.vararg or entries.kwarg or entries.kwonlyargs or entries.defaults:
-            what = "a function in a kernel has plain parameters"
-            scope.deny(node, "unsupported-statement", what, f"write def {node.name}(x, y):")
-        parameters = [*entries.posonlyargs, *entries.args]
-        for parameter in parameters:
-            scope.check_name(parameter, parameter.arg)
-            if parameter.arg in scope.arguments or parameter.arg in scope.arrays or parameter.arg in scope.rules:
-                what = f"'{parameter.arg}' is an argument, an array or a function already"
-                scope.deny(parameter, "name-taken", what, "choose another name")
-        names = tuple(parameter.arg for parameter in parameters)
-        scope.parameters = frozenset(names)
-        expression = self.converter.convert(body[0].value)
-        scope.parameters = frozenset()
-        scope.rules[node.name] = len(names)
-        rule = SubstitutionRule.of(node.name, names, expression)
-        self.found.append(ParsedRule(rule, Place(scope.source.text(node), scope.source.span(node))))
+            what = "which function this is depends on a condition or an iteration"
+            self.scope.deny(node, "unsupported-statement", what, hint)
+        self.converter.functions.define(node)
+
+
+def _all(conditions: tuple[Expression, ...]) -> Expression:
+    return conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
 
 
 def _text(keyword: ast.keyword) -> str:
@@ -444,7 +529,8 @@ Body.readers = {
     ast.For: Body.loop,
     ast.If: Body.branches,
     ast.With: Body.with_options,
-    ast.FunctionDef: Body.rule,
+    ast.While: Body.counting,
+    ast.FunctionDef: Body.function,
     ast.Expr: Body.value,
     ast.Pass: Body.nothing,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pymbolic.primitives as p
 
+from polyloop.display import brief
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import CText, Expression, Targets, array_name, element_of
@@ -65,6 +66,8 @@ class CInstruction:
     depends_on: Collection[str] | str = field(default=(), kw_only=True)
     within_inames: Collection[str] = field(default=(), kw_only=True)
     tags: Collection[str] = field(default=(), kw_only=True)
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for name in ("iname_exprs", "assignees", "predicates", "depends_on"):

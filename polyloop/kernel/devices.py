@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from polyloop.display import brief
 from polyloop.errors import ArgumentError, unknown_name
 from polyloop.kernel.limits import WARP_SIZE
 
@@ -27,6 +28,8 @@ class Figure:
 
     value: float
     source: str
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,8 @@ class Device:
     clock: Figure
     dram: Figure
     rates: Mapping[str, Figure]
+
+    __repr__ = brief
 
     @property
     def wavefronts(self) -> float:

@@ -17,6 +17,7 @@ from typing import Final
 import islpy as isl
 import numpy as np
 
+from polyloop.display import brief
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import BFLOAT16, DType
 from polyloop.expr.names import check_identifier
@@ -36,6 +37,8 @@ class Part:
     extent: int
     in_lane: bool
     place: int
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class MatrixIntrinsic:
     conversion: str = ""
     capability: int = 80
     newer: tuple[int, str] | tuple[()] = ()
+
+    __repr__ = brief
 
     def meaning(self) -> str:
         """Return the domain and the instruction of the kernel that the instruction is."""
@@ -150,6 +155,8 @@ class Matrix:
     """True if operands are loaded while the products of the step before are added up."""
     lag: int = 0
     """Iterations of the loop around that products run on before they are waited for."""
+
+    __repr__ = brief
 
     def of(self, axis: str) -> tuple[tuple[str, int], ...]:
         """Return the inames of a subscript, with their coefficients."""

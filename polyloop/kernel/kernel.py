@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import islpy as isl
 import numpy as np
 
+from polyloop.display import Shown, clipped
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
@@ -30,8 +32,16 @@ else:
 
 __all__ = ["Condition", "Domain", "LoopKernel", "Reference", "memoised"]
 
-class _Printer(Protocol):
-    def text(self, text: str) -> None: ...
+_SPELT: Final[Mapping[str, str]] = MappingProxyType(
+    {"args": "arguments", "arg_dict": "arguments", "temporary_variables": "temporaries", "id_to_insn": "instructions"}
+)
+"""Names that users of Loopy and beginners try, with those of a kernel."""
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    """Return the public name among *known* that *name* may be meant for."""
+    found = get_close_matches(name, sorted(x for x in known if x[:1] != "_"), n=1, cutoff=0.7)
+    return _SPELT.get(name) or next(iter(found), None)
 
 
 @quick
@@ -96,6 +106,9 @@ class Reference:
     tree: Tree
     steps: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Reference of {self.kernel!r}>"
+
     def __str__(self) -> str:
         shown = {**self.steps, **{instruction.id: str(instruction) for instruction in self.kernel.instructions}}
         return show_tree(self.tree, lambda name: f"{shown[name]}    {{id={name}}}")
@@ -106,7 +119,7 @@ _IN_ORDER: Final = BlockOrder()
 
 @quick
 @dataclass(frozen=True, eq=False)
-class LoopKernel(Methods):
+class LoopKernel(Shown, Methods):
     """Computation and its mapping to loops and hardware; a transform returns a new one and never changes this one.
 
     Create one with :func:`polyloop.make_kernel`.
@@ -192,12 +205,8 @@ class LoopKernel(Methods):
         return show_kernel(self)
 
     def __repr__(self) -> str:
-        return f"<LoopKernel '{self.name}': {len(self.instructions)} instructions, inames {', '.join(self.inames)}>"
-
-    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
-        """Show the whole kernel in a notebook."""
-        del cycle
-        printer.text(str(self))
+        inames = clipped(", ".join(self.inames), 150)
+        return f"<LoopKernel '{self.name}': {len(self.instructions)} instructions, inames {inames}>"
 
     @cached_property
     def inames(self) -> tuple[str, ...]:
@@ -219,6 +228,14 @@ class LoopKernel(Methods):
     def instruction(self, name: str) -> Instruction:
         """Return the instruction with id *name*, which must exist."""
         return next(instruction for instruction in self.instructions if instruction.id == name)
+
+    if not TYPE_CHECKING:  # a checker knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise the error of a name that no kernel has, with the one that may be meant."""
+            near = None if name[:1] == "_" else _near(name, {*dir(type(self)), *type(self).__dataclass_fields__})
+            hint = "" if near is None else f"; did you mean '{near}'?"
+            raise AttributeError(f"a LoopKernel has no attribute '{name}'{hint}", name=name, obj=self)
 
     def names(self) -> frozenset[str]:
         """Return every name in use, none of which a new variable may take."""

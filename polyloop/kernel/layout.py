@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Auto:
-    """The type of :data:`auto`."""
+    """Request to find out a fact: a shape from the accesses, a type by inference, a stride from the array passed."""
 
     def __repr__(self) -> str:
         return "auto"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from polyloop.display import brief
+
 __all__ = ["WARP_SIZE", "DeviceLimits"]
 
 WARP_SIZE: Final = 32
@@ -50,3 +52,5 @@ class DeviceLimits:
     warp_size: int = WARP_SIZE
     has_shuffles: bool = False
     has_threads: bool = True
+
+    __repr__ = brief

@@ -4,11 +4,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from islpy import BasicMap, Map
 
+from polyloop.errors import PolyloopError
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.called import Called
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.objects import Assignment
+from polyloop.target.base import Target
+from polyloop.verification.dependences import Dependence, Dependences
+from polyloop.viz.picture import Picture
 
 __all__ = [
     "add_barrier", "add_dependency", "add_dtypes", "add_inames_for_unused_hw_axes", "add_inames_to_insn", "add_nosync",
@@ -26,7 +31,7 @@ __all__ = [
     "to_batched", "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
 ]
 
-class Methods:
+class Methods(Called):
     def add_barrier(
         kernel,
         insn_before: str,
@@ -406,6 +411,43 @@ class Methods:
         within: str | None = None,
     ) -> LoopKernel:
         """Run the iterations of a loop as lanes of vectors, with wide loads and stores."""
+    def diff(
+        kernel,
+        after: LoopKernel,
+        target: Target | None = None,
+    ) -> Picture:
+        """Draw the difference between two kernels: the transforms, their loop trees side by side, and their source texts."""
+    def draw_accesses(
+        kernel,
+        array: str | None = None,
+        *,
+        sizes: Mapping[str, int] | None = None,
+    ) -> Picture:
+        """Draw what one warp asks of memory with each access: the sectors of global memory, the banks of shared memory."""
+    def draw_dependences(
+        kernel,
+        only: Dependences | None = None,
+    ) -> Picture:
+        """Draw the dependences of the program of *kernel*, which transforms do not change: see :func:`dependences`."""
+    def draw_domain(
+        kernel,
+        inames: str | Sequence[str] | None = None,
+        *,
+        instruction: str | None = None,
+        sizes: Mapping[str, int] | None = None,
+        at: Mapping[str, int] | None = None,
+        dependence: Dependence | None = None,
+        refusal: PolyloopError | None = None,
+    ) -> Picture:
+        """Draw the instances of one instruction as cells: the block of each by color, the step of its thread as a number."""
+    def draw_loops(
+        kernel,
+        target: Target | None = None,
+    ) -> Picture:
+        """Draw the loops of *kernel* as code generation prints them: launches, axes, tags, statements and barriers."""
+    @property
+    def loops(kernel) -> Picture:
+        """The loops of the kernel as a picture: ``draw_loops()``."""
 
 add_barrier = Methods.add_barrier
 add_dependency = Methods.add_dependency

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pymbolic.primitives as p
 
+from polyloop.display import brief
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
@@ -57,6 +58,8 @@ class Assignment:
     temp_var_type: object = None
     atomic: bool = False
 
+    __repr__ = brief
+
     def __str__(self) -> str:
         declared = ""
         if self.temp_var_type is not None:
@@ -88,6 +91,8 @@ class NoOpInstruction:
     id: str
     depends_on: Iterable[str] | str | None = None
 
+    __repr__ = brief
+
     def __str__(self) -> str:
         return _line("... nop", [_option("id", self.id), _option("dep", self.depends_on)])
 
@@ -104,6 +109,8 @@ class BarrierInstruction:
     depends_on: Iterable[str] | str | None = None
     synchronization_kind: str = "global"
     mem_kind: str | None = None
+
+    __repr__ = brief
 
     def __str__(self) -> str:
         words = {"global": "... gbarrier", "local": "... lbarrier"}

@@ -27,12 +27,13 @@ def recorded(create: Callable[_P, LoopKernel]) -> Callable[_P, LoopKernel]:
         kernel = create(*args, **kwargs)
         given: dict[str, Any] = {**dict(zip(defaults, args, strict=False)), **kwargs}
         domains, instructions = given["domains"], spelled(given["instructions"])
+        listed = tuple(instructions) if isinstance(instructions, list | tuple) else (instructions,)
         data = given.get("kernel_data")
         options = ((name, given[name]) for name in defaults if name in keywords and name in given)
         options = ((name, value) for name, value in options if differs(value, defaults[name]))
         made = Written(
             tuple(domains) if isinstance(domains, list | tuple) else (domains,),
-            instructions if isinstance(instructions, str) else tuple(instructions),
+            instructions if isinstance(instructions, str) else listed,
             None if data is None else tuple(data),
             tuple(options),
         )

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import pymbolic.primitives as p
 
+from polyloop.display import brief
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import shown, spelt
 from polyloop.errors import Diagnostic, KernelError, unknown_name
@@ -70,6 +71,8 @@ class ReductionOperation:
     neutral: Annotated[bool | int | float | str | tuple[bool | int | float | str, ...], EXPLAINED]
     fields: Annotated[tuple[str, ...], EXPLAINED] = ()
     ordered: bool = False
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         for field in ("combine", "neutral", "fields"):

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Protocol, runtime_checkable
 
-__all__ = ["Change", "Kind", "Step", "Trace"]
+from polyloop.display import Shown
+
+__all__ = ["Change", "Kind", "Step", "Trace", "steps_text"]
+
+
+def steps_text(calls: Iterable[str]) -> str:
+    """Return ``of 3 steps: split_iname, tag_inames, tile`` for the calls of steps."""
+    names = [call.partition("(")[0] for call in calls]
+    shown = ", ".join([*names[:6], *([f".. {names[-1]}"] if len(names) > 6 else [])])
+    return f"of {len(names)} step{'s' * (len(names) != 1)}{f': {shown}' if names else ''}"
 
 
 class Kind(Enum):
@@ -51,7 +60,7 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Shown):
     """The steps from the kernel as created to the present one, in order.
 
     ``print(trace)`` shows them as a Python script; ``trace.to_json()`` and ``pl.Trace.from_json`` store and read them,
@@ -67,6 +76,9 @@ class Trace:
 
     def __str__(self) -> str:
         return "\n".join([*self.origin.splitlines(), *(step.script() for step in self.steps)])
+
+    def __repr__(self) -> str:
+        return f"<Trace {steps_text(step.call() for step in self.steps)}>"
 
     def followed_by(self, step: Step) -> Trace:
         """Return the trace with one more step."""

@@ -17,7 +17,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.memo import memoised
 
-__all__ = ["Affine", "Floor", "Var", "affine_in", "affine_of", "to_expression"]
+__all__ = ["Affine", "Floor", "Var", "affine_in", "affine_of", "isl_text", "to_expression"]
 
 
 _new = tuple.__new__
@@ -268,3 +268,14 @@ def to_expression(form: Affine) -> Expression:
     if form.const or not parts:
         parts.append(form.const)
     return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))
+
+
+def isl_text(form: Affine) -> str:
+    """Return *form* as ISL reads it."""
+    parts = []
+    for var, coefficient in form.terms:
+        atom = f"floor(({isl_text(Affine(*var[:2]))})/{var.den})" if isinstance(var, Floor) else var
+        parts.append(atom if coefficient == 1 else f"{coefficient}*{atom}")
+    if form.const or not parts:
+        parts.append(str(form.const))
+    return " + ".join(parts).replace("+ -", "- ")

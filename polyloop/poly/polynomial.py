@@ -14,6 +14,7 @@ from functools import cache
 from math import comb, lcm
 from typing import Final, TypeAlias
 
+from polyloop.display import brief, clipped
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.sets import Row
 
@@ -39,6 +40,8 @@ class Polynomial:
     """``sum(coefficient * product(variable ** power))``; no coefficient is zero."""
 
     terms: Mapping[Monomial, Fraction]
+
+    __repr__ = brief
 
     @staticmethod
     def constant(value: int | Fraction) -> Polynomial:
@@ -243,6 +246,8 @@ class Guarded:
     rows: tuple[Row, ...]
     polynomial: Polynomial
 
+    __repr__ = brief
+
     def __str__(self) -> str:
         if not self.rows:
             return str(self.polynomial)
@@ -311,6 +316,9 @@ class PiecewisePolynomial:
     def is_zero(self) -> bool:
         """True if no piece is left: 0 for all parameters (sound, incomplete: conditions are not examined)."""
         return not self.pieces
+
+    def __repr__(self) -> str:
+        return f"<{clipped(str(self), 200)}>"
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.pieces)) or "0"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -70,13 +71,16 @@ def open_names(kernel: LoopKernel) -> frozenset[str]:
     return frozenset(name for name, dtype in dtype_table(kernel).items() if dtype is None)
 
 
-def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
+def infer_dtypes(
+    kernel: LoopKernel, settle_all: bool = False, weak: Mapping[str, Weak] | None = None
+) -> LoopKernel:
     """Return *kernel* with every type filled in that follows from the known ones.
 
     A variable takes the common type of everything assigned to it, in which constants adapt: a variable that starts as
     0.0 and has float32 numbers added is float32.  If only constants are assigned, the variable takes the type of the
     operands that it is combined with, or int32 or float64 if there are none (:mod:`polyloop.program.open_types`).  As
-    long as such an operand has no type yet, the variable has none, unless *settle_all*.  Types that stay open need
+    long as such an operand has no type yet, the variable has none, unless *settle_all*.  Arguments in *weak* stand for
+    constants of these kinds, and have the type of what they are combined with.  Types that stay open need
     :func:`polyloop.add_dtypes`.
     """
     unknown = open_names(kernel)
@@ -84,7 +88,7 @@ def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
         return _with_dtypes(kernel, dtype_table(kernel))
     known = dtype_table(kernel)
     while True:
-        found = _with_dtypes(kernel, settled_types(kernel, known, settle_all))
+        found = _with_dtypes(kernel, settled_types(kernel, known, settle_all, weak))
         longer = {name: dtype_table(found)[name] for name in kernel.inames if dtype_table(found)[name] != known[name]}
         if not longer:
             return found
@@ -265,17 +269,23 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     unknown = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
     unknown += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
     if unknown:
-        raise VerificationError("generate_code", kernel.name, [unknown_dtype(unknown)])
+        others = (*(argument.name for argument in kernel.arguments), *kernel.temporaries)
+        raise VerificationError("generate_code", kernel.name, [unknown_dtype(unknown, others)])
     return kernel
 
 
-def unknown_dtype(names: Sequence[str]) -> Diagnostic:
-    """Return the diagnostic that the types of *names* are not known."""
+def unknown_dtype(names: Sequence[str], others: Iterable[str] = ()) -> Diagnostic:
+    """Return the diagnostic that the types of *names* are not known; one may be meant for one of the *others*."""
+    typed = sorted(set(others).difference(names))
+    near = [(name, found) for name in names for found in get_close_matches(name, typed, n=1, cutoff=0.75)]
     listed = ", ".join(f'"{name}": np.float32' for name in names)
     return Diagnostic(
         "unknown-dtype",
         f"the type of {', '.join(map(repr, names))} is not known",
-        hints=(f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",),
+        hints=(
+            f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",
+            *(f"or did you mean '{found}' where the kernel says '{name}'?" for name, found in near),
+        ),
     )
 
 

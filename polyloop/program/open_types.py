@@ -6,7 +6,7 @@ assigned, the type follows from the other operands where ``acc`` is read, or fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,18 +33,23 @@ __all__ = ["settled_types"]
 
 
 def settled_types(
-    kernel: LoopKernel, known: Mapping[str, DType | None], settle_all: bool
+    kernel: LoopKernel, known: Mapping[str, DType | None], settle_all: bool, weak: Mapping[str, Weak] | None = None
 ) -> Mapping[str, DType | None]:
     """Return the types of all names of *kernel*: those in *known*, and those that follow from them.
 
     With *settle_all*, a variable made of constants gets a type even if operands that it is combined with have none.
+    Arguments in *weak* stand for constants of these kinds: others have the types that they would have beside constants.
     """
     search = _Search(kernel, known)
+    numbers = weak or {}
+    search.kinds.update(numbers)
     search.follow(search.assigned)
-    while search.ask_readers():
+    while search.ask_readers(numbers):
         pass
-    found: dict[str, DType | None] = {}
+    found: dict[str, DType | None] = {name: search.of_number(name, kind) for name, kind in numbers.items()}
     for name, kind in search.kinds.items():
+        if name in numbers:
+            continue
         is_open = isinstance(kind, Weak) and not settle_all and search.may_meet_more(name)
         found[name] = None if kind is None or is_open else settle(kind)
     return found
@@ -85,11 +90,19 @@ class _Search:
                 self.kinds[name] = kind
                 waiting.update(dict.fromkeys(sorted(self.readers.get(name, ()))))
 
-    def ask_readers(self) -> bool:
-        """Give one variable of constants the type of its co-operands; return True if there was such a variable."""
+    def of_number(self, name: str, kind: Weak) -> DType:
+        """Return the type of an argument that stands for constants: of what it is combined with, once this is known."""
+        met = [dtype for dtype in self._met(name) if is_inexact(dtype) or kind in WEAK_INTEGERS]
+        return _of_constants(kind, met, is_variable=False) or settle(kind)
+
+    def ask_readers(self, constants: Collection[str]) -> bool:
+        """Give one variable of constants the type of its co-operands; return True if there was such a variable.
+
+        The arguments *constants* stay what they are.
+        """
         for name in self.assigned:
             kind = self.kinds[name]
-            if not isinstance(kind, Weak):
+            if not isinstance(kind, Weak) or name in constants:
                 continue
             met = [dtype for dtype in self._met(name) if is_inexact(dtype) or kind in WEAK_INTEGERS]
             dtype = _of_constants(kind, met)
@@ -181,8 +194,11 @@ def _wide(dtype: DType) -> DType:
 _FLOATS: Final = (Weak.FLOAT, Weak.COMPLEX)
 
 
-def _of_constants(kind: Weak, met: Sequence[DType]) -> DType | None:
-    """Return the type of a variable of constants that is combined with the types *met*, None if none fits."""
+def _of_constants(kind: Weak, met: Sequence[DType], *, is_variable: bool = True) -> DType | None:
+    """Return the type of a variable of constants that is combined with the types *met*, None if none fits.
+
+    A variable of integers has at least 32 bits.
+    """
     wanted = [dtype for dtype in met if (is_inexact(dtype) if kind in _FLOATS else is_integer(dtype))]
     if not wanted:
         return None
@@ -192,4 +208,4 @@ def _of_constants(kind: Weak, met: Sequence[DType]) -> DType | None:
         return None
     if kind in _FLOATS:
         return computed(as_complex(common) if kind is Weak.COMPLEX else as_real(common))
-    return _wide(adapted(kind, common))
+    return _wide(adapted(kind, common)) if is_variable else adapted(kind, common)

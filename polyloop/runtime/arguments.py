@@ -22,11 +22,14 @@ from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.parts import split_values, whole_of
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
+from polyloop.runtime.steps import Step, Steps, host_names
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range
 
-__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow"]
+__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow",
+           "missing_array", "wrong_dtype"]
 
 _MOST_PLANS: Final = 256
+_NARROW: Final = 32
 
 
 class Result:
@@ -129,7 +132,7 @@ class _Plan:
     shifts: Mapping[str, int]
     allocate: tuple[tuple[ArrayArg, tuple[int, ...], tuple[int, ...]], ...]
     workspace: tuple[Workspace, ...]
-    launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
+    launches: Steps
     kind: ArrayKind
     device: int
 
@@ -148,7 +151,7 @@ class Binding:
     scalars
         The values passed by value, as NumPy scalars of the kernel's types.
     launches
-        Launches with something to do, with their grids.
+        Launches with something to do, in their order, with their grids.
     shifts
         Offsets of first elements from the pointers that functions are passed [bytes], if not 0.
     workspace
@@ -161,7 +164,7 @@ class Binding:
     views: Mapping[str, ArrayView]
     fresh: frozenset[str]
     scalars: Mapping[str, np.generic]
-    launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
+    launches: Steps
     sizes: Mapping[str, int]
     poisoned: bool = False
     shifts: Mapping[str, int] = field(default_factory=dict)
@@ -171,6 +174,12 @@ class Binding:
     def address(self, name: str, first_element: int) -> int:
         """Return the pointer argument for an array whose first element has the address *first_element*."""
         return first_element - self.shifts.get(name, 0)
+
+    def scalar(self, name: str, step: Step) -> np.generic:
+        """Return the value of an argument that is passed by value: of the kernel, or an iname of the host."""
+        if name in step.inames:
+            return (np.int32 if self.program.index_bits == _NARROW else np.int64)(step.inames[name])
+        return self.scalars[name]
 
     def host_workspace(self) -> dict[str, ArrayView]:
         """Allocate the workspace in host memory."""
@@ -216,9 +225,7 @@ class Binder:
                 parameters |= names_in(expression)
         for check in (*self.program.checks, *self.program.index_checks):
             parameters |= names_in(check.condition)
-        for launch in self.program.launches:
-            for expression in launch.grid:
-                parameters |= names_in(expression)
+        parameters |= host_names(self.program.launches)
         integers = {v.name for v in self.values if v.dtype is not None and is_integer(v.dtype)}
         self.parameters = frozenset(parameters)
         self.integers = frozenset(parameters | integers)
@@ -322,10 +329,7 @@ class Binder:
             if array.name in views:
                 _check_element(kernel, array, views[array.name], self._alignment(array, views[array.name]))
             elif array.is_input:
-                what = "read and written" if array.is_output else "an input"
-                raise call_error(kernel, Diagnostic(
-                    "missing-argument", f"the array '{array.name}' was not passed", (f"it is {what}",),
-                    (f"pass {array.name}=",)))
+                raise call_error(kernel, missing_array(array))
         kind, device = _place(kernel, views)
         sizes = solve_sizes(kernel, self.arrays, views, given, self.integers, self.layouts)
         for array in self.arrays:
@@ -336,10 +340,8 @@ class Binder:
         self._launch_checks(sizes)
         scalars = {v.name: self._scalar(v, sizes.values[v.name]) for v in self.values if v.name in self.integers}
         allocate = tuple((a, *_positive(kernel, a, sizes)) for a in self.arrays if a.name not in views)
-        grids = [(launch, tuple(evaluate(e, sizes.values) for e in launch.grid)) for launch in self.program.launches]
-        launches = tuple((launch, (g[0], g[1], g[2])) for launch, g in grids if min(g) > 0)
-        for launch, grid in launches:
-            _check_grid(kernel, launch, grid, sizes)
+        launches = Steps(self.program.launches, sizes.values)
+        launches.check(lambda step: _check_grid(kernel, step.launch, step.grid, sizes))
         shifts = {a.name: shift for a in self.arrays if a.dtype is not None
                   and (shift := evaluate(a.offset, sizes.values) * a.dtype.itemsize)}
         workspace = tuple(Workspace(a.name, np.dtype(a.dtype), *_without_negative(*layout(a, sizes)))
@@ -379,6 +381,20 @@ class Binder:
                         "overlapping-arguments", f"'{array.name}' is written and overlaps '{name}'",
                         (f"'{array.name}' lies at {low:#x} to {high:#x}, '{name}' at {other_low:#x} to "
                          f"{other_high:#x}",), (f"pass a copy of '{name}'",)))
+
+
+def missing_array(array: ArrayArg) -> Diagnostic:
+    """Return ``missing-argument`` for an array that is read."""
+    what = "read and written" if array.is_output else "an input"
+    return Diagnostic("missing-argument", f"the array '{array.name}' was not passed", (f"it is {what}",),
+                      (f"pass {array.name}=",))
+
+
+def wrong_dtype(name: str, view: ArrayView, expected: np.dtype[Any], *notes: str) -> Diagnostic:
+    """Return ``wrong-dtype`` for an array of another type than the kernel has."""
+    convert = f"{name}.to(torch.{expected})" if view.kind is ArrayKind.TORCH else f"{name}.astype(np.{expected})"
+    hint = f"make it with dtype={expected}" if is_record(expected) else f"pass {convert}"
+    return Diagnostic("wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", notes, (hint,))
 
 
 def _stack_layout(
@@ -457,10 +473,7 @@ def _check_element(kernel: str, array: ArrayArg, view: ArrayView, alignment: int
     name, expected = array.name, array.dtype
     assert expected is not None, f"the type of '{name}' is unknown"
     if view.dtype != expected or not view.dtype.isnative:
-        convert = f"{name}.to(torch.{expected})" if view.kind is ArrayKind.TORCH else f"{name}.astype(np.{expected})"
-        hint = f"make it with dtype={expected}" if is_record(expected) else f"pass {convert}"
-        raise call_error(kernel, Diagnostic(
-            "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", (), (hint,)))
+        raise call_error(kernel, wrong_dtype(name, view, expected))
     if view.pointer % alignment:
         raise call_error(kernel, Diagnostic(
             "misaligned-argument", f"'{name}' does not begin at a multiple of {alignment} bytes",
@@ -532,6 +545,8 @@ def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) 
         hints = (f"declare '{name}' as int64 in the kernel",) if is_integer(dtype) else ()
         message = f"'{name}' = {shown(value)} does not fit {dtype}"
         raise call_error(kernel, Diagnostic("wrong-type", message, (f"{dtype} holds {low} to {high}",), hints))
+    if isinstance(value, int) and not is_integer(dtype) and np.asarray(value).dtype == object:
+        value = float(value)  # no integer of NumPy holds it
     scalar = np.asarray(value).astype(dtype).astype(computed(dtype))[()]
     assert isinstance(scalar, np.generic), f"{dtype} is no scalar type"
     return scalar

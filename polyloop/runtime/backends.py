@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic
-from polyloop.expr.dtypes import computed
+from polyloop.expr.dtypes import computed, is_half, is_integer
 from polyloop.expr.records import field_dtype, field_names, field_offset, is_record, record_name
 from polyloop.kernel.arrays import ArrayArg, ValueArg
-from polyloop.runtime.arguments import Binder, Binding
+from polyloop.runtime.arguments import Binder, Binding, convert_scalar
 from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.checked import checked_library, is_checked, raise_faults
 from polyloop.runtime.gpu import GpuModule, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
-from polyloop.runtime.repeat import Launch, PackedCall
+from polyloop.runtime.packed import Free, Launch, PackedCall, passing
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, call_error
 
-__all__ = ["Backend", "CBackend", "CudaBackend", "make_backend"]
+__all__ = ["Backend", "CBackend", "CudaBackend", "free_numbers", "make_backend"]
 
 
 class _ComplexFloat(ctypes.Structure):
@@ -33,6 +33,9 @@ class _ComplexFloat(ctypes.Structure):
 class _ComplexDouble(ctypes.Structure):
     _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
 
+
+MOST_KEPT: Final = 4096
+"""Launches of a call that are kept with their arguments packed."""
 
 # A C complex number is passed like a structure of two: System V AMD64 ABI section 3.2.3, AAPCS64 section 6.8.2.
 _COMPLEX: Final[Mapping[str, type[ctypes.Structure]]] = {"F": _ComplexFloat, "D": _ComplexDouble}
@@ -80,21 +83,29 @@ class CBackend:
         if self._is_checked:
             raise_faults(self._program, self._library)
 
-    def packed(self, binding: Binding, workspace: Mapping[str, ArrayView]) -> PackedCall:
-        """Return the launches of *binding*, to be repeated as they are while the arrays live: they hold addresses."""
+    def packed(
+        self, binding: Binding, workspace: Mapping[str, ArrayView], free: Sequence[Free] = ()
+    ) -> PackedCall:
+        """Return the launches of *binding*, to be repeated as they are while the arrays live: they hold addresses.
+
+        The numbers that are *free* are passed at each launch.
+        """
         views = {**binding.views, **workspace}
 
         def prepared(launch: DeviceLaunch) -> Callable[[int], Launch]:
             arguments = [binding.address(name, views[name].pointer) if name in self._arrays
                          else _c_value(binding.scalars[name]) for name in launch.arguments]
-            call = functools.partial(self._functions[launch.name], *arguments)
+            function = self._functions[launch.name]
+            places = {name: place for place, name in enumerate(launch.arguments)}
+            call = passing(function, arguments, [places.get(number.name) for number in free]) if free \
+                else functools.partial(function, *arguments)
             return lambda _: call
 
-        return PackedCall([prepared(launch) for launch, _ in binding.launches])
+        return PackedCall([prepared(launch) for launch, _, _ in binding.launches], free=free)
 
-    def repeatable(self, binding: Binding) -> PackedCall | None:
-        """Return the launches of *binding* for later calls with the same key."""
-        return self.packed(binding, {}) if not binding.workspace and not self._is_checked else None
+    def repeatable(self, binding: Binding, free: Sequence[Free]) -> PackedCall | None:
+        """Return the launches of *binding* for later calls with the same key, of whatever *free* numbers."""
+        return self.packed(binding, {}, free) if not binding.workspace and not self._is_checked else None
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
@@ -150,11 +161,19 @@ class CudaBackend:
         """Run all launches of *binding*."""
         self._module.launch(binding, stream)
 
-    def repeatable(self, binding: Binding) -> PackedCall | None:
-        """Return the launches of *binding* for later calls with the same key, None where each needs work of its own."""
+    def repeatable(self, binding: Binding, free: Sequence[Free]) -> PackedCall | None:
+        """Return the launches of *binding* for later calls with the same key, of whatever *free* numbers.
+
+        None where each needs work of its own.
+        """
         kinds = {view.kind for view in binding.views.values()}
         one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA}
-        return self._module.packed(binding) if one and not binding.workspace else None
+        few = binding.launches.count <= MOST_KEPT  # of more, packing is a small part of the call, and much to keep
+        if not one or not few or binding.workspace:
+            return None
+        values = {argument.name: argument for argument in self.binder.values}
+        kinds_of = {number.name: _c_type(binding.program.kernel, values[number.name]) for number in free}
+        return self._module.packed(binding, free=free, kinds=kinds_of)
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
@@ -176,6 +195,25 @@ class CudaBackend:
 
 
 Backend: TypeAlias = CBackend | CudaBackend
+
+
+def free_numbers(binder: Binder) -> tuple[Free, ...]:
+    """Return the arguments passed by value that no size, condition, grid or description of an array depends on."""
+    program, found = binder.program, []
+    described = any(launch.maps for launch in program.launches)
+    for argument in binder.values:
+        dtype: Any = argument.dtype
+        if argument.name in binder.parameters or argument.layout_of is not None or is_record(dtype):
+            continue
+        if described and is_integer(dtype):
+            continue
+        found.append(Free(argument.name, np.dtype(computed(dtype)), not is_half(dtype),
+                          functools.partial(_converted, program.kernel, argument.name, dtype)))
+    return tuple(found)
+
+
+def _converted(kernel: str, name: str, dtype: np.dtype[Any], value: object) -> object:
+    return _c_value(convert_scalar(kernel, name, dtype, value))
 
 
 def make_backend(program: GeneratedProgram, architecture: str) -> Backend:

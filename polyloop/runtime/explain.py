@@ -33,6 +33,7 @@ from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import Resources, resources
+from polyloop.runtime.steps import Steps
 from polyloop.schedule.build import build_verified
 from polyloop.schedule.counts import census_of, combinations, footprint_size, sync_counts
 from polyloop.schedule.plan import Launch
@@ -382,7 +383,7 @@ class _Facts:
         threads = prod(launch.block)
         registers = None if used is None else used.registers
         shared = launch.shared_bytes
-        blocks = prod(max(0, evaluate(extent, self.sizes)) for extent in launch.grid)
+        blocks = self.blocks(launch)
         held = occupancy(self.model.architecture, threads, registers, shared)
         assert held is not None, f"the limits of {self.model.name} are known"
         limits = block_limits(self.model.multiprocessor, threads, registers, shared)
@@ -392,6 +393,19 @@ class _Facts:
             launch.name, blocks, threads, shared, registers, 0 if used is None else used.local_bytes,
             held.blocks, held.fraction, limited_by, turns*waits["barrier_local"], turns*waits["barrier_warp"], turns,
         )  # fmt: skip
+
+    def blocks(self, launch: DeviceLaunch) -> int:
+        """Return the blocks of a launch; in loops of the host, the most of all iterations, with a note on them."""
+        grids: list[int] = []
+        count = Steps((launch,), self.sizes).check(lambda step: grids.append(prod(step.grid)))
+        if launch.around:
+            loops = ", ".join(f"'{loop.iname}'" for loop in launch.around)
+            between = f"{min(grids, default=0)} to " if len({*grids}) > 1 else ""
+            self.notes.append(
+                f"the host launches '{launch.name}' {count} times, for each value of {loops}, "
+                f"on {between}{max(grids, default=0)} blocks"
+            )
+        return max(grids, default=0)
 
     # }}}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
+
+from polyloop.display import Shown, brief
 
 __all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts", "short"]
 
@@ -33,6 +34,8 @@ class Bound:
     unit: str
     rate: float
     source: str
+
+    __repr__ = brief
 
     @property
     def seconds(self) -> float:
@@ -79,6 +82,8 @@ class AccessFacts:
     is_exact: bool = True
     is_known: bool = True
 
+    __repr__ = brief
+
     @property
     def nbytes(self) -> float:
         """Bytes that are asked of the second-level cache, if the first has nothing."""
@@ -119,9 +124,11 @@ class LaunchFacts:
     warp_barriers: int
     turns: int = 1
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Shown):
     """Performance bounds of a kernel for given sizes on one device; ``print`` it, or take :meth:`to_dict`.
 
     Attributes
@@ -192,8 +199,8 @@ class Explanation:
         )  # fmt: skip
         return found
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+    def __repr__(self) -> str:
+        return f"<Explanation of '{self.kernel}' on {self.device}: {self._verdict()}>"
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

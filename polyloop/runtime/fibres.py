@@ -25,6 +25,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import find_compiler, open_library
 from polyloop.runtime.parts import assembled
+from polyloop.runtime.steps import Step
 from polyloop.runtime.tensormaps import BYTES, fibre_map
 from polyloop.runtime.views import ArrayView, HostMemory, element_range
 from polyloop.schedule.copy_engine import TensorMap
@@ -280,10 +281,11 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
     program = binding.program
     guarded = {name: _guard(name, view)
                for name, view in {**binding.views, **binding.host_workspace()}.items()}
-    for launch, grid in binding.launches:
+    for step in binding.launches:
+        launch, grid, _ = step
         maps = {described.name: described for described in launch.maps}
         values = [
-            _described(maps[name], guarded, binding) if name in maps else _value(name, guarded, binding)
+            _described(maps[name], guarded, binding) if name in maps else _value(name, guarded, binding, step)
             for name in launch.arguments
         ]
         _check_sizes(library, launch, values)
@@ -307,11 +309,11 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
     return Result.of(binding.joined(outputs, wholes))
 
 
-def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding) -> np.ndarray[Any, Any]:
+def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding, step: Step) -> np.ndarray[Any, Any]:
     """Return one launch parameter as a one-element array, whose address the launch takes."""
     if name in guarded:
         return np.array([binding.address(name, guarded[name].array.__array_interface__["data"][0])], np.uint64)
-    return np.array([binding.scalars[name]])
+    return np.array([binding.scalar(name, step)])
 
 
 def _described(described: TensorMap, guarded: Mapping[str, _Guarded], binding: Binding) -> np.ndarray[Any, Any]:

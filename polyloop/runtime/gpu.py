@@ -16,7 +16,7 @@ import ctypes
 import functools
 import importlib
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,9 +26,10 @@ from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
+from polyloop.runtime.packed import Free, PackedCall
 from polyloop.runtime.rawdriver import raw_driver as _raw
-from polyloop.runtime.repeat import PackedCall
 from polyloop.runtime.resources import KernelImage, read_cubin
+from polyloop.runtime.steps import Step
 from polyloop.runtime.tensormaps import driver_map
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
@@ -273,17 +274,36 @@ class GpuModule:
                             for name, view in binding.views.items()}
                 loaded = self._load(context)
                 with _workspace(binding, chosen) as own:
-                    for launch, grid in binding.launches:
-                        parameters = self.pack(launch, {**pointers, **own}, binding)
-                        self._launch_one(loaded, launch, grid, parameters, chosen)
+                    everything, known = {**pointers, **own}, dict[str, bytes]()
+                    for step in binding.launches:
+                        parameters = self.parameters(step, everything, binding, known)
+                        self._launch_one(loaded, step.launch, step.grid, parameters, chosen)
                 if mirrors:
                     self._copy_back(mirrors, binding, chosen)
             finally:
                 for mirror in mirrors.values():
                     mirror.free()
 
-    def pack(self, launch: DeviceLaunch, pointers: dict[str, int], binding: Binding) -> bytes:
+    def parameters(
+        self, step: Step, pointers: dict[str, int], binding: Binding, known: dict[str, bytes]
+    ) -> bytes:
+        """Return the parameter buffer of one launch; *known* keeps those of functions for the next iterations."""
+        launch, layout = step.launch, self.images[step.launch.name].parameters
+        if launch.name not in known:
+            known[launch.name] = self.pack(step, pointers, binding)
+        found = known[launch.name]
+        inames = [name for name in launch.arguments if name in step.inames]
+        if not inames:
+            return found
+        buffer = bytearray(found)
+        for name in inames:
+            offset, size = layout[launch.arguments.index(name)]
+            buffer[offset : offset + size] = binding.scalar(name, step).tobytes()
+        return bytes(buffer)
+
+    def pack(self, step: Step, pointers: dict[str, int], binding: Binding) -> bytes:
         """Return the parameter buffer of one launch, laid out as the cubin says."""
+        launch = step.launch
         layout = self.images[launch.name].parameters
         assert len(layout) == len(launch.arguments), f"'{launch.name}' has {len(layout)} parameters in its cubin"
         buffer = bytearray(max((offset + size for offset, size in layout), default=0))
@@ -292,7 +312,7 @@ class GpuModule:
             if name in maps:
                 data = driver_map(maps[name], binding, pointers[maps[name].array])
             else:
-                data = np.uint64(pointers[name]).tobytes() if name in pointers else binding.scalars[name].tobytes()
+                data = np.uint64(pointers[name]).tobytes() if name in pointers else binding.scalar(name, step).tobytes()
             assert len(data) == size, f"'{name}' has {len(data)} bytes, and its parameter {size}"
             buffer[offset:offset + size] = data
         return bytes(buffer)
@@ -320,7 +340,7 @@ class GpuModule:
             return
         function = self._raw_functions(loaded)[launch.name]
         launch_it = _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)(stream.handle)
-        if not _raw().done(launch_it()):
+        if not _raw().done(launch_it() or 0):
             raise _other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
 
     def _raw_functions(self, loaded: _Loaded) -> dict[str, ctypes.c_void_p]:
@@ -332,18 +352,40 @@ class GpuModule:
                     _raw().allow_shared(function, self._dynamic[name])
         return loaded.raw_functions
 
-    def packed(self, binding: Binding, workspace: Mapping[str, int] | None = None) -> PackedCall:
-        """Return the launches of *binding*, for repeated use; all of its arrays are in the GPU's memory."""
+    def packed(
+        self, binding: Binding, workspace: Mapping[str, int] | None = None, *, free: Sequence[Free] = (),
+        kinds: Mapping[str, type[Any]] | None = None,
+    ) -> PackedCall:  # fmt: skip
+        """Return the launches of *binding*, for repeated use; all of its arrays are in the GPU's memory.
+
+        Each launch takes the values of the *free* numbers, which are of the *kinds* of ctypes.
+        """
         views = list(binding.views.values())
         with _active_context(self.program.kernel, views) as context:
             functions = self._raw_functions(self._load(context))
             pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
             pointers |= workspace or {}
+            known = dict[str, bytes]()
             launches = [
-                _raw().prepared(functions[launch.name], grid, launch.block, shared=self._dynamic[launch.name],
-                                parameters=self.pack(launch, pointers, binding))
-                for launch, grid in binding.launches]
-            return PackedCall(launches, current_handle(views), _raw().done)
+                _raw().prepared(functions[step.launch.name], step.grid, step.launch.block,
+                                shared=self._dynamic[step.launch.name],
+                                parameters=self.parameters(step, pointers, binding, known),
+                                cells=self._cells(step.launch, free, kinds or {}))
+                for step in binding.launches]
+            return PackedCall(launches, current_handle(views), _raw().done, free)
+
+    def _cells(
+        self, launch: DeviceLaunch, free: Sequence[Free], kinds: Mapping[str, type[Any]]
+    ) -> list[tuple[int, type[Any]] | None]:
+        """Return, for each free number, its offset in the parameter buffer and its type; None if it is not passed."""
+        places = dict(zip(launch.arguments, self.images[launch.name].parameters, strict=True))
+        found: list[tuple[int, type[Any]] | None] = []
+        for number in free:
+            place = places.get(number.name)
+            if place is not None:
+                assert ctypes.sizeof(kinds[number.name]) == place[1], f"'{number.name}' has a parameter of another size"
+            found.append(None if place is None else (place[0], kinds[number.name]))
+        return found
 
     def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
         """Run *packed* in a thread where the context of its arrays is not current."""

@@ -15,7 +15,7 @@ import numpy as np
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import BFLOAT16, is_bool, is_inexact
 from polyloop.expr.records import component, field_names, is_record, is_vector, record_name
-from polyloop.runtime.repeat import CurrentStream
+from polyloop.runtime.packed import CurrentStream
 from polyloop.runtime.views import (
     ArrayKind,
     ArrayView,

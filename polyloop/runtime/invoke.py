@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.errors import Diagnostic
+from polyloop.display import Shown
+from polyloop.errors import Diagnostic, PolyloopError
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
-from polyloop.runtime.backends import Backend, CudaBackend, make_backend
+from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
 from polyloop.runtime.gpu import device_architecture
-from polyloop.runtime.repeat import PackedCall, Repeats, Signature, call_options
+from polyloop.runtime.packed import PackedCall
+from polyloop.runtime.positions import named
+from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error
+from polyloop.tracebacks import bare
 
 __all__ = ["BoundCall", "CompiledKernel", "load"]
 
@@ -28,8 +32,12 @@ def _method(method: weakref.WeakMethod[Callable[..., Any]]) -> Callable[..., Any
 
     def call(*arguments: object) -> Any:  # noqa: ANN401
         found = method()
+        __tracebackhide__ = True
         assert found is not None, "a kernel lives as long as it is called"
-        return found(*arguments)
+        try:
+            return found(*arguments)
+        except PolyloopError as error:
+            raise bare(error)  # noqa: B904 - the same error
 
     return call
 
@@ -39,12 +47,12 @@ def _unfinished(**_: object) -> Result:
 
 
 @dataclass(eq=False, repr=False)
-class CompiledKernel(functools.partial[Result]):
+class CompiledKernel(functools.partial[Result], Shown):
     """A kernel that can be called with arrays.
 
-    Call it with every argument by keyword.  Integer sizes that are not passed are solved from the
-    shapes of the arrays; outputs that are not passed are allocated, in the kind of the inputs.
-    The result has every output as an attribute.
+    Call it with its arguments by name; those that the kernel was declared with may also be passed by position, in that
+    order.  Integer sizes that are not passed are solved from the shapes of the arrays; outputs that are not passed are
+    allocated, in the kind of the inputs.  The result has every output as an attribute.
 
     ::
 
@@ -65,6 +73,8 @@ class CompiledKernel(functools.partial[Result]):
     ----------
     program
         The generated program: source text, launches, arguments.
+    positions
+        The arguments that may be passed by position.
     """
 
     # It is a partial, of a function that knows the latest kind of call (see repeat.py), because Python calls those
@@ -73,6 +83,7 @@ class CompiledKernel(functools.partial[Result]):
     program: GeneratedProgram
     architecture: str
     regenerate: Callable[[int], GeneratedProgram] | None = None
+    positions: tuple[str, ...] = ()
     _small: Backend = field(init=False)
     _large: Backend | None = field(default=None, init=False)
     _repeats: Repeats = field(init=False)
@@ -87,7 +98,14 @@ class CompiledKernel(functools.partial[Result]):
         names = tuple(a.name for a in self.program.arguments)
         values = tuple(a.name for a in self.program.arguments if not isinstance(a, ArrayArg))
         self._repeats = Repeats(names, tuple(a.name for a in arrays if a.is_output), values)
-        self._may_repeat = not self.program.split and not self._small.binder.layouts
+        # an offset in the memory that an array is a view of is no property that calls are recognized by
+        has_offsets = any(layout.offset is not None for layout in self._small.binder.layouts)
+        self._may_repeat = not self.program.split and not has_offsets
+        self._free = free_numbers(self._small.binder)
+        self._begin(names)
+
+    def _begin(self, names: Sequence[str]) -> None:
+        """Let calls with arguments of these *names* go to :meth:`_call`."""
         # no references to the kernel: it goes when the last one of others does, and with it what is loaded on a GPU
         self._checked = _method(weakref.WeakMethod(self._call))
         self._handle = _method(weakref.WeakMethod(self._handle_of))
@@ -96,8 +114,10 @@ class CompiledKernel(functools.partial[Result]):
         stream, poison = call_options(names)
 
         def entry(*unnamed: object, **arguments: object) -> Result:
+            __tracebackhide__ = True
             return checked(arguments, arguments.pop(stream, None), arguments.pop(poison, None), unnamed)
 
+        self._plain = entry
         self._enter(entry)
 
     def _enter(self, entry: Callable[..., Result]) -> None:
@@ -112,7 +132,7 @@ class CompiledKernel(functools.partial[Result]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the constructor call for pickle: the text is compiled again on loading, or found in the cache."""
-        return load, (self.program, self.regenerate, self.architecture)
+        return load, (self.program, self.regenerate, self.architecture, self.positions)
 
     def __repr__(self) -> str:
         names = ", ".join(a.name for a in self.program.arguments)
@@ -151,30 +171,44 @@ class CompiledKernel(functools.partial[Result]):
         self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
     ) -> Result:
         """Run the kernel with arguments that the function entered last does not know."""
-        if unnamed:
-            names = [a.name for a in self.program.arguments if isinstance(a, ArrayArg)]
-            raise call_error(self.program.kernel, Diagnostic(
-                "unnamed-argument", "the arguments of a kernel are passed by their names", (),
-                (f"run({', '.join(f'{name}={name}' for name in names)})",)))
-        if not poison:
-            handle = None if stream is None else self._handle_of(stream)
-            known = self._repeats.again(arguments, handle)
-            if known is not None:
-                self._expect(known[1])
-                return known[0]
+        arrays = [a.name for a in self.program.arguments if isinstance(a, ArrayArg)]
+        result, signature = self.called(
+            named(self.program.kernel, self.positions, arrays, unnamed, arguments), stream, poison)
+        entry = self.recognizing(signature, self._checked)
+        if entry is not None:
+            self._enter(entry)
+        return result
+
+    def repeated(
+        self, arguments: Mapping[str, object], stream: object, poison: bool | None
+    ) -> tuple[Result, Signature] | None:
+        """Run the kernel, as :meth:`called`, if the call was checked before; return None if it was not."""
+        if poison:
+            return None
+        return self._repeats.again(arguments, None if stream is None else self._handle_of(stream))
+
+    def called(
+        self, arguments: Mapping[str, object], stream: object, poison: bool | None
+    ) -> tuple[Result, Signature | None]:
+        """Run the kernel; return its outputs, and what recognizes calls like this one, if they can be recognized."""
+        known = self.repeated(arguments, stream, poison)
+        if known is not None:
+            return known
         backend, binding = self._bind(arguments, poison)
+        signature = None
         if binding.launches:
             backend.launch(binding, stream)
             may_repeat = self._may_repeat and not binding.fresh
-            if may_repeat and (packed := backend.repeatable(binding)) is not None:
-                self._expect(self._repeats.remember(arguments, packed))
-        return binding.result()
+            may_repeat = may_repeat and backend.binder.parameters.isdisjoint(number.name for number in self._free)
+            if may_repeat and (packed := backend.repeatable(binding, self._free)) is not None:
+                signature = self._repeats.remember(arguments, packed)
+        return binding.result(), signature
 
-    def _expect(self, signature: Signature | None) -> None:
-        """Let the next calls be compared with *signature* first."""
-        entry = None if signature is None else signature.entry(self._checked, self._handle)
-        if entry is not None:
-            self._enter(entry)
+    def recognizing(
+        self, signature: Signature | None, otherwise: Callable[..., Result]
+    ) -> Callable[..., Result] | None:
+        """Return a function that runs calls like those of *signature*, and leaves all others to *otherwise*."""
+        return None if signature is None else signature.entry(otherwise, self._handle)
 
     def _handle_of(self, stream: object) -> int:
         return self._small.stream(self.program.kernel, stream)
@@ -272,7 +306,7 @@ class BoundCall(functools.partial[Result]):
 
 
 def load(program: GeneratedProgram, regenerate: Callable[[int], GeneratedProgram] | None = None,
-         arch: str | None = None) -> CompiledKernel:
+         arch: str | None = None, positions: tuple[str, ...] = ()) -> CompiledKernel:
     """Compile a generated program and return it as something callable.
 
     Parameters
@@ -282,6 +316,8 @@ def load(program: GeneratedProgram, regenerate: Callable[[int], GeneratedProgram
         when a call's sizes do not fit the program's ``index_checks``.
     arch
         CUDA architecture such as ``"sm_80"``; by default that of the GPU, ``sm_90`` without one.
+    positions
+        The arguments that a call may pass by position, in their order.
 
     Raises
     ------
@@ -291,4 +327,4 @@ def load(program: GeneratedProgram, regenerate: Callable[[int], GeneratedProgram
     """
     if arch is None and program.target == "cuda":
         arch = device_architecture()
-    return CompiledKernel(program, arch or _DEFAULT_ARCHITECTURE, regenerate)
+    return CompiledKernel(program, arch or _DEFAULT_ARCHITECTURE, regenerate, positions)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from collections.abc import Callable
-from typing import Final
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from polyloop.runtime.packed import Launch, storing
 
 __all__ = ["RawDriver", "raw_driver"]
 
@@ -70,11 +73,12 @@ class RawDriver:
 
     def prepared(
         self, function: ctypes.c_void_p, grid: tuple[int, int, int], block: tuple[int, int, int],
-        *, shared: int, parameters: bytes,
-    ) -> Callable[[int], Callable[[], int]]:  # fmt: skip
+        *, shared: int, parameters: bytes, cells: Sequence[tuple[int, type[Any]] | None] = (),
+    ) -> Callable[[int], Launch]:  # fmt: skip
         """Return a function from a stream to a launch with packed *parameters*, which is a function without arguments.
 
-        It returns the driver's status, which :meth:`done` reads.
+        It returns the driver's status, which :meth:`done` reads.  With *cells* it takes values, each of which is stored
+        in *parameters* first: at an offset [bytes], as a type of ctypes; None for a value that is not used.
 
         Everything that the driver is passed is made once for each stream; ``cuLaunchKernelEx`` takes few arguments, of
         which each one costs (measured: 3.5 us a launch, and 4.2 us by ``cuLaunchKernel``).
@@ -85,11 +89,14 @@ class RawDriver:
         driver, kept = self._library.cuLaunchKernelEx, (buffer, size)
         handle = ctypes.c_void_p.from_param(function.value or 0)
 
-        def on(stream: int) -> Callable[[], int]:
+        lock = threading.Lock()
+        stored = [None if cell is None else cell[1].from_buffer(buffer, cell[0]) for cell in cells]
+
+        def on(stream: int) -> Launch:
             config = _LaunchConfig(*grid, *block, shared, stream or None, None, 0)
             found = functools.partial(driver, ctypes.byref(config), handle, None, ctypes.byref(extra))
             found.__dict__["kept"] = kept  # the driver reads what extra points at
-            return found
+            return storing(found, stored, lock) if cells else found
 
         return on
 

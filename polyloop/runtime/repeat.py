@@ -1,11 +1,12 @@
 """Cache of checked calls: a repeated call skips the argument checks and reuses the packed launch.
 
 The checks of a call from Python cost more than the run of most small kernels.  They depend, for each array, on its
-library, type, shape, strides and address, and for each number on its type and bits.  The properties except addresses
-and bits are the *signature* of a call.  For each signature, functions are compiled that compare just these, in the
-cheapest way for each library, and look up the launch by addresses, numbers and the stream.  A call that equals the one
-before skips even the look-up.  No array is kept alive; an address that another array of the same layout has taken over
-is a valid key.
+library, type, shape, strides and address, and for each number that sizes or conditions depend on, on its type and bits.
+The properties except addresses and bits are the *signature* of a call.  For each signature, functions are compiled that
+compare just these, in the cheapest way for each library, and look up the launch by addresses, these numbers and the
+stream.  A call that equals the one before skips even the look-up.  Nothing depends on a number that is only passed on:
+a launch takes it as it comes, converted.  No array is kept alive; an address that another array of the same layout has
+taken over is a valid key.
 """
 # ruff: noqa: ANN401  # arrays of libraries without types
 
@@ -16,14 +17,18 @@ import struct
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from itertools import count
+from types import FunctionType
+from typing import Any, Final
 
 import numpy as np
 
+from polyloop.expr.dtypes import integer_limits
 from polyloop.runtime.arguments import Result
+from polyloop.runtime.packed import Free, Launch, PackedCall
 from polyloop.runtime.tensors import tensor_check
 
-__all__ = ["ABSENT", "MOST_REPEATS", "MOST_SIGNATURES", "CurrentStream", "Launch", "PackedCall", "Repeats", "Signature"]
+__all__ = ["ABSENT", "MOST_REPEATS", "MOST_SIGNATURES", "Repeats", "Signature"]
 
 MOST_REPEATS: Final = 1024
 """Calls that one signature of a kernel remembers."""
@@ -31,109 +36,6 @@ MOST_SIGNATURES: Final = 32
 """Signatures that one kernel remembers."""
 ABSENT: Final = object()
 """The value of an argument that is not passed."""
-
-Launch: TypeAlias = Callable[[], int | None]
-"""Launches, and returns the status of the driver: nothing was launched where it is true."""
-
-
-def _nothing_is_wrong(status: int) -> bool:
-    raise AssertionError(f"status {status} of functions that have none")
-
-
-@dataclass(frozen=True, slots=True)
-class CurrentStream:
-    """The stream that a library is using, which it may change.
-
-    Attributes
-    ----------
-    ask, how
-        A function, and the text behind its name with which an expression of it is the handle: ``().ptr``.
-    handle
-        Gives the handle.
-    """
-
-    ask: Callable[..., Any]
-    how: str
-    handle: Callable[[], int]
-
-
-class PackedCall:
-    """All launches of a call with their arguments packed.
-
-    Attributes
-    ----------
-    current
-        The stream that the arrays' library is using; None: it uses the default stream.
-    """
-
-    __slots__ = ("_by_stream", "_done", "_prepared", "current")
-
-    def __init__(
-        self, prepared: Sequence[Callable[[int], Launch]], current: CurrentStream | None = None,
-        done: Callable[[int], bool] = _nothing_is_wrong,
-    ) -> None:  # fmt: skip
-        self._prepared, self.current, self._done = tuple(prepared), current, done
-        self._by_stream: dict[int, Launch] = {}
-
-    def on(self, stream: int) -> Launch:
-        """Return a function that launches everything on *stream*."""
-        found = self._by_stream.get(stream)
-        if found is None:
-            launches = [prepared(stream) for prepared in self._prepared]
-            found = launches[0] if len(launches) == 1 else _in_order(launches, self._done)
-            self._by_stream[stream] = found
-        return found
-
-    def run(self, stream: int | None) -> bool:
-        """Launch everything; False: nothing was launched, because another context is current.
-
-        The stream None is the one that the arrays' library is using.
-        """
-        status = self.on(self.stream() if stream is None else stream)()
-        return not status or self._done(status)
-
-    def repeated(self, result: Result, otherwise: Callable[[object], Result]) -> Callable[..., Result]:
-        """Return a function that launches everything and returns *result*.
-
-        *otherwise* is called where that takes more: on a stream that is passed or was not met before, or where another
-        context is current.
-        """
-        launches = self._by_stream
-        if self.current is None:
-            launch = self.on(0)
-
-            def on_default(*, stream: object = None) -> Result:
-                return result if stream is None and not launch() else otherwise(stream)
-
-            return on_default
-        current = self.current.handle
-
-        def on_current(*, stream: object = None) -> Result:
-            if stream is None:
-                known = launches.get(current())
-                if known is not None and not known():
-                    return result
-            return otherwise(stream)
-
-        return on_current
-
-    def stream(self) -> int:
-        """Return the stream that the arrays' library is using."""
-        return 0 if self.current is None else self.current.handle()
-
-
-def _in_order(launches: Sequence[Launch], done: Callable[[int], bool]) -> Launch:
-    def run() -> int:
-        for number, launch in enumerate(launches):
-            status = launch()
-            if status:
-                if number == 0:
-                    return status
-                is_done = done(status)
-                assert is_done, "the context changed between two launches of one call"
-        return 0
-
-    return run
 
 
 # {{{ properties that the checks depend on
@@ -264,7 +166,8 @@ class Signature:
         self._watched: dict[tuple[Any, ...], list[weakref.ref[Any]]] = {}
         self._launches: dict[tuple[Any, ...], Launch] = {}
         space["__launches"] = self._launches
-        self._key: Callable[[Mapping[str, Any]], tuple[Any, ...] | None] = space["__key"]
+        self._entries: dict[Callable[..., Result], Callable[..., Result]] = {}
+        self._key: Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], tuple[Any, ...]] | None] = space["__key"]
 
     def entry(
         self, checked: Callable[..., Result], handle_of: Callable[[object], int]
@@ -279,24 +182,35 @@ class Signature:
         handle_of
             Gives the handle of a stream.
         """
-        self._space |= {"__checked": checked, "__handle_of": handle_of}
-        found: Callable[..., Result] | None = self._space.get("__call")
+        if "__call" not in self._space:
+            return None
+        found = self._entries.get(checked)
+        if found is None:
+            space = self._space | {"__checked": checked, "__handle_of": handle_of}
+            plain: Any = self._space["__call"]
+            found = FunctionType(plain.__code__, space, plain.__name__)
+            found.__kwdefaults__ = plain.__kwdefaults__
+            self._entries[checked] = found
         return found
 
     def again(self, arguments: Mapping[str, Any], stream: int | None) -> Result | None:
         """Launch the call with *arguments* if it was checked before; None where it was not, or cannot be launched."""
-        key = self._key(arguments)
-        packed = None if key is None else self._packed.get(key)
-        if key is None or packed is None or not packed.run(stream):
+        found = self._key(arguments)
+        if found is None:
+            return None
+        key, values = found
+        packed = self._packed.get(key)
+        if packed is None or not packed.run(stream, values):
             return None
         self._ready(key, packed, stream)
         return Result.of({name: arguments[name] for name in self._outputs})
 
     def keep(self, arguments: Mapping[str, Any], packed: PackedCall) -> bool:
         """Keep *packed* for *arguments*; False: they have another signature."""
-        key = self._key(arguments)
-        if key is None:
+        found = self._key(arguments)
+        if found is None:
             return False
+        key, _ = found
         if len(self._packed) >= MOST_REPEATS:
             for known in (self._packed, self._watched, self._launches):
                 known.clear()
@@ -380,34 +294,40 @@ def _compiled(
     known = {name: probe for name, probe in probes.items() if probe is not None}
     if len(known) < len(probes):
         return None
+    free = {number.name: number for number in packed.free}
+    bound = {name: probe for name, probe in known.items() if name not in free}
     shown = [name for name in outputs if name in arguments]
     space: dict[str, Any] = {
-        "__type": type, "__id": id, "__len": len, "__int": int, "__ref": weakref.ref, "__pack": struct.pack,
-        "__absent": ABSENT, "__Result": Result, "__outputs": tuple(shown),
+        "__type": type, "__id": id, "__len": len, "__int": int, "__float": float, "__bool": bool, "__ref": weakref.ref,
+        "__pack": struct.pack, "__absent": ABSENT, "__Result": Result, "__outputs": tuple(shown),
         "__current": packed.current and packed.current.ask, "__record": None, "__recent": None,
     }  # fmt: skip
     all_names = (*names, *(name for name in arguments if name not in names))
     can_name = all(_is_free(name) for name in all_names)
     stream, poison = call_options(all_names)
     variables = {name: name if can_name else f"__v{number}" for number, name in enumerate(all_names)}
-    conditions, same = _conditions(known, {name: (variables[name], arguments[name]) for name in arguments}, space)
+    values_of = {name: (variables[name], arguments[name]) for name in arguments}
+    conditions, same = _conditions(known, values_of, space, free)
     handle = "0" if packed.current is None else f"__current{packed.current.how}"
     if packed.current is not None:
         same.append(f"__handle == {handle}")
     records = [probe.record.format(v=variables[name]) or f"__found[{place}]"
-               for place, (name, probe) in enumerate(known.items())]  # fmt: skip
+               for place, (name, probe) in enumerate(bound.items())]  # fmt: skip
+    numbers = [_converted(number, variables[number.name], type(arguments[number.name]), space)
+               for number in packed.free]  # fmt: skip
     parts = {
         "taken": "; ".join(f"{variables[name]} = __given[{name!r}]" for name in arguments) or "pass",
         "count": len(arguments),
         "conditions": " and ".join(conditions) or "True",
         "same": " and ".join(same) or "True",
-        "key": "".join(f"{probe.key.format(v=variables[name])}, " for name, probe in known.items()),
+        "key": "".join(f"{probe.key.format(v=variables[name])}, " for name, probe in bound.items()),
+        "numbers": "".join(f"{number}, " for number in numbers),
         "missing": "".join(f" and {name} is __absent" for name in all_names if name not in arguments),
         "parameters": "".join(f"{name}=__absent, " for name in all_names),
         "stream": stream,
         "poison": poison,
         "handle": handle,
-        "recorded": "".join(f"__r{number}, " for number in range(len(known))),
+        "recorded": "".join(f"__r{number}, " for number in range(len(bound))),
         "records": "".join(f"{record}, " for record in records),
         "values": "".join(f"{variables[name]}, " for name in shown),
         "given": "".join(f"({name!r}, {name}), " for name in all_names),
@@ -418,16 +338,40 @@ def _compiled(
     return Signature(space, shown, [(name, probe.owner) for name, probe in known.items() if probe.owner])
 
 
+def _converted(number: Free, variable: str, kind: type, space: dict[str, Any]) -> str:
+    """Return the value that a launch is passed for a free number of the type *kind*, as Python text.
+
+    It is the one that :func:`polyloop.runtime.arguments.convert_scalar` gives, which is asked where that is not plain.
+    """
+    convert = f"__convert_{variable}"
+    space[convert] = number.convert
+    dtype, otherwise = number.dtype, f"{convert}({variable})"
+    if not number.is_exact:
+        return otherwise
+    if dtype.kind == "b":
+        return f"__bool({variable})" if kind in (bool, np.bool_) else otherwise
+    is_whole = issubclass(kind, (int, np.integer)) and kind is not bool
+    if dtype.kind in "iu" and is_whole:
+        low, high = integer_limits(dtype)
+        return f"(__int({variable}) if {low} <= {variable} <= {high} else {otherwise})"
+    if dtype.kind == "f":
+        if kind is float or kind in (np.float64, np.float32, np.float16):
+            return f"__float({variable})"
+        most = 2 ** np.finfo(dtype).nmant  # no integer up to it is rounded
+        return f"(__float({variable}) if {-most} <= {variable} <= {most} else {otherwise})" if is_whole else otherwise
+    return otherwise
+
+
 def _conditions(
-    probes: dict[str, _Probe], values: Mapping[str, tuple[str, Any]], space: dict[str, Any]
+    probes: dict[str, _Probe], values: Mapping[str, tuple[str, Any]], space: dict[str, Any], free: Collection[str]
 ) -> tuple[list[str], list[str]]:
     """Return conditions, as Python text, that arguments have the signature of *values*.
 
     The second list is for arguments identical to recorded ones, of which some properties cannot have changed.  Values
     that conditions compare with are put into *space*.  Tensors that PyTorch checks in one call are probed for their
-    addresses only.
+    addresses only.  Of *free* numbers nothing is recorded: they are of the same type.
     """
-    conditions, same = [], []
+    conditions, same, recorded = [], [], count()
     tensors = {name: value for name, (_, value) in values.items() if _library(type(value))[0] == "torch"}
     check = tensor_check(tuple(tensors.values())) if tensors else None
     if check is not None:
@@ -443,11 +387,15 @@ def _conditions(
         if check is None or name not in tensors:
             here = [f"__type({variable}) is {kind}", *here]
         conditions += here
+        if name in free:
+            same += here
+            continue
+        record = f"__r{next(recorded)}"
         if probe.same:
-            same += [text.format(v=variable, r=f"__r{number}", k=kind) for text in probe.same]
+            same += [text.format(v=variable, r=record, k=kind) for text in probe.same]
             same += [equal[text] for text in probe.still]
         else:
-            same += [*here, f"{probe.key.format(v=variable)} == __r{number}"]
+            same += [*here, f"{probe.key.format(v=variable)} == {record}"]
     return conditions, same
 
 
@@ -489,7 +437,7 @@ def __key(__given):
     except KeyError:
         return None
     if __len(__given) == {count} and {conditions}:
-        return ({key})
+        return ({key}), ({numbers})
     return None
 """
 # A record is written and read whole: other threads may call meanwhile.  It is made of a call that came twice in a row.
@@ -499,7 +447,7 @@ def __call(*__unnamed, {parameters}{stream}=None, {poison}=None, **__others):
     if not {poison} and not __others and not __unnamed{missing}:
         if __record is not None and {stream} is None:
             {recorded}__handle, __launch = __record
-            if {same} and not __launch():
+            if {same} and not __launch({numbers}):
                 __result = __Result()
                 __result._names = __outputs
                 __result._values = ({values})
@@ -507,7 +455,7 @@ def __call(*__unnamed, {parameters}{stream}=None, {poison}=None, **__others):
         if {conditions}:
             __found = ({key}{handle} if {stream} is None else __handle_of({stream}))
             __launch = __launches.get(__found)
-            if __launch is not None and not __launch():
+            if __launch is not None and not __launch({numbers}):
                 if __found == __recent and {stream} is None:
                     __record = ({records}__found[-1], __launch)
                 __recent = __found

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from polyloop.cost.occupancy import Occupancy, occupancy
+from polyloop.display import brief
 
 __all__ = ["KernelImage", "Occupancy", "Resources", "occupancy", "read_cubin", "resources"]
 
@@ -43,6 +44,8 @@ class Resources:
     shared_bytes: int
     local_bytes: int
     occupancy: Occupancy | None = None
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)

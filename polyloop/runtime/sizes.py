@@ -12,7 +12,7 @@ from polyloop.runtime.evaluate import affine_in, describe, evaluate, names_in
 from polyloop.runtime.layouts import OpenLayout, solve_layouts
 from polyloop.runtime.views import ArrayView, call_error
 
-__all__ = ["Sizes", "check_layout", "solve_sizes"]
+__all__ = ["Sizes", "check_layout", "dense", "solve_sizes", "wrong_axes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def solve_sizes(kernel: str, arrays: Iterable[ArrayArg], views: Mapping[str, Arr
     args = tuple(arrays)
     for arg in args:
         if arg.name in views and len(views[arg.name].shape) != len(arg.shape or ()):
-            raise call_error(kernel, _wrong_axes(arg, views[arg.name]))
+            raise call_error(kernel, wrong_axes(arg, views[arg.name]))
     values, origin = dict(given), dict[str, str]()
     open_arrays = tuple(layouts)
     pending = list(_equations(args, views))
@@ -106,7 +106,8 @@ def solve_sizes(kernel: str, arrays: Iterable[ArrayArg], views: Mapping[str, Arr
     return Sizes(values, origin)
 
 
-def _wrong_axes(arg: ArrayArg, view: ArrayView) -> Diagnostic:
+def wrong_axes(arg: ArrayArg, view: ArrayView) -> Diagnostic:
+    """Return ``wrong-shape`` for an array with another number of axes than *arg* has."""
     shape = arg.shape or ()
     return Diagnostic(
         "wrong-shape", f"'{arg.name}' has {len(view.shape)} axes, and the kernel has {len(shape)}",
@@ -164,8 +165,8 @@ def _wrong_shape(arg: ArrayArg, view: ArrayView, shape: tuple[int, ...], sizes: 
 def _wrong_strides(arg: ArrayArg, view: ArrayView, strides: tuple[int, ...]) -> Diagnostic:
     name = arg.name
     notes = [f"its strides are {view.strides} elements, the kernel was generated for {strides}"]
-    row_major = strides == _dense(view.shape, range(len(view.shape) - 1, -1, -1))
-    column_major = strides == _dense(view.shape, range(len(view.shape)))
+    row_major = strides == dense(view.shape, range(len(view.shape) - 1, -1, -1))
+    column_major = strides == dense(view.shape, range(len(view.shape)))
     if row_major:
         hint = f"pass np.ascontiguousarray({name}), or .contiguous() of a Torch tensor"
     elif column_major:
@@ -178,7 +179,8 @@ def _wrong_strides(arg: ArrayArg, view: ArrayView, strides: tuple[int, ...]) -> 
     return Diagnostic("wrong-strides", f"'{name}' is not stored as the kernel reads it", tuple(notes), hints)
 
 
-def _dense(shape: tuple[int, ...], axes: Iterable[int]) -> tuple[int, ...]:
+def dense(shape: tuple[int, ...], axes: Iterable[int]) -> tuple[int, ...]:
+    """Return the strides [elements] of an array without gaps, of which *axes* are listed from the fastest on."""
     strides, step = [0] * len(shape), 1
     for axis in axes:
         strides[axis] = step

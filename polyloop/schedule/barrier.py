@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 from polyloop.mapping.thread_mapping import Placement
+from polyloop.sync.host_loops import Block
 from polyloop.sync.races import Need, needs, shared_arrays
 from polyloop.sync.storage_aliasing import pool_needs
 
@@ -31,7 +32,7 @@ __all__ = [
     "shuffled_arrays",
 ]
 
-Block = tuple[int | str, ...]
+NO_CUTS: Final[Mapping[Block, Sequence[int]]] = {}
 
 
 def shuffled_arrays(placement: Placement, limits: DeviceLimits) -> frozenset[str]:
@@ -69,9 +70,7 @@ class Requirement:
     @staticmethod
     def between(first: Block, second: Block, loop: str | None, adjacent: bool, scope: Scope) -> Requirement:
         """Return the requirement of a conflict between statements at two places, carried by *loop* or by no loop."""
-        if scope is Scope.GRID:
-            depth = 0
-        elif loop is None:
+        if loop is None:
             depth = next(i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
         else:
             depth = first.index(loop) + 1
@@ -106,7 +105,7 @@ class Requirement:
 
 
 def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requirement]:
-    """Return the requirements of the *needs*, those of the whole grid in the outermost block."""
+    """Return the requirements of the *needs*."""
     places = placement.program.places
     found: dict[Requirement, None] = {}
     for need in needs:
@@ -114,8 +113,7 @@ def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requiremen
             continue
         conflict = need.conflict
         first, second = places[conflict.first.name], places[conflict.second.name]
-        loop = None if need.scope is Scope.GRID else conflict.loop
-        found.setdefault(Requirement.between(first, second, loop, conflict.adjacent, need.scope))
+        found.setdefault(Requirement.between(first, second, conflict.loop, conflict.adjacent, need.scope))
     return list(found)
 
 
@@ -188,11 +186,14 @@ def _from(begin: int, wanted: Sequence[Requirement], length: int) -> list[int]:
 
 
 def place_barriers(
-    tree: Tree, wanted: Sequence[Requirement], cuts: Sequence[int] = (), meetings: Collection[str] = ()
+    tree: Tree,
+    wanted: Sequence[Requirement],
+    cuts: Mapping[Block, Sequence[int]] = NO_CUTS,
+    meetings: Collection[str] = (),
 ) -> Tree:
     """Return *tree* with barriers for the requirements *wanted* that no other barrier meets.
 
-    A launch ends at the positions *cuts* of the outermost block.  The statements *meetings* have a barrier of the block
+    Launches end at the positions *cuts* of blocks.  The statements *meetings* have a barrier of the block
     inside.
     """
     blocks: dict[Block, list[Requirement]] = {}
@@ -206,7 +207,7 @@ _Placed: TypeAlias = list[tuple[Block, int, Scope]]
 
 
 def _filled(
-    nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Sequence[int],
+    nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Mapping[Block, Sequence[int]],
     meetings: Collection[str],
 ) -> tuple[Tree, _Placed]:  # fmt: skip
     """Return *nodes* with barriers, placed in inner loops first, and the list of all barriers in them."""
@@ -214,9 +215,9 @@ def _filled(
     bodies: dict[int, Tree] = {}
     for number, node in enumerate(nodes):
         if isinstance(node, Loop):
-            bodies[number], found = _filled(node.body, (*prefix, number, node.iname), blocks, (), meetings)
+            bodies[number], found = _filled(node.body, (*prefix, number, node.iname), blocks, cuts, meetings)
             inside += found
-    present = [*cuts, *(number for number, node in enumerate(nodes) if isinstance(node, Barrier))]
+    present = [*cuts.get(prefix, ()), *(number for number, node in enumerate(nodes) if isinstance(node, Barrier))]
     middles = [number for number, node in enumerate(nodes) if isinstance(node, Run) and node.name in meetings]
     scopes: dict[int, Scope] = {}
     asked = [r for r in blocks.get(prefix, ()) if not any(map(r.met_within, middles))]

@@ -71,6 +71,9 @@ class Verified:
     proofs: tuple[Proof, ...]
     waits: tuple[Wait, ...]
 
+    def __repr__(self) -> str:
+        return f"<Verified {self.schedule!r}: {len(self.proofs)} proofs, {len(self.waits)} waits>"
+
 
 def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
     """Return the schedule of *kernel*, proven to compute what its reference program computes.

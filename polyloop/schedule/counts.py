@@ -266,6 +266,7 @@ def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | str | None 
         print(pl.get_synchronization_map(knl))
         # barrier_local : 2*floor((n + 15)/16), kernel_launch : 1
 
+    A launch in a loop of the host counts once for each iteration in which it has instances.
     If the blocks of a launch execute different numbers of barriers, the greatest is returned.  Waits of a scan over
     blocks for other blocks are not counted, nor the launch that clears the totals before it.
 
@@ -288,10 +289,11 @@ class _Wait:
 
 
 def sync_counts(placement: Placement, launch: Launch) -> Iterator[tuple[str, PiecewisePolynomial]]:
-    """Yield the kinds of synchronization of one launch with their counts."""
-    yield "kernel_launch", PiecewisePolynomial.of(1)
+    """Yield the kinds of synchronization of one launch with their counts, over all iterations of loops of the host."""
+    names = _executed(placement, launch.tree)
+    yield "kernel_launch", _passes(placement, _Wait(Barrier(Scope.GRID), launch.hosts, names))
     kinds = {Scope.BLOCK: "barrier_local", Scope.WARP: "barrier_warp"}
-    for meeting in _waits(placement, launch.tree, (), _executed(placement, launch.tree)):
+    for meeting in _waits(placement, launch.tree, launch.hosts, names):
         if meeting.barrier.scope in kinds:
             yield kinds[meeting.barrier.scope], _passes(placement, meeting)
 

@@ -8,10 +8,10 @@ from polyloop.errors import Diagnostic
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.mapping.thread_mapping import Axes, Placement
 from polyloop.schedule.collective import local_size
-from polyloop.schedule.plan import Launch
+from polyloop.schedule.plan import Launch, Turns
 from polyloop.schedule.storage import Storage
 from polyloop.schedule.synchronization import Synchronization
-from polyloop.sync.launches import launch_of, passages
+from polyloop.sync.launches import Cuts, Part, hosts_around, numbers_of, parts_of, passages
 from polyloop.sync.races import Need
 
 __all__ = ["crossing_violations", "launches_of"]
@@ -23,25 +23,14 @@ def launches_of(sync: Synchronization, tree: Tree, storages: Mapping[str, Storag
 
 
 def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]) -> Iterator[Launch]:
-    """Yield the launches: the parts of *tree* between cuts, where the derived barriers have no effect.
-
-    Cuts are positions in the tree without its derived barriers.
-    """
+    """Yield the launches: the parts of *tree* between cuts, where the derived barriers have no effect."""
     placement, cuts, collectives = sync.placement, sync.cuts, sync.collectives
-    title = placement.program.kernel.name
-    exchanged = frozenset(need.array for need in sync.needs if _is_inside_a_launch(placement, need, cuts))
-    segments: list[list[Node]] = [[] for _ in range(len(cuts) + 1)]
-    position = 0
-    for node in tree:
-        derived = isinstance(node, Barrier) and node.name is None
-        at_cut = isinstance(node, Barrier) and (position == 0 or position in cuts)
-        if not (derived and at_cut):
-            segments[sum(position >= cut for cut in cuts)].append(node)
-        position += not derived
-    segments = [[*_with_threads(nodes, placement.axes)] for nodes in segments]
+    title, numbers = placement.program.kernel.name, numbers_of(placement, cuts)
+    exchanged = frozenset(need.array for need in sync.needs if _is_inside_a_launch(need, cuts, numbers, placement))
     size = local_size(placement.axes.extents)
-    for number, nodes in enumerate(segments):
-        part: Tree = tuple(nodes)
+    parts = [*parts_of(tree, cuts)] or [Part((), tree)]
+    for number, found in enumerate(parts):
+        part: Tree = tuple(_with_threads(found.nodes, placement.axes))
         names = set(runs(part))
         used = {
             access.array
@@ -51,9 +40,9 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         meetings = [collectives[name] for name in names & collectives.keys()]
         used |= {own for entry in meetings for own in (entry.scratch, entry.ticket) if own}
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
-        name = title if len(segments) == 1 else f"{title}_{number}"
-        order = placement.program.kernel.blocks
-        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, order=order)
+        name = title if len(parts) == 1 else f"{title}_{number}"
+        turns = Turns(placement.program.kernel.blocks)
+        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=found.block, turns=turns)
 
 
 def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:
@@ -77,7 +66,9 @@ def crossing_violations(sync: Synchronization) -> Iterator[Diagnostic]:
         )
 
 
-def _is_inside_a_launch(placement: Placement, need: Need, cuts: Sequence[int]) -> bool:
+def _is_inside_a_launch(need: Need, cuts: Cuts, numbers: Mapping[str, int], placement: Placement) -> bool:
     """Return True if *need* is between threads of a block within one launch."""
-    launches = {launch_of(placement, statement, cuts) for statement in (need.conflict.first, need.conflict.second)}
-    return need.scope in {Scope.WARP, Scope.BLOCK} and len(launches) == 1
+    first, loop = need.conflict.first, need.conflict.loop
+    if need.scope not in {Scope.WARP, Scope.BLOCK} or numbers[first.name] != numbers[need.conflict.second.name]:
+        return False
+    return loop is None or loop not in hosts_around(placement, first, cuts)

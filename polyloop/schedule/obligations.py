@@ -12,7 +12,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import axis_name
-from polyloop.kernel.tree import Barrier, Loop, Scope
+from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.optimize.over_execution import at_edges, edge_obligations
 from polyloop.poly.axes import number_of
@@ -22,6 +22,7 @@ from polyloop.schedule.storage import Storage, shared_bytes
 from polyloop.sync.async_copy import copy_obligations
 from polyloop.sync.async_product import product_obligations, under_way
 from polyloop.sync.block_waits import block_obligations
+from polyloop.sync.host_loops import obstructed_barriers
 from polyloop.sync.lookback_progress import passing_obligations
 from polyloop.sync.races import race_obligations
 from polyloop.sync.storage_aliasing import pool_obligations
@@ -203,21 +204,19 @@ def _shared_bounds(placement: Placement) -> Iterator[Diagnostic]:
 
 
 def _in_loops(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for each global barrier of the user in a loop, which it cannot divide into launches."""
+    """Yield a diagnostic for each global barrier of the user in a loop that the host cannot run around launches."""
     marks = {barrier.id: barrier for barrier in placement.program.kernel.barriers}
-    inside = [node for node in placement.program.tree if isinstance(node, Loop)]
-    while inside:
-        loop = inside.pop()
-        inside += [node for node in loop.body if isinstance(node, Loop)]
-        for node in loop.body:
-            if isinstance(node, Barrier) and node.scope is Scope.GRID and node.name is not None:
-                yield Diagnostic(
-                    "grid-barrier",
-                    f"the global barrier '{node.name}' stands in the sequential loop '{loop.iname}'",
-                    ("all blocks synchronize only where one launch ends and the next begins",),
-                    (f"call the kernel once for each value of '{loop.iname}', or put the barrier outside of the loop",),
-                    sites=(marks[node.name].site(),),
-                )
+    for name, loop, why in obstructed_barriers(placement):
+        yield Diagnostic(
+            "grid-barrier",
+            f"the global barrier '{name}' stands in the sequential loop '{loop}'",
+            (
+                "all blocks synchronize only where one launch ends and the next begins",
+                f"the host cannot run the loop {why}",
+            ),
+            (f"call the kernel once for each value of '{loop}', or put the barrier outside of the loop",),
+            sites=(marks[name].site(),),
+        )
 
 
 def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Diagnostic]:

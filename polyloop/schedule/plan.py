@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import islpy as isl
 import numpy as np
 
 from polyloop.dataflow.uniformity import Uniformity
+from polyloop.display import brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
@@ -18,7 +20,7 @@ from polyloop.kernel.arrays import Argument, ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.tags import BlockOrder, InameTag
-from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
 from polyloop.schedule.collective import Collective
@@ -44,8 +46,10 @@ __all__ = [
     "StartCopy",
     "Statement",
     "Tensor",
+    "Turns",
     "Update",
     "Wait",
+    "program_tree",
 ]
 
 _NONE: Final = frozenset[str]()
@@ -285,6 +289,25 @@ class Statement:
         return self.action if isinstance(self.action, Collective) else None
 
 
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """Order of the blocks of a launch.
+
+    Attributes
+    ----------
+    opening, ahead
+        If blocks execute several ones of the grid: what they execute once, and the first copies of the next one,
+        which are started at a barrier of the tree.
+    """
+
+    order: BlockOrder
+    opening: Tree = ()
+    ahead: Tree = ()
+
+
+_PLAIN_TURNS: Final = Turns(_IN_ORDER)
+
+
 @quick
 @dataclass(frozen=True, eq=False)
 class Launch:
@@ -304,11 +327,11 @@ class Launch:
         Arrays through which threads of a block pass values to each other.
     maps
         Descriptions of arrays for a copy engine, which are passed behind the arguments.
-    order
-        Order of its blocks, and the number of them.
-    opening, ahead
-        If its blocks execute several ones of the grid: what they execute once, and the first copies of the next one,
-        which are started at a barrier of the tree.
+    home
+        The path in the loop tree of the program to the body of the loop of the host that has the launch: positions and
+        loops from the root, alternating; empty if the host has no loop around it.
+    turns
+        The order of its blocks, and what they execute in turn.
     """
 
     name: str
@@ -318,14 +341,33 @@ class Launch:
     temporaries: tuple[Storage, ...]
     exchanged: frozenset[str] = frozenset()
     maps: tuple[TensorMap, ...] = ()
-    order: BlockOrder = _IN_ORDER
-    opening: Tree = ()
-    ahead: Tree = ()
+    home: tuple[int | str, ...] = ()
+    turns: Turns = _PLAIN_TURNS
+
+    @property
+    def order(self) -> BlockOrder:
+        """The order of its blocks, and the number of them."""
+        return self.turns.order
+
+    @property
+    def opening(self) -> Tree:
+        """Statements that a block of the launch executes once."""
+        return self.turns.opening
+
+    @property
+    def ahead(self) -> Tree:
+        """The first copies of the next turn."""
+        return self.turns.ahead
 
     @property
     def whole(self) -> Tree:
         """Everything that its blocks execute."""
         return (*self.opening, *self.ahead, *self.tree)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The loops of the host around the launch, outermost first; their inames are arguments of the launch."""
+        return tuple(entry for entry in self.home if isinstance(entry, str))
 
 
 @dataclass(frozen=True)
@@ -344,6 +386,8 @@ class Wait:
         The threads that have to wait for each other.
     by
         Description of the barrier, or of the end of a launch; empty if there is none.
+    barrier
+        Number of that barrier among those of all launches, in the order of their text; None if it is none of them.
     """
 
     array: str
@@ -352,6 +396,9 @@ class Wait:
     loop: str | None
     scope: Scope
     by: str
+    barrier: int | None = None
+
+    __repr__ = brief
 
     def __str__(self) -> str:
         later = f", in a later iteration of '{self.loop}'" if self.loop else ""
@@ -496,6 +543,9 @@ class Schedule:
     phantoms: frozenset[str] = frozenset()
     uniformity: Uniformity = field(default_factory=Uniformity)
 
+    def __repr__(self) -> str:
+        return f"<Schedule of '{self.name}': {len(self.launches)} launches, {len(self.statements)} statements>"
+
     def apart(self, tree: Tree) -> frozenset[str]:
         """Return the thread axes along which bounds of loops around *tree* differ, but only between warps.
 
@@ -508,6 +558,22 @@ class Schedule:
         if not found or not found <= self.uniformity.warp_axes or not _is_within_warps(tree, self.statements):
             return _NONE
         return found
+
+
+def program_tree(launches: Iterable[Launch]) -> Tree:
+    """Return the program of *launches* as a tree: loops of the host around them, each a ``Run`` of its name."""
+    return _program([(launch.home, launch.name) for launch in launches])
+
+
+def _program(launches: Sequence[tuple[tuple[int | str, ...], str]]) -> Tree:
+    """Return the tree of launches with their homes; neighbours with the same first loop share it."""
+    found: list[Node] = []
+    for first, group in groupby(launches, key=lambda entry: entry[0][:2]):
+        if first:
+            found.append(Loop(str(first[1]), _program([(home[2:], name) for home, name in group])))
+        else:
+            found += [Run(name) for _, name in group]
+    return tuple(found)
 
 
 def _is_within_warps(tree: Tree, statements: Mapping[str, Statement]) -> bool:

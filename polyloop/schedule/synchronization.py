@@ -14,7 +14,7 @@ from polyloop.schedule.collective import Collective, collectives_of, reuse_requi
 from polyloop.schedule.plan import Launch, Statement, Wait
 from polyloop.schedule.turns import in_turns
 from polyloop.schedule.waits import reuse_waits, waits
-from polyloop.sync.launches import launch_cuts
+from polyloop.sync.launches import Cuts, launch_cuts
 from polyloop.sync.races import Need
 
 __all__ = ["Synchronization", "synchronization_of", "with_barriers", "with_waits"]
@@ -31,13 +31,13 @@ class Synchronization:
     collectives
         Reductions and scans over threads, by statement.
     cuts
-        Positions in the outermost block at which one launch ends and the next begins.
+        Positions at which one launch ends and the next begins, and the loops of the host around launches.
     """
 
     placement: Placement
     needs: Sequence[Need]
     collectives: Mapping[str, Collective]
-    cuts: Sequence[int]
+    cuts: Cuts
 
     @property
     def meetings(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def with_barriers(sync: Synchronization) -> Tree:
     """Return the loop tree of the program with barriers."""
     placement = sync.placement
     wanted = [*requirements(placement, sync.needs), *reuse_requirements(placement, sync.collectives)]
-    return place_barriers(placement.program.tree, wanted, sync.cuts, sync.meetings)
+    return place_barriers(placement.program.tree, wanted, sync.cuts.blocks, sync.meetings)
 
 
 def with_waits(

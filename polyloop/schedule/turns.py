@@ -96,8 +96,9 @@ class _Turns:
 
     def launch(self) -> Launch:
         """Return the launch with its barriers."""
-        order = self.original.order if self.started else replace(self.original.order, ahead=False)
-        return replace(self.original, tree=self._separated(), order=order)
+        turns = self.original.turns
+        order = turns.order if self.started else replace(turns.order, ahead=False)
+        return replace(self.original, tree=self._separated(), turns=replace(turns, order=order))
 
     def waits(self) -> Iterator[Wait]:
         """Yield the waits of a turn for the one before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
 from polyloop.schedule.collective import Collective
@@ -31,13 +32,15 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collectio
         first, second = need.conflict.first, need.conflict.second
         one, other = homes[first.name], homes[second.name]
         ids = (first.lowered.instruction.id, second.lowered.instruction.id)
-        if one < other:
+        by, number = "", None
+        if need.conflict.loop in launches[one].hosts:
+            by = f"the launches of each iteration of '{need.conflict.loop}' on the host end before the next begins"
+        elif one < other:
             by = f"launch '{launches[one].name}' ends before '{launches[other].name}' begins"
         elif one == other:
-            by = _barrier(launches[one].tree, known[one], need, meetings)
-        else:
-            by = ""
-        wait = Wait(need.array, *ids, need.conflict.loop, need.scope, by)
+            found_barrier = _barrier(launches[one].tree, known[one], need, meetings)
+            by, number = found_barrier.by, found_barrier.number(launches[: one + 1])
+        wait = Wait(need.array, *ids, need.conflict.loop, need.scope, by, number)
         key = (wait.array, wait.first, wait.second, wait.loop, wait.by)
         if key not in found or _WIDTH[found[key].scope] < _WIDTH[wait.scope]:
             found[key] = wait
@@ -56,7 +59,7 @@ def reuse_waits(
     users
         For each statement with a shared array, the id of its instruction.
     """
-    for launch in launches:
+    for position, launch in enumerate(launches):
         for name, path in _paths(launch.tree):
             if name not in users:
                 continue
@@ -65,10 +68,35 @@ def reuse_waits(
             if entry.scratch is not None and loops:
                 depth = path.index(loops[-1]) + 1
                 block, own = _block(launch.tree, path[:depth]), path[depth]
-                others = [position for position in range(len(block)) if position != own]
-                by = _first_of(block, others, Scope.BLOCK, loops[-1], users)
-                by = by or _further_inside(launch.tree, (path, path), depth, Scope.BLOCK)
-                yield Wait(entry.scratch, users[name], users[name], loops[-1], Scope.BLOCK, by)
+                others = [number for number in range(len(block)) if number != own]
+                by = _first_of(launch.tree, path[:depth], others, Scope.BLOCK, users)
+                by = by if by.by else _further_inside(launch.tree, (path, path), depth, Scope.BLOCK)
+                number = by.number(launches[: position + 1])
+                yield Wait(entry.scratch, users[name], users[name], loops[-1], Scope.BLOCK, by.by, number)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Description and place of what separates two accesses; ``place`` is that of a barrier in its launch."""
+
+    by: str = ""
+    place: Path | None = None
+
+    def number(self, launches: Sequence[Launch]) -> int | None:
+        """Return the number of the barrier among those of *launches*, of which the last one has it."""
+        if self.place is None:
+            return None
+        before = sum(len([*_barriers(launch.tree)]) for launch in launches[:-1])
+        return before + [*_barriers(launches[-1].tree)].index(self.place)
+
+
+def _barriers(tree: Tree, prefix: Path = ()) -> Iterator[Path]:
+    """Yield the place of each barrier, in the order of the text."""
+    for number, node in enumerate(tree):
+        if isinstance(node, Barrier):
+            yield (*prefix, number)
+        elif isinstance(node, Loop):
+            yield from _barriers(node.body, (*prefix, number, node.iname))
 
 
 def _paths(tree: Tree, prefix: Path = ()) -> Iterator[tuple[str, Path]]:
@@ -91,8 +119,8 @@ def _block(tree: Tree, path: Sequence[int | str]) -> Tree:
     return tree
 
 
-def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collection[str]) -> str:
-    """Return the description of the barrier between the sides of *need*, empty if there is none."""
+def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collection[str]) -> _Found:
+    """Return the barrier between the sides of *need*, if there is one."""
     assert need.scope is not None, "a race has no barrier"
     first, second = paths[need.conflict.first.name], paths[need.conflict.second.name]
     loop = need.conflict.loop
@@ -101,7 +129,7 @@ def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collec
     else:
         depth = first.index(loop) + 1
         if first[:depth] != second[:depth]:
-            return ""
+            return _Found()
     block = _block(tree, first[:depth])
     a, b = first[depth], second[depth]
     assert isinstance(a, int), "a path alternates positions and loops"
@@ -112,33 +140,35 @@ def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collec
         candidates = [*range(a + 1, len(block)), *range(b)]
     else:
         candidates = [*range(len(block))]
-    found = _first_of(block, candidates, need.scope, first[depth - 1] if depth else None, meetings)
-    return found or _further_inside(tree, (first, second), depth, need.scope)
+    found = _first_of(tree, first[:depth], candidates, need.scope, meetings)
+    return found if found.by else _further_inside(tree, (first, second), depth, need.scope)
 
 
-def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Scope) -> str:
-    """Return the description of a barrier in inner loops: behind the first side, or before the second."""
+def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Scope) -> _Found:
+    """Return a barrier in inner loops: behind the first side, or before the second."""
     for side, path in enumerate(sides):
         for inner in range(depth + 2, len(path), 2):
             block, own = _block(tree, path[:inner]), path[inner]
             assert isinstance(own, int), "a path alternates positions and loops"
             candidates = [*range(own)] if side else [*range(own + 1, len(block))]
-            if found := _first_of(block, candidates, scope, path[inner - 1]):
+            found = _first_of(tree, path[:inner], candidates, scope)
+            if found.by:
                 return found
-    return ""
+    return _Found()
 
 
 def _first_of(
-    block: Tree, candidates: Iterable[int], scope: Scope, loop: int | str | None, meetings: Collection[str] = ()
-) -> str:
-    """Return the description of the first of the nodes *candidates* that is a barrier for *scope*, else empty."""
+    tree: Tree, prefix: Path, candidates: Iterable[int], scope: Scope, meetings: Collection[str] = ()
+) -> _Found:
+    """Return the first of the nodes *candidates* of a block that is a barrier for *scope*, if there is one."""
+    block, loop = _block(tree, prefix), prefix[-1] if prefix else None
     for position in candidates:
         node = block[position]
         if isinstance(node, Barrier) and _WIDTH[node.scope] >= _WIDTH[scope]:
-            return _shown(node, block, position, loop)
+            return _Found(_shown(node, block, position, loop), (*prefix, position))
         if isinstance(node, Run) and node.name in meetings and _WIDTH[Scope.BLOCK] >= _WIDTH[scope]:
-            return f"the block barrier within '{node.name}'"
-    return ""
+            return _Found(f"the block barrier within '{node.name}'")
+    return _Found()
 
 
 def _shown(barrier: Barrier, block: Tree, position: int, loop: int | str | None) -> str:

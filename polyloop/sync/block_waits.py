@@ -21,6 +21,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, findings, is_waived
 from polyloop.proof.witness import element, instance, pair
+from polyloop.sync.host_loops import is_ordered_by_launches
 from polyloop.sync.races import accesses_to, shared_arrays
 from polyloop.verification.correspondence import Comparison, comparison_of
 
@@ -46,16 +47,14 @@ def block_obligations(placement: Placement) -> Iterator[Obligation]:
 
 def _waits(placement: Placement, array: str) -> Iterator[Diagnostic]:
     comparison = comparison_of(placement.program.kernel)
-    places = placement.program.places
     for first, a, first_writes in accesses_to(placement, array):
         for second, b, second_writes in accesses_to(placement, array):
-            same_launch = places[first.name][0] == places[second.name][0]
-            if not same_launch or not (first_writes or second_writes) or never_meet(a, b):
+            if not (first_writes or second_writes) or never_meet(a, b):
                 continue
             if first.lowered.commutes_with(second.lowered) or not is_known(first, a, second, b):
                 continue
             for conflict in conflicts(placement, first, second, conflict_pairs(placement, first, a, second, b)):
-                if conflict.simultaneous:
+                if conflict.simultaneous or is_ordered_by_launches(placement, first, second, conflict.loop):
                     continue
                 wanted = _as_in_the_program(comparison, conflict)
                 across = crossing(wanted, first, second, tuple(placement.axes.group))

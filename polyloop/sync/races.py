@@ -21,10 +21,11 @@ from polyloop.poly.radix import separates
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, prove, within_budget
 from polyloop.proof.witness import element, instance, pair, threads, witness
+from polyloop.sync.host_loops import is_ordered_by_launches, loop_prefixes, obstacle
 from polyloop.sync.warps import NO_WARPS, scope_in_block
 from polyloop.verification.matrix_instructions import by_whole_warps, lane_axes
 
-__all__ = ["Need", "accesses_to", "needs", "race_obligations", "races", "shared_arrays"]
+__all__ = ["Need", "accesses_to", "needs", "not_on_the_host", "race_obligations", "races", "shared_arrays"]
 
 
 @quick
@@ -113,11 +114,11 @@ def _says(array: str) -> str:
 def _races(placement: Placement, array: str) -> Iterator[Diagnostic]:
     for need in _all_needs(placement, array):
         if need.scope is None:
-            yield _race(need)
+            yield _race(placement, need)
             return
 
 
-def _race(need: Need) -> Diagnostic:
+def _race(placement: Placement, need: Need) -> Diagnostic:
     first, second = need.conflict.first, need.conflict.second
     left, right = pair(need.conflict.relation, first, second)
     accesses = ((need.first, first), (need.second, second))
@@ -129,11 +130,24 @@ def _race(need: Need) -> Diagnostic:
             f"instance {instance(first, left)} on thread ({threads(first, left)}) {verbs[0]} "
             f"{element(first, need.first, left)}",
             f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it",
+            *not_on_the_host(placement, need),
         ),
         ("keep one of the loops on these threads sequential, or let the temporary be private",),
         sites=(first.lowered.instruction.site(),),
         witness=witness(WitnessKind.RACE, (first, need.first, left), (first, left), (second, right)),
     )
+
+
+def not_on_the_host(placement: Placement, need: Need) -> Iterator[str]:
+    """Yield the reason why no loop of the host orders two instances, if there is a loop around that might."""
+    conflict = need.conflict
+    if conflict.simultaneous or placement.spaces[need.array] is not AddressSpace.GLOBAL:
+        return
+    loops, _ = common_loops(placement, conflict.first, conflict.second)
+    for block in loop_prefixes(placement.program.places[conflict.first.name])[: len(loops)]:
+        if why := obstacle(placement, block):
+            yield f"the host cannot run the loop '{block[-1]}' around launches: {why}"
+            return
 
 
 @memoised
@@ -185,12 +199,11 @@ def _by_array(placement: Placement) -> dict[str, list[tuple[Placed, Access, bool
 def _may_be_unordered(placement: Placement, array: str, first: Placed, second: Placed) -> bool:
     """Return whether no barrier and no end of a launch can separate two accesses.
 
-    Inside of a block, two statements have an order; between blocks, two launches have.
+    Inside of a block, two statements have an order; between blocks, two launches have, and loops that a host runs.
     """
     if first is second:
         return True
-    places = placement.program.places
-    return placement.spaces[array] is AddressSpace.GLOBAL and places[first.name][0] == places[second.name][0]
+    return placement.spaces[array] is AddressSpace.GLOBAL and not is_ordered_by_launches(placement, first, second, None)
 
 
 def _pair(
@@ -217,7 +230,8 @@ def _pair(
         across = crossing(pairs, first, second, blocks)
         if across is not None:
             if once:
-                yield from _across_blocks(placement, array, left, right, across)
+                found = _across_blocks(placement, array, left, right, (pairs, blocks))
+                yield from (need for need in found if need.scope is None or not unordered)
             pairs = equal_on(pairs, first, second, blocks)
             differing = tuple(axis for axis in differing if axis not in blocks)
     if unordered:
@@ -242,19 +256,21 @@ def _of_warps(
 
 
 def _across_blocks(
-    placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access], across: isl.Map
-) -> Iterator[Need]:
-    (first, a), (second, b) = left, right
-    if first is second:
-        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None)
-        return
-    place_a, place_b = placement.program.places[first.name], placement.program.places[second.name]
-    if place_a[0] == place_b[0]:
-        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None)
-    elif place_a < place_b:
-        yield Need(array, a, b, Conflict(first, second, across), Scope.GRID)
-    else:
-        yield Need(array, b, a, Conflict(second, first, across.reverse()), Scope.GRID)
+    placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access],
+    across: tuple[isl.Map, tuple[str, ...]],
+) -> Iterator[Need]:  # fmt: skip
+    """Yield the needs of pairs that differ on some axes of the grid, in both directions.
+
+    Launches order them: two parts of the program, or iterations of a loop that the host runs.
+    """
+    pairs, blocks = across
+    sides = [(left, right, pairs)]
+    if left[1] is not right[1]:
+        sides.append((right, left, pairs.reverse()))
+    for (first, a), (second, b), relation in sides:
+        for conflict in crossing_conflicts(placement, first, second, relation, blocks):
+            ordered = not conflict.simultaneous and is_ordered_by_launches(placement, first, second, conflict.loop)
+            yield Need(array, a, b, conflict, Scope.GRID if ordered else None)
 
 
 def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> frozenset[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
-from typing import Protocol
 
 from polyloop.codegen.program import LaunchCheck
+from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.printer import show
 from polyloop.proof.obligation import Proof
@@ -18,10 +18,6 @@ from polyloop.schedule.plan import Wait
 __all__ = ["Assumption", "Certificate"]
 
 _WIDTH = 94
-
-
-class _Printer(Protocol):
-    def text(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -42,9 +38,11 @@ class Assumption:
     error: str = ""
     check: LaunchCheck | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Shown):
     """Proof results of a kernel, as :func:`polyloop.verify` returns them.
 
     Attributes
@@ -60,6 +58,8 @@ class Certificate:
         The reasons given to ``pl.unchecked``; none for most kernels.
     rewrites
         The steps that made another program on purpose, as calls: what is proven is proven of that program.
+    program
+        Launches in the loops of the host around them, as indented lines; empty where the host has no loops.
     """
 
     kernel: str
@@ -69,6 +69,7 @@ class Certificate:
     assumptions: tuple[Assumption, ...]
     unchecked: tuple[str, ...] = ()
     rewrites: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
 
     @property
     def is_proven(self) -> bool:
@@ -102,7 +103,8 @@ class Certificate:
                 "relations": self.relations,
                 "ms": round(self.ms, 3),
                 "proofs": [_proof_data(proof) for proof in self.proofs],
-                "waits": [{**asdict(wait), "scope": wait.scope.value} for wait in self.waits],
+                "program": list(self.program),
+                "waits": [_wait_data(wait) for wait in self.waits],
                 "assumptions": [_assumption_data(entry) for entry in self.assumptions],
             },
             indent=2,
@@ -114,16 +116,16 @@ class Certificate:
     def __repr__(self) -> str:
         return f"<Certificate of '{self.kernel}' for {self.target}: {_verdict(self)}>"
 
-    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
-        """Show the whole certificate in a notebook."""
-        del cycle
-        printer.text(str(self))
-
 
 def _proof_data(proof: Proof) -> dict[str, object]:
     found = [{"code": f.code, "message": f.message, "notes": list(f.notes)} for f in proof.found]
     claim = {"claim": proof.claim.value, "subject": proof.subject.strip("'"), "says": proof.says, "by": proof.by}
     return {**claim, "relations": proof.relations, "ms": round(proof.ms, 3), "found": found}
+
+
+def _wait_data(wait: Wait) -> dict[str, object]:
+    sides = {"array": wait.array, "first": wait.first, "second": wait.second, "loop": wait.loop}
+    return {**sides, "scope": wait.scope.value, "by": wait.by}
 
 
 def _assumption_data(entry: Assumption) -> dict[str, object]:
@@ -152,6 +154,10 @@ def _lines(certificate: Certificate) -> Iterator[str]:
         yield from _rows(list(group))
     yield f"  {'all':<{_WIDTH + 2}}{certificate.relations:>10}{certificate.ms:>9.2f}"
     yield from _listed("what made another program of it, on purpose", iter(certificate.rewrites))
+    if certificate.program:
+        yield ""
+        yield "launches, each of which ends before the next begins"
+        yield from (f"  {line}" for line in certificate.program)
     yield from _listed("what keeps threads apart", map(str, certificate.waits))
     for title, checked in (("checked at each call", True), ("taken on your word", False)):
         entries = [a for a in certificate.assumptions if bool(a.error) is checked]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tree import show_tree
 from polyloop.poly.budget import budget
 from polyloop.proof.obligation import public_call
 from polyloop.schedule.build import build_verified
+from polyloop.schedule.plan import Launch, program_tree
 from polyloop.schedule.trust import taken_on_trust
 from polyloop.target.base import Target, target_of
 from polyloop.target.budget import operation_budget
@@ -56,8 +58,15 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
         waits=verified.waits,
         assumptions=(*_checked(program), *map(Assumption, taken_on_trust(verified.placement))),
         unchecked=tuple(map(str, kernel.waivers)),
+        program=tuple(_program(verified.schedule.launches)),
         rewrites=tuple(s.call() for s in kernel.trace if isinstance(s, Applied) and s.transform.changes_meaning),
     )
+
+
+def _program(launches: Sequence[Launch]) -> Iterator[str]:
+    """Yield the lines of the host's program, if it has loops."""
+    if any(launch.home for launch in launches):
+        yield from show_tree(program_tree(launches), str).splitlines()
 
 
 def _checked(program: GeneratedProgram) -> Iterator[Assumption]:

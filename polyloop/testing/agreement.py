@@ -103,7 +103,7 @@ def _run_c(library: ctypes.CDLL, program: GeneratedProgram, arguments: Mapping[s
     copies = {name: copied(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     binding = Binder(program, HostMemory()).bind(copies, poison=True)
     views = {**binding.views, **binding.host_workspace()}
-    for launch, _ in binding.launches:
+    for launch, _, _ in binding.launches:
         values = [
             ctypes.c_void_p(views[name].pointer) if name in views else _by_value(binding.scalars[name])
             for name in launch.arguments
@@ -241,7 +241,7 @@ def _blocks(program: GeneratedProgram, arguments: Mapping[str, Any]) -> int:
         if "grid-too-large" in refused.codes:
             return _MOST_BLOCKS + 1
         raise
-    return max((math.prod(grid) for _, grid in binding.launches), default=0)
+    return max((math.prod(grid) for _, grid, _ in binding.launches), default=0)
 
 
 def _differing(

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cache
 from random import Random
@@ -130,7 +130,8 @@ def call(seed: int, mode: Mode, seconds: float = _SECONDS) -> Outcome:
 
 
 def _fingerprint(kernel: LoopKernel) -> tuple[str, ...]:
-    return str(kernel), str(kernel.reference), str(kernel.trace), str(kernel.arguments)
+    arguments = [{entry.name: getattr(each, entry.name) for entry in fields(each)} for each in kernel.arguments]
+    return str(kernel), str(kernel.reference), str(kernel.trace), str(arguments)
 
 
 def _ended(run: Callable[[], object], seconds: float) -> tuple[str, str]:

@@ -4,9 +4,10 @@ For given sizes every instance of every statement is enumerated and executed in 
 at once, with symbolic values (``symbols.py``).  A kernel is legal at these sizes when each of its instances computes
 what the reference program's instance computes, every argument ends with the same writes, no access leaves its array,
 and no two threads access one cell at one time if one of them writes.  Accesses that a barrier, or the end of a launch,
-could order are no race.
+could order are no race; with the launches of a schedule (``launch_parts.py``), only the ends of these.
 
-Only the statements, their loop tree, and which threads run them and see which variable are taken from the library.
+Only the statements, their loop tree, which threads run them and see which variable, and which loops a host can run are
+taken from the library.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from polyloop.kernel.updates import EXCHANGE
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
 from polyloop.program.ir import Assign, Combine, Init, Lowered, Update
+from polyloop.schedule.plan import Launch
+from polyloop.testing.launch_parts import LaunchParts, race
 from polyloop.testing.storage import shared_pools
 from polyloop.testing.symbols import Bag, Closure, Symbols, UnsupportedError, Value, ValueCompiler
 
@@ -134,8 +137,9 @@ class _Machine:
     """The state of one execution."""
 
     def __init__(
-        self, placement: Placement, sizes: Mapping[str, int], data: Data, symbols: Symbols, most: int, recording: bool
-    ) -> None:
+        self, placement: Placement, sizes: Mapping[str, int], data: Data, symbols: Symbols, most: int, recording: bool,
+        launches: Sequence[Launch] | None = None,
+    ) -> None:  # fmt: skip
         self.placement = placement
         self.kernel = placement.program.kernel
         self.sizes = sizes
@@ -149,6 +153,7 @@ class _Machine:
         self.group_count = len(placement.axes.group)
         self.memory: dict[Cell, Value | Bag] = {}
         self.touched: dict[Cell, dict[tuple[Any, ...], set[tuple[int, ...]]]] = {}
+        self.parts = LaunchParts.of(placement, launches)
         self.run = Run(symbols)
         inames = {name for s in placement.statements.values() for name in s.lowered.inames}
         self.env: dict[str, int] = {**dict.fromkeys(inames, 0), **sizes}
@@ -172,9 +177,10 @@ class _Machine:
             base, strides = self.pools[array]
             array, index = base, (sum(s * i for s, i in zip(strides, index, strict=True)),)
         if space is AddressSpace.PRIVATE:
-            return (array, index, self.now.thread)
+            return (array, index, self.now.thread, self.parts.life(self.now.statement, self.now.time))
         if space is AddressSpace.LOCAL:
-            return (array, index, self.now.thread[: self.group_count])
+            life = self.parts.life(self.now.statement, self.now.time)
+            return (array, index, self.now.thread[: self.group_count], life)
         return (array, index)
 
     def inside(self, array: str, index: tuple[int, ...]) -> bool:
@@ -190,7 +196,8 @@ class _Machine:
 
     def note(self, cell: Cell, array: str, index: tuple[int, ...], symbol: int, is_write: bool) -> None:
         if self.axes and self.placement.spaces[array] is not AddressSpace.PRIVATE:
-            key = (self.now.time, self.kind if is_write else "read")
+            part = self.parts.part(self.now.statement, self.now.time)
+            key = (self.now.time, part, self.kind if is_write else "read")
             self.touched.setdefault(cell, {}).setdefault(key, set()).add(self.now.thread)
         if self.recording:
             self.record(array, index, symbol, is_write=is_write)
@@ -483,37 +490,9 @@ class _Machine:
                 if self.run.final.get(cell, untouched) != self.expected.final.get(cell, untouched):
                     self.problem("final", f"{cell[0]}{list(cell[1])} ends with another write than in the program")
         for cell, kinds in self.touched.items():
-            race = self.race(kinds, len(cell) == 2)
-            if race is not None:
-                self.problem("race", f"{race} touch {cell[0]}{list(cell[1])}")
-
-    def race(self, kinds: Mapping[tuple[Any, ...], set[tuple[int, ...]]], is_global: bool) -> str | None:
-        """Return the conflicting accesses to a cell: threads at one time, or blocks within one part of the program."""
-        if all(kind == "read" for _, kind in kinds):
-            return None
-        moments: dict[Any, dict[Any, set[tuple[int, ...]]]] = {}
-        parts: dict[Any, dict[Any, set[tuple[int, ...]]]] = {}
-        for (time, kind), threads in kinds.items():
-            moments.setdefault(time, {}).setdefault(kind, set()).update(threads)
-            if is_global and self.group_count:
-                blocks = {thread[: self.group_count] for thread in threads}
-                parts.setdefault(time[0], {}).setdefault(kind, set()).update(blocks)
-        if any(_conflict(threads) for threads in moments.values()):
-            return "two threads at one time"
-        return "two blocks" if any(_conflict(blocks) for blocks in parts.values()) else None
-
-
-def _conflict(by_kind: Mapping[Any, set[tuple[int, ...]]]) -> bool:
-    """Return whether two of the parties are different and their accesses do not commute."""
-    for kind, threads in by_kind.items():
-        if kind == "read":
-            continue
-        others = frozenset[tuple[int, ...]]().union(*(t for k, t in by_kind.items() if k != kind))
-        if kind in ("write", EXCHANGE) and len(threads) > 1:
-            return True
-        if others and (len(others) > 1 or len(threads) > 1 or others != threads):
-            return True
-    return False
+            found = race(kinds, self.group_count if len(cell) == 2 else None)
+            if found is not None:
+                self.problem("race", f"{found} touch {cell[0]}{list(cell[1])}")
 
 
 def _shown(instance: Instance) -> str:
@@ -548,6 +527,7 @@ def execute(
     expected: Run | None = None,
     most: int = 20_000,
     recording: bool = False,
+    launches: Sequence[Launch] | None = None,
 ) -> Run:
     """Execute *kernel* instance by instance, with symbolic values, and return the events.
 
@@ -563,6 +543,8 @@ def execute(
         Instances, above which :class:`UnsupportedError` is raised.
     recording
         Whether every access is noted.
+    launches
+        The launches of the kernel's schedule, to be executed one after the other; None for any launches.
 
     Raises
     ------
@@ -571,7 +553,7 @@ def execute(
     """
     runs = []
     for lockstep in (False, True)[: 1 + any(map(is_lane, kernel.iname_tags.values()))]:
-        machine = _Machine(place(kernel), sizes, data, symbols, most, recording)
+        machine = _Machine(place(kernel), sizes, data, symbols, most, recording, launches)
         machine.expected, machine.lockstep = expected, lockstep
         runs.append(machine.execute())
     runs[0].violations += [violation for run in runs[1:] for violation in run.violations]
@@ -592,8 +574,14 @@ def reference_run(
 
 
 def judge(
-    kernel: LoopKernel, sizes: Mapping[str, int], data: Data, *, most: int = 20_000
+    kernel: LoopKernel,
+    sizes: Mapping[str, int],
+    data: Data,
+    *,
+    most: int = 20_000,
+    launches: Sequence[Launch] | None = None,
 ) -> Iterator[Violation]:
-    """Yield the violations of *kernel* at *sizes*, none if it is legal there."""
+    """Yield the violations of *kernel* at *sizes*, none if it is legal there; see :func:`execute`."""
     before = reference_run(kernel, sizes, data, most=most)
-    yield from execute(kernel, sizes, data, before.symbols, expected=before, most=most).violations
+    run = execute(kernel, sizes, data, before.symbols, expected=before, most=most, launches=launches)
+    yield from run.violations

@@ -55,6 +55,7 @@ from polyloop.testing.drawing.draws import AnySource, drawn_source
 from polyloop.testing.drawing.numbers import numbers_of
 from polyloop.testing.drawing.random_boxes import BOXES, box_recipe
 from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
+from polyloop.testing.drawing.random_hosts import HOSTS, host_recipe
 from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
 from polyloop.testing.drawing.twists import FAR
@@ -288,7 +289,7 @@ class Exploration:
         """Draw steps, each for the kernel that the steps before have made."""
         rng, kernel = self.rng, self.kernel
         recipe = list(random_recipe(rng, kernel)) if rng.random() < 0.5 else []
-        for feature, own in ((TILES, tile_recipe), (BOXES, box_recipe)):
+        for feature, own in ((TILES, tile_recipe), (BOXES, box_recipe), (HOSTS, host_recipe)):
             recipe = list(own(self.seed)) if feature in self.source.features else recipe
         if rng.random() < _WAIVED:
             yield Step("unchecked", DRAWERS["unchecked"](rng, kernel))
@@ -451,6 +452,7 @@ class Exploration:
 
         Brute force knows nothing of evaluations that stop a program: where these may be waived, nothing is run.
         """
+        launches = build_verified(kernel, CudaTarget().limits).schedule.launches
         kernel = _as_built(kernel)
         if kernel.waivers and any(may_fail_in(kernel, i.expression) for i in kernel.instructions):
             self.tally.counts["accepted kernels not run: what may fail is waived"] += 1
@@ -467,7 +469,9 @@ class Exploration:
                 if before.undefined:
                     self.tally.counts["sizes at which the program reads what nothing wrote"] += 1
                     continue
-                after = execute(kernel, given, data, before.symbols, expected=before, most=_MOST)
+                after = execute(
+                    kernel, given, data, before.symbols, expected=before, most=_MOST, launches=launches
+                )  # fmt: skip
                 self.tally.counts["accepted runs judged by brute force"] += 1
                 if after.violations and is_waived(kernel.waivers, after.violations):
                     self.tally.counts["accepted runs that are not legal, as was waived"] += 1

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from polyloop.display import Shown, brief
+
 __all__ = ["Comparison", "Equivalence", "Mode", "shown_sizes"]
 
 
@@ -49,9 +51,11 @@ class Comparison:
     milliseconds: float
     against_milliseconds: float
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True)
-class Equivalence:
+class Equivalence(Shown):
     """Result of :func:`check_equivalence`; ``print`` shows it.
 
     Attributes
@@ -71,6 +75,8 @@ class Equivalence:
     comparisons: tuple[Comparison, ...]
     skipped: Mapping[Mode, str] = field(default_factory=dict)
     seed: int = 0
+
+    __repr__ = brief
 
     @property
     def max_rel_err(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 import islpy as isl
 import numpy as np
 
+from polyloop.display import brief, clipped
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.frozen import replace
 from polyloop.kernel.domains import with_settled_sets
@@ -19,7 +20,7 @@ from polyloop.kernel.made import differs
 from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
 from polyloop.transform.declare import fields_of
-from polyloop.transform.history import changes_of, with_history
+from polyloop.transform.history import changes_of, keep_made, with_history
 from polyloop.verification.bounds import bounds_violations
 from polyloop.verification.correspondence import Comparison, comparison_of
 from polyloop.verification.provenance import expression_obligations, texts
@@ -34,6 +35,9 @@ class Applied:
     transform: Transform
     note: str = ""
     changes: tuple[Change, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<step {clipped(self.call(), 200)}>"
 
     def script(self, variable: str = "knl") -> str:
         """Return the call as a line of Python, its choices as a comment above it."""
@@ -90,6 +94,7 @@ class Transform(ABC):
     """True if the result is another program on purpose (it gets a new reference)."""
 
     def __init_subclass__(cls) -> None:
+        cls.__repr__ = brief  # type: ignore[method-assign]  # the decorator of the dataclass leaves it
         cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def violations(self, kernel: LoopKernel) -> Iterable[Diagnostic]:
@@ -154,10 +159,11 @@ class Transform(ABC):
             raise self._refusal(kernel, error.found) from error
         if found:
             raise self._refusal(kernel, found)
+        keep_made(kernel, step)
         return result
 
     def _refusal(self, kernel: LoopKernel, found: tuple[Diagnostic, ...]) -> TransformError:
-        error = TransformError(self.name, kernel.name, [with_history(kernel.trace, finding) for finding in found])
+        error = TransformError(self.name, kernel.name, [with_history(kernel, finding) for finding in found])
         error.transform, error.before = self, kernel
         return error
 

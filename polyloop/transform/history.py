@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.trace import Change, Kind, Trace
+from polyloop.kernel.trace import Change, Kind, Step, Trace
+from polyloop.memo import memoised
 
-__all__ = ["changes_of", "names_by_kind", "with_history"]
+__all__ = ["changes_of", "keep_made", "names_by_kind", "with_history"]
 
 
 def names_by_kind(kernel: LoopKernel) -> Mapping[Kind, tuple[str, ...]]:
@@ -49,11 +50,35 @@ def _kind_of(code: str) -> Kind:
     return next((kind for kind in (Kind.INAME, Kind.INSTRUCTION) if code == f"unknown-{kind.value}"), Kind.VARIABLE)
 
 
-def with_history(trace: Trace, finding: Diagnostic) -> Diagnostic:
-    """Return *finding*, with notes on the step of *trace* that removed its subject, and on the new names."""
+@memoised
+def _made_elsewhere(kernel: LoopKernel) -> dict[tuple[Kind, str], Step]:
+    """Return the names that steps made in the kernels that they returned for *kernel*, each with its first step."""
+    del kernel
+    return {}
+
+
+def keep_made(kernel: LoopKernel, step: Step) -> None:
+    """Record the names that a step of *kernel* made in the kernel that it returned, for messages."""
+    names = _made_elsewhere(kernel)
+    for change in step.changes:
+        for name in change.made:
+            names.setdefault((change.kind, name), step)
+
+
+def with_history(kernel: LoopKernel, finding: Diagnostic) -> Diagnostic:
+    """Return *finding*, with notes on the step that removed its subject from *kernel*, and on the new names.
+
+    A name that is in a kernel which a step has returned, and is not in *kernel* itself, was forgotten on the way.
+    """
+    trace = kernel.trace
     if not finding.subject:
         return finding
     kind = _kind_of(finding.code)
+    step = _made_elsewhere(kernel).get((kind, finding.subject))
+    if step is not None and finding.code.startswith("unknown-"):
+        note = f"'{finding.subject}' is in the kernel that {step.call()} returned"
+        hint = "a transform returns a new kernel and leaves this one as it is: keep what it returns, knl = ..."
+        return replace(finding, notes=(*finding.notes, note), hints=(hint,))
     notes: list[str] = []
     left = list(_followed(trace, kind, {finding.subject}, notes))
     if not notes:

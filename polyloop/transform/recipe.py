@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from polyloop.display import Shown
 from polyloop.edge.calls import public
 from polyloop.edge.checks import fits
 from polyloop.edge.data import parse_json
@@ -15,7 +16,7 @@ from polyloop.edge.words import shown
 from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.trace import Change, Kind, Trace
+from polyloop.kernel.trace import Change, Kind, Trace, steps_text
 from polyloop.transform.base import Applied
 from polyloop.transform.declare import Names, fields_of
 from polyloop.transform.stored import applied_of
@@ -38,7 +39,7 @@ class _Text(str):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Shown):
     """Transforms as data, to be applied to kernels that they were not written for.
 
     ::
@@ -112,6 +113,10 @@ class Recipe:
             arguments = ", ".join(["knl", *(f"{name}={value!r}" for name, value in given.items())])
             lines.append(f"knl = pl.{step.transform.name}({arguments})  # step {number}")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        given = f", with parameters {', '.join(self.places)}" if self.places else ""
+        return f"<Recipe {steps_text(step.call() for step in self.steps)}{given}>"
 
     def __len__(self) -> int:
         return len(self.steps)

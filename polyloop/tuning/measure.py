@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from polyloop.display import brief
 from polyloop.runtime.nvrtc import compile_cuda
 
 __all__ = ["LEAST_SAMPLES", "Clock", "DeviceClock", "HostClock", "Interval", "interval", "race"]
@@ -35,6 +36,8 @@ class Interval:
     median: float
     high: float
     samples: int
+
+    __repr__ = brief
 
     @property
     def spread(self) -> float:

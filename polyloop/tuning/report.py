@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from polyloop.display import Shown, brief, clipped
 from polyloop.errors import Diagnostic, TuningError
 from polyloop.runtime.invoke import CompiledKernel
 from polyloop.tuning.measure import LEAST_SAMPLES, Interval
@@ -47,9 +49,11 @@ class Trial:
     time: Interval | None = None
     registers: int | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(Shown):
     """The result of :func:`tune`; prints as a table.
 
     Attributes
@@ -118,6 +122,15 @@ class Tuned:
             for one in given["trials"]
         )  # fmt: skip
         return cls(trials, given["seed"], given.get("trace", ""))
+
+    def __repr__(self) -> str:
+        counts = Counter(trial.outcome.value for trial in self.trials)
+        found = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        if not counts[Outcome.TIMED.value]:
+            return f"<Tuned: {found}>"
+        best = self.fastest
+        assert best.time is not None, "it has the least time"
+        return f"<Tuned: {clipped(shown(best.choice), 120)} takes {best.time.median * 1e6:.2f} us; {found}>"
 
     def __str__(self) -> str:
         timed = sorted((t for t in self.trials if t.time is not None), key=lambda t: t.time.median if t.time else 0.0)

@@ -7,6 +7,7 @@ memory-based: all ordered pairs of accesses to one element.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -16,6 +17,7 @@ import islpy as isl
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.conflicts import conflict_pairs, conflicts
 from polyloop.dataflow.value_flow import is_exact, readers_of, writes_of
+from polyloop.display import Shown, clipped
 from polyloop.edge.words import Choice
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.thread_mapping import Placed, Placement
@@ -67,13 +69,16 @@ class Dependence:
     is_exact: bool
     is_reorderable: bool = False
 
+    def __repr__(self) -> str:
+        return f"<{clipped(str(self), 200)}>"
+
     def __str__(self) -> str:
         may = "" if self.is_exact else " (may)"
         free = " (any order)" if self.is_reorderable else ""
         return f"{self.kind.name} on '{self.array}'{may}{free}: {set_text(self.relation)}"
 
 
-class Dependences(tuple[Dependence, ...]):
+class Dependences(Shown, tuple[Dependence, ...]):
     """All dependences of a kernel; ``print`` shows one a line."""
 
     __slots__ = ()
@@ -81,6 +86,10 @@ class Dependences(tuple[Dependence, ...]):
     def __new__(cls, entries: Iterable[Dependence] = ()) -> Self:
         """Return a tuple of *entries*."""
         return super().__new__(cls, entries)
+
+    def __repr__(self) -> str:
+        kinds = Counter(entry.kind.name for entry in self)
+        return f"<Dependences: {', '.join(f'{count} {kind}' for kind, count in kinds.items()) or 'none'}>"
 
     def __str__(self) -> str:
         return "\n".join(map(str, self))

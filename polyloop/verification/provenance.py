@@ -17,7 +17,7 @@ The right-hand side of a copy instruction (buffers, saves across launches, async
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property, partial, reduce
 from itertools import chain, islice
 from typing import NoReturn, TypeAlias
@@ -328,6 +328,7 @@ class _Walk:
         if kind is not type(b):
             self.differ(at, a, b)
         if not isinstance(a, p.ExpressionNode):
+            assert not is_dataclass(a), f"a leaf is a number or a name, not {a!r}, whose repr leaves things out"
             if repr(a) != repr(b):
                 self.differ(at, a, b)
             return

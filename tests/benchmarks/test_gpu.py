@@ -25,7 +25,6 @@ from polyloop.kernel.devices import DEVICES
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import compile_cuda
 
-
 UNROLLED = {
     "bf16 GEMM", "bf16 GEMM by wgmma", "bf16 GEMM, 8-byte rows", "bf16 GEMM, odd rows",
     "fp16 GEMM", "fp16 GEMM by wgmma", "tf32 GEMM",

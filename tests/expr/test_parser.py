@@ -80,7 +80,7 @@ def test_a_sum_of_500_terms_is_one_node() -> None:
     [
         ("a +", "syntax", 3, "the expression ends too early"),
         ("", "syntax", 0, "an expression is missing"),
-        ("a + in[i]", "syntax", 4, "'in' is a reserved word"),
+        ("3 in", "syntax", 2, "'in' is a reserved word"),
         ("a b", "syntax", 2, "this is not an expression"),
         ("a + x[i][j]", "syntax", 4, "only an array name can be subscripted"),
         ("if(a, b, c) + f(x", "syntax", 15, "'(' was never closed"),

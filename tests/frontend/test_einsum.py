@@ -56,9 +56,9 @@ def test_the_kernel_is_that_of_the_docstring() -> None:
     assert str(knl) == (
         "kernel einsum2to1_kernel\n"
         "arguments:\n"
-        "    out: ?[Ni] (out)\n"
         "    a: ?[Ni, Nj] (in)\n"
         "    x: ?[Nj] (in)\n"
+        "    out: ?[Ni] (out)\n"
         "    Ni: int32\n"
         "    Nj: int32\n"
         "domains:\n"

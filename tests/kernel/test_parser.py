@@ -217,7 +217,7 @@ _REFUSED = [
     ("i = 3", "assignment-to-iname", 1, 0, "'i' is an iname and cannot be assigned to"),
     ("float = 3", "reserved-name", 1, 0, "'float' is a keyword of C or C++"),
     ("a = blockIdx", "reserved-name", 1, 4, "'blockIdx' is a name that C or CUDA defines"),
-    ("<> exp = 3", "reserved-name", 1, 3, "'exp' is a function that expressions can call"),
+    ("exp(x) := x", "reserved-name", 1, 0, "'exp' is a function that expressions can call"),
     ("sum(x) := x", "reserved-name", 1, 0, "'sum' already means something in expressions"),
     ("<float33> t = 3", "unknown-dtype", 1, 1, "no element type 'float33'"),
     ("<> t += 3", "syntax", 1, 0, "a declaration cannot update with '+='"),

@@ -144,7 +144,7 @@ def test_a_tiled_product_is_explained() -> None:
     (launch,) = facts.launches
     assert (launch.blocks, launch.threads, launch.barriers, launch.occupancy) == (64 * 64, 256, 128, 1.0)
     assert json.loads(json.dumps(facts.to_dict()))["bound"] == "L1 and shared memory"
-    assert "<pre>matmul on NVIDIA H200" in facts._repr_html_()
+    assert "<b>matmul on NVIDIA H200" in (facts._repr_html_() or "")
 
 
 @pytest.mark.parametrize(

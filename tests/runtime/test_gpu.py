@@ -147,7 +147,7 @@ class FakeRaw:
         return 1, {name: name for name in names}
 
     def prepared(self, function: str, grid: tuple[int, int, int], block: tuple[int, int, int], *, shared: int,
-                 parameters: bytes) -> Callable[[int], Callable[[], int]]:
+                 parameters: bytes, cells: object = ()) -> Callable[[int], Callable[[], int]]:
         def launch(stream: int) -> int:
             self.calls.append(("launch", function, grid, shared, stream))
             run_axpy(grid, block, parameters)

@@ -8,6 +8,7 @@ import gc
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,10 +17,12 @@ import pytest
 
 import polyloop as pl
 from polyloop.errors import ArgumentError, CompilerError
+from polyloop.expr.dtypes import to_dtype
 from polyloop.runtime.arguments import Binder, Result
 from polyloop.runtime.invoke import CompiledKernel, load
+from polyloop.runtime.packed import CurrentStream, Launch, PackedCall
 from polyloop.runtime.rawdriver import RawDriver
-from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, CurrentStream, Launch, PackedCall, Repeats, Signature
+from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, Repeats, Signature
 from tests.runtime.programs import F4, axpy, steps
 
 X = np.arange(1, 6, dtype=F4)
@@ -65,6 +68,100 @@ def test_another_number_is_another_call(run: CompiledKernel, other: Any) -> None
         expected = (np.float32(alpha) * X + -0.0 * X).astype(F4)
         np.testing.assert_array_equal(z, expected)
         np.testing.assert_array_equal(np.signbit(z), np.signbit(expected))
+
+
+NUMBERS: tuple[Any, ...] = (
+    0.0, -0.0, 0.1, 1e30, -1e300, float("inf"), float("nan"), 3, -1, 2**24 + 1, 2**53 + 1, 2**31, 2**63, 2**64, 10**400,
+    True, np.float32(0.1), np.float64(0.1), np.float16(0.1), np.longdouble(0.1), np.int8(-1), np.uint64(2**64 - 1),
+    np.int64(2**53 + 1), np.bool_(True), 1j, np.complex64(1 + 2j), complex(0.1, -0.0), np.array(2.5), np.array(7),
+    np.ma.masked_array(2.5), "2", None)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("dtype", [
+    "bool", "int8", "uint8", "int32", "uint32", "int64", "uint64", "bfloat16", "float16", "float32", "float64",
+    "complex64", "complex128"])
+def test_a_number_that_nothing_depends_on_is_converted_as_at_the_first_call(dtype: str, checked: list[str]) -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", "o[i] = t if i == 1 else s",
+        [pl.GlobalArg("o", dtype, shape="n"), pl.ValueArg("s, t", dtype), ...])
+    run, o = pl.compile(knl, pl.CTarget()), np.zeros(2, to_dtype(dtype))
+
+    def bits(call: CompiledKernel, s: Any, t: Any) -> bytes | str:
+        try:
+            call(o=o, s=s, t=t)
+        except ArgumentError as error:
+            return str(error)
+        return o.tobytes()
+
+    accepted = [value for value in NUMBERS if isinstance(bits(run, value, value), bytes)]
+    assert accepted
+    for value in NUMBERS:
+        expected = bits(load(run.program), value, accepted[0]), bits(load(run.program), accepted[-1], value)
+        bits(run, value, accepted[0])
+        for _ in range(3):
+            assert (bits(run, value, accepted[0]), bits(run, accepted[-1], value)) == expected
+    run(o=o, s=type(accepted[0])(1), t=type(accepted[0])(1))
+    before = len(checked)
+    for number in range(3):
+        run(o=o, s=type(accepted[0])(number % 2), t=type(accepted[0])(1))
+        assert o[0] == number % 2
+    assert len(checked) == before
+
+
+def test_numbers_of_several_launches_and_threads_are_kept_apart() -> None:
+    text = """
+        <> u[i] = s*x[i] + k          {id=first}
+        y[j] = u[n - 1 - j] + t       {dep=first}
+        """
+    data = [pl.GlobalArg("x, y", np.float64, shape="n"), pl.ValueArg("s, t", np.float64), pl.ValueArg("k", np.int64),
+            ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data)
+    run = pl.compile(knl.tag_inames("i:g.0, j:g.0"), pl.CTarget())
+    x = np.arange(5.0)
+    ones = pl.compile(knl, pl.CTarget())
+
+    def calls(number: int) -> bool:
+        y, z = np.zeros(5), np.zeros(5)
+        for step in range(200):
+            s, t, k = number + step / 7, -float(step), 10 * number + step
+            run(x=x, y=y, s=s, t=t, k=k)
+            ones(k=k, t=t, s=s, y=z, x=x)
+            if not (np.array_equal(y, (s*x + k)[::-1] + t) and np.array_equal(y, z)):
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(calls, range(4)))
+
+
+def test_a_size_is_looked_up_and_checked() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < m}", "y[i] = s*x[i]",
+        [pl.GlobalArg("x, y", np.float64, shape="n"), pl.ValueArg("s", np.float64), ...], assumptions="m <= n")
+    run, x = pl.compile(knl, pl.CTarget()), np.ones(6)
+    for m in (2, 5, 6, 3, 3):
+        y = np.zeros(6)
+        run(x=x, y=y, s=float(m), m=m)
+        np.testing.assert_array_equal(y, [m]*m + [0]*(6 - m))
+    with pytest.raises(ArgumentError):
+        run(x=x, y=y, s=1.0, m=7)
+
+
+def test_a_launch_stores_its_numbers_in_the_parameters_first() -> None:
+    raw, seen = RawDriver.__new__(RawDriver), list[bytes]()
+
+    def launch_kernel(config: Any, function: Any, parameters: Any, extra: Any) -> int:
+        fields = extra._obj
+        seen.append(ctypes.string_at(fields[1], 16))
+        return 0
+
+    raw._library = SimpleNamespace(cuLaunchKernelEx=launch_kernel)  # type: ignore[assignment]
+    on = raw.prepared(ctypes.c_void_p(1), (2, 1, 1), (32, 1, 1), shared=0, parameters=bytes(range(16)),
+                      cells=[(12, ctypes.c_float), None, (4, ctypes.c_int32), (2, ctypes.c_bool)])
+    for stream in (0, 7):
+        assert on(stream)(1.5, "not passed", -2, True) == 0
+    assert seen == [b"\0\1\1\3\xfe\xff\xff\xff\x08\x09\x0a\x0b" + np.float32(1.5).tobytes()] * 2
 
 
 def test_an_array_of_no_axes_passed_as_a_number_is_read_each_time(run: CompiledKernel) -> None:
@@ -136,6 +233,8 @@ class _Known:
 
     def __init__(self, names: Sequence[str], outputs: Sequence[str]) -> None:
         self.repeats = Repeats(names, outputs)
+        self._checked: list[tuple[object, ...]] = []
+        self._note: Any = lambda *what: self._checked.append(what)
 
     def remember(self, given: Mapping[str, Any], packed: PackedCall) -> None:
         self.repeats.remember(given, packed)
@@ -151,12 +250,12 @@ class _Known:
         return again[0]
 
     def _entered(self, given: Mapping[str, Any], stream: int | None) -> Any:
-        checked: list[tuple[object, ...]] = []
+        self._checked.clear()
         for signature in self.repeats._signatures:
-            found = _entry(signature, lambda *what: checked.append(what))(**given, stream=stream)
+            found = _entry(signature, self._note)(**given, stream=stream)
             if found is not None:
                 return found
-        assert all(what == (given, stream, None, ()) for what in checked)
+        assert all(what == (given, stream, None, ()) for what in self._checked)
         return None
 
 
@@ -424,7 +523,7 @@ def test_the_driver_gets_the_stream_and_its_status_is_read() -> None:
     raw._library = SimpleNamespace(cuLaunchKernelEx=launch_kernel)  # type: ignore[assignment]
     on = raw.prepared(ctypes.c_void_p(1), (2, 1, 1), (32, 1, 1), shared=0, parameters=b"12345678")
     launches = [on(stream) for stream in (0, 6, 9, 9)]
-    assert [raw.done(launch()) for launch in launches] == [True, True, False, False]
+    assert [raw.done(launch() or 0) for launch in launches] == [True, True, False, False]
     assert seen == [(2, None), (2, 6), (2, 9), (2, 9)]
 
 

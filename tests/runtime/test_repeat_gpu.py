@@ -36,6 +36,26 @@ def test_gpu_repeated_calls_of_each_library() -> None:
             assert bool((z == 3 * u + v).all())
 
 
+def test_gpu_new_numbers_are_passed_at_each_call() -> None:
+    torch: Any = importlib.import_module("torch")
+    text = """
+        <> u[i] = s*x[i] + c          {id=first}
+        y[j] = u[n - 1 - j] + k + h   {dep=first}
+        """
+    data = [pl.GlobalArg("x, y", np.complex64, shape="n"), pl.ValueArg("s", np.float32), pl.ValueArg("c", np.complex64),
+            pl.ValueArg("k", np.int64), pl.ValueArg("h", np.float16), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data).tag_inames("i:g.0, j:g.0")
+    run = pl.compile(knl, pl.CudaTarget())
+    first, second = (torch.arange(6, device="cuda").to(torch.complex64) for _ in range(2))
+    y = torch.zeros_like(first)
+    for number in range(40):
+        x = (first, second)[number % 3 == 2]
+        s, c, k, h = number / 4, complex(number, -number), 3 * number, 0.5 * number
+        run(x=x, y=y, s=s, c=c, k=k, h=h)
+        expected = (s * x + c).flip(0) + (k + h)
+        assert bool((y == expected).all())
+
+
 def load_axpy() -> CompiledKernel:
     return load(axpy("cuda"))
 

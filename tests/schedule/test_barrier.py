@@ -202,7 +202,7 @@ def test_where_a_launch_ends_no_barrier_is_needed() -> None:
     body = (Run("a"), Run("b"), Run("c"))
     wanted = [Requirement((), 0, 2, wraps=False)]
     assert shape(place_barriers(body, wanted)) == "a b | c"
-    assert shape(place_barriers(body, wanted, cuts=[1])) == "a b c"
+    assert shape(place_barriers(body, wanted, cuts={(): [1]})) == "a b c"
 
 
 def test_double_buffering_needs_one_barrier_a_step() -> None:

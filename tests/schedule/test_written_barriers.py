@@ -148,11 +148,24 @@ def refused(make_it: Any) -> pl.PolyloopError:
     return error.value
 
 
-def test_a_global_barrier_in_a_sequential_loop_is_refused() -> None:
-    text = "for s\n  b[i] = a[i] + s\n  ... gbarrier {id=all}\n  c[i] = b[i]\nend"
-    error = refused(lambda: code(blocked(make(text))))
+IN_A_LOOP = "for s\n  b[i] = a[i] + s\n  ... gbarrier {id=all}\n  c[i] = b[i]\nend"
+
+
+def test_a_global_barrier_in_a_sequential_loop_divides_launches_of_the_host() -> None:
+    kernel = blocked(make(IN_A_LOOP))
+    program = pl.generate_code(kernel)
+    assert [[loop.iname for loop in launch.around] for launch in program.launches] == [["s"], ["s"]]
+    agree(kernel, a=np.arange(40, dtype=F))
+
+
+def test_a_global_barrier_in_a_loop_that_the_host_cannot_run_is_refused() -> None:
+    text = f"<> m = count[0]\n{IN_A_LOOP}"
+    data = [*DATA[:1], pl.GlobalArg("count", np.int32, shape="1"), ...]
+    kernel = pl.make_kernel("{[s, i]: 0 <= i < n and 0 <= s < m}", text, data)
+    error = refused(lambda: code(blocked(kernel)))
     assert error.codes == ("grid-barrier",)
     assert "the global barrier 'all' stands in the sequential loop 's'" in str(error)
+    assert "the host cannot run the loop 's': its bounds are read from memory ('m')" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from polyloop.dataflow.address_spaces import place
 from polyloop.frozen import replace
 from polyloop.kernel.tags import GroupAxis
 from polyloop.sync.block_waits import block_violations
+from polyloop.sync.launches import launch_cuts
+from polyloop.sync.races import needs, shared_arrays
 
 F = np.float32
 SIZE = 4
@@ -92,8 +94,27 @@ class Sample(NamedTuple):
         return False
 
 
+@pytest.fixture
+def without_host_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the host run no loop around launches."""
+    monkeypatch.setattr("polyloop.sync.host_loops.obstacle", lambda *_: "the host runs none")
+
+
 @pytest.mark.filterwarnings("ignore:dead-instruction")
 @pytest.mark.parametrize("seed", range(48))
+def test_the_host_runs_the_loop_where_enumeration_finds_an_order_between_blocks(seed: int) -> None:
+    sample = Sample.draw(random.Random(seed))
+    placement = place(sample.kernel())
+    assert not [*block_violations(placement)]
+    cuts = launch_cuts(placement, [need for array in shared_arrays(placement) for need in needs(placement, array)])
+    one_nest = len({access.nest for access in sample.accesses}) == 1  # statements of one have no order that is denied
+    if sample.must_wait() or not one_nest or len(sample.accesses) == 1:
+        assert [block[-1] for block in cuts.loops] == (["t"] if sample.must_wait() else []), sample.text()
+
+
+@pytest.mark.filterwarnings("ignore:dead-instruction")
+@pytest.mark.parametrize("seed", range(48))
+@pytest.mark.usefixtures("without_host_loops")
 def test_blocks_wait_where_enumeration_finds_an_order_between_them(seed: int) -> None:
     sample = Sample.draw(random.Random(seed))
     found = {finding.code for finding in block_violations(place(sample.kernel()))}
@@ -107,6 +128,7 @@ def test_blocks_wait_where_enumeration_finds_an_order_between_them(seed: int) ->
         (3, 0, "in the loop 't'", "call the kernel once for each value of 't'"),
     ],
 )
+@pytest.mark.usefixtures("without_host_loops")
 def test_a_wait_names_its_loop_if_there_is_one(steps: int, second: int, says: str, hint: str) -> None:
     write = Access(0, 0, is_write=True, forward=True, over_time=0, shift=2)
     other = Access(second, 1, is_write=True, forward=True, over_time=0, shift=20)

@@ -12,7 +12,7 @@ import pytest
 import polyloop as pl
 from polyloop.dataflow.address_spaces import place
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.sync.launches import launch_cuts, launch_of, passages
+from polyloop.sync.launches import launch_cuts, numbers_of, passages
 from polyloop.sync.races import needs, shared_arrays
 
 F = np.float32
@@ -80,7 +80,9 @@ def test_launches_are_as_few_as_possible_and_carry_as_little_as_possible(seed: i
     sample = Sample.draw(random.Random(seed))
     placement = place(sample.kernel())
     found = [need for array in shared_arrays(placement) for need in needs(placement, array)]
-    cuts = tuple(launch_cuts(placement, found))
+    divided = launch_cuts(placement, found)
+    assert not divided.loops
+    cuts = tuple(divided.at(()))
     count = len(placement.statements)
     assert are_cut(sample.spans, cuts), sample.text
     fewer = combinations(range(1, count), len(cuts) - 1) if cuts else ()
@@ -97,13 +99,13 @@ def test_launches_are_as_few_as_possible_and_carry_as_little_as_possible(seed: i
     if len(cuts) == 1:
         assert cuts[0] == min((cut for cut in range(1, count) if are_cut(sample.spans, (cut,))), key=cost), sample.text
 
-    positions = [launch_of(placement, placed, cuts) for placed in placement.statements.values()]
+    positions = [numbers_of(placement, divided)[name] for name in placement.statements]
     assert positions == [sum(cut <= k for cut in cuts) for k in range(count)]
     carried: dict[str, set[tuple[int, int]]] = {}
     for first, second in sample.kept:
         if positions[first] != positions[second] and f"w{first}" in homes:
             carried.setdefault(f"w{first}", set()).add((positions[first], positions[second]))
-    assert passages(placement, cuts) == {name: sorted(pairs) for name, pairs in sorted(carried.items())}
+    assert passages(placement, divided) == {name: sorted(pairs) for name, pairs in sorted(carried.items())}
 
 
 @pytest.mark.filterwarnings("ignore:dead-instruction")

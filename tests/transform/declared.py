@@ -19,6 +19,7 @@ import polyloop
 import polyloop.transform
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import function_of
+from polyloop.viz.methods import DRAWN
 
 ROOT: Final = Path(polyloop.__file__).parent
 _WIDTH: Final = 120
@@ -108,12 +109,33 @@ def _shown(value: object) -> str:
     return re.sub("^'(.*)'$", r'"\1"', repr(value))
 
 
+def _drawing(name: str, spell: _Spelling) -> str:
+    """Return a function that draws a kernel, as a method."""
+    function = inspect.unwrap(getattr(importlib.import_module(f"polyloop.viz.{DRAWN[name]}"), name))
+    parts = []
+    for number, entry in enumerate(inspect.signature(function, eval_str=True).parameters.values()):
+        if entry.kind is entry.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        default = "" if entry.default is entry.empty else f" = {_shown(entry.default)}"
+        parts.append(f"{entry.name}: {spell(entry.annotation)}{default}" if number else "kernel")
+    inside = "".join(f"        {part},\n" for part in parts)
+    summary = (function.__doc__ or "").partition("\n")[0]
+    return f'    def {name}(\n{inside}    ) -> Picture:\n        """{summary}"""\n'
+
+
+_LOOPS: Final = '''    @property
+    def loops(kernel) -> Picture:
+        """The loops of the kernel as a picture: ``draw_loops()``."""
+'''
+
+
 def methods() -> str:
-    """Return the transforms as a stub: methods of a class, and functions that are the same."""
+    """Return transforms and what draws as a stub: methods of a class, and the functions of the transforms."""
     spell = _Spelling()
-    spell.imports.add(("polyloop.kernel.kernel", "LoopKernel"))
+    spell.imports |= {("polyloop.kernel.kernel", "LoopKernel"), ("polyloop.kernel.called", "Called")}
     kinds = [*transforms()]
-    texts = [_method(kind, spell) for kind in kinds]
+    spell.imports.add(("polyloop.viz.picture", "Picture"))
+    texts = [*(_method(kind, spell) for kind in kinds), *(_drawing(name, spell) for name in DRAWN), _LOOPS]
     modules: dict[str, list[str]] = {}
     for module, name in sorted(spell.imports):
         modules.setdefault(module, []).append(name)
@@ -132,7 +154,7 @@ def methods() -> str:
             *wrap(listed, _WIDTH, initial_indent="    ", subsequent_indent="    "),
             "]",
             "",
-            "class Methods:",
+            "class Methods(Called):",
             *(text.rstrip("\n") for text in texts),
             "",
             *(f"{kind.name} = Methods.{kind.name}" for kind in kinds),

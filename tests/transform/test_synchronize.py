@@ -52,6 +52,17 @@ def steps() -> pl.LoopKernel:
     return pl.tag_inames(knl, "i:l.0, j:l.0")
 
 
+def counted() -> pl.LoopKernel:
+    """As many steps as data says."""
+    knl = pl.make_kernel(
+        "{[k, i, j]: 0 <= k < m and 0 <= i, j < 64}",
+        "<> m = count[0]\n<> t[k % 2, i] = a[i] {id=put}\nb[j] = t[k % 2, 63 - j] {id=get}",
+        [pl.GlobalArg("a, b", F, shape="64"), pl.GlobalArg("count", np.int32, shape="1"), ...],
+        name="counted",
+    )
+    return pl.tag_inames(knl, "i:l.0, j:l.0")
+
+
 # {{{ add_barrier
 
 
@@ -232,7 +243,7 @@ REFUSALS: dict[str, Case] = {
     "add_barrier_kind": (flow, lambda k: pl.add_barrier(k, "first", "third", synchronization_kind="warp"), "bad-value"),
     "add_barrier_memory": (flow, lambda k: pl.add_barrier(k, "first", "third", mem_kind="local"), "barrier-memory"),
     "add_barrier_nowhere": (flow, lambda k: pl.add_barrier(k, "third", "first"), "barrier-nowhere"),
-    "add_barrier_in_a_loop": (steps, lambda k: pl.add_barrier(k, "put", "get"), "grid-barrier"),
+    "add_barrier_in_a_loop": (counted, lambda k: pl.add_barrier(k, "put", "get"), "grid-barrier"),
     "add_dependency_unknown": (flow, lambda k: pl.add_dependency(k, "fifth", "first"), "unknown-instruction"),
     "add_dependency_cycle": (flow, lambda k: pl.add_dependency(k, "first", "third"), "dependency-cycle"),
     "add_dependency_itself": (flow, lambda k: pl.add_dependency(k, "first", "first"), "dependency-cycle"),

@@ -254,15 +254,28 @@ def test_a_temporary_that_threads_share_is_told_how_to_get_a_copy_each() -> None
     assert "t[8][8]" in pl.generate_code(pl.tag_inames(knl, "i:l.0, k:l.0")).device_code
 
 
-def test_a_refused_wavefront_of_blocks_names_the_loop_that_would_have_to_wait() -> None:
+def test_a_wavefront_of_blocks_is_launched_by_the_host() -> None:
     knl = pl.make_kernel(
         "{[t, i]: 0 <= t < m and 1 <= i < n - 1}",
         "u[t + 1, i] = u[t, i - 1] + u[t, i + 1]",
         [pl.GlobalArg("u", np.float32, shape="m + 1, n"), ...],
         assumptions="m >= 1 and n >= 3",
     )
+    knl = pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    assert [[loop.iname for loop in launch.around] for launch in pl.generate_code(knl).launches] == [["t"]]
+
+
+def test_a_refused_wavefront_of_blocks_names_the_loop_that_would_have_to_wait() -> None:
+    knl = pl.make_kernel(
+        "{[t, i]: 0 <= t < m and 1 <= i < n - 1}",
+        "<> m = count[0]\nu[(t + 1) % 2, i] = u[t % 2, i - 1] + u[t % 2, i + 1]",
+        [pl.GlobalArg("u", np.float32, shape="2, n"), pl.GlobalArg("count", np.int32, shape="1"), ...],
+        assumptions="n >= 3",
+    )
     with pytest.raises(pl.PolyloopError) as error:
         pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    why = "the host cannot run the loop 't' around launches: its bounds are read from memory ('m')"
+    assert f"  Note: {why}" in str(error.value).splitlines()
     assert (
         "Hint: blocks do not wait for each other inside a launch, and loop 't' carries the value from one to another: "
         "run 'i_outer' on the threads of a block ('l.0'), or let each 't' be a call of the kernel"

@@ -122,6 +122,23 @@ def shortest(d: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> np.ndarray[t
     return d
 
 
+@pytest.fixture
+def without_host_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the host run no loop around launches."""
+    monkeypatch.setattr("polyloop.sync.host_loops.obstacle", lambda *_: "the host runs none")
+
+
+def test_a_wait_between_blocks_is_the_end_of_a_launch() -> None:
+    knl = pl.split_iname(floyd(), "i", 16, outer_tag="g.0", inner_tag="l.0")
+    d = np.random.default_rng(1).integers(1, 50, (35, 35), np.int32)
+    np.fill_diagonal(d, 0)
+    program = pl.generate_code(knl)
+    assert [loop.iname for launch in program.launches for loop in launch.around] == ["k"]
+    for found in run_on_fibres(program, {"d": d}).values():
+        np.testing.assert_array_equal(found.d, shortest(d))
+
+
+@pytest.mark.usefixtures("without_host_loops")
 def test_a_wait_between_blocks_is_no_barrier_inside_of_one() -> None:
     with pytest.raises(pl.TransformError) as error:
         pl.split_iname(floyd(), "i", 16, outer_tag="g.0", inner_tag="l.0")
@@ -136,6 +153,7 @@ def test_a_wait_between_blocks_is_no_barrier_inside_of_one() -> None:
     ]
 
 
+@pytest.mark.usefixtures("without_host_loops")
 def test_no_hint_is_tried_without_a_proof() -> None:
     """All steps of 'a' before all steps of 'b' would be another program, and seemed to be legal."""
     text = "for t\n  for i\n    x[i] = y[i-1] {id=a}\n  end\n  for j\n    y[j] = x[n-j] {id=b}\n  end\nend"

@@ -124,7 +124,7 @@ class _Rewriting:
         once: Tree = (Run(opening), Barrier(BarrierScope.BLOCK))
         launch = replace(launch, maps=tuple(maps.values()), temporaries=(*launch.temporaries, *more))
         if launch.order.persists:
-            return replace(launch, opening=once, tree=tree)
+            return replace(launch, turns=replace(launch.turns, opening=once), tree=tree)
         return replace(launch, tree=(*once, *tree))
 
     def is_cut(self, launch: Launch, tile: str) -> bool:

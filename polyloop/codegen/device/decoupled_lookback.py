@@ -96,7 +96,7 @@ def chains_in(schedule: Schedule, language: Language, known: Known, arguments: I
     for launch in schedule.launches:
         if passing[launch.name]:
             own = [schedule.statements[name] for name in runs(launch.tree)]
-            (axis,) = grid_axes(launch.group_axes, own, known.context, known.divisibility)
+            (axis,) = grid_axes(launch.group_axes, launch.hosts, own, known.context, known.divisibility)
             packed = language.need(LookBack).words.keys()
             found[launch.name] = _chains(launch, passing[launch.name], axis.extent, names, packed)
     return found

@@ -51,7 +51,8 @@ def with_starts_ahead(schedule: Schedule, language: Language) -> Schedule:
         loop = next((node for node in launch.tree if isinstance(node, Loop) and _starts(node, statements)), None)
         if launch.order.ahead and loop is not None:
             begin = _begin(schedule, loop, statements)
-            launches.append(replace(launch, ahead=tuple(_first_copies(loop, begin, statements))))
+            first = tuple(_first_copies(loop, begin, statements))
+            launches.append(replace(launch, turns=replace(launch.turns, ahead=first)))
             forms = _without_front(forms, loop.iname)
         else:
             launches.append(launch)

@@ -41,6 +41,7 @@ from polyloop.codegen.tree.c_ast import Block, Numbered
 from polyloop.codegen.tree.c_expr import Code, Literal, Name, integer
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import variables
 from polyloop.kernel.tags import BlockOrder
 from polyloop.poly.axes import BLOCK_AXES
 from polyloop.schedule.plan import Launch
@@ -207,6 +208,12 @@ def numbering_of(launch: Launch, axes: Sequence[GridAxis], scope: Scope, context
     has_panels = len(axes) > 1 and ordered[0].name == order.axis
     if not has_panels and not order.persists:
         return None
+    changing = sorted(frozenset[str]().union(*(variables(axis.extent) for axis in axes)) & set(launch.hosts))
+    if changing:
+        message = f"blocks of '{launch.name}' have no order of their own: their number depends on a loop of the host"
+        note = f"it depends on {', '.join(map(repr, changing))}"
+        hint = "leave out order_blocks and persist_blocks, or let the loop be one of the device"
+        raise scope.error(Diagnostic("bad-block-order", message, (note,), (hint,)))
     for form in chain.from_iterable(chain.from_iterable((axis.upper, axis.lower) for axis in axes)):
         for part in form:
             scope.findings.magnitudes.record(part)

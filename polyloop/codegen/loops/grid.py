@@ -16,7 +16,7 @@ from polyloop.poly.affine import Affine, Floor, Var, to_expression
 from polyloop.poly.axes import BLOCK_AXES, is_axis
 from polyloop.schedule.plan import Statement
 
-__all__ = ["GridAxis", "grid_axes", "hardware_axes", "host_expression"]
+__all__ = ["GridAxis", "bound_expression", "grid_axes", "hardware_axes", "host_expression"]
 
 
 
@@ -69,7 +69,8 @@ def host_expression(form: Affine, divisibility: Divisibility) -> Expression:
     return to_expression(_unmultiplied(form, divisibility))
 
 
-def _bound_expression(bound: Bound, divisibility: Divisibility, *, is_lower: bool) -> Expression:
+def bound_expression(bound: Bound, divisibility: Divisibility, *, is_lower: bool) -> Expression:
+    """Return a bound as an expression in the parameters and inames of the host, for use on the host."""
     inner, outer = (p.Max, p.Min) if is_lower else (p.Min, p.Max)
     alternatives = [
         _extreme(inner, [host_expression(form, divisibility) for form in forms]) for forms in bound
@@ -83,39 +84,44 @@ def _extreme(kind: type[p.Min | p.Max], parts: Sequence[Expression]) -> Expressi
 
 
 def grid_axes(
-    axes: Iterable[str], statements: Sequence[Statement], context: Context, divisibility: Divisibility
+    axes: Collection[str],
+    hosts: Collection[str],
+    statements: Sequence[Statement],
+    context: Context,
+    divisibility: Divisibility,
 ) -> list[GridAxis]:
     """Return the extent of each group axis, over all statements that have it.
 
-    Only rows in the parameters and that one axis count, because a grid is a box.
+    Only rows in the parameters, the inames *hosts* of loops of the host, and that one axis count, because a grid is a
+    box.
     """
-    all_axes = frozenset(axes)
+    known = frozenset(hosts).union(axes)
     found = []
-    for axis in sorted(all_axes):
+    for axis in sorted(axes):
         pieces: list[Piece] = []
         seen: list[tuple[Piece, ...]] = []
         for statement in statements:
-            if axis in statement.dims and (together := pieces_of(statement, all_axes, divisibility)) not in seen:
+            if axis in statement.dims and (together := pieces_of(statement, known, divisibility)) not in seen:
                 seen.append(together)
-                pieces += _pieces_on(axis, together, statement, divisibility)
+                pieces += _pieces_on({axis, *hosts}, together, statement, divisibility)
         assert pieces, f"no statement runs over '{axis}'"
         bounds = bounds_of(axis, pieces, context, None)
         assert bounds is not None, f"'{axis}' is unbounded"
-        extent = _bound_expression(bounds.upper, divisibility, is_lower=False)
+        extent = bound_expression(bounds.upper, divisibility, is_lower=False)
         axis_range = GridAxis(axis, bounds.lower, bounds.upper, extent, bounds.facts)
         if not axis_range.starts_at_zero:
-            first = _bound_expression(bounds.lower, divisibility, is_lower=True)
+            first = bound_expression(bounds.lower, divisibility, is_lower=True)
             axis_range = replace(axis_range, extent=p.Sum((extent, p.Product((-1, first)))))
         found.append(axis_range)
     return found
 
 
 def _pieces_on(
-    axis: str, together: tuple[Piece, ...], statement: Statement, divisibility: Divisibility
+    kept: Collection[str], together: tuple[Piece, ...], statement: Statement, divisibility: Divisibility
 ) -> Iterable[Piece]:
-    """Return the projection onto one axis; it is that onto all of them, *together*, if they are independent."""
+    """Return the projection onto one axis and the host's loops; it is *together* if axes are independent."""
     if any(len(_axes_in(terms)) > 1 for piece in together for terms in piece):
-        return pieces_of(statement, frozenset({axis}), divisibility)
+        return pieces_of(statement, frozenset(kept), divisibility)
     return together
 
 

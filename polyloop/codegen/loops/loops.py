@@ -155,14 +155,12 @@ class Loops:
         """Return the code of a loop."""
         name = node.iname
         bounds = self.sure_bounds(node, context, known)
-        inside = context.add(bounds.facts)
-        if bounds.stride is not None:
-            inside = inside.add([bounds.stride.row(name)])
+        inside = self.within(name, bounds, context)
         inner = known | {name}
         constants = bounds.constants()
         if constants is not None and constants[1] - constants[0] <= 1:
             return self._single(node, constants[0], context, inner) if constants[1] > constants[0] else ()
-        self._name(name, bounds, inside)
+        self.define(name, bounds, inside)
         tag = self.forms.tags.get(name)
         if isinstance(tag, Vectorize) and self.scope.language.syntax.aligned:
             return self.inside.lanes(node, bounds, context, inside, inner)
@@ -189,9 +187,7 @@ class Loops:
         name = node.iname
         if any(counts):
             return self._slabs(node, bounds, counts, context, inner)
-        inside = context.add(bounds.facts)
-        if bounds.stride is not None:
-            inside = inside.add([bounds.stride.row(name)])
+        inside = self.within(name, bounds, context)
         if name in self.forms.tiles and self.may_peel and bounds.stride is None:
             full = [] if self.reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
             if full:
@@ -209,11 +205,20 @@ class Loops:
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str], pragma: str = ""
     ) -> Block:
         """Return a plain loop, neither unrolled nor peeled."""
-        step = 1 if bounds.stride is None else bounds.stride.step
-        start, test = self._lower_text(bounds.lower, context), self._test(node.iname, bounds.upper, context)
+        start, test, step = self.head(node.iname, bounds, context)
         return self._for(node, start, test, inside, inner, pragma, step)
 
-    def _name(self, iname: str, bounds: Bounds, inside: Context) -> None:
+    def head(self, iname: str, bounds: Bounds, context: Context) -> tuple[Code, Code, int]:
+        """Return the first value, the condition and the step of a loop; *context* is that of the loop."""
+        step = 1 if bounds.stride is None else bounds.stride.step
+        return self._lower_text(bounds.lower, context), self._test(iname, bounds.upper, context), step
+
+    def within(self, iname: str, bounds: Bounds, context: Context) -> Context:
+        """Return *context* with the rows that hold inside of a loop."""
+        inside = context.add(bounds.facts)
+        return inside if bounds.stride is None else inside.add([bounds.stride.row(iname)])
+
+    def define(self, iname: str, bounds: Bounds, inside: Context) -> None:
         """Choose the C name of a loop variable, and record its greatest values."""
         if iname not in self.scope.values:
             self.scope.values[iname] = self.scope.names.fresh(iname)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
+from polyloop.display import brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
@@ -50,6 +51,8 @@ class IndexedArray:
     varying: tuple[str, ...]
     unrolled: tuple[str, ...]
     turns: tuple[str, int] | None = None
+
+    __repr__ = brief
 
 
 def indexed_arrays(schedule: Schedule) -> tuple[IndexedArray, ...]:

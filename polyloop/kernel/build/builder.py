@@ -90,7 +90,7 @@ def build_kernel(
     check_assumed(bounds, condition)
     drafts = drafts_of(text, data.temporaries, bounds, functions.functions, are_chained=seq_dependencies)
     data = replace(data, temporaries=drafts.temporaries)
-    check_parameters(fixed, condition, text.domains, data.given, found)
+    check_parameters(fixed, condition, text.domains, data.given, found | text.fixed)
     parameters = parameters_used(text.domains, condition, (*text.inames, *bounds.names))
     arguments = complete_arguments(data, drafts.statements, text.inames, parameters, defaults)
     arguments = text.inlined.typed(arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
@@ -197,7 +198,10 @@ def complete_arguments(
             raise fail(
                 "undeclared-name",
                 f"'{name}' is not declared",
-                hints=("add it to kernel_data, or end kernel_data with ... to have it inferred",),
+                hints=(
+                    *(f"did you mean '{near}'?" for near in get_close_matches(name, sorted(known), n=1, cutoff=0.7)),
+                    "add it to kernel_data, or end kernel_data with ... to have it inferred",
+                ),
                 site=site_of(draft.parsed, draft.id),
             )
         known.add(name)

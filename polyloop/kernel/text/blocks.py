@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 from polyloop.errors import Span
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import variables
+from polyloop.kernel.text.headers import Header
 from polyloop.kernel.text.logical_lines import fail
 from polyloop.kernel.text.options import Options
 
@@ -24,6 +25,7 @@ class ForBlock:
     span: Span
     inames: tuple[str, ...]
     numbers: tuple[int, ...]
+    header: Header | None = None
     kind: ClassVar[str] = "for"
 
 
@@ -97,11 +99,11 @@ class Blocks:
         self.count += 1
         return old, new
 
-    def open_for(self, span: Span, inames: Sequence[str]) -> None:
-        """Open one block that loops over *inames*."""
+    def open_for(self, span: Span, inames: Sequence[str], header: Header | None = None) -> None:
+        """Open one block that loops over *inames*, with the bounds that its line gives."""
         numbers = tuple(range(self.count, self.count + len(inames)))
         self.count += len(inames)
-        self.open.append(ForBlock(span, tuple(inames), numbers))
+        self.open.append(ForBlock(span, tuple(inames), numbers, header))
 
     def open_if(self, span: Span, condition: Expression) -> None:
         """Open an ``if`` block."""

@@ -6,7 +6,7 @@ The text is a sequence of logical lines.  Blocks do not follow indentation: they
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -15,7 +15,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Place, unknown_name
 from polyloop.expr.dtypes import DType
-from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.nodes import Expression, Operation, array_name
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.rewrite import variables
@@ -26,6 +26,7 @@ from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.layout import Auto
 from polyloop.kernel.text.blocks import Blocks, IfBlock
 from polyloop.kernel.text.calls import Slice, SubArray, parse_call
+from polyloop.kernel.text.headers import HEADER, Header, in_place, read_header
 from polyloop.kernel.text.logical_lines import OPERATION, fail, logical_lines, match_bracket
 from polyloop.kernel.text.options import Loops, Options, Order, parse_options
 from polyloop.kernel.text.statements import Assignment, RuleText, parse_assignment
@@ -36,6 +37,7 @@ __all__ = [
     "ParsedBarrier",
     "ParsedCall",
     "ParsedInstruction",
+    "ParsedLoop",
     "ParsedNop",
     "ParsedRule",
     "parse_instructions",
@@ -97,6 +99,13 @@ class ParsedRule:
 
 
 @dataclass(frozen=True)
+class ParsedLoop:
+    """The domain of a ``for`` line with bounds of its own."""
+
+    domain: str
+
+
+@dataclass(frozen=True)
 class ParsedNop:
     """``... nop {id=.., dep=..}``: a name for several instructions."""
 
@@ -142,10 +151,11 @@ class ParsedCall:
         return frozenset(found)
 
 
-Parsed: TypeAlias = ParsedInstruction | ParsedRule | ParsedNop | ParsedBarrier | ParsedCall
+Parsed: TypeAlias = ParsedInstruction | ParsedRule | ParsedNop | ParsedBarrier | ParsedCall | ParsedLoop
 
 
 _KEYWORD: Final = re.compile(r"(for|endfor|endif|end|if|elif|else|with|while|def|return|break|continue)\b", re.ASCII)
+_WORD: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SPECIAL: Final = re.compile(r"\.\.\.\s*(\w*)", re.ASCII)
 _SCOPES: Final = {"lbarrier": Scope.BLOCK, "gbarrier": Scope.GRID}
 _UNSUPPORTED: Final = {
@@ -160,8 +170,13 @@ _UNSUPPORTED: Final = {
 class _Parser:
     """Reads lines and keeps the open blocks."""
 
-    def __init__(self, inames: frozenset[str], functions: frozenset[str], known: Mapping[str, Operation]) -> None:
+    def __init__(
+        self, inames: frozenset[str], functions: frozenset[str], known: Mapping[str, Operation], words: Collection[str]
+    ) -> None:
         self.inames = inames
+        self.given_inames = inames
+        self.words = words
+        self.headers: list[Header] = []
         self.functions = functions
         self.known = known
         self.blocks = Blocks()
@@ -238,6 +253,9 @@ class _Parser:
     # blocks
 
     def open_for(self, source: Source, tail: Source) -> None:
+        if HEADER.match(tail.text):
+            self.open_bounded(source, tail)
+            return
         active = {*self.blocks.inames()}
         names: list[str] = []
         if not tail.text:
@@ -265,6 +283,41 @@ class _Parser:
             active.add(name.text)
             names.append(name.text)
         self.blocks.open_for(source.span(), names)
+
+    def open_bounded(self, source: Source, tail: Source) -> None:
+        """Open ``for i = first, last, step``."""
+        values = self.values()
+
+        def parse(entry: Source) -> Expression:
+            return in_place(values, parse_source(entry, self.inames, OPERATION, self.known))
+
+        def taken(name: str) -> bool:
+            return name in self.inames or (name in self.words and not tail.text.startswith(name))
+
+        header = read_header(tail, parse, taken)
+        where = tail.span(0, len(header.name))
+        if header.name in self.given_inames:
+            hint = f"write 'for {header.name}', or leave '{header.name}' out of the domains"
+            fail("iname-twice", f"a domain has bounds for '{header.name}' already", where, hint)
+        if header.name in values or header.name in self.blocks.inames():
+            hint = "end that loop first, or use another name"
+            fail("duplicate-iname", f"a loop over '{header.name}' is open already", where, hint)
+        self.found.append(ParsedLoop(header.domain))
+        self.headers.append(header)
+        self.inames = self.inames.union((header.iname,))
+        self.blocks.open_for(source.span(), (header.iname,), header)
+
+    def values(self) -> dict[str, Expression]:
+        """Return the names of open loops with bounds of their own that stand for something else than an iname."""
+        headers = (block.header for block in self.blocks.loops())
+        return {header.name: header.value for header in headers if header is not None and not header.is_plain}
+
+    def refuse_values(self, source: Source, what: str) -> None:
+        """Refuse something in which names of loops cannot be replaced."""
+        for name in self.values():
+            hint = f"declare the loop in a domain, or write 'for {name} = 0, ...' upward, once"
+            message = f"{what} stands in a loop over '{name}', which is no iname"
+            fail("unsupported-statement", message, source.span(), hint)
 
     def condition(self, source: Source, tail: Source, word: str) -> Expression:
         if not tail.text:
@@ -310,6 +363,13 @@ class _Parser:
             block = self.blocks.open[-1]
             kind = block.kind
             fail("unclosed-block", f"this '{kind}' has no end", block.span, "add a line 'end'")
+        replaced = {header.name for header in self.headers if not header.is_plain}
+        for entry in self.found:
+            if isinstance(entry, ParsedRule) and (names := variables(entry.rule.value) & replaced):
+                name, span = min(names), entry.place.span
+                assert span is not None, "a rule of the text has a place"
+                hint = f"make it a parameter: {entry.rule.name}({name}) := ..."
+                fail("unknown-iname", f"'{name}' stands for an iname in its loop only", span, hint)
         return tuple(self.found)
 
     # statements
@@ -318,6 +378,7 @@ class _Parser:
         body, options = self.options(source)
         call = parse_call(body, self.inames, self.functions)
         if call is not None:
+            self.refuse_values(source, "a call of a function")
             target = p.Variable(call.outputs[0].array)
             stand_in = Assignment(target, 0, call.declared)
             frame = self.instruction(source, stand_in, options, None)
@@ -327,6 +388,10 @@ class _Parser:
         if isinstance(parsed, RuleText):
             self.rule(source, parsed, options)
             return
+        names = {array_name(part.assignee) for part in parsed}
+        for name in sorted(names & self.values().keys()):
+            hint = "its values come from the loop; choose another name"
+            fail("assignment-to-iname", f"'{name}' is a loop variable and cannot be assigned to", source.span(), hint)
         self.blocks.check_conditions(source.span(), *(part.assignee for part in parsed))
         several = self.several if len(parsed) > 1 else None
         self.several += 1
@@ -335,7 +400,8 @@ class _Parser:
     def instruction(
         self, source: Source, parsed: Assignment, options: Options, several: int | None
     ) -> ParsedInstruction:
-        return ParsedInstruction(
+        values = self.values()
+        found = ParsedInstruction(
             assignee=parsed.assignee,
             expression=parsed.expression,
             declared=parsed.declared,
@@ -347,9 +413,11 @@ class _Parser:
             depends_on_is_final=options.order.depends_star,
             several=several,
         )
+        return found.mapped(lambda expr: in_place(values, expr)) if values else found
 
     def c_text(self, source: Source, given: CInstruction) -> None:
         """Read an instruction that is C text."""
+        self.refuse_values(source, "C text")
         targets, text = given.targets(), given.text()
         self.blocks.check_conditions(source.span(), *targets.elements)
         options = Options(
@@ -428,9 +496,12 @@ def _parse(
     operations: tuple[Operation, ...],
 ) -> tuple[Parsed, ...]:
     """Return the parsed statements, memoised because tuning loops build one kernel many times."""
-    parser = _Parser(inames, functions, {**OPERATIONS, **{operation.name: operation for operation in operations}})
+    entries = (text,) if isinstance(text, str) else text
+    words = frozenset(word for entry in entries if isinstance(entry, str) for word in _WORD.findall(entry))
+    known = {**OPERATIONS, **{operation.name: operation for operation in operations}}
+    parser = _Parser(inames, functions, known, words)
     lines: list[str] = []
-    for entry in (text,) if isinstance(text, str) else text:
+    for entry in entries:
         if isinstance(entry, CInstruction):
             lines.append(f"... C {len(lines)}")
             parser.given[lines[-1]] = entry

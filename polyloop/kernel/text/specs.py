@@ -10,6 +10,7 @@ from typing import Annotated, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.display import brief
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
@@ -95,6 +96,8 @@ class GlobalArg:
     alignment: int | None = None
     for_atomic: bool = False
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True)
 class ConstantArg(GlobalArg):
@@ -103,6 +106,8 @@ class ConstantArg(GlobalArg):
     The parameters are those of :class:`GlobalArg`.  Writing such an array is refused.  On CUDA it is a ``const
     __restrict__`` pointer, as loads through the read-only cache require.
     """
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,8 @@ class ValueArg:
 
     name: str
     dtype: object = None
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -161,6 +168,8 @@ class TemporaryVariable:
     order: str | None = None
     dim_tags: Annotated[str | Sequence[str] | None, EXPLAINED] = None
     strides: Shape = None
+
+    __repr__ = brief
 
 
 Declared: TypeAlias = ArrayArg | arrays.ValueArg | arrays.TemporaryVariable

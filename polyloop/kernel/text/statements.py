@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from polyloop.errors import KernelError, Span
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.functions import result_fields
-from polyloop.expr.names import check_identifier
+from polyloop.expr.names import RULE_NAME, check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Operation, added, element_of, function_name, negate
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.parser import parse_source
@@ -199,8 +199,8 @@ def _declaration(source: Source) -> tuple[Source, DType | Auto | None]:
     return rest, dtype
 
 
-def _check_name(name: str, source: Source) -> None:
-    wrong = check_identifier(name)
+def _check_name(name: str, source: Source, kind: str = "name") -> None:
+    wrong = check_identifier(name, kind)
     if wrong is not None:
         raise KernelError(OPERATION, None, [replace(wrong, span=source.span(0, len(name)))])
 
@@ -249,7 +249,7 @@ def _rule(left: Source, right: Source, inames: frozenset[str], known: Mapping[st
         arguments = _parameters(left.slice(begin + 1, end))
     if not name.text:
         fail("syntax", "the substitution rule has no name", left.span(), "write f(x) := expression")
-    _check_name(name.text, name)
+    _check_name(name.text, name, RULE_NAME)
     if name.text in _SPECIAL or name.text in known:
         hint = f"choose another name, such as '{name.text}_'"
         fail("reserved-name", f"'{name.text}' already means something in expressions", name.span(), hint)

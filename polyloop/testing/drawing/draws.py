@@ -7,10 +7,10 @@ from typing import Final, TypeAlias
 
 from polyloop.testing.drawing.mixed_types import infinite, mixed
 from polyloop.testing.drawing.random_barriers import barrier_sources
-from polyloop.testing.drawing.random_boxes import box_source
+from polyloop.testing.drawing.random_boxes import staged_source
 from polyloop.testing.drawing.random_functions import PythonSource, random_function
+from polyloop.testing.drawing.random_hosts import host_source
 from polyloop.testing.drawing.random_kernels import Source, random_source
-from polyloop.testing.drawing.random_tiles import tile_source
 from polyloop.testing.drawing.said_otherwise import said_otherwise
 from polyloop.testing.drawing.twists import twisted
 
@@ -20,7 +20,7 @@ AnySource: TypeAlias = Source | PythonSource
 
 _BARRIERS: Final = 0.06
 _TILES: Final = 0.06
-_BOXES: Final = 0.4
+_HOSTS: Final = 0.06
 _PYTHON: Final = 0.08
 _TWISTED: Final = 0.65
 _INFINITE: Final = 0.08
@@ -35,9 +35,11 @@ def drawn_source(seed: int) -> AnySource:
     if kind < _BARRIERS:
         return barrier_sources(seed)[1]
     if kind < _BARRIERS + _TILES:
-        return box_source(seed) if rng.random() < _BOXES else tile_source(seed)
+        return staged_source(rng, seed)
     if kind < _BARRIERS + _TILES + _PYTHON:
         return random_function(seed)
+    if kind < _BARRIERS + _TILES + _PYTHON + _HOSTS:
+        return host_source(seed)
     source = random_source(seed)
     source = twisted(rng, source) if rng.random() < _TWISTED else source
     return _varied(random.Random(seed + 5_000_000_029), source)

@@ -11,12 +11,13 @@ import numpy as np
 from polyloop.kernel.text.specs import GlobalArg
 from polyloop.testing.drawing.random_chains import Step
 from polyloop.testing.drawing.random_kernels import Source
-from polyloop.testing.drawing.random_tiles import layout_step
+from polyloop.testing.drawing.random_tiles import layout_step, tile_source
 
-__all__ = ["BOXES", "box_recipe", "box_source"]
+__all__ = ["BOXES", "box_recipe", "box_source", "staged_source"]
 
 BOXES: Final = "boxes"
 """The feature of a source of :func:`box_source`."""
+_SHARE: Final = 0.4
 _DTYPES: Final = ("int8", "uint16", "int32", "float32", "float32", "float64", "complex64")
 _BODIES: Final = (
     "o[t, i, j] = u[t, i, j] + u[t, i, j + 1]",
@@ -33,6 +34,11 @@ _BODIES: Final = (
 _ROWS: Final = ("0 <= i < n", "1 <= i < n", "0 <= i < 6", "0 <= i <= t", "i = 0")
 _COLUMNS: Final = ("0 <= j < 16", "0 <= j < 16", "0 <= j < n", "0 <= j <= i", "3 <= j < 15")
 _SHAPE: Final = "n + 4, n + 9, 32"
+
+
+def staged_source(rng: random.Random, seed: int) -> Source:
+    """Return the text of a kernel with tiles in shared memory: boxes for a copy engine, or tiles of many layouts."""
+    return box_source(seed) if rng.random() < _SHARE else tile_source(seed)
 
 
 def box_source(seed: int) -> Source:

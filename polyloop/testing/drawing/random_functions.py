@@ -1,4 +1,6 @@
-"""Random Python functions, from a seed: loops, conditions, scalars, temporary arrays, reductions.
+"""Random Python functions, from a seed: loops, conditions, scalars, temporary arrays, reductions, local functions.
+
+Loops run upward and downward, over ranges and by counting, to bounds that may be read from memory.
 
 Each is run twice: as a kernel, and by Python itself, statement after statement.  Python's result is the expected one.
 A variable that Python finds without a value raises :class:`UndefinedError`.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import linecache
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -31,7 +34,20 @@ _LATE: Final = "late"
 _LOOPS: Final = (
     "range(n)", "range(n)", "range(3)", "range(1, n)", "range(2)", "range({v}, n)", "range({v})", "range({v} + 1)",
     "range(0, n, 2)", "range(1, {v} + 1)", "range(min({v}, 3))", "range(0)",
+    "range(n - 1, -1, -1)", "range({v}, -1, -1)", "range(n - 1, {v}, -2)", "reversed(range(n))",
+    "reversed(range(1, n, 2))", "range(min(n - 1, 2), 0, -1)", "range(n // 2)",
 )  # fmt: skip
+_READ: Final = ("range(min({x} % 5, n))", "range({x} % 3, n)", "range(min(n, {x} % 4) - 1, -1, -1)", "range({x} % 3)")
+"""Loops to bounds that are read from memory."""
+_COUNTING: Final = (
+    ("0", "{w} < n", "{w} += 1"), ("1", "n > {w}", "{w} = {w} + 1"), ("0", "{w} <= {v}", "{w} += 2"),
+    ("n - 1", "{w} >= 0", "{w} -= 1"), ("{v}", "{w} > 0", "{w} -= 2"), ("{x} % 3", "{w} < min(n, 4)", "{w} += 1"),
+)  # fmt: skip
+"""First value, condition and increment of ``while`` loops."""
+_COUNTERS: Final = ("w", "x", "y")
+_OUTER: Final = "<scalar>"
+"""Stands for a scalar of the whole function, until all are known."""
+_N: Final = re.compile(r"\bn\b")
 
 
 class UndefinedError(Exception):
@@ -94,7 +110,7 @@ class PythonSource:
         function = self._function(f"def {self.name}(n, {', '.join(_ARRAYS)}):\n{memory}{body}\n")
         try:
             function(n, **arrays)
-        except UnboundLocalError:
+        except NameError:
             raise UndefinedError from None
         return {name: np.array(values, np.int64) for name, values in arrays.items()}
 
@@ -133,6 +149,8 @@ class _Writer:
         self.short: set[str] = set()
         self.indent: tuple[str, ...] = ()
         self.late_arrays: list[str] = []
+        self.counters: list[str] = []
+        self.functions: list[str] = []
         self.left = rng.randint(3, 10)
         for name in _TEMPORARIES:
             if rng.random() < 0.9:
@@ -140,6 +158,8 @@ class _Writer:
                 self.lines.append(f"        {name}[{name}_] = {rng.randint(-2, 5)}*{name}_")
         while rng.random() < 0.75:
             self.scalar()
+        while rng.random() < 0.3:
+            self.function()
 
     def line(self, text: str) -> None:
         self.lines.append("    " * (len(self.indent) + 1) + text)
@@ -184,14 +204,21 @@ class _Writer:
             return self.total()
         if draw < 0.9:
             return f"{rng.randint(2, 5)}*{self.value(depth + 1)}"
+        if draw < 0.93 and self.functions:
+            return f"{rng.choice(self.functions)}({self.value(depth + 1)})"
         return f"({self.value(depth + 1)} {rng.choice('++-')} {self.value(depth + 1)})"
 
     def total(self) -> str:
         """Return a reduction with a range that may be empty."""
         rng = self.rng
-        over = rng.choice(_LOOPS).format(v=rng.choice(self.loops) if self.loops else "n")
+        known = self.loops or ["n"]
+        over = rng.choice((*_LOOPS, *_READ)).format(v=rng.choice(known), x=self.plain())
         array = rng.choice((*_ARRAYS, *_ARRAYS, "t"))
         return f"sum({array}[q]*{rng.randint(1, 3)} for q in {over})"
+
+    def plain(self) -> str:
+        """Return a scalar or an element, which bounds a loop."""
+        return self.rng.choice([*self.scalars, self.element()])
 
     def condition(self) -> str:
         rng = self.rng
@@ -210,15 +237,16 @@ class _Writer:
         draw = rng.random()
         if draw < 0.05 and self.loops and self.indent[-1].startswith("for"):
             self.late(self.loops[-1])
-        elif draw < 0.3 and len(self.loops) < 3:
+        elif draw < 0.27 and len(self.loops) < 3:
             self.loop()
+        elif draw < 0.33 and len(self.loops) < 3 and len(self.counters) < len(_COUNTERS):
+            self.counting()
         elif draw < 0.42 and len(self.indent) < 5:
             self.branches()
         elif draw < 0.62:
             self.scalar()
         elif draw < 0.68 and len(self.scalars) > 1:
-            first, second = rng.sample(self.scalars, 2)
-            self.line(f"{first}, {second} = {second}, {first}")
+            self.several()
         elif draw < 0.75:
             self.line(f"{self.element()} += ({self.value(1)}) % {_MODULUS}")
         else:
@@ -237,25 +265,80 @@ class _Writer:
         self.line(f"{name}: np.int64 = ({self.value()}) % {_MODULUS}")
         self.scalars.append(name)
 
-    def block(self, head: str) -> None:
+    def several(self) -> None:
+        """Write an assignment to several targets."""
+        rng = self.rng
+        first, second = rng.sample(self.scalars, 2)
+        element, other = self.element(), self.element()
+        form = rng.randint(0, 4)
+        if form == 0:
+            self.line(f"{first}, {second} = {second}, {first}")
+        elif form == 1:
+            self.line(f"{element}, {other} = {other}, {element}")
+        elif form == 2:
+            self.line(f"{first} = {second} = ({self.value()}) % {_MODULUS}")
+        elif form == 3:
+            self.line(f"{element} = {first} = ({self.value()}) % {_MODULUS}")
+        else:
+            self.line(f"({first}, [{element}, {second}]) = {element}, ({second}, {first} % {_MODULUS})")
+
+    def function(self) -> None:
+        """Write a function, which may read variables of the kernel that are assigned later."""
+        rng = self.rng
+        name = f"f{len(self.functions)}"
+        names = rng.choice([("z",), ("z", "s0"), ("z", "b")])
+        self.line(f"def {name}({names[0]}):")
+        inner, self.indent = self.indent, (*self.indent, "def")
+        if len(names) > 1:
+            self.line(f"{names[1]} = {names[0]} + {rng.randint(1, 3)}")
+        if rng.random() < 0.3:
+            self.line(f"if z > {rng.randint(0, 20)}:")
+            self.indent = (*self.indent, "if")
+            self.line(f"return {names[-1]} - {rng.choice(('1', _OUTER, 'a[0]'))}")
+            self.indent = self.indent[:-1]
+        more = rng.choice(("1", _OUTER, "a[1]", "u[2]", "sum(c[q] for q in range(n))", "z*2"))
+        self.line(f"return {names[-1]} + {more}")
+        self.indent = inner
+        self.functions.append(name)
+
+    def block(self, head: str, last: str = "") -> None:
         self.line(head)
         self.indent = (*self.indent, head)
         for _ in range(self.rng.randint(1, 3)):
             if self.left > 0:
                 self.statement()
-        if self.lines[-1].endswith(":"):
+        if last:
+            self.line(last)
+        elif self.lines[-1].endswith(":"):
             self.line("pass")
         self.indent = self.indent[:-1]
+
+    def counting(self) -> None:
+        """Write a ``while`` loop, statements below its increment, and at times the last value of its counter."""
+        rng = self.rng
+        name = rng.choice([x for x in _COUNTERS if x not in self.counters])
+        known = rng.choice(self.loops) if self.loops else "2"
+        start, condition, step = (part.format(w=name, v=known, x=self.plain()) for part in rng.choice(_COUNTING))
+        self.line(f"{name} = {start}")
+        self.counters.append(name)
+        self.loops.append(name)
+        is_used = rng.random() < 0.3 and "-" not in step
+        end = f"; {rng.choice(_ARRAYS)}[{name}] += {rng.randint(1, 3)}" if is_used else ""
+        self.block(f"while {condition}:", f"{step}{end}")
+        self.loops.pop()
+        self.counters.pop()
+        if rng.random() < 0.3:
+            self.line(f"{self.element()} = {name} + {rng.randint(0, 3)}")
 
     def loop(self) -> None:
         rng = self.rng
         name = rng.choice([x for x in ("i", "j", "k", "l") if x not in self.loops])
-        over, below = rng.choice(_LOOPS), "n"
+        over, below = rng.choice((*_LOOPS, *_READ)).replace("{x}", self.plain()), "n"
         if "{v}" in over:
             below = rng.choice(self.loops) if self.loops else "n"
             over = over.format(v=below) if self.loops else "range(n)"
         self.loops.append(name)
-        if "n)" not in over and "n," not in over and (below == "n" or below in self.short):
+        if not _N.search(over) and (below == "n" or below in self.short):
             self.short.add(name)
         self.block(f"for {name} in {over}:")
         self.loops.pop()
@@ -286,4 +369,6 @@ def random_function(seed: int) -> PythonSource:
     while writer.left > 0:
         writer.statement()
     writer.line("a[0] = a[0] + 1")
-    return PythonSource(tuple(writer.lines), (*_TEMPORARIES, *writer.late_arrays), f"drawn_{seed}")
+    outer = writer.rng.choice(writer.scalars or ["2"])
+    lines = tuple(line.replace(_OUTER, outer) for line in writer.lines)
+    return PythonSource(lines, (*_TEMPORARIES, *writer.late_arrays), f"drawn_{seed}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Annotated, ClassVar, Final
 
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, Place
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
 from polyloop.kernel.kernel import LoopKernel
@@ -14,6 +15,7 @@ from polyloop.kernel.tags import axis_name
 from polyloop.kernel.tree import Scope
 from polyloop.program.lower import lower
 from polyloop.program.reference import reference_of
+from polyloop.sync.host_loops import obstructed_barriers
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import Names, Takes
 from polyloop.transform.instructions.matching import match_violations, meant, reference_id
@@ -56,7 +58,8 @@ class AddBarrier(Transform):
     tags
         Tags, which are recorded in the trace only.
     synchronization_kind
-        ``"global"`` ends the launch where blocks run; ``"local"`` is a barrier of the block.
+        ``"global"`` ends the launch where blocks run, and in a loop lets the host run it around launches; ``"local"``
+        is a barrier of the block.
     mem_kind
         The value of *synchronization_kind*, or None: a barrier orders accesses to shared and to global memory alike.
 
@@ -64,7 +67,8 @@ class AddBarrier(Transform):
     ------
     TransformError
         ``unknown-instruction``, ``syntax``, ``bad-value``, ``barrier-memory``, ``barrier-nowhere``; ``grid-barrier``
-        for a global barrier inside a loop; ``illegal-order`` and others where the loops around it cannot be divided.
+        for a global barrier inside a loop that the host cannot run around launches; ``illegal-order`` and others where
+        the loops around it cannot be divided.
 
     Notes
     -----
@@ -139,14 +143,17 @@ class AddBarrier(Transform):
         added = after.barriers[-1]
         on_hardware = any(axis_name(tag) is not None for tag in after.iname_tags.values())
         if added.scope is Scope.GRID and added.blocks and on_hardware:
-            loop = added.blocks[-1][0]
-            yield Diagnostic(
-                "grid-barrier",
-                f"a global barrier cannot be in the sequential loop '{loop}'",
-                ("all blocks synchronize only where one launch ends and the next begins",),
-                ('synchronize the threads of each block: synchronization_kind="local"',),
-            )
-            return
+            for _, loop, why in obstructed_barriers(place(after)):
+                yield Diagnostic(
+                    "grid-barrier",
+                    f"a global barrier cannot be in the sequential loop '{loop}'",
+                    (
+                        "all blocks synchronize only where one launch ends and the next begins",
+                        f"the host cannot run the loop {why}",
+                    ),
+                    ('synchronize the threads of each block: synchronization_kind="local"',),
+                )
+                return
         judged = replace(after, reference=before.reference)
         for finding in (*value_violations(judged), *order_violations(judged)):
             hint = "the barrier divides the loops around it: let a temporary have an element for each iteration"

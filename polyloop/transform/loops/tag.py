@@ -31,7 +31,7 @@ from polyloop.proof.obligation import Claim, is_waived, share_proofs
 from polyloop.proof.witness import element, instance, pair, witness
 from polyloop.sync.block_waits import block_violations
 from polyloop.sync.lookback_progress import passing_violations
-from polyloop.sync.races import Need, races, shared_arrays
+from polyloop.sync.races import Need, not_on_the_host, races, shared_arrays
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.loops.launch_hint import launch_hint
@@ -299,7 +299,7 @@ def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnost
             f"another: run {blocks} on the threads of a block ('l.0'), or let each {loop!r} be a call of the kernel",
         )
     shown = witness(WitnessKind.RACE, (first, need.first, left), (first, left), (second, right))
-    notes = (f"{note}, and both would run at the same time",)
+    notes = (f"{note}, and both would run at the same time", *not_on_the_host(placement, need))
     return Diagnostic(code, listed, notes, hints, sites=tuple(sites), witness=shown)
 
 

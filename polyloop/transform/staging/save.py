@@ -26,7 +26,7 @@ from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.axes import is_block_axis, number_of
 from polyloop.poly.sets import Row, add_rows, map_from_forms, project_onto, rows_of, settled
 from polyloop.program.infer_types import infer_dtypes
-from polyloop.sync.launches import launch_cuts, launch_of, passages
+from polyloop.sync.launches import Cuts, launch_cuts, numbers_of, passages
 from polyloop.sync.races import needs, shared_arrays
 from polyloop.sync.storage_aliasing import pool_needs
 from polyloop.transform.base import Transform
@@ -46,7 +46,7 @@ class _Launches:
     """Placement of a kernel, the ends of its launches, and the launches between which each temporary carries values."""
 
     placement: Placement
-    cuts: list[int]
+    cuts: Cuts
     passages: dict[str, list[tuple[int, int]]]
 
     @staticmethod
@@ -54,7 +54,7 @@ class _Launches:
         placement = place(kernel)
         found = [need for array in shared_arrays(placement) for need in needs(placement, array)]
         cuts = launch_cuts(placement, [*found, *pool_needs(placement)])
-        return _Launches(placement, cuts, passages(placement, cuts) if cuts else {})
+        return _Launches(placement, cuts, {} if cuts.is_single else passages(placement, cuts))
 
 
 @dataclass(eq=False)
@@ -117,7 +117,10 @@ class SaveAndReloadTemporaries(Transform):
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         found = _Launches.of(assign_auto(kernel))
         for name in found.passages:
-            if not is_exact(found.placement, name):
+            if found.cuts.loops:
+                loops = ", ".join(f"'{block[-1]}'" for block in found.cuts.loops)
+                yield _not_carried(name, f"the host runs loops around launches: {loops}")
+            elif not is_exact(found.placement, name):
                 yield _not_carried(name, "data decides which of its elements are written or read")
             elif name in found.placement.program.accumulators:
                 yield _not_carried(name, "it collects the terms of a reduction")
@@ -321,8 +324,9 @@ def _with_names(kernel: LoopKernel, name: str, carried: _Carried, space: Address
 
 def _in_launches(kernel: LoopKernel, found: _Launches, carried: Sequence[_Carried]) -> LoopKernel:
     """Return *kernel* with reloads at the beginning and saves at the end of launches, separated by global barriers."""
-    placement, cuts = found.placement, found.cuts
-    homes = {i.id: launch_of(placement, placement.statements[i.id], cuts) for i in kernel.instructions}
+    placement, cuts = found.placement, found.cuts.at(())
+    numbers = numbers_of(placement, found.cuts)
+    homes = {i.id: numbers[i.id] for i in kernel.instructions}
     order: list[Instruction] = []
     barriers = list(kernel.barriers)
     for launch in range(len(cuts) + 1):

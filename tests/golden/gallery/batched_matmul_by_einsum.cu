@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256) batched_matmul_by_einsum(float *__restrict__ out, const float *__restrict__ p, const float *__restrict__ q, int Nb, int Ni, int Nk, int Nj)
+extern "C" __global__ void __launch_bounds__(256) batched_matmul_by_einsum(const float *__restrict__ p, const float *__restrict__ q, float *__restrict__ out, int Nb, int Ni, int Nk, int Nj)
 {
     const int bx = blockIdx.x, by = blockIdx.y, bz = blockIdx.z;
     const int tx = threadIdx.x, ty = threadIdx.y;

@@ -1,4 +1,4 @@
-extern "C" __global__ void bilinear_form_by_einsum(float *__restrict__ out, const float *__restrict__ x, const float *__restrict__ a, const float *__restrict__ y, int Ni, int Nj)
+extern "C" __global__ void bilinear_form_by_einsum(const float *__restrict__ x, const float *__restrict__ a, const float *__restrict__ y, float *__restrict__ out, int Ni, int Nj)
 {
     float acc = 0.0f;
     for (int i = 0; i < Ni; ++i) {

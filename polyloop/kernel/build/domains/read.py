@@ -55,7 +55,7 @@ def read_domains(
         found.update(fixed.keys() & {*parameters_of(domain)})
         inames = tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
         for iname in inames:
-            problem = check_identifier(iname)
+            problem = check_identifier(iname, "iname")
             if problem is not None:
                 raise KernelError("make_kernel", None, [problem])
             if iname in owner:

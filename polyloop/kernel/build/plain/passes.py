@@ -3,7 +3,7 @@
 ====================  ============================================================================================
 pass                  result
 ====================  ============================================================================================
-``_parsed``           statements, if they were given as text
+``_parsed``           statements, if they were given as text; domains of ``for`` lines with bounds
 ``bind_foreign``      calls of foreign functions carry their definitions
 ``plain_left_sides``  rules in right sides only
 ``_without_calls``    calls of functions replaced by the statements of these
@@ -26,6 +26,7 @@ from polyloop.expr.nodes import Operation, array_name, targets_of
 from polyloop.expr.rewrite import substitute, variables
 from polyloop.frozen import once
 from polyloop.kernel.build.declare import declared
+from polyloop.kernel.build.domains.read import read_domains
 from polyloop.kernel.build.draft import fail, site_of
 from polyloop.kernel.build.function import Function, FunctionTable, Program
 from polyloop.kernel.build.plain.binders import plain_left_sides, reduced_apart
@@ -43,6 +44,7 @@ from polyloop.kernel.text.parser import (
     ParsedBarrier,
     ParsedCall,
     ParsedInstruction,
+    ParsedLoop,
     ParsedNop,
     ParsedRule,
     parse_instructions,
@@ -62,6 +64,8 @@ class PlainText:
         Names that stand for several statements: parts of ``a, b = x, y``, and of calls.
     taken
         Names in the text, in kernel data, domains and rules, which new variables must avoid.
+    fixed
+        Fixed parameters in the bounds of ``for`` lines.
     """
 
     domains: tuple[Domain, ...]
@@ -70,6 +74,7 @@ class PlainText:
     aliases: dict[str, tuple[str, ...]]
     inlined: Inlined
     taken: frozenset[str]
+    fixed: frozenset[str]
 
     @once
     def statements(self) -> tuple[ParsedInstruction, ...]:
@@ -106,6 +111,8 @@ def plain_text(
     """Run the passes over the *instructions* of kernel *name*; unless barriers *divide* loops, they stay inside."""
     own = frozenset(x for piece in pieces for x in piece.inames)
     parsed = _parsed(instructions, own, frozenset(functions.functions), operations)
+    bounded, found = read_domains([entry.domain for entry in parsed if isinstance(entry, ParsedLoop)], fixed)
+    pieces, parsed = (*pieces, *bounded), [entry for entry in parsed if not isinstance(entry, ParsedLoop)]
     parsed = plain_left_sides(bind_foreign(parsed, functions.foreign))
     inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions.functions)
     parsed, pieces = inlined.program.statements, inlined.program.domains
@@ -127,7 +134,7 @@ def plain_text(
     parsed, aliases = spread(parsed, rules, taken | inames)
     parsed, rules = share(parsed, rules, taken | inames), plain_rules(rules)
     parsed = settle_barriers(parsed, rules, inames, divide=divide)
-    text = PlainText(pieces, rules, parsed, {**aliases, **inlined.aliases}, inlined, taken)
+    text = PlainText(pieces, rules, parsed, {**aliases, **inlined.aliases}, inlined, taken, found)
     if not text.statements:
         raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
     return text

@@ -1,0 +1,46 @@
+"""Pictures of this folder, which ../pictures.md shows: ``python docs/pictures/draw.py`` draws them anew."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+
+import polyloop as pl  # noqa: E402
+from examples import flash_attention, layer_norm, matmul_tiled  # noqa: E402
+
+
+def pictures() -> Iterator[tuple[str, pl.Picture]]:
+    """Yield the name and the picture of each file."""
+    matmul = matmul_tiled.transformed()
+    yield "loops", matmul.loops
+    yield "loops_flash_attention", flash_attention.transformed().loops
+    yield "domain", matmul.draw_domain("j, i", sizes={"m": 20, "n": 40, "p": 3})
+    stencil = pl.make_kernel(
+        "{[t, i]: 0 <= t < T and 1 <= i < n - 1}",
+        "u[t + 1, i] = u[t, i - 1] + u[t, i + 1]",
+        [pl.GlobalArg("u", np.float32, shape="T + 1, n"), ...],
+        name="stencil",
+    )
+    skewed = stencil.map_domain("{[t, i] -> [t, i + 2*t]}").split_iname("i", 4).prioritize_loops("i_outer, t, i_inner")
+    first = pl.dependences(stencil)[0]
+    yield "domain_skewed", skewed.draw_domain("i, t", dependence=first, sizes={"T": 6, "n": 14})
+    try:
+        stencil.tag_inames("t: l.0")
+    except pl.TransformError as error:
+        yield "domain_refusal", stencil.draw_domain(refusal=error, sizes={"T": 4, "n": 10})
+    yield "accesses", matmul.draw_accesses("a_fetch")
+    yield "dependences", layer_norm.transformed().draw_dependences()
+    knl = matmul_tiled.program().split_iname("i", 16, outer_tag="g.0", inner_tag="l.0").split_iname("k", 16)
+    yield "diff", knl.diff(knl.add_prefetch("a", ["i_inner", "k_inner"]))
+
+
+if __name__ == "__main__":
+    for name, picture in pictures():
+        print(picture.save(Path(__file__).with_name(f"{name}.svg")).name, picture.size)

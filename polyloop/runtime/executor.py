@@ -1,0 +1,187 @@
+"""Kernels that are compiled at the call, for the types and layouts of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any, Final
+
+from polyloop.codegen.program import GeneratedProgram
+from polyloop.errors import CompilerError, Diagnostic, warn
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.called import by_position
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.arguments import Result
+from polyloop.runtime.gpuarrays import DeviceMemory
+from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
+from polyloop.runtime.positions import named
+from polyloop.runtime.resources import Resources
+from polyloop.runtime.specialize import Facts, Specialization, facts, specialization
+from polyloop.runtime.spills import local_memory
+from polyloop.runtime.views import HostMemory, Memory, call_error
+from polyloop.target.base import Target, target_of
+from polyloop.target.c import CTarget
+from polyloop.target.cuda import CudaTarget
+from polyloop.target.source import generate_code
+
+__all__ = ["MOST_SPECIALIZATIONS", "SpecializingKernel", "compiled"]
+
+MOST_SPECIALIZATIONS: Final = 32
+"""Specializations of a kernel, unless the caller says otherwise."""
+
+
+@dataclass(frozen=True)
+class _Wider:
+    """The program of a kernel with index arithmetic of another width, where a call's sizes need it."""
+
+    kernel: LoopKernel
+    target: Target
+
+    def __call__(self, index_bits: int) -> GeneratedProgram:
+        return generate_code(self.kernel, self.target, index_bits=index_bits)
+
+
+def compiled(kernel: LoopKernel, chosen: Target, architecture: str | None) -> CompiledKernel:
+    """Compile *kernel*, of which all types are known, for *chosen*.
+
+    Raises
+    ------
+    VerificationError, CodegenError, CompilerError
+        As :func:`polyloop.compile`.
+    """
+    found = load(generate_code(kernel, chosen), _Wider(kernel, chosen), architecture, by_position(kernel))
+    if found.cubin:
+        problems, warnings = local_memory(found.program, found.cubin, found.ptx)
+        if problems:
+            raise CompilerError("compile", kernel.name, problems)
+        warn("compile", kernel.name, warnings, kernel.silenced_warnings)
+    return found
+
+
+class SpecializingKernel(CompiledKernel):
+    """A kernel that is compiled at its calls, for the types, layouts and device of their arguments.
+
+    :func:`polyloop.compile` makes it of a kernel that leaves types open.  It is called like any
+    :class:`CompiledKernel`; ``source``, ``program``, ``ptx``, ``cubin``, ``resources`` and ``target`` are those of the
+    specialization that was called last.
+
+    Parameters
+    ----------
+    kernel
+        The kernel that leaves types open.
+    compile_for
+        The target; None: that of the kernel, or the device of the arguments.
+    max_specializations
+        Specializations that are kept; a call that needs one more is refused.
+    """
+
+    def __init__(
+        self, kernel: LoopKernel, compile_for: Target | None = None, max_specializations: int = MOST_SPECIALIZATIONS
+    ) -> None:  # fmt: skip
+        self._kernel = kernel
+        self._said, self._most, self._name = target_of(kernel, compile_for), max_specializations, kernel.name
+        self.positions = by_position(kernel)
+        self._by_facts: dict[Facts, CompiledKernel] = {}
+        self._made: dict[tuple[Specialization, Target], CompiledKernel] = {}
+        self._latest: CompiledKernel | None = None
+        self._entered: CompiledKernel | None = None
+        self._lock = RLock()
+        self._begin([argument.name for argument in kernel.arguments])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the constructor call for pickle: specializations are made again, of texts that are in the cache."""
+        return SpecializingKernel, (self._kernel, self._said, self._most)
+
+    def __repr__(self) -> str:
+        names = ", ".join(argument.name for argument in self._kernel.arguments)
+        count = len(self._made)
+        return f"<SpecializingKernel '{self._name}': {names}; {count} of {self._most} specializations>"
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of the specialization that was called last
+        if name not in ("program", "architecture", "_small"):
+            raise AttributeError(f"a kernel has no attribute '{name}'")
+        return getattr(self._last(), name)
+
+    @property
+    def resources(self) -> Mapping[str, Resources]:  # it changes
+        """Registers, memory and occupancy of each device kernel; empty for the C target."""
+        return self._last().resources
+
+    @property
+    def specializations(self) -> Mapping[str, CompiledKernel]:
+        """The compiled kernels, by what they were compiled for, as text."""
+        return {f"{target.name}: {special}": made for (special, target), made in self._made.items()}
+
+    def specialized(self, /, **arguments: Any) -> LoopKernel:  # noqa: ANN401  # arrays of any library
+        """Return the kernel with the types and layouts that a call with *arguments* would compile it for."""
+        kernel = self._kernel
+        return specialization(kernel, facts(kernel, arguments, self._memory())).kernel(kernel)
+
+    def bind(self, /, **arguments: object) -> BoundCall:
+        """Return the call with these arguments, to be repeated at the cost of the launches alone."""
+        run = self._compiled(arguments)
+        self._turn_to(run, None)
+        return run.bind(**arguments)
+
+    def _call(
+        self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
+    ) -> Result:
+        """Run the kernel with arguments that the function entered last does not know."""
+        arrays = [a.name for a in self._kernel.arguments if isinstance(a, ArrayArg)]
+        given = named(self._name, self.positions, arrays, unnamed, arguments)
+        run = self._latest
+        known = None if run is None or stream is not None else run.repeated(given, None, poison)
+        if run is None or known is None:
+            run = self._compiled(given)
+        result, signature = known or run.called(given, stream, poison)
+        self._turn_to(run, run.recognizing(signature, self._checked))
+        return result
+
+    def _turn_to(self, run: CompiledKernel, entry: Callable[..., Result] | None) -> None:
+        """Let calls go to *entry* of *run*; never to that of another specialization, which was not called last."""
+        if entry is not None or run is not self._entered:
+            self._enter(entry or self._plain)
+            self._entered = run
+
+    def _last(self) -> CompiledKernel:
+        if self._latest is None:
+            raise call_error(self._name, Diagnostic(
+                "not-specialized", "the kernel leaves types open, and was not called yet", (),
+                ("call it first, or compile a kernel with types: pl.compile(knl.specialized(..))",)))
+        return self._latest
+
+    def _memory(self) -> Memory | None:
+        if self._said is None:
+            return None
+        return HostMemory() if self._said.name == "c" else DeviceMemory()
+
+    def _compiled(self, arguments: Mapping[str, object]) -> CompiledKernel:
+        """Return the specialization for *arguments*."""
+        call = facts(self._kernel, arguments, self._memory())
+        found = self._by_facts.get(call)
+        if found is None:
+            with self._lock:
+                found = self._by_facts.setdefault(call, self._specialized(call))
+        self._latest = found
+        return found
+
+    def _specialized(self, call: Facts) -> CompiledKernel:
+        special = specialization(self._kernel, call)
+        chosen = self._said or (CudaTarget() if call.on_device else CTarget())
+        found = self._made.get((special, chosen))
+        if found is None:
+            if len(self._made) >= self._most:
+                raise call_error(self._name, self._too_many(special))
+            architecture = chosen.arch if self._said is not None and chosen.arch else None
+            found = compiled(special.kernel(self._kernel), chosen, architecture)
+            self._made[special, chosen] = found
+        return found
+
+    def _too_many(self, special: Specialization) -> Diagnostic:
+        most = self._most
+        return Diagnostic(
+            "too-many-specializations", f"the kernel has {most} specializations already, as many as are kept",
+            (f"another one would be for {special}", f"the last one was for {[*self.specializations][-1]}"),
+            ("convert the arguments to types and layouts that were passed before",
+             f"or allow more: pl.compile(knl, max_specializations={2 * most})"))

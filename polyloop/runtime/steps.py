@@ -1,0 +1,130 @@
+"""Launches of one call in their order: the loops of the host around them, with the grids of this call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+from polyloop.codegen.program import DeviceLaunch, LaunchLoop
+from polyloop.expr.nodes import Expression
+from polyloop.runtime.evaluate import evaluate, names_in
+
+__all__ = ["Grid", "Step", "Steps", "host_names"]
+
+Grid: TypeAlias = tuple[int, int, int]
+
+
+class Step(NamedTuple):
+    """One launch with its grid; ``inames`` are the values of the loops of the host around it."""
+
+    launch: DeviceLaunch
+    grid: Grid
+    inames: Mapping[str, int]
+
+
+def host_names(launches: Sequence[DeviceLaunch]) -> frozenset[str]:
+    """Return the names of the parameters that decide which launches there are, and with which grids."""
+    found = set[str]()
+    for launch in launches:
+        bounds = (bound for loop in launch.around for bound in (loop.lower, loop.upper))
+        inames = {loop.iname for loop in launch.around}
+        found |= frozenset[str]().union(*map(names_in, (*launch.grid, *bounds))) - inames
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The launches of a call that have something to do; they are made anew at each iteration, and not kept.
+
+    Attributes
+    ----------
+    sizes
+        Values of the integer parameters.
+    """
+
+    launches: tuple[DeviceLaunch, ...]
+    sizes: Mapping[str, int]
+
+    def __iter__(self) -> Iterator[Step]:
+        return self._steps(self.launches, 0, self.sizes, {})
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    @cached_property
+    def count(self) -> int:
+        """The number of launches."""
+        return self.check(lambda _: None)
+
+    def check(self, look: Callable[[Step], None]) -> int:
+        """Call *look* for launches of each grid, and return the number of all launches.
+
+        Iterations of a loop are looked at one by one only if a grid, or a loop inside, depends on them.
+        """
+        return self._count(self.launches, 0, self.sizes, look)
+
+    def _steps(
+        self, launches: Sequence[DeviceLaunch], depth: int, values: Mapping[str, int], inames: Mapping[str, int]
+    ) -> Iterator[Step]:
+        for loop, members in _groups(launches, depth):
+            if loop is None:
+                yield from (Step(launch, grid, inames) for launch, grid in _placed(members, values))
+                continue
+            fixed = [*_placed(members, values)] if _is_plain(members, depth, loop.iname) else None
+            for value in _values(loop, values):
+                own = {**inames, loop.iname: value}
+                if fixed is not None:
+                    yield from (Step(launch, grid, own) for launch, grid in fixed)
+                else:
+                    yield from self._steps(members, depth + 1, {**values, loop.iname: value}, own)
+
+    def _count(
+        self, launches: Sequence[DeviceLaunch], depth: int, values: Mapping[str, int], look: Callable[[Step], None]
+    ) -> int:
+        total = 0
+        for loop, members in _groups(launches, depth):
+            if loop is None:
+                for launch, grid in _placed(members, values):
+                    look(Step(launch, grid, {}))
+                    total += 1
+                continue
+            each = _values(loop, values)
+            depends = any(loop.iname in _names(launch, depth + 1) for launch in members)
+            for value in each if depends else each[:1]:
+                number = self._count(members, depth + 1, {**values, loop.iname: value}, look)
+                total += number if depends else number * len(each)
+        return total
+
+
+def _groups(
+    launches: Sequence[DeviceLaunch], depth: int
+) -> Iterator[tuple[LaunchLoop | None, Sequence[DeviceLaunch]]]:
+    """Yield neighbouring launches that share their loop at *depth*, and those without one."""
+    for loop, members in groupby(launches, key=lambda launch: launch.around[depth] if launch.around[depth:] else None):
+        yield loop, [*members]
+
+
+def _names(launch: DeviceLaunch, depth: int) -> frozenset[str]:
+    """Return the names in the grid of a launch, and in the bounds of its loops from *depth* on."""
+    bounds: list[Expression] = [bound for loop in launch.around[depth:] for bound in (loop.lower, loop.upper)]
+    return frozenset[str]().union(*map(names_in, (*launch.grid, *bounds)))
+
+
+def _is_plain(members: Sequence[DeviceLaunch], depth: int, iname: str) -> bool:
+    """Return True if launches have no further loops inside of that at *depth*, and their grids do not depend on it."""
+    return all(len(x.around) == depth + 1 and iname not in _names(x, depth + 1) for x in members)
+
+
+def _values(loop: LaunchLoop, values: Mapping[str, int]) -> range:
+    return range(evaluate(loop.lower, values), evaluate(loop.upper, values), loop.step)
+
+
+def _placed(launches: Sequence[DeviceLaunch], values: Mapping[str, int]) -> Iterator[tuple[DeviceLaunch, Grid]]:
+    """Yield the launches whose grids are not empty."""
+    for launch in launches:
+        x, y, z = (evaluate(extent, values) for extent in launch.grid)
+        if min(x, y, z) > 0:
+            yield launch, (x, y, z)

@@ -1,0 +1,58 @@
+"""Methods of low layers that draw: made when the package is imported, loaded when first used.
+
+A kernel, a result and what :class:`polyloop.display.Shown` is a base of cannot import what draws them, which is above
+them.  So the methods are put there from here, as those of transforms are (``transform/registry.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+from polyloop.display import Shown
+from polyloop.edge.calls import public
+from polyloop.kernel.kernel import LoopKernel
+
+__all__ = ["DRAWN", "install_pictures"]
+
+DRAWN: Final = {
+    "diff": "difference",
+    "draw_accesses": "accesses",
+    "draw_dependences": "dependences",
+    "draw_domain": "domain",
+    "draw_loops": "loops",
+}
+"""The functions whose first argument is a kernel, which are methods too, by name: the module of each."""
+
+
+class _Drawing:
+    """Descriptor of a method that loads what draws when it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, kernel: LoopKernel | None, owner: type[LoopKernel]) -> Callable[..., Any]:
+        function = public(getattr(import_module(f"polyloop.viz.{DRAWN[self._name]}"), self._name))
+        setattr(LoopKernel, self._name, function)
+        method: Callable[..., Any] = getattr(owner if kernel is None else kernel, self._name)
+        return method
+
+
+def _loops(kernel: LoopKernel) -> object:
+    """Return the picture of the loops of *kernel*: :func:`polyloop.draw_loops`."""
+    return kernel.draw_loops()
+
+
+def _html(shown: Shown) -> str | None:
+    """Return the HTML form of an object, for notebooks."""
+    form: str | None = import_module("polyloop.viz.notebook").html_of(shown)
+    return form
+
+
+def install_pictures() -> None:
+    """Make the functions that draw kernels methods, ``knl.draw_loops()``, and let notebooks show HTML."""
+    for name in DRAWN:
+        setattr(LoopKernel, name, _Drawing(name))
+    setattr(LoopKernel, "loops", property(_loops))  # noqa: B010 - the types know it from the stub
+    setattr(Shown, "_repr_html_", _html)  # noqa: B010 - the types know no such method

@@ -1,0 +1,302 @@
+"""The transformed loop tree of a kernel as rows of text: launches, axes, loops, statements, barriers with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import reduce
+from itertools import count
+from math import prod
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.codegen.program import DeviceLaunch
+from polyloop.errors import PolyloopError
+from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import substitute
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import Sequential
+from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, has_barrier, runs, show_tree
+from polyloop.poly.axes import is_block_axis, is_thread_axis
+from polyloop.poly.sets import project_onto
+from polyloop.program.lower import lower
+from polyloop.schedule.build import Verified, build_verified
+from polyloop.schedule.plan import (
+    Atomic,
+    AwaitCopy,
+    AwaitProducts,
+    Launch,
+    StartCopy,
+    Statement,
+    Update,
+    Wait,
+)
+from polyloop.schedule.storage import shared_bytes
+from polyloop.target.base import Target, target_of
+from polyloop.target.cuda import CudaTarget
+from polyloop.target.source import generate_code
+from polyloop.viz.bounds import interval_text
+
+__all__ = ["Kind", "Row", "loop_rows"]
+
+
+class Kind(Enum):
+    """Kind of a row."""
+
+    LAUNCH = "launch"
+    AXIS = "axis"
+    LOOP = "loop"
+    STATEMENT = "statement"
+    BARRIER = "barrier"
+    REASON = "reason"
+    END = "end of a launch"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: ``name`` is the iname of a loop or the id of an instruction, ``tag`` the way in which a loop runs."""
+
+    depth: int
+    kind: Kind
+    text: str
+    name: str = ""
+    tag: str = ""
+
+
+def loop_rows(kernel: LoopKernel, target: Target | None = None) -> tuple[Row, ...]:
+    """Return the rows of the scheduled kernel; of its loops alone, and the reason, where it cannot be scheduled yet."""
+    chosen = target_of(kernel, target) or CudaTarget()
+    try:
+        verified = build_verified(kernel, chosen.limits)
+    except PolyloopError as error:
+        return tuple(_unscheduled(kernel, error))
+    return tuple(_Rows(verified, _grids(kernel, chosen)).all())
+
+
+def _unscheduled(kernel: LoopKernel, error: PolyloopError) -> Iterator[Row]:
+    """Yield the loops of the program, without barriers and launches, and the error."""
+    first = error.found[0].message if error.found else str(error)
+    yield Row(0, Kind.LAUNCH, f"kernel {kernel.name}")
+    for iname in kernel.iname_tags:
+        if (axis := kernel.axis(iname)) is not None:
+            yield Row(1, Kind.AXIS, f"{axis}: {iname}")
+    try:
+        program = lower(kernel)
+    except PolyloopError:
+        program = None
+    if program is not None:
+        yield from _plain(program.tree, 1, lambda name: program.statements[name].instruction.id, kernel)
+    yield Row(1, Kind.NOTE, f"no launches and barriers yet: {first}")
+
+
+def _plain(tree: Tree, depth: int, owner: Callable[[str], str], kernel: LoopKernel) -> Iterator[Row]:
+    for node in tree:
+        match node:
+            case Loop(iname, body):
+                yield Row(depth, Kind.LOOP, f"for {iname}", iname, _tag(kernel, iname))
+                yield from _plain(body, depth + 1, owner, kernel)
+            case Run(name):
+                yield Row(depth, Kind.STATEMENT, str(kernel.instruction(owner(name))), owner(name))
+            case Barrier():
+                yield Row(depth, Kind.BARRIER, show_tree((node,), str).removeprefix("... "))
+
+
+def _grids(kernel: LoopKernel, target: Target) -> Mapping[str, DeviceLaunch]:
+    """Return the launches of the generated program by name; none where the target cannot express the kernel."""
+    try:
+        return {launch.name: launch for launch in generate_code(kernel, target).launches}
+    except PolyloopError:
+        return {}
+
+
+def _tag(kernel: LoopKernel, iname: str) -> str:
+    tag = kernel.tag(iname)
+    return "" if type(tag) is Sequential else str(tag)
+
+
+class _Rows:
+    """The rows of one scheduled kernel."""
+
+    def __init__(self, verified: Verified, grids: Mapping[str, DeviceLaunch]) -> None:
+        self.kernel, self.verified, self.grids = verified.placement.program.kernel, verified, grids
+        self.schedule = verified.schedule
+        self.barriers = count()
+        self.names: dict[str, dict[str, Expression]] = {}
+        axes = verified.placement.axes
+        threads = prod(extent or 1 for extent in axes.extents.values())
+        for placed in verified.placement.statements.values():
+            own = self.names.setdefault(placed.lowered.instruction.id, {})
+            for iname in placed.lowered.inames:
+                axis = self.kernel.axis(iname)
+                if axis is not None and not axes.first.get(axis, 0):
+                    if axis.endswith("."):  # the highest digit, which code generation knows with its extent
+                        axis = f"{axis}{threads // int(axis.split('.')[1])}"
+                    own.setdefault(axis, p.Variable(iname))
+
+    def all(self) -> Iterator[Row]:
+        """Yield the rows of all launches, and the reasons for the ends between them."""
+        launches = self.schedule.launches
+        for number, launch in enumerate(launches):
+            yield Row(0, Kind.LAUNCH, f"launch {launch.name}")
+            yield Row(1, Kind.AXIS, self.sizes(launch))
+            yield from self.axes(launch)
+            yield from self.tree(launch.tree, 1)
+            ended = [wait for wait in self.verified.waits if wait.by.startswith(f"launch '{launch.name}' ends")]
+            if number + 1 < len(launches):
+                yield Row(0, Kind.END, f"end of launch {launch.name}")
+                yield from self.reasons(ended, 1)
+
+    def sizes(self, launch: Launch) -> str:
+        """Return ``grid ((n + 15) // 16) x 4, blocks of 16 x 16 threads, 2048 bytes of shared memory``."""
+        if not launch.group_axes and not launch.local_size:
+            return "one thread"
+        parts = []
+        known = self.grids.get(launch.name)
+        if known is not None and launch.group_axes:
+            sizes = [size if isinstance(size, int) else show(size) for size in known.grid]
+            while len(sizes) > 1 and sizes[-1] == 1:
+                sizes.pop()
+            parts.append(f"grid {' x '.join(f'{size}' if len(sizes) == 1 else f'({size})' for size in sizes)}")
+        size = " x ".join(map(str, launch.local_size)) or "1"
+        parts.append(f"blocks of {size} threads")
+        if nbytes := shared_bytes(launch.temporaries):
+            parts.append(f"{nbytes} bytes of shared memory")
+        return ", ".join(parts)
+
+    def axes(self, launch: Launch) -> Iterator[Row]:
+        """Yield the inames on each axis."""
+        found: dict[str, dict[str, None]] = {}
+        placed = self.verified.placement.statements
+        for statement in (placed[name] for name in runs(launch.tree) if name in placed):
+            for iname in statement.lowered.inames:
+                if (axis := self.kernel.axis(iname)) is not None:
+                    found.setdefault(axis, {})[iname] = None
+        for axis in sorted(found):
+            what = "blocks" if is_block_axis(axis) else "threads"
+            yield Row(1, Kind.AXIS, f"{_axis_text(axis)}: {', '.join(found[axis])}", tag=what)
+
+    def tree(self, tree: Tree, depth: int) -> Iterator[Row]:
+        """Yield the rows of a block."""
+        for node in tree:
+            match node:
+                case Loop(iname, body) if self.is_shown(node):
+                    yield Row(depth, Kind.LOOP, f"for {self.bounds(iname, body)}", iname, _tag(self.kernel, iname))
+                    yield from self.tree(body, depth + 1)
+                case Loop(_, body):
+                    yield from self.tree(body, depth)
+                case Run(name):
+                    statement = self.schedule.statements[name]
+                    yield Row(depth, Kind.STATEMENT, self.statement(statement), statement.instruction)
+                case Barrier():
+                    yield Row(depth, Kind.BARRIER, _barrier(node))
+                    number = next(self.barriers)
+                    yield from self.reasons([w for w in self.verified.waits if w.barrier == number], depth)
+
+    def reasons(self, waits: Sequence[Wait], depth: int) -> Iterator[Row]:
+        """Yield the dependences that ask for a barrier: one row for each array and pair of instructions."""
+        found: dict[tuple[str, str, str], list[str | None]] = {}
+        for wait in waits:
+            found.setdefault((wait.array, wait.first, wait.second), []).append(wait.loop)
+        for (array, first, second), loops in found.items():
+            later = sorted({loop for loop in loops if loop is not None})
+            when = f"{'this and ' * (None in loops)}a later iteration of {', '.join(later)}" if later else ""
+            when = f"in {when}" if when else ""
+            kind = self.kind(array, first, second)
+            yield Row(depth + 1, Kind.REASON, " ".join(filter(None, (f"{array}:", kind, f"{first} -> {second}", when))))
+
+    def kind(self, array: str, first: str, second: str) -> str:
+        """Return RAW, WAR or WAW; empty where two arrays share storage."""
+        known = {instruction.id: instruction for instruction in self.kernel.instructions}
+        if first not in known or second not in known or array not in self.kernel.arrays():
+            return ""
+        writes = [array in known[name].writes for name in (first, second)]
+        return {(True, True): "WAW", (True, False): "RAW", (False, True): "WAR"}.get((writes[0], writes[1]), "")
+
+    def is_shown(self, loop: Loop) -> bool:
+        """Return whether a loop runs, and is no placeholder around an operation that covers all of it."""
+        return any(loop.iname in self.schedule.statements[name].dims for name in runs(loop.body))
+
+    def bounds(self, iname: str, body: Tree) -> str:
+        """Return ``k in [0, n)``: the bounds of a loop, of all threads together if these meet in it."""
+        inside = [self.schedule.statements[name] for name in runs(body)]
+        inside = [statement for statement in inside if iname in statement.dims]
+        first, known = inside[0], self.kernel.assumptions
+        around = first.dims[: first.dims.index(iname) + 1]
+        if not has_barrier(body):
+            return interval_text(first.domain, first.dims, len(around) - 1, known, self.axis_names(first))
+        kept = [name for name in around if not is_thread_axis(name)]
+        domains = [project_onto(s.domain, s.dims, kept) for s in inside if {*kept} <= {*s.dims}]
+        whole = reduce(isl.Set.union, domains).coalesce()
+        return interval_text(whole, kept, len(kept) - 1, known, self.axis_names(first))
+
+    def axis_names(self, statement: Statement) -> Mapping[str, Expression]:
+        """Return the iname of a statement for each axis that stands for one, and others in terms of the thread."""
+        digits = {axis: _digit_text(digit.stride, digit.extent) for axis, digit in statement.digits.items()}
+        return {**digits, **self.names.get(statement.instruction, {})}
+
+    def statement(self, statement: Statement) -> str:
+        """Return the assignment in its inames."""
+        names = self.axis_names(statement)
+        left, right = (show(substitute(side, names)) for side in (statement.lhs, statement.rhs))
+        guard = " and ".join(show(substitute(each, names)) for each in statement.predicates)
+        return _assigned(statement, left, right) + (f" if {guard}" if guard else "")
+
+
+_THREAD = p.Variable("thread")
+
+
+def _digit_text(stride: int, extent: int | None) -> Expression:
+    """Return a digit of the thread number: ``thread // 4 % 8``."""
+    found: Expression = _THREAD if stride == 1 else p.FloorDiv(_THREAD, stride)
+    return found if extent is None else p.Remainder(found, extent)
+
+
+def _axis_text(axis: str) -> str:
+    """Return the name of an axis; of a digit ``thread // 4 % 8``."""
+    _, stride, *extent = axis.split(".")
+    if not extent:
+        return axis
+    return show(_digit_text(int(stride), int(extent[0]) if extent[0] else None))
+
+
+_SIGNS = {"sum": "+=", "product": "*="}
+
+
+def _assigned(statement: Statement, left: str, right: str) -> str:
+    """Return a statement as text: an assignment, or what it does together with other threads."""
+    match statement.action:
+        case Update(operation):
+            sign = _SIGNS.get(operation.name)
+            return f"{left} {sign} {right}" if sign else f"{left} = {operation.name}({left}, {right})"
+        case StartCopy():
+            return f"start copy {left} = {right}"
+        case AwaitCopy(pending):
+            return f"await copy {left} = {right}" + (f", but for {pending} later" if pending else "")
+        case AwaitProducts(pending=pending):
+            return f"await products of {left}" + (f", but for {pending} later" if pending else "")
+        case Atomic(operation):
+            return f"{left} {operation}= {right} atomically"
+    if (together := statement.collective) is not None:
+        return f"{left} = {together.operation.name} of {left} over {', '.join(together.across)}"
+    return f"{left} = {right}"
+
+
+_GROUPS = {False: "copies", True: "products"}
+
+
+def _barrier(barrier: Barrier) -> str:
+    """Return the name of a barrier, and the operations that it ends or awaits."""
+    if barrier.scope is not Scope.THREAD:
+        name = f" '{barrier.name}'" if barrier.name else ""
+        return f"barrier of the {barrier.scope.value}{name}"
+    group = barrier.group
+    if group is None:
+        return "fence: stores become visible to matrix instructions"
+    what = _GROUPS[group.products]
+    if not group.arrivals:
+        return f"end of a group of {what}"
+    return f"wait for {what}" + (f", all but the last {group.pending} groups" if group.pending else "")

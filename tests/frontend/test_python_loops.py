@@ -1,0 +1,165 @@
+"""Loops, assignments, conditions, functions and names in ``@pl.kernel``: as in Python, which is the oracle."""
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN202, F821, PLR1730, UP037
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.kernel.arrays import ArrayArg
+from tests.frontend import loops
+
+D = np.float64
+
+
+def value_of(argument: Any, n: int, rng: np.random.Generator) -> Any:
+    """Return a random array; integers are rising, between 0 and n."""
+    if not isinstance(argument, ArrayArg):
+        return 1.5
+    shape = [{"n": n, "n + 1": n + 1}.get(str(extent), 4) for extent in argument.shape or ()]
+    if argument.dtype.kind == "c":
+        return rng.random(shape) + 1j * rng.random(shape)
+    if argument.dtype.kind == "i":
+        return np.sort(rng.integers(0, n + 1, shape)).astype(argument.dtype)
+    return rng.random(shape)
+
+
+def made(function: Callable[..., None]) -> pl.LoopKernel:
+    return pl.kernel(silenced_warnings="*")(function)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+@pytest.mark.parametrize("function", loops.FUNCTIONS, ids=lambda function: function.__name__)
+def test_a_kernel_does_what_python_does(function: Callable[..., None], n: int) -> None:
+    knl, rng = made(function), np.random.default_rng(n)
+    given = {x.name: value_of(x, n, rng) for x in knl.arguments if x.name != "n"}
+    expected = {name: np.copy(value) if np.ndim(value) else value for name, value in given.items()}
+    function(n=n, **expected)
+    again: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(pl.kernel_to_python(knl), again)
+    assert str(again["knl"].reference) == str(knl.reference)
+    outputs = [x.name for x in knl.arguments if isinstance(x, ArrayArg) and x.is_output]
+    runs = [lambda **values: pl.interpret(knl, **values), pl.compile(knl, target=pl.CTarget())]
+    for run in runs:
+        result = run(n=n, **{name: np.copy(value) if np.ndim(value) else value for name, value in given.items()})
+        for name in outputs:
+            np.testing.assert_allclose(result[name], expected[name], rtol=1e-11, err_msg=name)
+
+
+def code(function: Callable[..., None], target: Any = None) -> str:
+    found = pl.generate_code(made(function), target=target or pl.CTarget()).device_code
+    return found[found.index("void ") :]
+
+
+def test_a_downward_loop_reads_like_this() -> None:
+    def backward(n: pl.int32, a: pl.Array[D, "n"]):
+        for i in range(n - 2, -1, -1):
+            a[i] += a[i + 1] * i
+
+    assert code(backward) == (
+        "void backward(int n, double *restrict a)\n"
+        "{\n"
+        "    for (int i_down = 0; i_down < n - 1; ++i_down)\n"
+        "        a[n - i_down - 2] += a[n - i_down - 1] * (n - i_down - 2);\n"
+        "}\n"
+    )
+
+
+def test_inames_of_downward_loops_are_transformed_as_others() -> None:
+    def stencil(n: pl.int32, a: pl.Array[D, "n", "n"]):
+        for t in range(n - 2, -1, -1):
+            for i in range(n):
+                a[t, i] += a[t + 1, n - 1 - i]
+
+    knl = made(stencil)
+    tiled = knl.split_iname("i", 4, inner_tag="l.0")
+    rng = np.random.default_rng(0)
+    a = rng.random((6, 6))
+    expected = a.copy()
+    stencil(6, expected)
+    for run in (pl.interpret, lambda k, **x: pl.compile(k, target=pl.CTarget())(**x)):
+        np.testing.assert_allclose(run(knl.split_iname("t_down", 2), a=a.copy()).a, expected)
+    with pytest.raises(pl.TransformError, match="t_down"):
+        knl.tag_inames("t_down:l.0")
+    assert "t_down" in str(tiled)
+
+
+def test_conditions_that_change_are_kept_and_others_are_not() -> None:
+    def largest(n: pl.int32, a: pl.Array[D, "n"], c: pl.Array[D, 1]):
+        top = 0.0
+        for i in range(n):
+            if a[i] > top:
+                top = a[i]
+        c[0] = top
+
+    def both(n: pl.int32, a: pl.Array[D, "n"], c: pl.Array[D, "n"]):
+        top = 0.0
+        for i in range(n):
+            if a[i] > top:
+                top = a[i]
+                c[i] = top
+
+    assert "holds" not in str(made(largest))
+    assert "bool holds = a[i] > top;" in code(both)
+
+
+def test_rules_are_shared_by_calls_that_see_the_same() -> None:
+    def smooth(n: pl.int32, a: pl.Array[D, "n"], b: pl.Array[D, "n"]):
+        def at(k):
+            return a[k] + a[i]
+
+        for i in range(n):
+            b[i] = at(0) + at(i)
+        for i in range(n):
+            b[i] += at(0)
+
+    knl = made(smooth)
+    assert list(knl.substitutions) == ["at", "at_1"]
+
+
+def test_a_bound_that_is_assigned_once_needs_no_other_variable() -> None:
+    def rows(n: pl.int32, p: pl.Array[np.int32, "n"], b: pl.Array[D, "n"]):
+        for i in range(n):
+            m = p[i]
+            for k in range(m):
+                b[i] += k
+
+    assert "for (int k = 0; k < m; ++k)" in code(rows)
+
+
+def test_a_counter_that_is_read_elsewhere_is_a_variable() -> None:
+    def search(n: pl.int32, c: pl.Array[np.int32, 2]):
+        k = 0
+        while k < n:
+            k += 3
+        c[0] = k
+
+    assert "k = max_int32(k_start, n)" not in code(search)
+    for n in range(5):
+        assert pl.interpret(made(search), n=n).c[0] == 3 * ((n + 2) // 3)
+
+
+def test_arrays_called_as_functions_are_renamed_in_programs() -> None:
+    text = code(loops.names, pl.CudaTarget())
+    assert "exp(exp_[i])" in text
+    assert "double *__restrict__ sum" in text
+
+
+def test_a_name_of_a_function_is_that_of_a_variable_in_text_too() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "<> as = in[i]\nout[i] = exp(exp[i]) + is*as + min(min, in[i])\nis := 2*in[i]",
+        [pl.GlobalArg("in, exp, out", D, shape="n"), pl.ValueArg("min", D), pl.ValueArg("n", np.int32)],
+    )
+    x = np.arange(3.0)
+    for run in (pl.interpret, lambda k, **given: pl.compile(k, target=pl.CTarget())(**given)):
+        result = run(knl, **{"in": x, "exp": x, "min": 1.0})
+        np.testing.assert_allclose(result["out"], np.exp(x) + 2 * x * x + np.minimum(1.0, x))

@@ -1,0 +1,81 @@
+"""Mistakes of beginners, and the messages that say what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+
+F = np.float32
+
+
+def made(text: str = "y[i] = alpha*x[i]", *more: object) -> pl.LoopKernel:
+    data = [pl.GlobalArg("x, y", F, shape="n"), pl.ValueArg("alpha", F), pl.ValueArg("n", np.int32), *more]
+    return pl.make_kernel("{[i]: 0 <= i < n}", text, data, name="scale", silenced_warnings="*")
+
+
+def lines(call: Callable[[], object]) -> list[str]:
+    with pytest.raises(pl.PolyloopError) as refusal:
+        call()
+    return str(refusal.value).split("\n")
+
+
+def test_a_misspelt_scalar() -> None:
+    assert lines(lambda: made("y[i] = alpah*x[i]")) == [
+        "make_kernel: 'alpah' is not declared [undeclared-name]",
+        "  y[i] = alpah*x[i]                                    (line 1, instruction 'insn')",
+        "  Hint: did you mean 'alpha'?",
+        "  Hint: add it to kernel_data, or end kernel_data with ... to have it inferred",
+    ]
+
+
+def test_a_misspelt_scalar_where_the_rest_is_inferred() -> None:
+    knl = made("y[i] = alpah*x[i]", ...)
+    assert lines(lambda: pl.generate_code(knl, target=pl.CTarget())) == [
+        "generate_code on kernel 'scale': the type of 'alpah' is not known [unknown-dtype]",
+        '  Hint: state it: knl = pl.add_dtypes(knl, {"alpah": np.float32})',
+        "  Hint: or did you mean 'alpha' where the kernel says 'alpah'?",
+    ]
+
+
+@pytest.mark.parametrize("module", ["np", "numpy", "math"])
+def test_a_function_of_a_module_in_text(module: str) -> None:
+    found = lines(lambda: made(f"y[i] = {module}.exp(x[i])"))
+    assert found[0] == "make_kernel: only a function name can be called [syntax]"
+    assert found[-1] == "  Hint: functions have plain names in the text: exp(x)"
+    assert lines(lambda: made(f"y[i] = {module}.fft(x[i])"))[-1] == "  Hint: write f(x)"
+
+
+def test_the_returned_kernel_forgotten() -> None:
+    knl = made()
+    knl.split_iname("i", 16)
+    assert lines(lambda: knl.tag_inames("i_inner:l.0")) == [
+        "tag_inames on kernel 'scale': no iname 'i_inner' [unknown-iname]",
+        "  Note: 'i_inner' is in the kernel that split_iname(split_iname='i', inner_length=16) returned",
+        "  Hint: a transform returns a new kernel and leaves this one as it is: keep what it returns, knl = ...",
+    ]
+    assert "returned" not in "\n".join(lines(lambda: knl.tag_inames("i_outerr:l.0")))
+    assert "returned" not in "\n".join(lines(lambda: made().tag_inames("i_inner:l.0")))
+
+
+def test_the_returned_kernel_forgotten_for_an_array() -> None:
+    knl = made().split_iname("i", 16, outer_tag="g.0", inner_tag="l.0")
+    knl.add_prefetch("x", ["i_inner"])
+    found = lines(lambda: knl.tag_array_axes("x_fetch", "c"))
+    assert "'x_fetch' is in the kernel that add_prefetch(" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("args", "arguments"), ("arg_dict", "arguments"), ("temporary_variables", "temporaries"),
+     ("split_inam", "split_iname"), ("instuctions", "instructions"), ("domain", "domains")],
+)  # fmt: skip
+def test_a_name_that_no_kernel_has(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError) as error:
+        getattr(made(), name)
+    assert str(error.value) == f"a LoopKernel has no attribute '{name}'; did you mean '{meant}'?"
+    assert not hasattr(made(), "qqqqq")
+    assert not hasattr(made(), "_repr_latex_")

@@ -1,0 +1,99 @@
+"""The site of ``docs/``: built once by Sphinx, its warnings errors; every public name is on a page."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+import polyloop as pl
+from polyloop.transform.index import HOMES
+from tests import house
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    arguments = ["-W", "--keep-going", "-q", "-b", "html", "-d", str(folder / "doctrees"), "docs", str(folder / "html")]
+    command = [sys.executable, "-m", "sphinx", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[str, str]:
+    """Return the text of each page, by its path."""
+    return {str(path.relative_to(site)): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+
+
+def documented(site: Path) -> dict[str, str]:
+    """Return the objects of the inventory that other sites link to, and the page of each."""
+    packed = site.joinpath("objects.inv").read_bytes().split(b"\n", 4)[4]
+    entries = [line.split(" ") for line in zlib.decompress(packed).decode().splitlines()]
+    return {entry[0]: entry[3].partition("#")[0] for entry in entries if entry[1].startswith("py:")}
+
+
+def test_every_public_name_is_on_a_page_of_the_reference(site: Path) -> None:
+    known = documented(site)
+    missing = [name for name in pl.__all__ if f"polyloop.{name}" not in known]
+    assert missing == [], "add them to a page of docs/reference"
+    assert {known[f"polyloop.{name}"].partition("/")[0] for name in pl.__all__} == {"reference"}
+
+
+def test_transforms_are_on_the_page_of_their_family(site: Path) -> None:
+    known = documented(site)
+    for name, home in HOMES.items():
+        family = home.partition(".")[0] if "." in home else "instructions"
+        assert known[f"polyloop.{name}"] == f"reference/transforms/{family}.html"
+
+
+def test_signatures_are_those_that_callers_see(pages: dict[str, str]) -> None:
+    text = html.unescape(re.sub(r"<[^>]+>", "", pages["reference/transforms/loops.html"]))
+    shown = " ".join(text.partition("polyloop.split_iname(")[2].partition("¶")[0].split())
+    parameters = ["kernel: LoopKernel", "split_iname: str", "inner_length: int", "*", "outer_iname: str | None = None"]
+    assert shown.startswith(", ".join(parameters))
+    assert "slabs: tuple[int, int] = (0, 0)" in shown
+    assert shown.endswith("→ LoopKernel")
+
+
+def test_no_page_shows_what_is_inside(pages: dict[str, str]) -> None:
+    inside = re.compile(r"EXPLAINED|Annotated\[|_MISSING|object at 0x|<factory>|<class '|~[a-z]+\.")
+    reference = {page: html.unescape(text) for page, text in pages.items() if page.startswith("reference")}
+    assert {page: inside.findall(text) for page, text in reference.items() if inside.search(text)} == {}
+
+
+def test_the_start_page_has_a_picture_and_a_search_box(site: Path, pages: dict[str, str]) -> None:
+    picture = re.search(r'src="([^"]+idea\.svg)"', pages["index.html"])
+    assert picture is not None
+    assert site.joinpath(picture[1]).stat().st_size < 20_000
+    assert 'action="search.html"' in pages["index.html"]
+    assert site.joinpath("searchindex.js").stat().st_size > 100_000
+
+
+def test_the_packages_are_a_picture(pages: dict[str, str]) -> None:
+    (picture,) = re.findall(r'<svg class="flowchart".*?</svg>', pages["architecture.html"])
+    boxes = re.findall(r'class="line0">(\w+)<', picture)
+    assert sorted(boxes) == sorted(house.packages())
+    assert picture.count("marker-end") == house.picture().count(" --> ")
+
+
+def test_terms_are_defined_that_pages_use(pages: dict[str, str]) -> None:
+    defined = set(re.findall(r'id="term-([^"]+)"', pages["glossary.html"]))
+    wanted = {"iname", "instance", "launch", "sweep", "phantom", "domain", "certificate", "reference-program"}
+    assert wanted - defined == set()
+
+
+def test_no_page_loads_anything_from_elsewhere(pages: dict[str, str]) -> None:
+    loads = re.compile(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//|<link[^>]+rel="stylesheet"[^>]+href="https?://')
+    assert [page for page, text in pages.items() if loads.search(text)] == []
+    assert [page for page, text in pages.items() if str(ROOT) in text] == []
