@@ -41,8 +41,8 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         used |= {own for entry in meetings for own in (entry.scratch, entry.ticket) if own}
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(parts) == 1 else f"{title}_{number}"
-        turns = Turns(placement.program.kernel.blocks)
-        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=found.block, turns=turns)
+        home, turns = found.block, Turns(placement.program.kernel.blocks)
+        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=home, turns=turns)
 
 
 def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:

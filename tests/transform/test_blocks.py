@@ -353,6 +353,20 @@ def test_scans_over_blocks_keep_the_order_of_the_hardware(first: bool) -> None:
     assert "  Note: blocks wait for those with smaller numbers, and have an order of their own: at most 4 at a" in text
 
 
+@pytest.mark.parametrize("shrinks", [False, True])
+def test_launches_in_loops_of_the_host(shrinks: bool) -> None:
+    knl = pl.make_kernel(
+        f"{{[t, i]: 0 <= t < 3 and {'t' if shrinks else 0} <= i < n}}", "u[t + 1, i] = u[t, n - 1 - i] + 1",
+        [pl.GlobalArg("u", F4, shape="4, n"), ...], name="steps",
+    )  # fmt: skip
+    knl = pl.persist_blocks(pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0"), 2)
+    if shrinks:
+        text = refused(lambda: pl.generate_code(knl))
+        assert "their number depends on a loop of the host [bad-block-order]\n  Note: it depends on 't'" in text
+    else:
+        same(knl, u=np.random.default_rng(0).random((4, 23), F4), n=23)
+
+
 def test_copies_ahead_need_copies_of_boxes() -> None:
     assert refused(lambda: pl.generate_code(pl.persist_blocks(turned(), 4, ahead=True))) == (
         "schedule on kernel 'turned': there are no copies to start before the next turn [not-ahead]\n"
