@@ -82,16 +82,19 @@ def _on_tensor_cores(
 
 def _on_groups_of_warps(
     name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int], lag: int = 0,
-    via: str = "cp.async", by_boxes: bool = False,
+    via: str = "cp.async", by_boxes: bool = False, turns: str = "",
 ) -> Case:  # fmt: skip
     """Return a product by an instruction of groups of four warps, in blocks of 128 by 256 elements.
 
     Products are waited for *lag* iterations later, tiles are fetched *via* threads or a copy engine, and results are
-    stored by threads or, *by_boxes*, by the engine.
+    stored by threads or, *by_boxes*, by the engine.  *turns* are as in :func:`_in_turns`.
     """
 
     def build() -> pl.LoopKernel:
         program = matmul_wgmma.program(dtype)
+        if turns:
+            knl = matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, lag=lag, via=via)
+            return _in_turns(knl, turns)
         knl = matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, group=16, lag=lag, via=via)
         return matmul_wgmma.stored_by_boxes(knl) if by_boxes else knl
 
@@ -110,6 +113,19 @@ def _on_groups_of_warps(
     )
 
 
+_MULTIPROCESSORS: Final = 132
+"""Of an H100 and of an H200."""
+
+
+def _in_turns(knl: pl.LoopKernel, turns: str) -> pl.LoopKernel:
+    """Return a product with blocks in panels of 16 columns; if *turns* are not ``"panels"``, with persistent ones.
+
+    If they are ``"ahead"``, copies for the next block start before the stores of the present one.
+    """
+    knl = pl.order_blocks(knl, "bx", group=16)
+    return knl if turns == "panels" else pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=turns == "ahead")
+
+
 def _transposed(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
     m, n, p = (sizes[name] for name in "mnp")
     return {name: rng.random(shape, F) - F(0.5) for name, shape in (("a", (m, p)), ("b", (n, p)))}
@@ -120,14 +136,15 @@ def _expected_transposed(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any,
     return {"c": (at, arrays["a"][at].astype(np.float64) @ arrays["b"].T.astype(np.float64))}
 
 
-def _tf32_on_groups_of_warps(name: str, *sizes: int | Mapping[str, int]) -> Case:
+def _tf32_on_groups_of_warps(name: str, *sizes: int | Mapping[str, int], turns: str = "") -> Case:
     """Return a product of float32 with the second matrix transposed; the copy engine rounds operands to 11 bits."""
 
     def build() -> pl.LoopKernel:
-        program = matmul_wgmma.by_rows_of_k()
-        return matmul_wgmma.on_groups_of_warps(
-            program, "wgmma_m64n256k8_tf32", 128, 256, stages=4, group=16, lag=1, via="tma", panels=False
+        program, group = matmul_wgmma.by_rows_of_k(), 1 if turns else 16
+        knl = matmul_wgmma.on_groups_of_warps(
+            program, "wgmma_m64n256k8_tf32", 128, 256, stages=4, group=group, lag=1, via="tma", panels=False
         )
+        return _in_turns(knl, turns) if turns else knl
 
     return Case(
         name,
@@ -182,6 +199,13 @@ PRECISIONS: Final = (
         "bf16 GEMM by wgmma, TMA both ways", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192, _UNEVEN,
         {"m": 8192, "n": 8192, "p": 512}, lag=1, via="tma", by_boxes=True,
     ),
+    *(
+        _on_groups_of_warps(
+            f"bf16 GEMM by wgmma and TMA, {turns}", np.dtype(ml_dtypes.bfloat16), "wgmma_m64n256k16_bf16", 4096, 8192,
+            {"m": 8192, "n": 8192, "p": 512}, lag=1, via="tma", turns=turns,
+        )
+        for turns in ("panels", "persistent", "ahead")
+    ),
     _on_groups_of_warps("fp16 GEMM by wgmma", np.dtype(np.float16), "wgmma_m64n256k16_f16", 4096),
     _on_tensor_cores(
         "bf16 GEMM, 8-byte rows", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", {"m": 4001, "n": 3004, "p": 5004},
@@ -193,5 +217,8 @@ PRECISIONS: Final = (
     ),
     _on_tensor_cores("fp16 GEMM", np.dtype(np.float16), "mma_m16n8k16_f16", 4096, 8192, _UNEVEN, rtol=1e-4),
     _tf32_on_groups_of_warps("tf32 GEMM by wgmma and TMA", 4096, 8192, _UNEVEN),
+    _tf32_on_groups_of_warps(
+        "tf32 GEMM by wgmma and TMA, ahead", 4096, 8192, {"m": 8192, "n": 8192, "p": 512}, turns="ahead"
+    ),
     _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32_pairs", 8192, _UNEVEN, rtol=1e-3),
 )

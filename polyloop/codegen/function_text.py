@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain, groupby
 from math import prod
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
 from polyloop.codegen.device.entries import Boxes, LookBack, Threads
-from polyloop.codegen.expressions.linear import form_text
 from polyloop.codegen.functions import Function, hardware_of
+from polyloop.codegen.loops.blocks import bound_text
 from polyloop.codegen.loops.digits import digit_lines, digits_of
 from polyloop.codegen.loops.grid import GridAxis
 from polyloop.codegen.loops.hosts import printed
@@ -139,7 +138,12 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
     lines: list[str] = []
     if chains is not None:
         lines += ticket_lines(chains, launch.local_size, scope.language.need(Threads), scope.language.need(LookBack))
+    if function.numbering is not None:
+        lines += function.numbering.constants()
+        lines += [] if launch.order.persists else [f"    {line}" for line in function.numbering.own()]
     for kind in Level:
+        if kind is Level.GRID and function.numbering is not None:
+            continue
         parts = []
         for axis in AXES:
             if level_of(axis) is kind and axis in scope.used:
@@ -154,8 +158,5 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
 
 
 def _first_text(axis: GridAxis, function: Function) -> str:
-    scope = function.scope
-    show = partial(form_text, scope=scope, context=function.known)
-    extreme = scope.index_extreme
-    first = extreme("min", [extreme("max", [show(form) for form in forms]) for forms in axis.lower])
+    first = bound_text(axis.lower, function.scope, function.known, "min", "max")
     return first.text if isinstance(first, Name | Literal) else f"({first})"

@@ -10,6 +10,7 @@ import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.language import AXIS_NAMES
+from polyloop.codegen.loops.blocks import Numbering, numbering_of
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.digits import digits_of
 from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
@@ -29,6 +30,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import AXES, is_axis, thread_axis
+from polyloop.schedule.copy_engine import AwaitBox
 from polyloop.schedule.plan import Launch, Tensor
 from polyloop.schedule.storage import Storage
 
@@ -53,6 +55,8 @@ class Function:
         The generator of its loops.
     known
         Facts that hold inside of the loops of the host.
+    numbering
+        The numbers of blocks that have an order of their own, None in the order of the grid.
     """
 
     launch: Launch
@@ -63,11 +67,12 @@ class Function:
     around: Sequence[HostLoop] = ()
     loops: Loops | None = None
     known: Context = field(default_factory=Context)
+    numbering: Numbering | None = None
 
 
 def function_of(launch: Launch, unit: Unit) -> Function:
     """Return the function of *launch*: for one thread of a device, or on a host with loops over threads."""
-    if not any(True for _ in runs(launch.tree)):
+    if not any(True for _ in runs(launch.tree)):  # the opening alone has no effect
         nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.group_axes]
         return Function(launch, _scope(launch, unit), (), 0, nothing)
     return _on_device(launch, unit) if unit.language.has_axes else _on_host(launch, unit)
@@ -106,6 +111,11 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     for name, size in extents.items():
         context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
         magnitudes.define(name, ((Affine((), size),),), 0)
+    numbering = numbering_of(launch, axes, scope, context)
+    opening = walker.run(launch.opening, context) if launch.opening else ()
+    ahead = walker.run(launch.ahead, context) if launch.ahead else ()
+    if numbering is not None and ahead:
+        walker.ahead = (numbering.of_next(ahead),)
     body = walker.run(launch.tree, context)
     for axis in axes:
         if axis.name in scope.used and not axis.starts_at_zero:
@@ -114,7 +124,15 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     tensors = [statement.action for statement in statements if isinstance(statement.action, Tensor)]
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
     refuse_divergent(body, scope, digits.values(), together)
-    return Function(launch, scope, *declare_temporaries(body, launch, scope), axes, around, walker.loops, outside)
+
+    def in_turn(body: Block) -> Block:
+        if numbering is None or not launch.order.persists:
+            return body
+        return (*opening, *((numbering.of_first(ahead),) if ahead else ()), numbering.in_turn(body))
+
+    kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else ()
+    body, dynamic = declare_temporaries(body, launch, scope, in_turn, kept)
+    return Function(launch, scope, body, dynamic, axes, around, walker.loops, outside, numbering)
 
 
 def _extents(launch: Launch) -> dict[str, int]:

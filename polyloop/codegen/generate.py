@@ -9,6 +9,7 @@ pass                    result
 ``check_launches``      refusals of launches that no device can start
 ``without_digits``      on hosts: the axes of threads in place of digits of the thread number
 ``with_boxes``          copies by a copy engine as statements of one thread, with barriers that count their bytes
+``with_starts_ahead``   copies for the next block that the same threads execute, apart from the loop that has them
 ``with_copies``         groups of asynchronous copies, and waits for them
 ``with_matrices``       matrix instructions as statements of whole warps, with registers for operands
 ``with_fences``         fences for stores of threads that matrix instructions and copy engines read
@@ -30,6 +31,7 @@ from polyloop.codegen.device.async_copy import with_copies
 from polyloop.codegen.device.box_copy import with_boxes
 from polyloop.codegen.device.decoupled_lookback import with_totals_stored
 from polyloop.codegen.device.published import with_fences
+from polyloop.codegen.device.starts_ahead import with_starts_ahead
 from polyloop.codegen.device.tensors import with_matrices
 from polyloop.codegen.file_text import file_text
 from polyloop.codegen.functions import function_of
@@ -79,7 +81,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     schedule = without_empty(with_totals_stored(spelt.schedule, language))
     check_launches(schedule, language.limits)
     schedule = without_digits(schedule, language)
-    for devices_pass in (with_boxes, with_copies, with_matrices, with_fences):
+    for devices_pass in (with_boxes, with_starts_ahead, with_copies, with_matrices, with_fences):
         schedule = devices_pass(schedule, language)
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]
@@ -106,9 +108,12 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         notes=(*schedule.remarks.left_open, *((name, note) for (name, _), note in findings.notes.items()),
                *queue_notes(indexed)),
         checks=(*assumption_checks(schedule.contract.assumptions), *map(condition_check, schedule.contract.conditions)),
-        index_checks=index_checks(
-            inputs.arguments, inputs.index_names, magnitudes.bounds(bits), known.context, unit.natural, bits,
-            magnitudes.bounds(64, wide=True),
+        index_checks=(
+            *index_checks(
+                inputs.arguments, inputs.index_names, magnitudes.bounds(bits), known.context, unit.natural, bits,
+                magnitudes.bounds(64, wide=True),
+            ),
+            *(check for function in functions if function.numbering for check in function.numbering.checks(bits)),
         ),
         index_bits=bits,
         proofs=proofs,

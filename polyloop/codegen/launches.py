@@ -61,9 +61,9 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     names = (*(argument.name for argument in arguments), *inames, *maps)
     most = None if limits is None else limits.max_grid_dims
     around = tuple(_launch_loops(function, unit))
-    return DeviceLaunch(
-        launch.name, (x, y, z), block, shared, names, function.dynamic_shared, most, launch.maps, around
-    )  # fmt: skip
+    numbering, dynamic = function.numbering, function.dynamic_shared
+    grid, turns = ((x, y, z), 1) if numbering is None else (numbering.grid, numbering.turns)
+    return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, around, turns)
 
 
 def _launch_loops(function: Function, unit: Unit) -> Iterator[LaunchLoop]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from polyloop.codegen.device.entries import Threads
@@ -32,17 +32,33 @@ def asks_for_shared(launch: Launch, language: Language) -> bool:
     return shared_bytes(launch.temporaries) > limits.static_shared_bytes
 
 
-def declare_temporaries(body: Block, launch: Launch, scope: Scope) -> tuple[Block, int]:
-    """Return *body* with declarations of the temporaries that it uses, and its dynamic shared memory [bytes]."""
+def _unchanged(body: Block) -> Block:
+    return body
+
+
+def declare_temporaries(
+    body: Block, launch: Launch, scope: Scope, around: Callable[[Block], Block] = _unchanged,
+    kept: Collection[str] = (),
+) -> tuple[Block, int]:  # fmt: skip
+    """Return *body* with declarations of the temporaries that it uses, and its dynamic shared memory [bytes].
+
+    Parameters
+    ----------
+    around
+        Function that adds what is around *body*: a loop, each iteration of which has private variables of its own.
+    kept
+        Private variables that keep their values from one iteration of that loop to the next.
+    """
     if not launch.temporaries:
-        return begun(body), 0
+        return around(begun(body)), 0
     declarations = {t.name: _declaration(t, scope, launch) for t in launch.temporaries}
     private = [
         t.name
         for t in launch.temporaries
         if t.address_space is AddressSpace.PRIVATE and t.name not in scope.memory.expanded
     ]
-    body = declare_private(begun(body), private, declarations.__getitem__)
+    body = declare_private(begun(body), [name for name in private if name not in kept], declarations.__getitem__)
+    body = declare_private(around(body), [name for name in private if name in kept], declarations.__getitem__)
     used = frozenset[str]().union(*(node.uses for node in body)).difference(private)
     others = [t for t in launch.temporaries if t.name in used]
     if asks_for_shared(launch, scope.language):

@@ -61,6 +61,8 @@ class DeviceLaunch:
     around
         Loops of the host around the launch, outermost first; their inames may be among the arguments, as integers of
         the width of indices.
+    turns
+        Blocks that one block of the launch executes at most, one after the other.
     """
 
     name: str
@@ -72,6 +74,7 @@ class DeviceLaunch:
     max_grid: tuple[int, int, int] | None = None
     maps: tuple[TensorMap, ...] = ()
     around: tuple[LaunchLoop, ...] = ()
+    turns: Expression = 1
 
     __repr__ = brief
 

@@ -80,7 +80,7 @@ class Unit:
 
     def statements(self, *launches: Launch) -> list[Statement]:
         """Return the statements of *launches*, in the order of the text."""
-        return [self.schedule.statements[name] for launch in launches for name in runs(launch.tree)]
+        return [self.schedule.statements[name] for launch in launches for name in runs(launch.whole)]
 
     def arguments_of(self, launch: Launch) -> tuple[Argument, ...]:
         """Return the arguments of a device function: all if it is the only one, else those that it uses."""

@@ -60,6 +60,11 @@ class Walker:
         Threads along each local axis, and values of each digit of the thread number.
     block
         Threads of a block along ``l.0``, ``l.1``, ..
+
+    Attributes
+    ----------
+    ahead
+        The first copies of the next block that the same threads execute.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class Walker:
         self.loops = Loops(scope, schedule, axes, extents, self)
         self.lane_loops = LaneLoops(self.loops, self.assignments)
         self.hulls: dict[tuple[tuple[str, ...], frozenset[str]], Piece] = {}
+        self.ahead: Block = ()
 
     def lanes(self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]) -> Block:
         """Return a loop over the lanes of a vector."""
@@ -242,7 +248,8 @@ class Walker:
             case Barrier(scope):
                 threads = self.scope.language.need(Threads)
                 wait = Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier)
-                return (publication(self.scope), wait) if node.publishes else (wait,)
+                waits: Block = (publication(self.scope), wait) if node.publishes else (wait,)
+                return (*waits, *self.ahead) if node.starts else waits
 
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement, guarded by the conditions that *context* does not imply."""

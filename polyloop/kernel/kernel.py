@@ -18,7 +18,7 @@ from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
 from polyloop.kernel.made import Made
-from polyloop.kernel.tags import InameTag, Sequential, axis_name
+from polyloop.kernel.tags import BlockOrder, InameTag, Sequential, axis_name
 from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
 from polyloop.kernel.waivers import Waiver
@@ -114,6 +114,9 @@ class Reference:
         return show_tree(self.tree, lambda name: f"{shown[name]}    {{id={name}}}")
 
 
+_IN_ORDER: Final = BlockOrder()
+
+
 @quick
 @dataclass(frozen=True, eq=False)
 class LoopKernel(Shown, Methods):
@@ -148,6 +151,8 @@ class LoopKernel(Shown, Methods):
         Outer inames of splits.
     slabs
         iname -> (front, back) iterations to peel.
+    blocks
+        Order of the blocks of each launch.
     target
         Default target of code generation; of no meaning to analyses and transforms.
     foreign
@@ -194,6 +199,7 @@ class LoopKernel(Shown, Methods):
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
     made: Made | None = None
+    blocks: BlockOrder = _IN_ORDER
 
     def __str__(self) -> str:
         return show_kernel(self)
@@ -304,6 +310,7 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("assumptions", [] if kernel.assumptions.plain_is_universe() else [set_text(kernel.assumptions)]),
         ("conditions", [str(condition.inside or set_text(condition.set)) for condition in kernel.conditions]),
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
+        ("blocks", [] if kernel.blocks.is_plain else [str(kernel.blocks)]),
         ("foreign functions", [str(function) for function in kernel.foreign]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),
         ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}{_show_nosync(i)}{_show_matrix(i)}}}"

@@ -21,14 +21,14 @@ __all__ = [
     "buffer_array", "chunk_iname", "collect_common_factors_on_increment", "concatenate_arrays", "distribute_loops",
     "duplicate_inames", "exchange_by_shuffle", "expand_subst", "extract_subst", "fix_parameters", "fold_constants",
     "fuse_loops", "hoist_reduction_factors", "interchange", "join_inames", "make_reduction_inames_unique", "map_domain",
-    "map_instructions", "peel", "pipeline", "precompute", "prioritize_loops", "privatize_temporaries_with_inames",
-    "read_once", "realize_reduction", "realize_scan", "reduce_atomically", "remove_instructions",
-    "remove_unused_arguments", "remove_unused_inames", "rename_argument", "rename_iname", "rename_inames",
-    "rename_inames_in_batch", "replace_instruction_ids", "reverse", "save_and_reload_temporaries", "set_argument_order",
-    "set_array_axis_names", "set_instruction_priority", "set_temporary_address_space", "shift", "simplify_indices",
-    "split_array_axis", "split_iname", "split_reduction_inward", "split_reduction_outward", "split_scan",
-    "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile", "to_batched",
-    "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
+    "map_instructions", "order_blocks", "peel", "persist_blocks", "pipeline", "precompute", "prioritize_loops",
+    "privatize_temporaries_with_inames", "read_once", "realize_reduction", "realize_scan", "reduce_atomically",
+    "remove_instructions", "remove_unused_arguments", "remove_unused_inames", "rename_argument", "rename_iname",
+    "rename_inames", "rename_inames_in_batch", "replace_instruction_ids", "reverse", "save_and_reload_temporaries",
+    "set_argument_order", "set_array_axis_names", "set_instruction_priority", "set_temporary_address_space", "shift",
+    "simplify_indices", "split_array_axis", "split_iname", "split_reduction_inward", "split_reduction_outward",
+    "split_scan", "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile",
+    "to_batched", "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
 ]
 
 class Methods(Called):
@@ -194,8 +194,12 @@ class Methods(Called):
         instructions: Mapping[str, str] | None = None,
     ) -> LoopKernel:
         """Let instructions assign something else."""
+    def order_blocks(kernel, iname: str, group: int = 8) -> LoopKernel:
+        """Let blocks run in panels: all indices along another axis, for some neighbours along that of an iname."""
     def peel(kernel, iname: str, front: int = 1, back: int = 0) -> LoopKernel:
         """Set first and last iterations of a loop apart from the bulk, in generated code."""
+    def persist_blocks(kernel, blocks: int, ahead: bool = False) -> LoopKernel:
+        """Let each block of the launch execute several blocks of the grid, one after the other."""
     def pipeline(
         kernel,
         iname: str,
@@ -475,7 +479,9 @@ join_inames = Methods.join_inames
 make_reduction_inames_unique = Methods.make_reduction_inames_unique
 map_domain = Methods.map_domain
 map_instructions = Methods.map_instructions
+order_blocks = Methods.order_blocks
 peel = Methods.peel
+persist_blocks = Methods.persist_blocks
 pipeline = Methods.pipeline
 precompute = Methods.precompute
 prioritize_loops = Methods.prioritize_loops

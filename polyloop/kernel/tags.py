@@ -1,4 +1,4 @@
-"""Iname tags: the way a loop is executed, and the one parser of their spelling."""
+"""Iname tags: the way a loop is executed, and the one parser of their spelling; the order of blocks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from polyloop.frozen import quick
 from polyloop.poly.axes import block_axis, digit_axis, thread_axis
 
 __all__ = [
     "AutoLocal",
+    "BlockOrder",
     "Box",
     "GroupAxis",
     "InameTag",
@@ -76,6 +78,44 @@ class GroupAxis:
 
     def __str__(self) -> str:
         return block_axis(self.axis)
+
+
+@quick
+@dataclass(frozen=True)
+class BlockOrder:
+    """Order in which the blocks of each launch are numbered, and the number of them that run.
+
+    Attributes
+    ----------
+    axis, group
+        The block axis that is divided into panels, and indices of a panel; no axis for the order of the axes.
+    most
+        Most blocks that a launch has, which execute the other ones too, one after the other; 0 if each block is one of
+        the launch.
+    ahead
+        True if a block starts the first copies of its next tile before it stores the results of the present one.
+    """
+
+    axis: str | None = None
+    group: int = 1
+    most: int = 0
+    ahead: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """True if blocks are those of the launch, in the order of the axes."""
+        return self.axis is None and not self.most
+
+    @property
+    def persists(self) -> bool:
+        """True if blocks of the launch execute several blocks of the grid."""
+        return self.most > 0
+
+    def __str__(self) -> str:
+        parts = [] if self.axis is None else [f"in panels of {self.group} along {self.axis}"]
+        parts += [f"at most {self.most} at a time, which take turns"] if self.most else []
+        parts += ["copies for the next turn start early"] if self.ahead else []
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)

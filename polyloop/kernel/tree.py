@@ -66,13 +66,15 @@ class Barrier:
     """A barrier of *scope*; ``name`` is the id of the user's barrier, None for a derived one.
 
     A barrier of scope ``THREAD`` is for asynchronous operations: it ends a ``group``, or waits for groups.  One that
-    ``publishes`` lets matrix instructions see what threads have stored, which read memory on a way of their own.
+    ``publishes`` lets matrix instructions see what threads have stored, which read memory on a way of their own.  One
+    that ``starts`` is followed by the first copies of the next block that the same threads execute.
     """
 
     scope: Scope = Scope.BLOCK
     name: str | None = None
     group: Group | None = None
     publishes: bool = False
+    starts: bool = False
 
 
 @dataclass(frozen=True)

@@ -388,9 +388,10 @@ class _Facts:
         assert held is not None, f"the limits of {self.model.name} are known"
         limits = block_limits(self.model.multiprocessor, threads, registers, shared)
         limited_by = " and ".join(name for name, limit in limits.items() if limit == held.blocks)
+        turns = max(1, evaluate(launch.turns, self.sizes))
         return LaunchFacts(
             launch.name, blocks, threads, shared, registers, 0 if used is None else used.local_bytes,
-            held.blocks, held.fraction, limited_by, waits["barrier_local"], waits["barrier_warp"],
+            held.blocks, held.fraction, limited_by, turns*waits["barrier_local"], turns*waits["barrier_warp"], turns,
         )  # fmt: skip
 
     def blocks(self, launch: DeviceLaunch) -> int:

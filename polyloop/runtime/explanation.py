@@ -107,6 +107,8 @@ class LaunchFacts:
         Of a thread; None where the kernel was not compiled.
     resident
         Blocks that a multiprocessor holds at a time.
+    turns
+        Blocks of the grid that a block of the launch executes at most, one after the other.
     """
 
     name: str
@@ -120,6 +122,7 @@ class LaunchFacts:
     limited_by: str
     barriers: int
     warp_barriers: int
+    turns: int = 1
 
     __repr__ = brief
 
@@ -280,6 +283,8 @@ def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -
     rounds = launch.blocks / (launch.resident * multiprocessors) if launch.resident else 0.0
     held = f"{_plural(launch.resident, 'block')} on a multiprocessor at a time ({launch.occupancy:.0%} of its warps)"
     yield f"{start}{held}, limited by {launch.limited_by}; {multiprocessors} multiprocessors"
+    if launch.turns > 1:
+        yield f"{start}each executes up to {launch.turns} blocks of the grid, one after the other"
     if rounds > 1:
         yield f"{start}{rounds:.3g} rounds of blocks"
     if launch.barriers or launch.warp_barriers:

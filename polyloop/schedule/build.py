@@ -13,7 +13,8 @@ pass                    result
 ``with_barriers``       the loop tree with barriers
 ``statements_of``       statements as code generation needs them
 ``launches_of``         launches, with the storage that each uses
-``waits_of``            proof that the finished launches have a barrier, or a launch's end, for each conflict
+``with_waits``          barriers between blocks of the grid that the same threads execute; proof that the finished
+                        launches have a barrier, or a launch's end, for each conflict
 ``simplified``          copies of partial sums propagated; then reductions of one term as assignments
 ======================  ==========================================================================================
 
@@ -45,7 +46,7 @@ from polyloop.schedule.plan import Contract, FileScope, Remarks, Schedule, Wait
 from polyloop.schedule.simplification import simplified
 from polyloop.schedule.spelling import index_variables, loop_forms
 from polyloop.schedule.statements import statements_of
-from polyloop.schedule.synchronization import Synchronization, synchronization_of, waits_of, with_barriers
+from polyloop.schedule.synchronization import Synchronization, synchronization_of, with_barriers, with_waits
 from polyloop.sync.async_product import UnderWay, under_way
 from polyloop.sync.launches import passages
 from polyloop.transform.loops.auto_local import assign_auto
@@ -138,7 +139,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     tree = with_barriers(sync)
     statements = statements_of(exact, edges, axes, sync.collectives, found.completions)
     launches = launches_of(sync, tree, storages)
-    waits = waits_of(sync, launches)
+    launches, waits = with_waits(sync, launches, statements)
     proofs += discharge(kernel, [wait_obligations(waits, limits)])
     launches, statements = simplified(kernel, launches, statements)
     tables = {n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None}

@@ -8,7 +8,7 @@ from polyloop.errors import Diagnostic
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.mapping.thread_mapping import Axes, Placement
 from polyloop.schedule.collective import local_size
-from polyloop.schedule.plan import Launch
+from polyloop.schedule.plan import Launch, Turns
 from polyloop.schedule.storage import Storage
 from polyloop.schedule.synchronization import Synchronization
 from polyloop.sync.launches import Cuts, Part, hosts_around, numbers_of, parts_of, passages
@@ -41,7 +41,8 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         used |= {own for entry in meetings for own in (entry.scratch, entry.ticket) if own}
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(parts) == 1 else f"{title}_{number}"
-        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=found.block)
+        home, turns = found.block, Turns(placement.program.kernel.blocks)
+        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=home, turns=turns)
 
 
 def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:

@@ -19,7 +19,7 @@ from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import Argument, ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
-from polyloop.kernel.tags import InameTag
+from polyloop.kernel.tags import BlockOrder, InameTag
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
@@ -46,12 +46,14 @@ __all__ = [
     "StartCopy",
     "Statement",
     "Tensor",
+    "Turns",
     "Update",
     "Wait",
     "program_tree",
 ]
 
 _NONE: Final = frozenset[str]()
+_IN_ORDER: Final = BlockOrder()
 _INT32: Final[np.dtype[np.generic]] = np.dtype(np.int32)
 
 
@@ -287,6 +289,25 @@ class Statement:
         return self.action if isinstance(self.action, Collective) else None
 
 
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """Order of the blocks of a launch.
+
+    Attributes
+    ----------
+    opening, ahead
+        If blocks execute several ones of the grid: what they execute once, and the first copies of the next one,
+        which are started at a barrier of the tree.
+    """
+
+    order: BlockOrder
+    opening: Tree = ()
+    ahead: Tree = ()
+
+
+_PLAIN_TURNS: Final = Turns(_IN_ORDER)
+
+
 @quick
 @dataclass(frozen=True, eq=False)
 class Launch:
@@ -309,6 +330,8 @@ class Launch:
     home
         The path in the loop tree of the program to the body of the loop of the host that has the launch: positions and
         loops from the root, alternating; empty if the host has no loop around it.
+    turns
+        The order of its blocks, and what they execute in turn.
     """
 
     name: str
@@ -319,6 +342,27 @@ class Launch:
     exchanged: frozenset[str] = frozenset()
     maps: tuple[TensorMap, ...] = ()
     home: tuple[int | str, ...] = ()
+    turns: Turns = _PLAIN_TURNS
+
+    @property
+    def order(self) -> BlockOrder:
+        """The order of its blocks, and the number of them."""
+        return self.turns.order
+
+    @property
+    def opening(self) -> Tree:
+        """Statements that a block of the launch executes once."""
+        return self.turns.opening
+
+    @property
+    def ahead(self) -> Tree:
+        """The first copies of the next turn."""
+        return self.turns.ahead
+
+    @property
+    def whole(self) -> Tree:
+        """Everything that its blocks execute."""
+        return (*self.opening, *self.ahead, *self.tree)
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -11,12 +11,13 @@ from polyloop.kernel.tree import Tree
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.schedule.barrier import idle_barriers, needs_of, place_barriers, requirements
 from polyloop.schedule.collective import Collective, collectives_of, reuse_requirements
-from polyloop.schedule.plan import Launch, Wait
+from polyloop.schedule.plan import Launch, Statement, Wait
+from polyloop.schedule.turns import in_turns
 from polyloop.schedule.waits import reuse_waits, waits
 from polyloop.sync.launches import Cuts, launch_cuts
 from polyloop.sync.races import Need
 
-__all__ = ["Synchronization", "synchronization_of", "waits_of", "with_barriers"]
+__all__ = ["Synchronization", "synchronization_of", "with_barriers", "with_waits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +59,17 @@ def with_barriers(sync: Synchronization) -> Tree:
     return place_barriers(placement.program.tree, wanted, sync.cuts.blocks, sync.meetings)
 
 
-def waits_of(sync: Synchronization, launches: Sequence[Launch]) -> tuple[Wait, ...]:
-    """Return the waits of the finished launches: for each conflict, the barrier or the end of a launch in between."""
-    statements = sync.placement.statements
-    users = {name: statements[name].lowered.instruction.id for name in sync.meetings}
-    return (*waits(sync.needs, launches, sync.meetings), *reuse_waits(sync.collectives, users, launches))
+def with_waits(
+    sync: Synchronization, launches: tuple[Launch, ...], statements: Mapping[str, Statement]
+) -> tuple[tuple[Launch, ...], tuple[Wait, ...]]:
+    """Return the finished launches and their waits: for each conflict, the barrier or the end of a launch in between.
+
+    Raises
+    ------
+    VerificationError
+        ``not-ahead``.
+    """
+    launches, between = in_turns(sync.placement, launches, statements, sync.collectives)
+    users = {name: sync.placement.statements[name].lowered.instruction.id for name in sync.meetings}
+    found = (*waits(sync.needs, launches, sync.meetings), *reuse_waits(sync.collectives, users, launches))
+    return launches, (*found, *between)

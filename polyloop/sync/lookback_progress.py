@@ -50,6 +50,8 @@ def _problems(placement: Placement, placed: Placed) -> Iterator[Diagnostic]:
         why = f"blocks are numbered along one axis, and the kernel has {', '.join(axes.group)}"
     elif axes.has_digits:
         why = "inames are digits of the thread number"
+    elif not (order := placement.program.kernel.blocks).is_plain:
+        why = f"blocks wait for those with smaller numbers, and have an order of their own: {order}"
     if why:
         yield Diagnostic(
             "parallel-scan",

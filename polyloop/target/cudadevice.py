@@ -24,6 +24,7 @@ _THREADS: Final = Threads(
     warp_barrier="__syncwarp();",
     shared="__shared__ ",
     dynamic_shared="extern __shared__ __align__({bytes}) char {name}[];",
+    blocks="gridDim.x",
 )
 _LOADS: Final = Loads(once="__ldcs")
 _SHUFFLES: Final = Shuffles("__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync")

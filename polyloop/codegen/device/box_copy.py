@@ -121,10 +121,11 @@ class _Rewriting:
         opening = self.opening(own, [(rings[tile], storages[tile].shape[0]) for tile in tiles])
         more = [Storage(rings[tile], _RING, storages[tile].shape[:1], AddressSpace.LOCAL) for tile in tiles]
         more += [Storage(phases[tile], _PHASES, (), AddressSpace.PRIVATE, cleared=True) for tile in tiles]
-        return replace(
-            launch, tree=(Run(opening), Barrier(BarrierScope.BLOCK), *tree), maps=tuple(maps.values()),
-            temporaries=(*launch.temporaries, *more),
-        )  # fmt: skip
+        once: Tree = (Run(opening), Barrier(BarrierScope.BLOCK))
+        launch = replace(launch, maps=tuple(maps.values()), temporaries=(*launch.temporaries, *more))
+        if launch.order.persists:
+            return replace(launch, turns=replace(launch.turns, opening=once), tree=tree)
+        return replace(launch, tree=(*once, *tree))
 
     def is_cut(self, launch: Launch, tile: str) -> bool:
         """Return True if only matrix instructions read *tile* that leave out bits of it: the engine rounds them off."""

@@ -86,6 +86,8 @@ class Threads(Entry):
         Declaration of dynamic shared memory: a format with the fields ``{name}``, and ``{bytes}`` for its alignment.
     global_space
         Qualifier of the type of an array argument.
+    blocks
+        Expression for the number of blocks of a launch, along the first axis.
     """
 
     what = "blocks and threads"
@@ -96,6 +98,7 @@ class Threads(Entry):
     shared: str
     dynamic_shared: str = ""
     global_space: str = ""
+    blocks: str = ""
 
 
 @dataclass(frozen=True)

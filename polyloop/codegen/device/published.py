@@ -39,7 +39,8 @@ def _fenced(launch: Launch, statements: dict[str, Statement]) -> Launch:
     arrays |= {t.name for t in launch.temporaries if t.pool in pools}
     if not any(_stores(statement, arrays) for statement in own):
         return launch
-    return replace(launch, tree=_marked(launch.tree, statements, arrays)[0])
+    in_loop = launch.order.persists  # stores of one turn precede the next one
+    return replace(launch, tree=_marked(launch.tree, statements, arrays, is_stored=in_loop)[0])
 
 
 def _used_past_threads(statement: Statement) -> Collection[str]:

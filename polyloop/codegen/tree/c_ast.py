@@ -20,6 +20,7 @@ __all__ = [
     "Group",
     "If",
     "Node",
+    "Numbered",
     "Sync",
     "Union",
     "Verbatim",
@@ -197,14 +198,24 @@ class Group(_Statement):
     body: Block
 
 
-Node: TypeAlias = Assign | Call | Verbatim | Declare | Union | Carve | Sync | Comment | For | If | Group
+@quick
+@dataclass(frozen=True)
+class Numbered(_Statement):
+    """``head { lines body }``: what a block of the grid executes, after *lines* that define its indices."""
+
+    head: str
+    lines: tuple[str, ...]
+    body: Block
+
+
+Node: TypeAlias = Assign | Call | Verbatim | Declare | Union | Carve | Sync | Comment | For | If | Group | Numbered
 Block: TypeAlias = tuple[Node, ...]
 
 
 def blocks_of(node: Node) -> Block:
     """Return the statements directly inside a statement."""
     match node:
-        case For(body=body) | Group(body=body):
+        case For(body=body) | Group(body=body) | Numbered(body=body):
             return body
         case If(body=body, orelse=orelse):
             return (*body, *orelse)

@@ -16,6 +16,7 @@ from polyloop.codegen.tree.c_ast import (
     Group,
     If,
     Node,
+    Numbered,
     Sync,
     Union,
     Verbatim,
@@ -66,10 +67,15 @@ class _Printer:
                 yield from self.loop(node, indent)
             case If():
                 yield from self.choice(node, indent)
-            case Group(body):
-                yield f"{indent}{{"
-                yield from self.block(body, indent + _STEP)
-                yield f"{indent}}}"
+            case Group() | Numbered():
+                yield from self.enclosed(node, indent)
+
+    def enclosed(self, node: Group | Numbered, indent: str) -> Iterator[str]:
+        head, lines = (f"{node.head} ", node.lines) if isinstance(node, Numbered) else ("", ())
+        yield f"{indent}{head}{{"
+        yield from (f"{indent}{_STEP}{line}" for line in lines)
+        yield from self.block(node.body, indent + _STEP)
+        yield f"{indent}}}"
 
     def verbatim(self, node: Verbatim, indent: str) -> Iterator[str]:
         yield f"{indent}{{{self.comment(node.instruction)}"

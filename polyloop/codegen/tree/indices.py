@@ -20,6 +20,7 @@ from polyloop.codegen.tree.c_ast import (
     Group,
     If,
     Node,
+    Numbered,
     Verbatim,
     blocks_of,
     expressions_of,
@@ -214,7 +215,7 @@ def _rewritten(block: Block, mark: str, value: Code, written: Code) -> Block:
 def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
     """Return *node* with *change* applied to the blocks in it; the same object if nothing changes."""
     match node:
-        case For(body=body) | Group(body=body):
+        case For(body=body) | Group(body=body) | Numbered(body=body):
             return node if (new := change(body)) is body else replace(node, body=new)
         case If(body=body, orelse=orelse):
             new, other = change(body), change(orelse)

@@ -1,0 +1,162 @@
+"""``order_blocks``, ``persist_blocks``: the order in which blocks run, and blocks that execute several ones in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.edge.checks import EXPLAINED
+from polyloop.errors import Diagnostic
+from polyloop.frozen import replace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import GroupAxis
+from polyloop.proof.obligation import share_proofs
+from polyloop.sync.lookback_progress import passing_violations
+from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.loops.auto_local import assign_auto
+from polyloop.transform.parameters import Iname
+
+__all__ = ["OrderBlocks", "PersistBlocks"]
+
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class OrderBlocks(Transform):
+    """Let blocks run in panels: all indices along another axis, for some neighbours along that of an iname.
+
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "b[i, j] = 2*a[i, j]")
+    >>> knl = pl.tag_inames(knl, "i:g.1, j:g.0")
+    >>> print(body(pl.order_blocks(knl, "j", group=4), "cuda"))
+    const int blocks_x = m, blocks_y = n;
+    const int panel = min(4, blocks_x) * blocks_y;
+    const int block = blockIdx.x;
+    const int first = block / panel * 4, place = block % panel;
+    const int width = min(4, blocks_x - first);
+    const int bx = first + place % width, by = place / width;
+    b[by * m + bx] = 2.0f * a[by * m + bx];
+
+    Blocks that run at the same time then share what they read along both axes, as the tiles of the two operands of a
+    matrix product, and find it in the cache.  The grid has one axis.
+
+    Parameters
+    ----------
+    iname
+        An iname on a block axis.  Blocks have numbers in a row first along this axis, then along the other one; a third
+        axis comes last.
+    group
+        Indices of a panel [blocks]; 1 for an axis that is the slower one.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``not-on-blocks``, ``bad-block-order``; ``parallel-scan``, if blocks wait for those before
+        them.
+
+    Notes
+    -----
+    Always legal: blocks of a launch have no order in the program.  That each block has exactly one number, for any
+    extents, is shown in :mod:`polyloop.codegen.loops.blocks`; the analysis does not need the
+    numbers.  Source: the order of "grouped" programs in Triton's tutorial on matrix
+    products, https://triton-lang.org/main/getting-started/tutorials/03-matrix-multiplication.html.
+    """
+
+    iname: Iname
+    group: Annotated[int, EXPLAINED] = 8
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from iname_violations(kernel, self.iname)
+        if type(self.group) is not int or not 1 <= self.group <= _MOST:
+            hints = ("pl.order_blocks(knl, iname, group=8): 8 neighbours along the axis of the iname",)
+            yield Diagnostic("bad-block-order", f"{self.group!r} blocks are no panel", hints=hints)
+        if self.iname in kernel.inames and not isinstance(kernel.tag(self.iname), GroupAxis):
+            yield _not_on_blocks(f"iname '{self.iname}' is tagged '{kernel.tag(self.iname)}'", kernel)
+        elif len(_block_axes(kernel)) == 1:
+            message = f"all blocks lie along '{kernel.axis(self.iname)}', so they have one order"
+            hints = ("tag an iname with another block axis first",)
+            yield Diagnostic("bad-block-order", message, hints=hints)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        result = replace(kernel, blocks=replace(kernel.blocks, axis=kernel.axis(self.iname), group=self.group))
+        share_proofs(kernel, result)
+        return result
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        return passing_violations(place(assign_auto(after)))
+
+
+@dataclass(frozen=True)
+class PersistBlocks(Transform):
+    """Let each block of the launch execute several blocks of the grid, one after the other.
+
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]")
+    >>> knl = pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    >>> print(body(pl.persist_blocks(knl, 132), "cuda"))
+    const int blocks_x = (n + 63) / 64;
+    const int blocks = blocks_x;
+    const int tx = threadIdx.x;
+    for (int block = blockIdx.x; block < blocks; block += gridDim.x) {
+        const int bx = block;
+        const int i = 64 * bx + tx;
+        if (i < n)
+            b[i] = 2.0f * a[i];
+    }
+
+    A launch of as many blocks as run at once has no blocks that begin later.  What a block needs once, as the barriers
+    of a copy engine, is made once.
+
+    Parameters
+    ----------
+    blocks
+        Most blocks of a launch: multiprocessors of the device, times the blocks that each holds.  The text is the same
+        for all numbers.
+    ahead
+        Whether a block starts the first copies for its next turn as soon as nothing reads their places any more, and
+        before what is left of the present turn, such as stores of results.  They are copies by a copy engine
+        (``pipeline(.., via="tma")``), of the first loop that has any.
+
+    Raises
+    ------
+    TransformError
+        ``not-on-blocks``, ``bad-block-order``, ``parallel-scan``; when code is generated, ``not-ahead`` if there are no
+        such copies, or something else uses their places before their loop.
+
+    Notes
+    -----
+    Blocks have no order in the program, so any block may execute any other one before or after its own.  They share
+    memory then: a barrier stands between two turns where one accesses what the other one writes, as it does in a loop.
+    Private variables are those of a turn.  The number of turns is the same for all threads of a block.  Source: Gupta,
+    Stuart and Owens, "A study of persistent threads style GPU programming", InPar 2012.
+    """
+
+    blocks: Annotated[int, EXPLAINED]
+    ahead: bool = False
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if type(self.blocks) is not int or not 1 <= self.blocks <= _MOST // 2:
+            message = f"{self.blocks!r} blocks are no launch"
+            hints = ("pl.persist_blocks(knl, 132): one block for each multiprocessor of an H100",)
+            yield Diagnostic("bad-block-order", message, hints=hints)
+        if not _block_axes(kernel):
+            yield _not_on_blocks("no iname is on a block axis", kernel)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        result = replace(kernel, blocks=replace(kernel.blocks, most=self.blocks, ahead=self.ahead))
+        share_proofs(kernel, result)
+        return result
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        return passing_violations(place(assign_auto(after)))
+
+
+def _block_axes(kernel: LoopKernel) -> set[str]:
+    """Return the block axes in use."""
+    return {str(tag) for tag in kernel.iname_tags.values() if isinstance(tag, GroupAxis)}
+
+
+def _not_on_blocks(message: str, kernel: LoopKernel) -> Diagnostic:
+    on = [f"'{iname}' on '{tag}'" for iname, tag in kernel.iname_tags.items() if isinstance(tag, GroupAxis)]
+    notes = (f"there is {', '.join(on)}",) if on else ()
+    return Diagnostic("not-on-blocks", message, notes, ("tag an iname 'g.0' first: pl.tag_inames",))
