@@ -13,6 +13,7 @@ from typing import Any, Final
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.cost.tally import ToCountMap
 from polyloop.display import Shown, clipped
+from polyloop.errors import PolyloopError
 from polyloop.expr.printer import show
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
@@ -127,8 +128,13 @@ def _size(extent: Any) -> str:  # noqa: ANN401 - an expression or a number
 
 
 def _compiled(run: CompiledKernel) -> Iterator[str]:
-    yield from _program(run.program)
-    arguments = [(a.name, clipped(repr(a), 100)) for a in run.program.arguments]
+    try:
+        program = run.program
+    except PolyloopError:  # it is compiled at its first call
+        yield _text(repr(run))
+        return
+    yield from _program(program)
+    arguments = [(a.name, clipped(repr(a), 100)) for a in program.arguments]
     yield _folded("arguments", _table(("name", "declaration"), arguments), is_open=False)
 
 

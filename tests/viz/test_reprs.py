@@ -37,6 +37,7 @@ def values() -> tuple[object, ...]:
         [pl.GlobalArg("x, y", np.float64, shape="n"), pl.ValueArg("alpha", np.float64), ...], name="scale",
     )  # fmt: skip
     run = pl.compile(simple, target=c)
+    later = pl.compile(pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", name="later"), target=c)
     x = np.ones(3)
     bound = run.bind(x=x, alpha=2.0)
     certificate = pl.verify(knl)
@@ -51,7 +52,7 @@ def values() -> tuple[object, ...]:
     return (
         knl, large, knl.reference, knl.trace, pl.Recipe.of(large), certificate, *certificate.proofs,
         *certificate.waits, *certificate.assumptions, program, *program.launches, *program.checks, *program.arguments,
-        run, bound, run(x=x, alpha=2.0), found, *found, *counts, *(key for each in counts for key in each),
+        run, later, bound, run(x=x, alpha=2.0), found, *found, *counts, *(key for each in counts for key in each),
         *(count for each in counts for count in each.values()), pl.explain(knl, {"n": 4096, "m": 4096}),
         pl.gather_access_footprint_bytes(knl), pl.find_instructions(knl, "insn"), cuda, c, cuda.limits,
         find_device("H200"), pl.GlobalArg("a", np.float32, shape="n, m"), pl.ConstantArg("a", np.float32, shape="n"),
@@ -128,7 +129,8 @@ class _Balance(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-SHOWN = ["LoopKernel", "Trace", "Recipe", "GeneratedProgram", "CompiledKernel", "Certificate", "Explanation", "Tuned",
+SHOWN = ["LoopKernel", "Trace", "Recipe", "GeneratedProgram", "CompiledKernel",
+         "SpecializingKernel", "Certificate", "Explanation", "Tuned",
          "ToCountMap", "Dependences"]  # fmt: skip
 
 
