@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -258,3 +260,17 @@ def test_what_the_text_reads_by_name_is_not_fetched() -> None:
 
 
 # }}}
+
+
+@pytest.mark.parametrize("change", [
+    lambda knl: knl.tag_array_axes("x", "stride:auto,stride:auto"), lambda knl: knl.tag_array_axes("x", "F"),
+    lambda knl: knl.add_padding("x", 0, 64)])
+def test_the_layout_of_an_array_that_the_text_subscripts_is_kept(change: Callable[[pl.LoopKernel], object]) -> None:
+    text = pl.CInstruction("i", "o[i] = x[3*i + 1];", {"x"}, ["o[i]"], id="text")
+    data = [pl.GlobalArg("x", np.float32, shape="n, 3"), pl.GlobalArg("o", np.float32, shape="n")]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", [text], data)
+    with pytest.raises(pl.TransformError) as caught:
+        change(knl)
+    assert caught.value.codes == ("staged-by-c",)
+    assert "the C text of 'text' names 'x'" in str(caught.value)
+    assert "Hint: keep its axes and its layout: the text is not changed" in str(caught.value)

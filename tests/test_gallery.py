@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.frozen import replace
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from tests.compilers import COMPILERS, knows_halves
@@ -73,6 +74,41 @@ def test_the_c_target_agrees_with_numpy(name: str) -> None:
     knl = entry.build()
     if _accepts(entry, "c", lambda: pl.generate_code(knl, target=pl.CTarget())):
         _check(entry, _run(knl, pl.CTarget()), entry.sizes)
+
+
+def _otherwise(value: Any, kind: int) -> Any:
+    """Return an array of the same elements in another layout."""
+    if not isinstance(value, np.ndarray) or not value.ndim:
+        return value
+    match kind % 4:
+        case 0:
+            return np.asfortranarray(value)
+        case 1:
+            return np.repeat(value, 2, -1)[..., ::2]
+        case 2:
+            return value[..., ::-1].copy()[..., ::-1]
+    return np.pad(value, 1)[(slice(1, -1),) * value.ndim] if value.dtype.names is None else value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_kernel_itself_takes_arrays_of_other_layouts(name: str) -> None:
+    entry = GALLERY[name]
+    knl = entry.build()
+    if not _accepts(entry, "c", lambda: pl.generate_code(knl, target=pl.CTarget())):
+        return
+    for number, n in enumerate(entry.sizes[:2]):
+        arguments, expected = entry.case(n, np.random.default_rng(n))
+        copies = _copies(arguments)
+        given = {key: _otherwise(value, number + place) for place, (key, value) in enumerate(copies.items())}
+        try:
+            result = replace(knl, target=pl.CTarget())(**given)
+        except pl.ArgumentError as refused:  # a layout that was chosen
+            if not set(refused.codes) <= {"wrong-strides", "bad-layout"}:
+                raise
+            result = replace(knl, target=pl.CTarget())(**_copies(arguments))
+        for output, values in expected.items():
+            _agree(result[output], values, f"{name}, n = {n}: {output}", entry.rtol)
 
 
 @pytest.mark.slow

@@ -57,13 +57,21 @@ def test_transforms_are_on_the_page_of_their_family(site: Path) -> None:
         assert known[f"polyloop.{name}"] == f"reference/transforms/{family}.html"
 
 
+def signature_on(page: str, name: str) -> str:
+    """Return what stands in the brackets behind a name, and what is returned."""
+    text = html.unescape(re.sub(r"<[^>]+>", "", page))
+    return " ".join(text.partition(f"{name}(")[2].partition("¶")[0].split())
+
+
 def test_signatures_are_those_that_callers_see(pages: dict[str, str]) -> None:
-    text = html.unescape(re.sub(r"<[^>]+>", "", pages["reference/transforms/loops.html"]))
-    shown = " ".join(text.partition("polyloop.split_iname(")[2].partition("¶")[0].split())
+    shown = signature_on(pages["reference/transforms/loops.html"], "polyloop.split_iname")
     parameters = ["kernel: LoopKernel", "split_iname: str", "inner_length: int", "*", "outer_iname: str | None = None"]
     assert shown.startswith(", ".join(parameters))
     assert "slabs: tuple[int, int] = (0, 0)" in shown
     assert shown.endswith("→ LoopKernel")
+    steps = pages["reference/transforms/steps.html"]
+    assert signature_on(steps, "classmethod of").startswith("source: LoopKernel | Trace")
+    assert signature_on(steps, "\napply").startswith("kernel: LoopKernel")
 
 
 def test_no_page_shows_what_is_inside(pages: dict[str, str]) -> None:

@@ -26,7 +26,8 @@ from polyloop.transform.index import HOMES
 
 MADE_BY_FUNCTIONS = {
     "BoundCall", "Certificate", "CompiledKernel", "Dependence", "Dependences", "DeviceLaunch", "Function",
-    "GeneratedProgram", "LaunchCheck", "LoopKernel", "MemAccess", "Op", "Sync", "Target", "Trace", "Tuned",
+    "GeneratedProgram", "LaunchCheck", "LoopKernel", "MemAccess", "Op", "Picture",
+    "SpecializingKernel", "Sync", "Target", "Trace", "Tuned",
 }  # fmt: skip
 """Classes of results: their constructors are no interface."""
 
@@ -39,6 +40,7 @@ def summary(name: str) -> str:
     if name in TYPES:
         return f"NumPy's type ``{name}``."
     text = inspect.getdoc(getattr(pl, name)) or ""
+    text = re.sub(r":meth:`(\w+)`", r"``\1``", text)  # methods have their name in their class alone
     return " ".join(text.partition("\n\n")[0].split())
 
 
@@ -112,8 +114,9 @@ def signature(
         found, hints = inspect.signature(value), typing.get_type_hints(maker, vars(sys.modules[maker.__module__]))
     except (AttributeError, NameError, TypeError, ValueError):
         return None
-    parameters = [each.replace(annotation=hints.get(key, each.annotation)) for key, each in found.parameters.items()]
-    found = found.replace(parameters=parameters[what == "method" :], return_annotation=hints.get("return", found.empty))
+    own = {key: each for key, each in found.parameters.items() if key != "self"}
+    parameters = [each.replace(annotation=hints.get(key, each.annotation)) for key, each in own.items()]
+    found = found.replace(parameters=parameters, return_annotation=hints.get("return", found.empty))
     text = stringify_signature(found, unqualified_typehints=True, short_literals=True)
     text = re.sub(r"<class '([\w.]+)'>", r"\1", text).replace("<factory>", "...")
     given, arrow, returned = text.rpartition(" -> ")

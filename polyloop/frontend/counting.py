@@ -67,7 +67,7 @@ def written_names(body: Sequence[ast.AST]) -> frozenset[str]:
 
 
 def count_of(node: ast.While) -> Count | Uncounted:
-    """Return what the loop *node* counts, or why it counts nothing."""
+    """Return the count of the loop *node*, or the reason why it counts nothing."""
     test = node.test
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return Uncounted(test, "this condition is no comparison of a counter with a limit", _BOUND)

@@ -245,7 +245,7 @@ class PythonConverter(Converter):
         used = variables(expr)
         if self.scope.open.isdisjoint(used) or isinstance(expr, p.Variable):
             return expr
-        if self.scope.turned.isdisjoint(used) or not all(map(self.loops.is_integer, used)):
+        if self.scope.new.turned.isdisjoint(used) or not all(map(self.loops.is_integer, used)):
             return expr
         form = affine_of(expr)
         return expr if form is None else to_expression(form)

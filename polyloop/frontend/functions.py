@@ -175,11 +175,11 @@ class Functions:
         if self.paths > _MOST_PATHS:
             hint = "write x if c else y, and fewer 'if' one after the other"
             self.scope.deny(node, "unsupported-statement", f"'{function.tree.name}' has very many paths", hint)
-        condition, before = self.condition(node.test), self.scope.bound
+        condition, before = self.condition(node.test), self.scope.view
         found = self._run(function, [*node.body, *rest])
-        self.scope.bound = before
+        self.scope.view = before
         other = self._run(function, [*node.orelse, *rest])
-        self.scope.bound = before
+        self.scope.view = before
         return None if found is None or other is None else p.If(condition, found, other)
 
     def _assign(self, function: LocalFunction, node: ast.stmt) -> None:
@@ -189,21 +189,18 @@ class Functions:
                 return
             case ast.Assign(targets=targets) if all(isinstance(target, ast.Name) for target in targets):
                 value = self.convert(node.value)
-                self._bind({target.id: value for target in targets if isinstance(target, ast.Name)})
+                self.scope.bind({target.id: value for target in targets if isinstance(target, ast.Name)})
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if (
                 len(targets) == len(values) and all(isinstance(target, ast.Name) for target in targets)
             ):
                 new = list(map(self.convert, values))
-                self._bind({x.id: value for x, value in zip(targets, new, strict=True) if isinstance(x, ast.Name)})
+                self.scope.bind({x.id: value for x, value in zip(targets, new, strict=True) if isinstance(x, ast.Name)})
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
                 dtype = self.typed(node.annotation)
-                self._bind({name: TypeCast(dtype_name(dtype), self.convert(node.value))})
+                self.scope.bind({name: TypeCast(dtype_name(dtype), self.convert(node.value))})
             case ast.AugAssign(target=ast.Name(id=name) as target):
-                self._bind({name: self.updated(node, self.convert(target))})
+                self.scope.bind({name: self.updated(node, self.convert(target))})
             case _:
                 what = "a function in a kernel assigns variables of its own, and returns one value"
                 hint = f"write def {function.tree.name}(x): return ..., and loops and arrays outside of it"
                 self.scope.deny(node, "unsupported-statement", what, hint)
-
-    def _bind(self, values: Mapping[str, Expression]) -> None:
-        self.scope.bound = {**self.scope.bound, **values}

@@ -146,7 +146,7 @@ class Loops:
         return name in scope.open or scope.arguments.get(name) is Use.INTEGER
 
     def open(self, target: Node, over: Node, hides: bool = False) -> Opened:
-        """Begin a loop: return its new inames, and what its variables stand for.
+        """Begin a loop: return its new inames, and the values of its variables.
 
         Python evaluates ``range(i)`` before it binds the loop variable, so an ``i`` there is that of a loop around.
         The bounds of ``pl.domain`` may use its own variables.
@@ -321,9 +321,9 @@ class Loops:
         return bounds, p.Sum((to_expression(first[0]), p.Product((step, steps))))
 
     def stepped(self, count: Count, opened: Opened) -> dict[str, Expression]:
-        """Return what the counter stands for below its increment."""
+        """Return the value of the counter below its increment, by its name."""
         step = self._step(count.step) * (-1 if count.down else 1)
-        self.scope.turned.update(opened.inames)
+        self.scope.new.turned.update(opened.inames)
         form = affine_of(opened.bind[count.counter.id])
         assert form is not None, "a loop variable is an affine form"
         return {count.counter.id: to_expression(_plus(form, step))}

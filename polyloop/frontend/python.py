@@ -184,7 +184,8 @@ def _read(
     entries = _signature(function, source, around, listed)
     arguments, conditions = _uses(entries.values(), source)
     names = Names.of(source.tree, function, arguments)
-    scope = Scope(source, arguments, conditions, names, counters=counters_of(source.tree).difference(arguments))
+    names = replace(names, counters=counters_of(source.tree).difference(arguments))
+    scope = Scope(source, arguments, conditions, names)
     for parameter in _parameters(source):
         scope.check_name(parameter, parameter.arg)
     body = Body(scope)

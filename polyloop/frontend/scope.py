@@ -113,6 +113,8 @@ class Names:
         All names in the text.
     captured
         Objects of the names around the function: builtins, globals, variables of enclosing functions.
+    counters
+        Variables that exist as counters of ``while`` loops only.
     """
 
     locals: frozenset[str]
@@ -121,6 +123,7 @@ class Names:
     defined: frozenset[str]
     words: frozenset[str]
     captured: Mapping[str, object]
+    counters: frozenset[str] = frozenset()
 
     @staticmethod
     def of(tree: ast.FunctionDef, function: Callable[..., object], arguments: Collection[str]) -> Names:
@@ -143,6 +146,40 @@ class Names:
         return Names(own, once, frozenset(loops), frozenset(defined), frozenset(written), around)
 
 
+@dataclass(frozen=True)
+class View:
+    """Names at one place of the body.
+
+    Attributes
+    ----------
+    bound
+        Names that stand for expressions: variables of open loops, over inames; names of the function being read.
+    open
+        Inames of the open loops, those of generators among them.
+    parameters
+        Parameters of the rules that are being made: no loop is bounded by them.
+    hidden
+        Names of the function of the body that is being read; those without a value are not in ``bound``.
+    aliases
+        Parameter of that function -> the array that was passed.
+    """
+
+    bound: Mapping[str, Expression] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class NewNames:
+    """Every iname so far; every other name that was made up; inames that are not the values of their variables."""
+
+    inames: list[str] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    turned: set[str] = field(default_factory=set)
+
+
 @dataclass
 class Scope:
     """Symbol table of the body, while it is read from top to bottom.
@@ -153,46 +190,54 @@ class Scope:
         Arguments, and the sizes that their shapes mention.
     conditions
         Arguments of type bool.
-    bound
-        Names that stand for expressions: variables of open loops, over inames; names of the function being read.
-    open
-        Inames of the open loops, those of generators among them.
-    counters
-        Variables that exist as counters of ``while`` loops only.
+    view
+        Names that change with the place: those of open loops, and of the function that is being read.
     assigned
         Locals that some statement above has assigned, with whether all values were conditions.
     functions
         Functions defined in the body so far.
-    parameters
-        Parameters of the rules that are being made: no loop is bounded by them.
-    hidden
-        Names of the function of the body that is being read; those without a value are not in ``bound``.
-    aliases
-        Parameter of that function -> the array that was passed.
-    inames
-        Every iname so far.
-    made
-        Every other name that was made up.
-    turned
-        Inames that are not the values of their loop variables.
+    new
+        Names that were made up.
     """
 
     source: FunctionSource
     arguments: dict[str, Use]
     conditions: frozenset[str]
     names: Names
-    bound: Mapping[str, Expression] = field(default_factory=dict)
-    open: frozenset[str] = frozenset()
-    counters: frozenset[str] = frozenset()
+    view: View = field(default_factory=View)
     assigned: dict[str, bool] = field(default_factory=dict)
     arrays: set[str] = field(default_factory=set)
     functions: dict[str, LocalFunction] = field(default_factory=dict)
-    parameters: frozenset[str] = frozenset()
-    hidden: frozenset[str] = frozenset()
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    inames: list[str] = field(default_factory=list)
-    made: set[str] = field(default_factory=set)
-    turned: set[str] = field(default_factory=set)
+    new: NewNames = field(default_factory=NewNames)
+
+    @property
+    def bound(self) -> Mapping[str, Expression]:
+        """The names that stand for expressions."""
+        return self.view.bound
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The names of the function of the body that is being read."""
+        return self.view.hidden
+
+    @property
+    def open(self) -> frozenset[str]:
+        """The inames of the open loops."""
+        return self.view.open
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The parameters of the rules that are being made."""
+        return self.view.parameters
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """The arrays that were passed for parameters."""
+        return self.view.aliases
+
+    def bind(self, values: Mapping[str, Expression]) -> None:
+        """Let names stand for *values* from here on."""
+        self.view = replace(self.view, bound={**self.view.bound, **values})
 
     def deny(self, node: Node, code: str, message: str, *hints: str) -> NoReturn:
         """Raise the error *code* at *node*."""
@@ -213,14 +258,14 @@ class Scope:
     @contextmanager
     def looping(self, names: Mapping[str, Expression], inames: Collection[str]) -> Iterator[None]:
         """Bind loop variables to expressions over new *inames* in the body of the ``with``."""
-        before = self.bound, self.open
+        before = self.view
         turned = (value for value in names.values() if not isinstance(value, p.Variable))
-        self.turned.update(*(variables(value).intersection(inames) for value in turned))
-        self.bound, self.open = {**self.bound, **names}, self.open.union(inames)
+        self.new.turned.update(*(variables(value).intersection(inames) for value in turned))
+        self.view = replace(before, bound={**before.bound, **names}, open=before.open.union(inames))
         try:
             yield
         finally:
-            self.bound, self.open = before
+            self.view = before
 
     @contextmanager
     def calling(
@@ -230,14 +275,14 @@ class Scope:
 
         It sees the names of the kernel as they are at the call, but for its own.
         """
-        before = self.bound, self.parameters, self.hidden, self.aliases
+        before = self.view
         around = {name: value for name, value in self.bound.items() if name not in function.locals}
-        self.bound, self.parameters = {**around, **values}, self.parameters.union(*map(variables, values.values()))
-        self.hidden, self.aliases = function.locals, arrays
+        parameters = self.parameters.union(*map(variables, values.values()))
+        self.view = View({**around, **values}, before.open, parameters, function.locals, arrays)
         try:
             yield
         finally:
-            self.bound, self.parameters, self.hidden, self.aliases = before
+            self.view = before
 
     def new_iname(self, node: ast.Name, hides: bool, wish: str | None = None) -> str:
         """Return the iname for a loop variable: its name, or the name with a number where that is taken.
@@ -253,20 +298,20 @@ class Scope:
             what = "a function" if name in self.functions else "an argument, or of a size in a shape"
             self.deny(node, "name-taken", f"loop variable '{name}' has the name of {what}", "choose another name")
         iname = self._free(wish or name, self.taken(), name)
-        self.inames.append(iname)
+        self.new.inames.append(iname)
         return iname
 
     def taken(self) -> set[str]:
         """Return the names that a new one must avoid."""
         return {
-            *self.inames, *self.arguments, *self.names.locals - self.counters, *self.assigned, *self.functions,
-            *self.parameters, *self.made,
+            *self.new.inames, *self.arguments, *self.names.locals - self.names.counters, *self.assigned,
+            *self.functions, *self.parameters, *self.new.made,
         }  # fmt: skip
 
     def fresh(self, wish: str) -> str:
         """Return a name for what the function has no name for: *wish*, with a number where that is taken."""
         name = self._free(wish, self.taken())
-        self.made.add(name)
+        self.new.made.add(name)
         return name
 
     def _free(self, wish: str, taken: Collection[str], written: str | None = None) -> str:

@@ -109,7 +109,7 @@ class Body:
         """Read ``target = value``, ``a = b = value``, ``a, b = x, y`` and what is made of these."""
         targets, value = node.targets, node.value
         first = targets[0]
-        if isinstance(first, ast.Name) and first.id in self.scope.counters and first.id not in self.scope.bound:
+        if isinstance(first, ast.Name) and first.id in self.scope.names.counters and first.id not in self.scope.bound:
             self.start(first, value)
         elif len(targets) == 1 and isinstance(first, ast.Tuple) and self.converter.reduces(value):
             self.results(node, first, value)
@@ -277,7 +277,7 @@ class Body:
 
         It is *expr* itself where that is a variable which the function assigns in one place, under no other loop.
         """
-        if isinstance(expr, p.Variable) and (expr.name in self.scope.names.once or expr.name in self.scope.made):
+        if isinstance(expr, p.Variable) and (expr.name in self.scope.names.once or expr.name in self.scope.new.made):
             numbers, conditions = self.places.get(expr.name, ((-1,), ()))
             now = self.blocks.numbers()[: len(numbers)], self.blocks.conditions()[: len(conditions)]
             if now == (numbers, conditions):
@@ -387,7 +387,7 @@ class Body:
         if isinstance(count, Uncounted):
             self.scope.deny(count.node, "unsupported-loop", count.message, count.hint)
         name, loops = count.counter.id, self.converter.loops
-        is_free = name in self.scope.names.locals or name in self.scope.counters
+        is_free = name in self.scope.names.locals or name in self.scope.names.counters
         if not is_free or name in self.scope.bound:
             self.not_assignable(count.counter)
         bounds, last = loops.counting(count, self.starts.get(name))
@@ -397,11 +397,11 @@ class Body:
             self.blocks.open_for(self.scope.source.span(node), opened.inames)
             for statement in node.body:
                 if statement is count.increment:
-                    self.scope.bound = {**self.scope.bound, **loops.stepped(count, opened)}
+                    self.scope.bind(loops.stepped(count, opened))
                 else:
                     self.statement(statement)
             self.blocks.close()
-        if name not in self.scope.counters:
+        if name not in self.scope.names.counters:
             self.blocks.check_conditions(self.scope.source.span(count.increment), p.Variable(name))
             self.add(count.increment, (p.Variable(name), last), False)
 
@@ -488,7 +488,7 @@ class Body:
                 segment = self.scope.source.literal(value).segments[0]
                 segments.append(replace(segment, offset=len(text)))
             text += str(value.value)
-        options = parse_options(Source(text, tuple(segments)), frozenset(self.scope.inames)) if text else Options()
+        options = parse_options(Source(text, tuple(segments)), frozenset(self.scope.new.inames)) if text else Options()
         if options.loops != Loops() or options.predicates or options.duplicates:
             hint = "write the loops and conditions around the statement"
             self.scope.deny(call, "unknown-option", "loops and conditions are no options of Python statements", hint)

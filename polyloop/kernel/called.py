@@ -49,10 +49,10 @@ class Called:
 
         A type that the kernel leaves open is that of the array or NumPy scalar that is passed; a Python number adapts
         to what it is combined with, as a constant does.  The types of outputs follow.  An array that is declared in C
-        order without gaps may be passed in any layout.  Arrays in the memory of a GPU make it a kernel for CUDA, others
-        one for the CPU, unless the kernel has a target.  A call of other types or layouts makes another specialization,
-        and all are kept with the kernel; there are at most 32, or as many as ``max_specializations`` of
-        :func:`polyloop.compile` says.
+        order without gaps may be passed in any layout, unless instructions are C text.  Arrays in the memory of a GPU
+        make it a kernel for CUDA, others one for the CPU, unless the kernel has a target.  A call of other types or
+        layouts makes another specialization, and all are kept with the kernel; there are at most 32, or as many as
+        ``max_specializations`` of :func:`polyloop.compile` says.
 
         Parameters
         ----------

@@ -114,13 +114,14 @@ class _Asked:
 
 @memoised
 def _asked(kernel: LoopKernel) -> _Asked:
+    has_text = any(each.is_c for each in kernel.instructions)  # C text subscripts arrays as they are stored
     names, arrays = {*kernel.parameters, *(argument.name for argument in kernel.arguments)}, []
     for argument in kernel.arguments:
         if not isinstance(argument, ArrayArg):
             continue
         tags = argument.dim_tags if isinstance(argument.dim_tags, tuple) else None
         if not apart_axes(tags):
-            arrays.append((argument, _adapts(argument)))
+            arrays.append((argument, _adapts(argument) and not has_text))
             continue
         if argument.dtype is None:
             raise call_error(kernel.name, unknown_dtype([argument.name]))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.trace import Change, Kind, Step, Trace
-from polyloop.memo import memoised
+from polyloop.kernel.trace import Change, Kind, Trace
 
-__all__ = ["changes_of", "keep_made", "names_by_kind", "with_history"]
+__all__ = ["changes_of", "names_by_kind", "with_history"]
+
+_MADE: Final = (
+    ("_inner", Kind.INAME, 'split_iname("{}", ..)'),
+    ("_outer", Kind.INAME, 'split_iname("{}", ..)'),
+    ("_fetch", Kind.VARIABLE, 'add_prefetch("{}", ..)'),
+    ("_buf", Kind.VARIABLE, 'buffer_array("{}", ..)'),
+)
+"""Ends of the names that transforms give to what they make, what they are made of, and the call."""
 
 
 def names_by_kind(kernel: LoopKernel) -> Mapping[Kind, tuple[str, ...]]:
@@ -50,39 +58,33 @@ def _kind_of(code: str) -> Kind:
     return next((kind for kind in (Kind.INAME, Kind.INSTRUCTION) if code == f"unknown-{kind.value}"), Kind.VARIABLE)
 
 
-@memoised
-def _made_elsewhere(kernel: LoopKernel) -> dict[tuple[Kind, str], Step]:
-    """Return the names that steps made in the kernels that they returned for *kernel*, each with its first step."""
-    del kernel
-    return {}
-
-
-def keep_made(kernel: LoopKernel, step: Step) -> None:
-    """Record the names that a step of *kernel* made in the kernel that it returned, for messages."""
-    names = _made_elsewhere(kernel)
-    for change in step.changes:
-        for name in change.made:
-            names.setdefault((change.kind, name), step)
+def _forgotten(kernel: LoopKernel, kind: Kind, name: str) -> str | None:
+    """Return the call that would have made *name* of a name in *kernel*, None if it is no such name."""
+    known = names_by_kind(kernel)
+    for suffix, of, call in _MADE:
+        base = name.removesuffix(suffix)
+        if base != name and base in known[of] and (of is kind or kind is Kind.VARIABLE):
+            return call.format(base)
+    return None
 
 
 def with_history(kernel: LoopKernel, finding: Diagnostic) -> Diagnostic:
     """Return *finding*, with notes on the step that removed its subject from *kernel*, and on the new names.
 
-    A name that is in a kernel which a step has returned, and is not in *kernel* itself, was forgotten on the way.
+    A name as transforms make them, of a name in *kernel*, is one whose kernel may have been forgotten on the way.
     """
     trace = kernel.trace
     if not finding.subject:
         return finding
     kind = _kind_of(finding.code)
-    step = _made_elsewhere(kernel).get((kind, finding.subject))
-    if step is not None and finding.code.startswith("unknown-"):
-        note = f"'{finding.subject}' is in the kernel that {step.call()} returned"
-        hint = "a transform returns a new kernel and leaves this one as it is: keep what it returns, knl = ..."
-        return replace(finding, notes=(*finding.notes, note), hints=(hint,))
     notes: list[str] = []
     left = list(_followed(trace, kind, {finding.subject}, notes))
     if not notes:
-        return finding
+        call = _forgotten(kernel, kind, finding.subject) if finding.code.startswith("unknown-") else None
+        if call is None:
+            return finding
+        hint = f"{call} makes one in the kernel that it returns, and leaves this one as it is: knl = knl.{call}"
+        return replace(finding, hints=(*finding.hints, hint))
     hints = (f"in its place: {', '.join(left)}",) if left else finding.hints
     return replace(finding, notes=(*finding.notes, *notes), hints=hints)
 

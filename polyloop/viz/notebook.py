@@ -66,7 +66,7 @@ def _page(parts: Iterable[str]) -> str:
     style = (
         ".pl-form{padding:8px 12px;border-radius:6px;overflow-x:auto;font-size:13px}"
         ".pl-form pre{margin:4px 0;background:none;color:inherit;line-height:1.35}"
-        ".pl-form table{border-collapse:collapse;margin:4px 0;background:none;color:inherit}"
+        ".pl-form table{border-collapse:collapse;font-size:inherit;margin:4px 0;background:none;color:inherit}"
         ".pl-form td,.pl-form th{text-align:left;padding:2px 14px 2px 0;vertical-align:top;background:none;"
         "color:inherit;border-bottom:1px solid #8884}.pl-form td.n,.pl-form th.n{text-align:right}"
         ".pl-form summary{cursor:pointer}"
@@ -101,8 +101,7 @@ def _program(program: GeneratedProgram) -> Iterator[str]:
     yield _head(f"{program.kernel} for {program.target}")
     if program.target != "c":
         rows: list[Sequence[object]] = [
-            (launch.name, " x ".join(_size(extent) for extent in launch.grid), " x ".join(map(str, launch.block)),
-             launch.shared_bytes)
+            (launch.name, _product(map(_size, launch.grid)), _product(map(str, launch.block)), launch.shared_bytes)
             for launch in program.launches
         ]  # fmt: skip
         yield _table(("launch", "grid", "block", "shared memory [bytes]"), rows, (3,))
@@ -112,6 +111,14 @@ def _program(program: GeneratedProgram) -> Iterator[str]:
     if program.checks:
         rows = [(show(check.condition), check.message, check.code) for check in program.checks]
         yield _folded("checked at each call", _table(("condition", "reason", "error"), rows), is_open=False)
+
+
+def _product(sizes: Iterable[str]) -> str:
+    """Return extents, without those of 1 at the end."""
+    listed = [*sizes]
+    while len(listed) > 1 and listed[-1] == "1":
+        listed.pop()
+    return " x ".join(listed)
 
 
 def _size(extent: Any) -> str:  # noqa: ANN401 - an expression or a number

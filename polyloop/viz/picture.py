@@ -17,7 +17,7 @@ __all__ = ["Picture", "picture_of"]
 
 @dataclass(frozen=True, eq=False)
 class Picture(Shown):
-    """A picture: a notebook shows it, ``print`` gives it as text, :meth:`save` writes it to a file.
+    """A picture: a notebook shows it, ``print`` gives it as text, ``save`` writes it to a file.
 
     Attributes
     ----------

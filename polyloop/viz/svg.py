@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from polyloop.display import clipped
 from polyloop.viz.colors import rules
 
 __all__ = ["CHAR", "LINE", "Canvas", "Label", "svg_text"]
@@ -70,15 +69,15 @@ class Canvas:
         paper
             Colour of a box behind it.
         """
-        shown = text if len(text) <= _MOST else clipped(text, _MOST)
+        shown = text if len(text) <= _MOST else f"{text[: _MOST - 2]}.."
         width = CHAR * size * len(shown)
         left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
         self.labels.append(Label(shown, left, y - size / 2, width, size))
         self._reach(left + width, y + size / 2)
         if paper:
             self.rect(left - 4, y - size / 2 - 3, width + 8, size + 6, paper, radius=3)
-        look = f' style="font-size:{_number(size)}px"' if size != SIZE else ""
-        look += ' font-weight="bold"' if bold else ""
+        styles = [f"font-size:{_number(size)}px"] * (size != SIZE) + ["font-weight:bold"] * bold
+        look = f' style="{";".join(styles)}"' if styles else ""
         look += f' text-anchor="{anchor}"' if anchor != "start" else ""
         tip = "" if shown == text else f"<title>{escape(text)}</title>"
         place = f'x="{_number(x)}" y="{_number(y + size * 0.35)}"'

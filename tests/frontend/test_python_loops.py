@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import polyloop as pl
 from polyloop.kernel.arrays import ArrayArg
 from tests.frontend import loops
+from tests.frontend.test_python_refusals import define
 
 D = np.float64
 
@@ -163,3 +165,59 @@ def test_a_name_of_a_function_is_that_of_a_variable_in_text_too() -> None:
     for run in (pl.interpret, lambda k, **given: pl.compile(k, target=pl.CTarget())(**given)):
         result = run(knl, **{"in": x, "exp": x, "min": 1.0})
         np.testing.assert_allclose(result["out"], np.exp(x) + 2 * x * x + np.minimum(1.0, x))
+
+
+RANGES = (
+    "range(0, n, 3)", "range(n, -1, -1)", "range(n, 0, -3)", "range(2, n - 4, -2)", "range(n - 1, 2, -2)",
+    "range(3, n, 2)", "reversed(range(0, n, 3))", "reversed(range(3, n, 2))", "reversed(range(1, n - 1))",
+    "reversed(range(2, -1))",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("over", RANGES)
+def test_a_loop_has_the_values_of_its_range_in_their_order(over: str) -> None:
+    text = f"    k = 0\n    for i in {over}:\n        x[k] = i\n        k += 1\n    x[31] = k\n"
+    function = define(f"def f(n: pl.int32, x: pl.Array[np.int64, 32]):\n{text}")
+    knl = made(function)
+    for n in (0, 1, 2, 5, 8):
+        expected = np.full(32, -9)
+        function(n, expected)
+        np.testing.assert_array_equal(pl.interpret(knl, n=n, x=np.full(32, -9)).x, expected, f"{over}, n = {n}")
+
+
+ORDER = [
+    "for i in range(n):\n    m = s[i] % 3\n    for j in range(m):\n        m += 1\n        c[j] += m",
+    "k = 1\na[k], k = k, 0\nk, a[k] = 1, 7\nc[0] = k",
+    "def g(i_down, n):\n    return a[i_down] + n\nfor i in range(n - 1, -1, -1):\n    c[i] = g(i, 3)",
+    "k = 0\nfor i in range(n):\n    if a[i] > 5:\n        while k < i:\n            c[k] += a[i]\n            k += 1\n"
+    "c[n] += k",
+    "t = 0\nfor i in range(n):\n    if t > 3:\n        t = t - a[i]\n        c[i] = t\n    t += a[i]",
+    "def g(x):\n    return x + t\nt = 1\nc[0] = g(t)\nt = 5\nc[1] = g(t)",
+    "i = 0\nwhile i < n:\n    def g(x):\n        return x + a[i]\n    c[i] = g(1)\n    i += 1\n    c[i] += g(2)",
+    "i = n\nwhile i > 0:\n    i -= 1\n    s[i] = sum(a[j] for j in range(i, n)) + i\n"
+    "    if s[i] > 9:\n        s[i] = 1\n        c[i] = s[i]",
+    "def g(x):\n    return x + h(x)\ndef h(x):\n    return x * a[0]\nfor i in range(n):\n    c[i] = g(s[i])",
+    "for i in range(n):\n    if a[i] > 3:\n        a[i] = 0\n        if a[i] == 0 and s[i] > 2:\n            s[i] = 1\n"
+    "            a[i] = s[i] + 5\n        c[i] = a[i]\n    elif s[i] > a[i]:\n        s[i], a[i] = a[i], s[i]\n"
+    "        c[i] = 2",
+    "for i in range(n):\n    c[i] += 1\nw = 0\nwhile w < n:\n    c[w] += 2\n    w += 1\n"
+    "for w in range(n):\n    c[w] += 3",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", ORDER)
+def test_statements_run_in_the_order_of_python(body: str) -> None:
+    arrays = ", ".join(f"{name}: pl.Array[np.int64, 'n + 2']" for name in "sac")
+    function = define(f"def f(n: pl.int32, {arrays}):\n{textwrap.indent(body, '    ')}\n")
+    knl = made(function)
+    run = pl.compile(knl, target=pl.CTarget())
+    used = {x.name for x in knl.arguments}
+    for n in (1, 2, 5):
+        rng = np.random.default_rng(n)
+        given = {name: rng.integers(0, 9, n + 2) for name in "sac"}
+        expected = {name: value.copy() for name, value in given.items()}
+        function(n=n, **expected)
+        for call in (lambda **values: pl.interpret(knl, **values), run):
+            result = call(n=n, **{name: value.copy() for name, value in given.items() if name in used})
+            for name, value in dict(result).items():
+                np.testing.assert_array_equal(value, expected[name], f"{name}, n = {n}")

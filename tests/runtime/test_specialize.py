@@ -131,6 +131,14 @@ def test_a_layout_that_was_chosen_is_kept() -> None:
         assert "is not stored as the kernel reads it [wrong-strides]" in refused(lambda knl=knl: knl(A, B))  # type: ignore[misc]
 
 
+def test_c_text_reads_arrays_as_they_are_stored() -> None:
+    text = pl.CInstruction("i", "o[i] = 2*x[i];", read_variables=("x",), assignees="o[i]")
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", [text], [pl.GlobalArg("x, o", np.float32, shape="n")])
+    x = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(knl(x).o, 2 * x)
+    assert "'x' is not stored as the kernel reads it [wrong-strides]" in refused(lambda: knl(x[::2]))
+
+
 def test_arrays_whose_layout_does_not_matter_need_no_specialization() -> None:
     knl = product()
     run = pl.compile(knl)

@@ -23,12 +23,15 @@ from polyloop.codegen.loops.rows import hull, pieces_of
 from polyloop.codegen.loops.vector_access import _plan_of
 from polyloop.codegen.names import Names
 from polyloop.codegen.tree.c_expr import INDEX_PLUS, Code
-from polyloop.frontend.statements import _UPDATE
+from polyloop.frontend.expressions import _UPDATE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.text import domain_text
 from polyloop.kernel.text.domain_text import read_domain
 from polyloop.kernel.waivers import Waiver
+from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine
+from polyloop.sync.launches import Cuts, launch_cuts
+from polyloop.sync.races import Need
 from polyloop.target.scalars import _COMBINE, _COMPARE
 from polyloop.testing.brute import Violation
 from polyloop.testing.drawing.drawers import DRAWERS
@@ -45,7 +48,7 @@ BEGIN = 500_000
 DRAWN = (
     "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "guarded", "hostile names", "rules",
     "strided arrays", "strided domain", "union", "wide tiles", "bracketed domain", "infinite data", "mixed types",
-    "boxes",
+    "boxes", "host loops",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
 
@@ -288,6 +291,18 @@ def _zeros(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BoxTest, "_check_edges", lambda _: None)
 
 
+def _waiting(patch: pytest.MonkeyPatch) -> None:
+    """Leave loops in the kernel although they carry a dependence between blocks, or have one inside."""
+
+    def cuts(placement: Placement, found: Sequence[Need]) -> Cuts:
+        places = placement.program.places
+        roots = [(places[need.conflict.first.name][0], places[need.conflict.second.name][0]) for need in found]
+        return launch_cuts(placement, [n for n, (first, second) in zip(found, roots, strict=True) if first != second])
+
+    patch.setattr("polyloop.schedule.synchronization.launch_cuts", cuts)
+    patch.setattr("polyloop.schedule.obligations._missing", lambda _: iter(()))
+
+
 PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "Python": (_augmented, 12, {"wrong-meaning"}),
     "bracketed domain": (_first, 12, {"wrong-meaning"}),
@@ -299,6 +314,7 @@ PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "computed subscripts": (_bare, 12, {"wrong-result"}),
     "far": (_indices, 12, {"wrong-result", "crash"}),
     "guarded": (_unheld, 12, {"crash"}),
+    "host loops": (_waiting, 12, {"accepted-illegal"}),
     "hostile names": (_names, 12, {"crash"}),
     "strided arrays": (_strides, 4, {"wrong-result"}),
     "type int32": (_signed, 12, {"wrong-result"}),

@@ -28,7 +28,7 @@ def scheduled(seed: int) -> int | None:
         return None
     launches, spaces = verified.schedule.launches, verified.placement.spaces
     temporaries = {x: replace(t, address_space=spaces[x]) for x, t in kernel.temporaries.items() if x in spaces}
-    built = replace(kernel, temporaries=kernel.temporaries | temporaries)
+    built = replace(kernel, temporaries={**kernel.temporaries, **temporaries})
     for n in (0, 1, 5):
         if is_allowed(kernel, n):
             assert not [*judge(built, {"n": n}, {}, launches=launches)], seed

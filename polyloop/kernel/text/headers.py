@@ -43,7 +43,7 @@ class Header:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the name is that of the iname."""
+        """True if the name is that of the iname."""
         return isinstance(self.value, p.Variable) and self.value.name == self.name
 
 

@@ -151,7 +151,7 @@ class ParsedCall:
         return frozenset(found)
 
 
-Parsed: TypeAlias = ParsedInstruction | ParsedRule | ParsedNop | ParsedBarrier | ParsedCall | ParsedLoop
+Parsed: TypeAlias = ParsedInstruction | ParsedRule | ParsedNop | ParsedBarrier | ParsedCall
 
 
 _KEYWORD: Final = re.compile(r"(for|endfor|endif|end|if|elif|else|with|while|def|return|break|continue)\b", re.ASCII)
@@ -182,7 +182,7 @@ class _Parser:
         self.blocks = Blocks()
         self.several = 0
         self.given: dict[str, CInstruction] = {}
-        self.found: list[Parsed] = []
+        self.found: list[Parsed | ParsedLoop] = []
         self.rules: set[str] = set()
 
     def line(self, source: Source) -> None:
@@ -358,7 +358,7 @@ class _Parser:
                 f"end that block first, with 'end {kind}'",
             )
 
-    def finish(self) -> tuple[Parsed, ...]:
+    def finish(self) -> tuple[Parsed | ParsedLoop, ...]:
         if self.blocks.open:
             block = self.blocks.open[-1]
             kind = block.kind
@@ -463,8 +463,8 @@ def parse_instructions(
     inames: frozenset[str],
     functions: frozenset[str] = frozenset(),
     operations: tuple[Operation, ...] = (),
-) -> tuple[Parsed, ...]:
-    """Return the instructions and substitution rules of *text*, in its order.
+) -> tuple[Parsed | ParsedLoop, ...]:
+    """Return the instructions and substitution rules of *text*, in its order, and domains that its lines give.
 
     Parameters
     ----------
@@ -494,7 +494,7 @@ def _parse(
     inames: frozenset[str],
     functions: frozenset[str],
     operations: tuple[Operation, ...],
-) -> tuple[Parsed, ...]:
+) -> tuple[Parsed | ParsedLoop, ...]:
     """Return the parsed statements, memoised because tuning loops build one kernel many times."""
     entries = (text,) if isinstance(text, str) else text
     words = frozenset(word for entry in entries if isinstance(entry, str) for word in _WORD.findall(entry))

@@ -317,16 +317,19 @@ class _Writer:
         """Write a ``while`` loop, statements below its increment, and at times the last value of its counter."""
         rng = self.rng
         name = rng.choice([x for x in _COUNTERS if x not in self.counters])
-        known = rng.choice(self.loops) if self.loops else "2"
-        start, condition, step = (part.format(w=name, v=known, x=self.plain()) for part in rng.choice(_COUNTING))
+        known, parts = rng.choice(self.loops) if self.loops else "1", rng.choice(_COUNTING)
+        if any("{v}" in part for part in parts) and (known in self.short or known == "1"):
+            self.short.add(name)
+        start, condition, step = (part.format(w=name, v=known, x=self.plain()) for part in parts)
         self.line(f"{name} = {start}")
         self.counters.append(name)
         self.loops.append(name)
-        is_used = rng.random() < 0.3 and "-" not in step
+        is_used = rng.random() < 0.3 and step.endswith(" 1") and "-" not in step
         end = f"; {rng.choice(_ARRAYS)}[{name}] += {rng.randint(1, 3)}" if is_used else ""
         self.block(f"while {condition}:", f"{step}{end}")
         self.loops.pop()
         self.counters.pop()
+        self.short.discard(name)
         if rng.random() < 0.3:
             self.line(f"{self.element()} = {name} + {rng.randint(0, 3)}")
 

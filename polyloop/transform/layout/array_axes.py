@@ -31,6 +31,7 @@ from polyloop.transform.layout.storage import (
     on_both,
     tagged,
     tags_of,
+    text_violations,
     with_arrays,
 )
 from polyloop.transform.parameters import ArrayName, ArrayNames, Axis, Word, joined
@@ -64,8 +65,8 @@ class TagArrayAxes(Transform):
     Raises
     ------
     TransformError
-        ``unknown-array``, ``unknown-axis``, ``bad-dim-tags``, ``bad-layout``; ``overlapping-elements``, with two
-        elements that would have one address.
+        ``unknown-array``, ``unknown-axis``, ``bad-dim-tags``, ``bad-layout``, ``staged-by-c``;
+        ``overlapping-elements``, with two elements that would have one address.
 
     Notes
     -----
@@ -85,7 +86,7 @@ class TagArrayAxes(Transform):
         return replace(self, dim_tags=",".join(axis_order(kernel, self.ary_names, named, self.name)))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        if found := tuple(array_violations(kernel, self.ary_names)):
+        if found := (*array_violations(kernel, self.ary_names), *text_violations(kernel, self.ary_names)):
             yield from found
             return
         for name in self.ary_names:
@@ -168,7 +169,7 @@ class AddPadding(Transform):
     Raises
     ------
     TransformError
-        ``unknown-array``, ``unknown-axis``, ``wrong-rank``, ``bad-value``, ``bad-layout``.
+        ``unknown-array``, ``unknown-axis``, ``wrong-rank``, ``bad-value``, ``bad-layout``, ``staged-by-c``.
 
     Notes
     -----
@@ -186,7 +187,7 @@ class AddPadding(Transform):
         return replace(self, axis=axis_number(kernel, (self.variable,), self.axis, self.name))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        if found := tuple(array_violations(kernel, (self.variable,))):
+        if found := (*array_violations(kernel, (self.variable,)), *text_violations(kernel, (self.variable,))):
             yield from found
             return
         array = kernel.arrays()[self.variable]
@@ -370,15 +371,11 @@ class SplitArrayAxis(Transform):
                 f"part of '{name}' is in a buffer",
                 hints=(f"split the axes of '{name}' first, and buffer it after that",),
             )
+        yield from text_violations(kernel, (name,))
         for instruction in kernel.instructions:
-            if instruction.is_c and name in {*instruction.reads, *instruction.writes}:
-                yield Diagnostic(
-                    "staged-by-c",
-                    f"the C text of '{instruction.id}' names '{name}'",
-                    hints=("keep its axes: the text is not changed",),
-                    sites=(instruction.site(),),
-                )
-            elif any(self._is_data(kernel, index) for index in self._indices(kernel, instruction, name)):
+            if instruction.is_c:
+                continue
+            if any(self._is_data(kernel, index) for index in self._indices(kernel, instruction, name)):
                 yield Diagnostic(
                     "not-affine",
                     f"data decides about subscript {self.axis_nr} of '{name}'",

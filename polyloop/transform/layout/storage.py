@@ -12,7 +12,8 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import DimTag, order_tags, packed
 from polyloop.program.reference import in_loops_of, restated
 
-__all__ = ["array_violations", "axis_number", "axis_order", "on_both", "tagged", "tags_of", "with_arrays"]
+__all__ = ["array_violations", "axis_number", "axis_order", "on_both", "tagged", "tags_of", "text_violations",
+           "with_arrays"]
 
 
 def on_both(
@@ -46,6 +47,19 @@ def array_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagn
             yield Diagnostic("bad-layout", message, hints=(f"leave '{name}' out",))
         elif not array.shape:
             yield Diagnostic("bad-layout", f"'{name}' has no axes", hints=("name an array",))
+
+
+def text_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each array that an instruction in C names: its text says where elements lie."""
+    for name in names:
+        for instruction in kernel.instructions:
+            if instruction.is_c and name in {*instruction.reads, *instruction.writes}:
+                yield Diagnostic(
+                    "staged-by-c",
+                    f"the C text of '{instruction.id}' names '{name}'",
+                    hints=("keep its axes and its layout: the text is not changed",),
+                    sites=(instruction.site(),),
+                )
 
 
 def tags_of(array: ArrayArg | TemporaryVariable) -> tuple[DimTag, ...] | None:

@@ -110,9 +110,10 @@ def plain_text(
 ) -> PlainText:
     """Run the passes over the *instructions* of kernel *name*; unless barriers *divide* loops, they stay inside."""
     own = frozenset(x for piece in pieces for x in piece.inames)
-    parsed = _parsed(instructions, own, frozenset(functions.functions), operations)
-    bounded, found = read_domains([entry.domain for entry in parsed if isinstance(entry, ParsedLoop)], fixed)
-    pieces, parsed = (*pieces, *bounded), [entry for entry in parsed if not isinstance(entry, ParsedLoop)]
+    entries = _parsed(instructions, own, frozenset(functions.functions), operations)
+    bounded, found = read_domains([entry.domain for entry in entries if isinstance(entry, ParsedLoop)], fixed)
+    pieces = (*pieces, *bounded)
+    parsed: Sequence[Parsed] = [entry for entry in entries if not isinstance(entry, ParsedLoop)]
     parsed = plain_left_sides(bind_foreign(parsed, functions.foreign))
     inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions.functions)
     parsed, pieces = inlined.program.statements, inlined.program.domains
@@ -145,7 +146,7 @@ def _parsed(
     inames: frozenset[str],
     functions: frozenset[str],
     operations: tuple[Operation, ...],
-) -> Sequence[Parsed]:
+) -> Sequence[Parsed | ParsedLoop]:
     if isinstance(given, str):
         return parse_instructions(given, inames, functions, operations)
     entries: tuple[object, ...] = _entries(given)
