@@ -13,6 +13,7 @@ from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.kernel.intrinsic import INTRINSICS
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import GroupAxis
 from polyloop.proof.obligation import WAIVABLE
 from polyloop.testing.drawing.hostile import HOSTILE
 from polyloop.testing.drawing.random_kernels import INDICES
@@ -357,6 +358,19 @@ def _stage_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found | ({"sweep_inames": _sweep(rng, kernel)} if rng.random() < 0.3 else {})
 
 
+def _on_blocks(kernel: LoopKernel) -> list[str]:
+    """Return the inames on block axes, or any if there are none: a refusal."""
+    return [x for x in _inames(kernel) if isinstance(kernel.tag(x), GroupAxis)] or _inames(kernel)
+
+
+def _panels(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"iname": rng.choice(_on_blocks(kernel)), "group": rng.choice((1, 2, 3, 8))}
+
+
+def _turns(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"blocks": rng.choice((1, 2, 3, 132))}
+
+
 def _waiver(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     found: dict[str, Any] = {"reason": "brute force judges it"}
     if rng.random() < 0.5:
@@ -431,7 +445,9 @@ _OWN: Final[Mapping[str, Drawer]] = {
     "fix_parameters": _fix,
     "map_domain": _map,
     "map_instructions": _instructions,
+    "order_blocks": _panels,
     "peel": _peel,
+    "persist_blocks": _turns,
     "pipeline": _pipeline,
     "precompute": _precompute,
     "prioritize_loops": _reorder,
