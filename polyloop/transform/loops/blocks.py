@@ -58,7 +58,7 @@ class OrderBlocks(Transform):
     Notes
     -----
     Always legal: blocks of a launch have no order in the program.  That each block has exactly one number, for any
-    extents, is shown in :mod:`polyloop.codegen.loops.blocks`; the analysis does not need the
+    extents, is shown in ``polyloop.codegen.loops.blocks``; the analysis does not need the
     numbers.  Source: the order of "grouped" programs in Triton's tutorial on matrix
     products, https://triton-lang.org/main/getting-started/tutorials/03-matrix-multiplication.html.
     """
