@@ -52,7 +52,7 @@ def draw_loops(kernel: LoopKernel, target: Target | None = None) -> Picture:
     edge = max((_right(row) for row in shown), default=0.0) + 30
     y = 18.0
     for number, row in enumerate(shown):
-        if row.kind is Kind.LAUNCH and number:
+        if row.kind is Kind.LAUNCH and number and shown[number - 1].kind is not Kind.LOOP:
             y += 8
         _guide(canvas, shown, number, y)
         paint_row(canvas, row, 12.0, y, edge)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
@@ -33,6 +33,7 @@ from polyloop.schedule.plan import (
     Statement,
     Update,
     Wait,
+    program_tree,
 )
 from polyloop.schedule.storage import shared_bytes
 from polyloop.target.base import Target, target_of
@@ -124,6 +125,7 @@ class _Rows:
     def __init__(self, verified: Verified, grids: Mapping[str, DeviceLaunch]) -> None:
         self.kernel, self.verified, self.grids = verified.placement.program.kernel, verified, grids
         self.schedule = verified.schedule
+        self.launches = {launch.name: launch for launch in self.schedule.launches}
         self.barriers = count()
         self.names: dict[str, dict[str, Expression]] = {}
         axes = verified.placement.axes
@@ -138,17 +140,38 @@ class _Rows:
                     own.setdefault(axis, p.Variable(iname))
 
     def all(self) -> Iterator[Row]:
-        """Yield the rows of all launches, and the reasons for the ends between them."""
-        launches = self.schedule.launches
-        for number, launch in enumerate(launches):
-            yield Row(0, Kind.LAUNCH, f"launch {launch.name}")
-            yield Row(1, Kind.AXIS, self.sizes(launch))
-            yield from self.axes(launch)
-            yield from self.tree(launch.tree, 1)
-            ended = [wait for wait in self.verified.waits if wait.by.startswith(f"launch '{launch.name}' ends")]
-            if number + 1 < len(launches):
-                yield Row(0, Kind.END, f"end of launch {launch.name}")
-                yield from self.reasons(ended, 1)
+        """Yield the rows of all launches, of the loops of the host around them, and the reasons for their ends."""
+        yield from self.host(program_tree(self.schedule.launches), 0, ())
+
+    def host(self, tree: Tree, depth: int, around: Sequence[str]) -> Iterator[Row]:
+        """Yield the rows of launches, and of the loops of the host around them."""
+        for node in tree:
+            match node:
+                case Loop(iname, body):
+                    inames = (*around, iname)
+                    inside = [self.launches[name] for name in runs(body)]
+                    bounds = self.common_bounds(inames, [name for launch in inside for name in runs(launch.tree)])
+                    yield Row(depth, Kind.LOOP, f"for {bounds}, on the host", iname, _tag(self.kernel, iname))
+                    yield from self.host(body, depth + 1, inames)
+                    ended = [w for w in self.verified.waits if w.by.startswith("the launches of") and w.loop == iname]
+                    yield from self.end(f"each iteration of {iname}", ended, depth + 1)
+                case Run(name):
+                    yield from self.launch(self.launches[name], depth)
+
+    def launch(self, launch: Launch, depth: int) -> Iterator[Row]:
+        """Yield the rows of a launch."""
+        yield Row(depth, Kind.LAUNCH, f"launch {launch.name}")
+        yield Row(depth + 1, Kind.AXIS, self.sizes(launch))
+        yield from self.axes(launch, depth + 1)
+        yield from self.tree(launch.tree, depth + 1)
+        if launch.name != self.schedule.launches[-1].name:
+            ended = [w for w in self.verified.waits if w.by.startswith(f"launch '{launch.name}' ends")]
+            yield from self.end(f"launch {launch.name}", ended, depth)
+
+    def end(self, what: str, waits: Sequence[Wait], depth: int) -> Iterator[Row]:
+        """Yield the end of launches, and what waits for it."""
+        yield Row(depth, Kind.END, f"end of {what}")
+        yield from self.reasons(waits, depth + 1)
 
     def sizes(self, launch: Launch) -> str:
         """Return ``grid ((n + 15) // 16) x 4, blocks of 16 x 16 threads, 2048 bytes of shared memory``."""
@@ -163,11 +186,13 @@ class _Rows:
             parts.append(f"grid {' x '.join(f'{size}' if len(sizes) == 1 else f'({size})' for size in sizes)}")
         size = " x ".join(map(str, launch.local_size)) or "1"
         parts.append(f"blocks of {size} threads")
+        if launch.order.persists:
+            parts.append(f"at most {launch.order.most} that execute the others, too")
         if nbytes := shared_bytes(launch.temporaries):
             parts.append(f"{nbytes} bytes of shared memory")
         return ", ".join(parts)
 
-    def axes(self, launch: Launch) -> Iterator[Row]:
+    def axes(self, launch: Launch, depth: int) -> Iterator[Row]:
         """Yield the inames on each axis."""
         found: dict[str, dict[str, None]] = {}
         placed = self.verified.placement.statements
@@ -177,7 +202,7 @@ class _Rows:
                     found.setdefault(axis, {})[iname] = None
         for axis in sorted(found):
             what = "blocks" if is_block_axis(axis) else "threads"
-            yield Row(1, Kind.AXIS, f"{_axis_text(axis)}: {', '.join(found[axis])}", tag=what)
+            yield Row(depth, Kind.AXIS, f"{_axis_text(axis)}: {', '.join(found[axis])}", tag=what)
 
     def tree(self, tree: Tree, depth: int) -> Iterator[Row]:
         """Yield the rows of a block."""
@@ -229,9 +254,13 @@ class _Rows:
         if not has_barrier(body):
             return interval_text(first.domain, first.dims, len(around) - 1, known, self.axis_names(first))
         kept = [name for name in around if not is_thread_axis(name)]
-        domains = [project_onto(s.domain, s.dims, kept) for s in inside if {*kept} <= {*s.dims}]
-        whole = reduce(isl.Set.union, domains).coalesce()
-        return interval_text(whole, kept, len(kept) - 1, known, self.axis_names(first))
+        return self.common_bounds(kept, runs(body))
+
+    def common_bounds(self, dims: Sequence[str], names: Iterable[str]) -> str:
+        """Return the bounds of the last of *dims* for all statements of these names together."""
+        inside = [s for name in names if {*dims} <= {*(s := self.schedule.statements[name]).dims}]
+        whole = reduce(isl.Set.union, [project_onto(s.domain, s.dims, dims) for s in inside]).coalesce()
+        return interval_text(whole, dims, len(dims) - 1, self.kernel.assumptions, self.axis_names(inside[0]))
 
     def axis_names(self, statement: Statement) -> Mapping[str, Expression]:
         """Return the iname of a statement for each axis that stands for one, and others in terms of the thread."""

@@ -358,3 +358,29 @@ def test_the_pictures_of_the_page_are_those_of_the_code(pytestconfig: pytest.Con
             picture.save(path)
         assert path.read_text(encoding="utf-8") == picture.svg(), "run python docs/pictures/draw.py"
         assert check(lambda picture=picture: picture) is picture  # type: ignore[misc]
+
+
+def test_loops_of_the_host_are_drawn_around_their_launches() -> None:
+    knl = pl.make_kernel(
+        "{[t, i, j]: 0 <= t < steps and 1 <= i, j < n - 1}",
+        """
+        for t
+            for i
+                v[i] = u[i - 1] + u[i + 1]  {id=away}
+            end
+            for j
+                u[j] = v[j]  {id=back}
+            end
+        end
+        """,
+        [pl.GlobalArg("u, v", np.float32, shape="n"), ...],
+    )
+    knl = pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "j", 64, outer_tag="g.0", inner_tag="l.0")
+    lines = [line.rstrip() for line in str(pl.draw_loops(pl.persist_blocks(knl, 132))).splitlines()]
+    assert lines[0] == "for t in [0, steps), on the host"
+    assert lines[1] == "    launch loop_kernel_0"
+    assert lines[2].endswith("blocks of 64 threads, at most 132 that execute the others, too")
+    assert "    == end of launch loop_kernel_0" in lines
+    assert "    == end of each iteration of t" in lines
+    assert lines[-1].endswith("because of u: RAW back -> away in a later iteration of t")
