@@ -245,7 +245,7 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
     whole = (
         "name parameters assumptions domains instructions arguments temporaries substitutions iname_tags loop_priority "
         "evaluations partials tile_inames slabs fixed index_dtype conditions silenced_warnings barriers "
-        "target reference trace made foreign fast preambles buffers waivers"
+        "target reference trace made foreign fast preambles buffers waivers blocks"
     )
     assert {field.name for field in fields(pl.LoopKernel)} == set(whole.split())
     known = (

@@ -60,7 +60,8 @@ def test_an_old_value_is_taken_before_it_is_overwritten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "code"), [("cse()", "wrong-argument-count"), ("cse(a[i], 3)", "syntax"), ("cse(a[i], for)", "syntax")]
+    ("value", "code"),
+    [("cse()", "wrong-argument-count"), ("cse(a[i], 3)", "syntax"), ("cse(a[i], for)", "reserved-name")],
 )
 def test_wrong_uses(value: str, code: str) -> None:
     with pytest.raises(pl.KernelError) as error:

@@ -133,15 +133,15 @@ def test_a_term_a_block() -> None:
 
 def test_blocks_that_add_to_what_one_loop_begins() -> None:
     knl = pl.reduce_atomically(summed(), "k")
-    text = refused(knl, lambda k: pl.tag_inames(k, "k:g.0"), "write-race")
-    (hint,) = (line for line in text.splitlines() if "a loop of its own" in line)
-    assert hint == "  Hint: give 'insn' a loop of its own first, and so a launch: " + (
-        'pl.distribute_loops(knl, "i", "id:insn")'
-    )
+    on_the_host = pl.tag_inames(knl, "k:g.0")
+    (first, second) = pl.generate_code(on_the_host, target=pl.CudaTarget()).launches
+    assert [loop.iname for launch in (first, second) for loop in launch.around] == ["i", "i"]
     apart = pl.tag_inames(pl.distribute_loops(knl, "i", "id:insn"), "k:g.0")
+    assert not any(launch.around for launch in pl.generate_code(apart, target=pl.CudaTarget()).launches)
     for n in (1, 2, 7):
         a = np.random.default_rng(n).integers(-4, 5, (5, n)).astype(F)
-        check(apart, {"a": a}, {"x": np.arange(n, dtype=F), "y": a.sum(0)})
+        for each in (on_the_host, apart):
+            check(each, {"a": a}, {"x": np.arange(n, dtype=F), "y": a.sum(0)})
 
 
 def test_several_inames_of_the_grid() -> None:
