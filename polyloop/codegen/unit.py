@@ -113,7 +113,10 @@ def _index_width(schedule: Schedule, index_bits: int) -> int:
 
 
 def without_empty(schedule: Schedule) -> Schedule:
-    """Return *schedule* without statements that have no instances, and without loops around nothing else."""
+    """Return *schedule* without statements that have no instances, and without loops around nothing else.
+
+    A program that executes nothing keeps one empty launch.
+    """
     statements = {
         name: statement
         for name, statement in schedule.statements.items()
@@ -128,7 +131,8 @@ def without_empty(schedule: Schedule) -> Schedule:
             launches.append(replace(launch, tree=tree))
         elif not launch.home:  # a launch without blocks
             launches.append(replace(launch, tree=()))
-    return replace(schedule, statements=statements, launches=tuple(launches))
+    left = tuple(launches) or (replace(schedule.launches[0], tree=(), home=()),)
+    return replace(schedule, statements=statements, launches=left)
 
 
 def _pruned(tree: Tree, statements: Mapping[str, Statement]) -> Tree:

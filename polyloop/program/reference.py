@@ -11,6 +11,7 @@ from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel, Reference
+from polyloop.kernel.reads import with_reads
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
 from polyloop.program.ir import Init, Lowered, Program
 from polyloop.program.lower import lower
@@ -29,6 +30,7 @@ def accumulation_steps(program: Program) -> dict[str, Lowered]:
 
 def reference_of(kernel: LoopKernel) -> Reference:
     """Return the reference program of *kernel*, as created."""
+    kernel = with_reads(kernel)
     program = lower(kernel)
     steps = {}
     for name, statement in accumulation_steps(program).items():

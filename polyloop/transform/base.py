@@ -17,6 +17,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.domains import with_settled_sets
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
+from polyloop.kernel.reads import with_reads
 from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
 from polyloop.transform.declare import fields_of
@@ -149,7 +150,7 @@ class Transform(ABC):
         if found := tuple(self.violations(kernel)):
             raise self._refusal(kernel, found)
         try:
-            rewritten = self.rewrite(kernel)
+            rewritten = with_reads(self.rewrite(kernel))
             step = Applied(self, self.note(kernel, rewritten), changes_of(kernel, rewritten))
             result = replace(with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step))
             share_proofs(rewritten, result)

@@ -13,6 +13,7 @@ import numpy as np
 import pymbolic.primitives as p
 import pytest
 
+import polyloop as pl
 from polyloop.codegen.generate import generate
 from polyloop.errors import CodegenError
 from polyloop.expr.rewrite import variables
@@ -120,6 +121,19 @@ def test_an_empty_domain_disappears() -> None:
     text = c(schedule("k", "n", "n >= 1", X, [a, b], (Loop("i", (Run("A"), Run("B"))),)))
     assert "2.0f" not in text
     assert "if" not in text
+
+
+def test_launches_of_nothing_are_an_empty_function() -> None:
+    knl = pl.make_kernel(
+        "[n] -> {[i, j]: 0 <= i, j and i + j < n and j < 1 - n}", "y[i] = 3*a[j]  {id=first}\ny[i] = b[j]  {id=second}",
+        [pl.GlobalArg("y, a, b", np.float32, "2*n + 8")],
+    )  # fmt: skip
+    knl = knl.add_barrier("id:first", "id:second").tag_inames("i:g.0")
+    with pytest.warns(pl.PolyloopWarning, match="idle-barrier"):
+        programs = [pl.generate_code(knl, target=target) for target in (pl.CTarget(), pl.CudaTarget())]
+    assert [len(program.launches) for program in programs] == [1, 1]
+    given = np.arange(16, dtype=np.float32)
+    np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(y=given, a=given, b=given)["y"], given)
 
 
 def test_a_program_of_nothing_is_an_empty_function() -> None:

@@ -19,6 +19,7 @@ from polyloop.expr.typing import infer, infer_type
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.reads import with_reads
 from polyloop.kernel.tree import Loop, Tree
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -254,21 +255,18 @@ class AssignmentToSubst(Transform):
     ) -> LoopKernel:
         """Return *kernel* with the rule in *users*, and without the assignment if nothing else needs it."""
         rules = {**kernel.substitutions, rule.name: rule}
-        added = variables(rule.value) - set(rule.parameters) - set(kernel.inames)
 
         def inlined(old: Instruction) -> Instruction:
             origin = old.origin
             assert isinstance(origin, Copy), "only copies use the rule"
             more = tuple(to_expression(origin.forms[x]) for x in shared)
             expression = _applied(expanded_to(kernel, old.expression, self.lhs_name), self.lhs_name, rule.name, more)
-            rest = {name for part in (old.assignee, *old.predicates) for name in variables(part)}
-            reads = old.reads if self.lhs_name in rest else old.reads - {self.lhs_name}
-            return replace(old, expression=expression, reads=reads | added)
+            return replace(old, expression=expression)
 
         instructions = [inlined(i) if i.id in users else i for i in kernel.instructions]
-        result = replace(kernel, instructions=tuple(instructions), substitutions=rules)
+        result = with_reads(replace(kernel, instructions=tuple(instructions), substitutions=rules))
         is_needed = isinstance(kernel.arrays()[self.lhs_name], ArrayArg) or any(
-            self.lhs_name in i.reads for i in instructions
+            self.lhs_name in i.reads for i in result.instructions
         )
         return result if is_needed else _without(result, self.lhs_name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -24,6 +24,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.objects import Assignment
+from polyloop.kernel.reads import reads_of
 from polyloop.kernel.text.statements import RuleText, parse_assignment
 from polyloop.poly.affine import affine_of, to_expression
 from polyloop.program.reference import in_loops_of
@@ -323,21 +324,8 @@ def _assigning(
     kernel: LoopKernel, old: Instruction, assignee: Expression, expression: Expression
 ) -> Instruction:
     """Return *old* with another assignment."""
-
-    def used(instruction: Instruction) -> frozenset[str]:
-        expanded = expand_rules(instruction.expression, kernel.substitutions)
-        bound = {iname for reduction in reductions(expanded) for iname in reduction.inames}
-        index = variables(instruction.assignee) - {*instruction.writes}
-        return (variables(expanded) - bound | index) - {*instruction.inames}
-
     new = replace(old, assignee=assignee, expression=expression, place=Place())
-    other = old.reads - used(old) | frozenset(_conditions(old))
-    return replace(new, reads=other | used(new))
-
-
-def _conditions(instruction: Instruction) -> Collection[str]:
-    names = frozenset[str]().union(*map(variables, instruction.predicates))
-    return names - {*instruction.inames}
+    return replace(new, reads=reads_of(kernel, new))
 
 
 def _answers(

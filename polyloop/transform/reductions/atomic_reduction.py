@@ -14,7 +14,7 @@ from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.dtypes import computed, dtype_name
 from polyloop.expr.nodes import Expression, Lookup, Reduction
 from polyloop.expr.operations import neutral_element
-from polyloop.expr.rewrite import reductions, variables
+from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer
 from polyloop.kernel.domains import bound_variables
@@ -241,9 +241,8 @@ def _divided(kernel: LoopKernel, old: Instruction, name: str, *, apart: bool) ->
     dtype = kernel.arrays()[old.target].dtype
     assert dtype is not None, f"'{old.target}' has no type"
     plain = replace(reduction.operation, of_states=False)
-    inside = frozenset[str]().union(*map(variables, getattr(old.assignee, "index_tuple", ())))
     start = replace(
-        old, id=name, expression=neutral_element(plain, dtype), terms=(), reads=(inside & old.reads) | _condition(old),
+        old, id=name, expression=neutral_element(plain, dtype), terms=(),
         origin=Copy(name, {x: Affine.variable(x) for x in old.inames}),
     )  # fmt: skip
     if apart:
@@ -258,18 +257,13 @@ def _divided(kernel: LoopKernel, old: Instruction, name: str, *, apart: bool) ->
         old, inames=nest, domain=domain, terms=terms, atomic=True,
         expression=_UPDATES[plain.name](old.assignee, reduction.expr),
         origin=Copy(_origin(old).instruction, {x: Affine.variable(x) for x in (*nest, *sorted(bound))}),
-        depends_on=old.depends_on | {name}, reads=old.reads | {old.target},
+        depends_on=old.depends_on | {name},
     )  # fmt: skip
     instructions = [part for i in kernel.instructions for part in ((start, update) if i is old else (i,))]
     barriers = tuple(
         replace(b, before=b.before | {name}) if _origin(old).instruction in b.before else b for b in kernel.barriers
     )
     return replace(kernel, instructions=tuple(instructions), barriers=barriers)
-
-
-def _condition(instruction: Instruction) -> frozenset[str]:
-    """Return the reads of the condition of an instruction."""
-    return frozenset[str]().union(*map(variables, instruction.predicates)) & instruction.reads
 
 
 def _lifted(instruction: Instruction, term: Term, nest: tuple[str, ...]) -> isl.Set:

@@ -250,16 +250,6 @@ def _keeps_types(kernel: LoopKernel, addend: Expression, gone: tuple[int, ...]) 
     )
 
 
-def _with_expression(old: Instruction, expression: Expression) -> Instruction:
-    """Return *old* with another expression, and its reads recomputed."""
-    bound = {x for term in old.terms for x in term.inames}
-    indices = [index for target in old.assignees for index in getattr(target, "index_tuple", ())]
-    rest = old.reads - variables(old.expression)
-    for part in (*indices, *old.predicates):
-        rest |= variables(part)
-    return replace(old, expression=expression, reads=(variables(expression) | rest) - bound - frozenset(old.inames))
-
-
 def _hoisted(kernel: LoopKernel, instruction: Instruction) -> tuple[Instruction, Places]:
     """Return *instruction* with its sums less common factors, times these; and where they stood."""
     expanded = expand_rules(instruction.expression, kernel.substitutions)
@@ -284,7 +274,7 @@ def _hoisted(kernel: LoopKernel, instruction: Instruction) -> tuple[Instruction,
         return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
     expression = visit(expanded, inside=False)
-    return (instruction if not places else _with_expression(instruction, expression)), tuple(places)
+    return (instruction if not places else replace(instruction, expression=expression)), tuple(places)
 
 
 def _may_fail(factor: Expression) -> bool:

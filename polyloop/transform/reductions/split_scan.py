@@ -386,8 +386,7 @@ class _Split:
         new = replace(new, domain=self._tiled(scan.instruction.domain, scan.instruction.inames))
         values = {own: self._place(inner)}
         forms = {name: form.substitute(values) for name, form in new.origin.forms.items()}
-        reads = new.reads | {self.names["carry"]}
-        return replace(new, origin=replace(new.origin, forms=forms), reads=reads)
+        return replace(new, origin=replace(new.origin, forms=forms))
 
     def _alone(self) -> Instruction:
         """Return the instruction that scans each tile by itself."""
@@ -416,8 +415,7 @@ class _Split:
         new = with_reduction(kernel, scan, Term(dims, term), reduction)
         own = {x for x in scan.reduction.inames if x not in scan.instruction.inames}
         forms = {name: form for name, form in new.origin.forms.items() if own.isdisjoint(form.names())}
-        reads = new.reads | {self.names["carry"], self.names["local"]}
-        return replace(new, domain=domain, origin=replace(new.origin, forms=forms), reads=reads)
+        return replace(new, domain=domain, origin=replace(new.origin, forms=forms))
 
     def _place(self, inner: str) -> Affine:
         return Affine.make([(self.step.outer, self.step.inner_length), (inner, 1)])
@@ -438,7 +436,6 @@ class _Split:
         forms = {name: form for name, form in old.origin.forms.items() if gone.isdisjoint(form.names())}
         reference, number = self._reduction()
         origin = Partial(reference, number, {name: form.substitute(place) for name, form in forms.items()})
-        reads = frozenset({self.names["sum"]}) if role == "carry" else old.reads - {self.scan.sweep}
         subscripts = (tile, inames[-2]) if tile else (inames[-2],)
         return Instruction(
             id=self.names[role],
@@ -450,7 +447,6 @@ class _Split:
             terms=(Term(inames, term),),
             blocks=tuple(entry for entry in old.blocks if entry[0] in inames),
             fast=old.fast,
-            reads=reads,
         )
 
     def _element(self, role: str, tile: str, *places: str) -> Expression:

@@ -14,9 +14,10 @@ from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.value_flow import flow_of, is_exact
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import children, substitute, variables
+from polyloop.expr.rewrite import substitute, variables
 from polyloop.kernel.instruction import Instruction, Move, MoveRole
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.reads import reads_of
 from polyloop.kernel.tags import parse_tag
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -285,7 +286,6 @@ def _move(
         expression=expression,
         origin=Move(plan.array, transfer.role, {str(number): form for number, form in enumerate(forms)}),
         blocks=tuple(entry for entry in neighbour.blocks if entry[0] in box.outer),
-        reads=variables(expression) - set(inames),
     )
 
 
@@ -334,7 +334,5 @@ def _redirected(
     assignee = old.assignee
     if plan.array in old.writes:
         assignee = replace_uses(old.assignee, everywhere, inames, kept)
-    rest = (*old.predicates, *children(assignee))
-    gone = {plan.array} if not any(plan.array in variables(e) for e in rest) else set()
-    added = {plan.temporary.name} & variables(expression)
-    return replace(old, assignee=assignee, expression=expression, reads=(old.reads - gone) | added)
+    new = replace(old, assignee=assignee, expression=expression)
+    return replace(new, reads=reads_of(kernel, new))

@@ -21,6 +21,7 @@ from polyloop.kernel.domains import bound_variables, domain_for
 from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.layout import apart_axes
+from polyloop.kernel.reads import reads_of
 from polyloop.kernel.tags import Unroll, axis_name, is_lane, is_thread, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import (
@@ -560,14 +561,11 @@ def _redirected(
 ) -> Instruction:
     expression = expanded_to(kernel, old.expression, plan.source)
     new = replace_uses(expression, plan, frozenset(old.inames), staged)
-    expanded = expand_rules(new, kernel.substitutions)
-    bound = {iname for term in old.terms for iname in term.inames}
-    reads = (variables(expanded) - bound - set(old.inames)) | _bounds_of(kernel, old)
     terms = old.terms
-    count = _count_reductions(expanded)
-    if count != len(terms):
+    if _count_reductions(expand_rules(new, kernel.substitutions)) != len(terms):
         terms = terms_outside(kernel, old, plan.source, plan.sweep)
-    return replace(old, expression=new, reads=reads, terms=terms)
+    result = replace(old, expression=new, terms=terms)
+    return replace(result, reads=reads_of(kernel, result))
 
 
 def _count_reductions(expr: Expression) -> int:
