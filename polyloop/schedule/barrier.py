@@ -89,7 +89,7 @@ class Requirement:
         """Return True if a barrier inside of statement *child* of the block meets the requirement."""
         if not self.wraps:
             return self.first < child < self.second
-        return not self.adjacent or child > self.first or child < self.second
+        return child > self.first or child < self.second  # iterations in between need not execute it
 
     def met_inside(self, block: Block, position: int) -> bool:
         """Return True if a barrier in *block*, an inner loop of a child, meets the requirement.

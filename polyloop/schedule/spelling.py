@@ -25,7 +25,7 @@ __all__ = ["index_variables", "loop_forms"]
 def loop_forms(sync: Synchronization, tree: Tree) -> LoopForms:
     """Return the forms of the loops of *tree*; with collectives in shared memory, no prologue runs without barriers."""
     kernel = sync.placement.program.kernel
-    fronts = {} if sync.meetings else fronts_of(sync.placement, sync.needs, tree, kernel.slabs)
+    fronts = {} if sync.users else fronts_of(sync.placement, sync.needs, tree, kernel.slabs)
     return LoopForms(dict(_loop_tags(kernel)), kernel.tile_inames, dict(kernel.slabs), fronts)
 
 

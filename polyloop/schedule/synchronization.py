@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from polyloop.errors import warn
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Tree
 from polyloop.mapping.thread_mapping import Placement
+from polyloop.poly.sets import project_onto
 from polyloop.schedule.barrier import idle_barriers, needs_of, place_barriers, requirements
 from polyloop.schedule.collective import Collective, collectives_of, reuse_requirements
 from polyloop.schedule.plan import Launch, Statement, Wait
@@ -40,9 +42,15 @@ class Synchronization:
     cuts: Cuts
 
     @property
+    def users(self) -> dict[str, str]:
+        """Collective operations through shared memory, each with the id of its instruction; they meet inside."""
+        statements = self.placement.statements
+        return {n: statements[n].lowered.instruction.id for n, found in self.collectives.items() if found.scratch}
+
+    @cached_property
     def meetings(self) -> tuple[str, ...]:
-        """Statements with a barrier of the block inside: collective operations through shared memory."""
-        return tuple(name for name, collective in self.collectives.items() if collective.scratch)
+        """Those of :attr:`users` that separate what is before from what is behind: each iteration executes them."""
+        return tuple(name for name in self.users if _is_always_passed(self.placement, name))
 
 
 def synchronization_of(placement: Placement, limits: DeviceLimits) -> Synchronization:
@@ -70,6 +78,29 @@ def with_waits(
         ``not-ahead``.
     """
     launches, between = in_turns(sync.placement, launches, statements, sync.collectives)
-    users = {name: sync.placement.statements[name].lowered.instruction.id for name in sync.meetings}
-    found = (*waits(sync.needs, launches, sync.meetings), *reuse_waits(sync.collectives, users, launches))
-    return launches, (*found, *between)
+    reused = reuse_waits(sync.collectives, sync.users, launches, sync.meetings)
+    return launches, (*waits(sync.needs, launches, sync.meetings), *reused, *between)
+
+
+def _is_always_passed(placement: Placement, name: str) -> bool:
+    """Return whether the statement *name* runs in each iteration of its loops in which anything of them runs.
+
+    A sum under ``i < 2`` has no barrier for what two iterations behind do::
+
+        for (int i = 0; i < n; ++i) {
+            if (i < 2)
+                acc = sum_over_block(acc, partial);
+            other = sum_over_block(other, partial_0);  // of i = 2 and i = 3: partial_0 needs a barrier in between
+        }
+    """
+    places, placed = placement.program.places, placement.statements[name]
+    if placed.lowered.is_conditional:
+        return False
+    block = places[name][:-1]
+    keep = [*placement.axes.group, *(entry for entry in block if isinstance(entry, str))]
+    passed, assumptions = project_onto(placed.exact, placed.dims, keep), placement.program.kernel.assumptions
+    return all(
+        project_onto(other.exact, other.dims, keep).intersect_params(assumptions).is_subset(passed)
+        for number, other in placement.statements.items()
+        if number != name and places[number][: len(block)] == block
+    )

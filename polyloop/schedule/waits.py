@@ -48,7 +48,8 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collectio
 
 
 def reuse_waits(
-    collectives: Mapping[str, Collective], users: Mapping[str, str], launches: Sequence[Launch]
+    collectives: Mapping[str, Collective], users: Mapping[str, str], launches: Sequence[Launch],
+    meetings: Collection[str],
 ) -> Iterator[Wait]:
     """Yield the waits between two uses of the shared arrays of collectives, in loops.
 
@@ -58,6 +59,8 @@ def reuse_waits(
         Collective operations, by statement.
     users
         For each statement with a shared array, the id of its instruction.
+    meetings
+        Statements with a barrier of the block inside that each iteration passes.
     """
     for position, launch in enumerate(launches):
         for name, path in _paths(launch.tree):
@@ -69,7 +72,7 @@ def reuse_waits(
                 depth = path.index(loops[-1]) + 1
                 block, own = _block(launch.tree, path[:depth]), path[depth]
                 others = [number for number in range(len(block)) if number != own]
-                by = _first_of(launch.tree, path[:depth], others, Scope.BLOCK, users)
+                by = _first_of(launch.tree, path[:depth], others, Scope.BLOCK, meetings)
                 by = by if by.by else _further_inside(launch.tree, (path, path), depth, Scope.BLOCK)
                 number = by.number(launches[: position + 1])
                 yield Wait(entry.scratch, users[name], users[name], loops[-1], Scope.BLOCK, by.by, number)
@@ -134,13 +137,10 @@ def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collec
     a, b = first[depth], second[depth]
     assert isinstance(a, int), "a path alternates positions and loops"
     assert isinstance(b, int), "a path alternates positions and loops"
-    if loop is None:
-        candidates = [*range(a + 1, b)]
-    elif need.conflict.adjacent:
-        candidates = [*range(a + 1, len(block)), *range(b)]
-    else:
-        candidates = [*range(len(block))]
-    found = _first_of(tree, first[:depth], candidates, need.scope, meetings)
+    near = [*range(a + 1, b)] if loop is None else [*range(a + 1, len(block)), *range(b)]
+    found = _first_of(tree, first[:depth], near, need.scope, meetings)
+    if not found.by and loop is not None and not need.conflict.adjacent:  # there are whole iterations in between
+        found = _first_of(tree, first[:depth], range(len(block)), need.scope)
     return found if found.by else _further_inside(tree, (first, second), depth, need.scope)
 
 

@@ -20,6 +20,7 @@ from polyloop.expr.typing import infer
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.reads import with_reads
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import map_from_forms, project_onto, reorder
 from polyloop.program.infer_types import dtype_table, untyped_operand
@@ -263,7 +264,7 @@ def _divided(kernel: LoopKernel, old: Instruction, name: str, *, apart: bool) ->
     barriers = tuple(
         replace(b, before=b.before | {name}) if _origin(old).instruction in b.before else b for b in kernel.barriers
     )
-    return replace(kernel, instructions=tuple(instructions), barriers=barriers)
+    return with_reads(replace(kernel, instructions=tuple(instructions), barriers=barriers))
 
 
 def _lifted(instruction: Instruction, term: Term, nest: tuple[str, ...]) -> isl.Set:

@@ -16,6 +16,7 @@ from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer
 from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.reads import with_reads
 from polyloop.memo import Same
 from polyloop.poly.sets import project_onto
 from polyloop.program.infer_types import dtype_table
@@ -146,7 +147,7 @@ class HoistReductionFactors(Transform):
                 ("such a factor depends on no iname of the reduction, and the type of the sum does not depend on it",),
                 ("factors of arrays need a sum that has a term for each of its results",),
             )
-        return _Factored(replace(kernel, instructions=tuple(new)), places)
+        return _Factored(with_reads(replace(kernel, instructions=tuple(new))), places)
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if problems := tuple(selection_violations(kernel, self.within, self.name)):

@@ -17,6 +17,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.instruction import Copy, Instruction, Partial, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.reads import with_reads
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import forms_of
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, preimage, project_onto
@@ -302,7 +303,7 @@ class _Split:
             partials={**moved.partials, **dict.fromkeys(temporaries, self._reduction())},
             tile_inames=moved.tile_inames | {step.outer},
         )
-        return infer_dtypes(result)
+        return infer_dtypes(with_reads(result))
 
     @property
     def _results(self) -> tuple[str, ...]:

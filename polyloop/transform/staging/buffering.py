@@ -17,7 +17,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import substitute, variables
 from polyloop.kernel.instruction import Instruction, Move, MoveRole
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.reads import reads_of
+from polyloop.kernel.reads import with_reads
 from polyloop.kernel.tags import parse_tag
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -316,12 +316,13 @@ def _with_moves(
     extents = [extent for extent in box.extents if extent != _ONE]
     shape = tuple(to_expression(extent) if extent.terms else extent.const for extent in extents)
     temporary = plan.temporary.declared(shape, array.dtype)
-    return replace(
+    result = replace(
         kernel,
         instructions=tuple(instructions),
         temporaries={**kernel.temporaries, plan.temporary.name: temporary},
         buffers={**kernel.buffers, plan.temporary.name: plan.array},
     )
+    return with_reads(result)
 
 
 def _redirected(
@@ -334,5 +335,4 @@ def _redirected(
     assignee = old.assignee
     if plan.array in old.writes:
         assignee = replace_uses(old.assignee, everywhere, inames, kept)
-    new = replace(old, assignee=assignee, expression=expression)
-    return replace(new, reads=reads_of(kernel, new))
+    return replace(old, assignee=assignee, expression=expression)
