@@ -57,6 +57,7 @@ from polyloop.testing.drawing.random_boxes import BOXES, box_recipe
 from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
 from polyloop.testing.drawing.random_hosts import HOSTS, host_recipe
 from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
+from polyloop.testing.drawing.random_meetings import MEETINGS, meeting_recipe
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
 from polyloop.testing.drawing.twists import FAR
 from polyloop.testing.symbols import UnsupportedError
@@ -77,6 +78,8 @@ _MOST: Final = 8000
 """Instances that brute force executes at most."""
 _LARGEST: Final = 40
 """Size of a witness that is looked at."""
+_RECIPES: Final = {TILES: tile_recipe, BOXES: box_recipe, HOSTS: host_recipe, MEETINGS: meeting_recipe}
+"""Steps for programs with some feature."""
 _WAIVED: Final = 0.05
 """Chains that begin with a waiver."""
 _FORGOTTEN: Final = 20
@@ -289,7 +292,7 @@ class Exploration:
         """Draw steps, each for the kernel that the steps before have made."""
         rng, kernel = self.rng, self.kernel
         recipe = list(random_recipe(rng, kernel)) if rng.random() < 0.5 else []
-        for feature, own in ((TILES, tile_recipe), (BOXES, box_recipe), (HOSTS, host_recipe)):
+        for feature, own in _RECIPES.items():
             recipe = list(own(self.seed)) if feature in self.source.features else recipe
         if rng.random() < _WAIVED:
             yield Step("unchecked", DRAWERS["unchecked"](rng, kernel))

@@ -9,18 +9,19 @@ import pytest
 
 import polyloop as pl
 from polyloop.runtime.fibres import agree, run_on_fibres
+from polyloop.runtime.invoke import load
 
 
-def _two_sums(first: str, second: str) -> pl.LoopKernel:
+def _two_sums(first: str, second: str, length: int = 64) -> pl.LoopKernel:
     knl = pl.make_kernel(
-        "[n] -> {[i, k]: 0 <= i < n and 0 <= k < 64}",
+        "[n] -> {[i, k]: 0 <= i < n and 0 <= k < LENGTH}".replace("LENGTH", str(length)),
         f"""
         for i
             a[i] = sum(k, x[i, k])  {{if={first}}}
             b[i] = sum(k, y[i, k])  {{if={second}}}
         end
         """,
-        [pl.GlobalArg("a, b", np.int32, "n"), pl.GlobalArg("x, y", np.int32, "n, 64")],
+        [pl.GlobalArg("a, b", np.int32, "n"), pl.GlobalArg("x, y", np.int32, f"n, {length}")],
     )
     return knl.tag_inames("k:l.0")
 
@@ -53,3 +54,18 @@ def test_two_sums_in_one_loop(first: str, second: str, asks: bool) -> None:
     wanted = pl.interpret(knl, **given, **out)
     for name in ("a", "b"):
         np.testing.assert_array_equal(found["reverse"][name], wanted[name])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("first", "second", "asks"), _CASES)
+def test_two_sums_in_one_loop_on_a_gpu(first: str, second: str, asks: bool) -> None:
+    knl = _two_sums(first, second, 512)
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert (_barriers(program.device_code) > 0) == asks
+    rng, n = np.random.default_rng(3), 500
+    given = {name: rng.integers(-99, 99, (n, 512)).astype(np.int32) for name in ("x", "y")}
+    out = {name: np.zeros(n, np.int32) for name in ("a", "b")}
+    wanted = pl.interpret(knl, **given, **out)
+    load(program)(**given, **out)
+    for name in ("a", "b"):
+        np.testing.assert_array_equal(out[name], wanted[name])

@@ -48,7 +48,7 @@ BEGIN = 500_000
 DRAWN = (
     "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "guarded", "hostile names", "rules",
     "strided arrays", "strided domain", "union", "wide tiles", "bracketed domain", "infinite data", "mixed types",
-    "boxes", "host loops",
+    "boxes", "host loops", "meetings",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
 
@@ -304,6 +304,11 @@ def _waiting(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("polyloop.schedule.obligations._missing", lambda _: iter(()))
 
 
+def _passed(patch: pytest.MonkeyPatch) -> None:
+    """Take a sum over threads for a barrier also where its condition is false."""
+    patch.setattr("polyloop.schedule.synchronization._is_always_passed", lambda *_: True)
+
+
 PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "Python": (_augmented, 12, {"wrong-meaning"}),
     "bracketed domain": (_first, 12, {"wrong-meaning"}),
@@ -317,6 +322,7 @@ PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "guarded": (_unheld, 12, {"crash"}),
     "host loops": (_waiting, 12, {"accepted-illegal"}),
     "hostile names": (_names, 12, {"crash"}),
+    "meetings": (_passed, 20, {"wrong-result"}),
     "strided arrays": (_strides, 4, {"crash", "wrong-result"}),
     "type int32": (_signed, 12, {"wrong-result"}),
     "union": (_pieces, 12, {"wrong-result"}),

@@ -11,6 +11,7 @@ from polyloop.testing.drawing.random_boxes import staged_source
 from polyloop.testing.drawing.random_functions import PythonSource, random_function
 from polyloop.testing.drawing.random_hosts import host_source
 from polyloop.testing.drawing.random_kernels import Source, random_source
+from polyloop.testing.drawing.random_meetings import meeting_source
 from polyloop.testing.drawing.said_otherwise import said_otherwise
 from polyloop.testing.drawing.twists import twisted
 
@@ -21,6 +22,7 @@ AnySource: TypeAlias = Source | PythonSource
 _BARRIERS: Final = 0.06
 _TILES: Final = 0.06
 _HOSTS: Final = 0.06
+_MEETINGS: Final = 0.05
 _PYTHON: Final = 0.08
 _TWISTED: Final = 0.65
 _INFINITE: Final = 0.08
@@ -40,6 +42,8 @@ def drawn_source(seed: int) -> AnySource:
         return random_function(seed)
     if kind < _BARRIERS + _TILES + _PYTHON + _HOSTS:
         return host_source(seed)
+    if kind < _BARRIERS + _TILES + _PYTHON + _HOSTS + _MEETINGS:
+        return meeting_source(seed)
     source = random_source(seed)
     source = twisted(rng, source) if rng.random() < _TWISTED else source
     return _varied(random.Random(seed + 5_000_000_029), source)
