@@ -5,15 +5,14 @@ from __future__ import annotations
 import random
 from typing import Final, TypeAlias
 
-from polyloop.testing.drawing.mixed_types import infinite, mixed
 from polyloop.testing.drawing.random_barriers import barrier_sources
 from polyloop.testing.drawing.random_boxes import staged_source
 from polyloop.testing.drawing.random_functions import PythonSource, random_function
 from polyloop.testing.drawing.random_hosts import host_source
 from polyloop.testing.drawing.random_kernels import Source, random_source
 from polyloop.testing.drawing.random_meetings import meeting_source
-from polyloop.testing.drawing.said_otherwise import said_otherwise
 from polyloop.testing.drawing.twists import twisted
+from polyloop.testing.drawing.variations import varied
 
 __all__ = ["AnySource", "drawn_source"]
 
@@ -25,9 +24,6 @@ _HOSTS: Final = 0.06
 _MEETINGS: Final = 0.05
 _PYTHON: Final = 0.08
 _TWISTED: Final = 0.65
-_INFINITE: Final = 0.08
-_MIXED: Final = 0.07
-_SAID_OTHERWISE: Final = 0.05
 
 
 def drawn_source(seed: int) -> AnySource:
@@ -46,14 +42,4 @@ def drawn_source(seed: int) -> AnySource:
         return meeting_source(seed)
     source = random_source(seed)
     source = twisted(rng, source) if rng.random() < _TWISTED else source
-    return _varied(random.Random(seed + 5_000_000_029), source)
-
-
-def _varied(rng: random.Random, source: Source) -> Source:
-    """Return *source* with other values or types, or with its domains in other words."""
-    draw = rng.random()
-    if draw < _INFINITE:
-        source = infinite(rng, source)
-    elif draw < _INFINITE + _MIXED:
-        source = mixed(rng, source)
-    return said_otherwise(rng, source) if rng.random() < _SAID_OTHERWISE else source
+    return varied(random.Random(seed + 5_000_000_029), source)

@@ -1,4 +1,4 @@
-"""Random loops with sums and scans over the threads of a block, each under a condition of its own, and exchanges beside."""
+"""Random loops with sums and scans over the threads of a block, each under a condition, and exchanges beside them."""
 
 from __future__ import annotations
 
