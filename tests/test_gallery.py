@@ -76,6 +76,23 @@ def test_the_c_target_agrees_with_numpy(name: str) -> None:
         _check(entry, _run(knl, pl.CTarget()), entry.sizes)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:serial-launch")
+@pytest.mark.parametrize("name", NAMES)
+def test_threads_that_share_blocks_agree_with_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    entry, target = GALLERY[name], pl.CTarget(openmp=True)
+    knl = entry.build()
+    if not _accepts(entry, "c", lambda: pl.generate_code(knl, target=target)):
+        return
+    try:
+        run = _run(knl, target)
+    except pl.CodegenError as refused:
+        assert set(refused.codes) <= {"unsupported-device-function", "unsupported-atomic"}  # noqa: PT017 - only these
+        return
+    _check(entry, run, entry.sizes)
+
+
 def _otherwise(value: Any, kind: int) -> Any:
     """Return an array of the same elements in another layout."""
     if not isinstance(value, np.ndarray) or not value.ndim:

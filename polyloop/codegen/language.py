@@ -106,12 +106,16 @@ class LoopStyle:
         Pragma that unrolls by a factor ``{count}``.
     full_blocks
         True if full blocks have code of their own, without tests.
+    blocks
+        Pragma by which the threads of a processor share the iterations of a loop over blocks; empty if one executes
+        them all.
     """
 
     unroll: str
     unroll_hint: str
     unroll_by: str
     full_blocks: bool = True
+    blocks: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +192,11 @@ class Language:
     def has_axes(self) -> bool:
         """True if axes are blocks and threads of a device, False if they become loops."""
         return Threads in self._entries
+
+    @property
+    def is_parallel(self) -> bool:
+        """True if blocks are executed at the same time."""
+        return self.has_axes or bool(self.loops.blocks)
 
     def find(self, kind: type[_E]) -> _E | None:
         """Return the device functions of a *kind*, None if the language has none."""

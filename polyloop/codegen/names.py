@@ -108,6 +108,7 @@ def _helpers(language: Language) -> Iterator[str]:
                 yield from (f"products_{word}_{entry.registers('d')}" for word in ("ready", "end", "done"))
         yield from (f"products_wait_{pending}" for pending in range(MOST_PENDING + 1))
         yield from (f"{dtype}x{count}" for dtype in language.types for count in _LANES)
+    if language.is_parallel:
         yield from (f"atomic_{word}_{dtype}" for word in _UPDATES for dtype in language.types)
 
 

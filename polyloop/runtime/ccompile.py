@@ -54,6 +54,7 @@ _ROUNDS: Final = re.compile(r"\(float\)|\bfloat \w+")
 # GCC 12.2 and 13.3 (-O3, for processors with AVX2 and without AVX-512) turn a load under a condition that is the same
 # for all iterations into a gather whose mask is 1 in place of -1 where it is a constant: nothing is loaded.
 _GATHERS: Final = ("use_gather_2parts", "use_gather_4parts", "use_gather_8parts", "use_gather")
+_OPENMP: Final = "-fopenmp"
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
 _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
 _NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
@@ -152,11 +153,12 @@ def _version(command: tuple[str, ...]) -> str | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _accepts(compiler: Compiler, flag: str) -> bool:
+def _accepts(compiler: Compiler, flag: str, *, linked: bool = False) -> bool:
     with _writing(), tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
         source = Path(directory) / "probe.c"
         source.write_text("int polyloop_probe(void) { return 0; }\n")
-        command = [*compiler.command, "-Werror", flag, "-x", compiler.language, "-c", str(source),
+        kind = ("-fPIC", "-shared") if linked else ("-c",)
+        command = [*compiler.command, "-Werror", flag, *kind, "-x", compiler.language, str(source),
                    "-o", str(source.with_suffix(".o"))]
         return _run(command, directory, _PROBE_SECONDS).returncode == 0
 
@@ -206,8 +208,8 @@ def build_library(source: str, *, language: str = "c", flags: tuple[str, ...] | 
     Raises
     ------
     CompilerError
-        ``no-c-compiler``, ``bad-compiler-command``, ``c-compiler-failed``, ``compiler-too-slow``, ``cannot-write``,
-        ``unsafe-cache-dir``.
+        ``no-c-compiler``, ``bad-compiler-command``, ``no-openmp``, ``c-compiler-failed``, ``compiler-too-slow``,
+        ``cannot-write``, ``unsafe-cache-dir``.
     """
     built = _built(source, language, flags, kind, check_flags)
     if built.entry is not None:
@@ -252,6 +254,28 @@ def portable_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
     return flags
 
 
+def _threads(compiler: Compiler, source: str) -> tuple[str, ...]:
+    """Return the flag for *source* if it has directives of OpenMP.
+
+    Raises
+    ------
+    CompilerError
+        ``no-openmp``, if loops would silently be executed by one thread.
+    """
+    if "#pragma omp" not in source:
+        return ()
+    if _accepts(compiler, _OPENMP, linked=True):
+        return (_OPENMP,)
+    if "#pragma omp parallel" not in source:
+        return ()
+    name = _LANGUAGE_NAME[compiler.language]
+    raise CompilerError("compile", None, [Diagnostic(
+        "no-openmp", f"the {name} compiler has no OpenMP, by which threads share loops over blocks",
+        (f"'{' '.join(compiler.command)} {_OPENMP}' does not compile and link an empty function",),
+        ("install OpenMP for it (libgomp comes with GCC, libomp goes with Clang), set CC to another compiler, "
+         "or leave out openmp=True",))])
+
+
 def _built(
     source: str, language: str, flags: tuple[str, ...] | None, kind: str, check_flags: tuple[str, ...]
 ) -> _Built:
@@ -262,8 +286,7 @@ def _built(
         if compiler.accepts("-march=native"):
             flags = (*flags, "-march=native")
             identity = f"{identity} on {_processor()}"
-    if "#pragma omp" in source and compiler.accepts("-fopenmp"):
-        flags = (*flags, "-fopenmp")
+    flags = (*flags, *_threads(compiler, source))
     headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()
     key = CacheKey(kind, source, identity, (*flags, "|", *check_flags, *(headers or ())))
     cache = None if headers is None else open_cache()

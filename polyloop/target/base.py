@@ -29,6 +29,8 @@ class Target:
         How many blocks a multiprocessor is to hold at least; 0 says nothing.
     full_blocks
         Whether blocks inside of arrays have a text of their own, without the tests of those at their ends.
+    openmp
+        Whether the threads of a processor share the blocks of a launch.
     """
 
     name: str
@@ -37,13 +39,14 @@ class Target:
     arch: str = ""
     min_blocks: int = 0
     full_blocks: bool = True
+    openmp: bool = False
 
     @property
     def spelling(self) -> str:
         """The call that makes this target."""
         more = f", min_blocks={self.min_blocks}" if self.min_blocks else ""
         more += "" if self.full_blocks else ", full_blocks=False"
-        return f"pl.CudaTarget({self.arch!r}{more})" if self.arch else "pl.CTarget()"
+        return f"pl.CudaTarget({self.arch!r}{more})" if self.arch else f"pl.CTarget({'openmp=True' * self.openmp})"
 
     def __repr__(self) -> str:
         return self.spelling

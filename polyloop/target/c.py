@@ -1,15 +1,17 @@
-"""The C target: C11, one function, for any C compiler."""
+"""The C target: C11, one function, for any C compiler; with OpenMP, for all cores of a processor."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from polyloop.codegen.device.entries import Atomics, Word
 from polyloop.codegen.language import Constants, Functions, Language, LoopStyle, Syntax
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definitions
 
-__all__ = ["C_LANGUAGE", "CTarget"]
+__all__ = ["C_LANGUAGE", "OPENMP_LANGUAGE", "CTarget"]
 
 _LIMITS: Final = DeviceLimits(shared_bytes=227 * 1024, local_bytes=4 * 1024 * 1024, has_threads=False)
 """As much shared memory as the largest GPU has, and private arrays of half the stack that Linux gives a thread."""
@@ -55,6 +57,66 @@ C_LANGUAGE: Final = Language(
 )
 
 
-def CTarget() -> Target:  # noqa: N802 - reads as the class that it is to users
-    """Return the C target; kernels that are tagged for a GPU run on it too, as loops."""
-    return Target("c", C_LANGUAGE, _LIMITS)
+_WORD: Final = "{type} __attribute__((may_alias))"
+_INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_UPDATES: Final = {
+    **dict.fromkeys(("and", "or", "xor"), (_INTEGERS, "#pragma omp atomic")),
+    **dict.fromkeys(("sum", "product"), ((*_INTEGERS, "float32", "float64"), "#pragma omp atomic")),
+    "exchange": ((*_INTEGERS, "float32", "float64"), "#pragma omp atomic write"),
+}
+
+
+def _word(ctype: str, dtype: str) -> Word:
+    """Return the word of a type for compare-and-swap; a union has the bits of one as the other."""
+    own = _TYPES[dtype]
+    to = f"(union {{{{ {own} as_value; {ctype} as_bits; }}}}){{{{{{0}}}}}}.as_bits"
+    back = f"(union {{{{ {ctype} as_bits; {own} as_value; }}}}){{{{{{0}}}}}}.as_value"
+    return Word(_WORD.format(type=ctype), to, back)
+
+
+OPENMP_LANGUAGE: Final = replace(
+    C_LANGUAGE,
+    loops=replace(C_LANGUAGE.loops, blocks="#pragma omp parallel for"),
+    device=(
+        Atomics(
+            native={},
+            swap="__sync_val_compare_and_swap({0}, {1}, {2})",
+            words={
+                **{name: _word(_TYPES[f"u{name.removeprefix('u')}"], name) for name in _INTEGERS},
+                "float16": _word("uint16_t", "float16"),
+                "bfloat16": _word("uint16_t", "bfloat16"),
+                "float32": _word("unsigned int", "float32"),
+                "float64": _word("uint64_t", "float64"),
+            },
+            directives={
+                (operation, dtype): line for operation, (dtypes, line) in _UPDATES.items() for dtype in dtypes
+            },
+        ),
+    ),
+)
+"""OpenMP Application Programming Interface 5.2, section 15.8.4, and GCC's "Legacy __sync Built-in Functions"."""
+
+
+def CTarget(*, openmp: bool = False) -> Target:  # noqa: N802 - reads as the class that it is to users
+    """Return the C target; kernels that are tagged for a GPU run on it too, as loops.
+
+    Parameters
+    ----------
+    openmp
+        True: the threads of a processor share the blocks of a launch, so that loops with the tags ``g.0``, ``g.1`` and
+        ``g.2`` run in parallel.  The environment says how many threads there are (``OMP_NUM_THREADS``).  The compiler
+        has to know OpenMP (``-fopenmp``).
+
+    Notes
+    -----
+    ::
+
+        for (int bx = 0; bx < (n + 255) / 256; ++bx) {..}
+        ->
+        #pragma omp parallel for
+        for (int bx = 0; bx < (n + 255) / 256; ++bx) {..}
+
+    Blocks of a launch are proven to be independent, as for a GPU.  A launch without blocks is executed by one thread,
+    which a note of the program says (``serial-launch``).  Sums by atomic updates are added in any order.
+    """
+    return Target("c", OPENMP_LANGUAGE if openmp else C_LANGUAGE, _LIMITS, openmp=openmp)

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pymbolic.primitives as p
@@ -31,11 +31,12 @@ from polyloop.target.interpreter import interpret
 from polyloop.testing.symbols import UnsupportedError
 
 __all__ = [
-    "Programs", "compile_c", "compile_fibres", "copied", "difference", "different_meaning", "disagreement",
-    "other_loops",
+    "Libraries", "Programs", "compile_c", "compile_fibres", "compile_threads", "copied", "difference",
+    "different_meaning", "disagreement", "other_loops",
 ]  # fmt: skip
 
 _FLAGS: Final = ("-std=c11", "-O0", "-fPIC", "-shared", "-w")
+_THREADS: Final = 3
 _MOST_BLOCKS: Final = 2**16
 """Blocks of one launch that are run."""
 _CHOICES: Final = frozenset({"min", "max", "fmin", "fmax"})
@@ -55,6 +56,8 @@ class Programs:
     cuda: GeneratedProgram
     wide: Programs | None = None
     """The same with 64-bit indices, where 32 bits may not do."""
+    threads: GeneratedProgram | None = None
+    """The C program in which threads share the blocks of launches, where it is run too."""
 
     @property
     def all(self) -> tuple[Programs, ...]:
@@ -62,7 +65,24 @@ class Programs:
         return (self,) if self.wide is None else (self, self.wide)
 
 
-def compile_c(programs: Sequence[GeneratedProgram]) -> ctypes.CDLL:
+class Libraries(NamedTuple):
+    """Loaded libraries that have programs in C, on fibres, and in C with threads."""
+
+    c: ctypes.CDLL
+    fibres: ctypes.CDLL
+    threads: ctypes.CDLL | None = None
+
+
+def compile_threads(programs: Sequence[GeneratedProgram]) -> ctypes.CDLL | None:
+    """Return one loaded library of several C programs that run on some threads, None if there are none."""
+    if not programs:
+        return None
+    library = compile_c(programs, "-fopenmp")
+    library.omp_set_num_threads(_THREADS)
+    return library
+
+
+def compile_c(programs: Sequence[GeneratedProgram], *flags: str) -> ctypes.CDLL:
     """Return one loaded library of several C programs, no two of which have launches of one name.
 
     Raises
@@ -75,7 +95,7 @@ def compile_c(programs: Sequence[GeneratedProgram]) -> ctypes.CDLL:
         names = [f"kernel{number}.c" for number in range(len(programs))]
         for name, program in zip(names, programs, strict=True):
             (Path(directory) / name).write_text(program.device_code)
-        command = [*compiler.command, *_FLAGS, *names, "-o", "library.so", "-lm"]
+        command = [*compiler.command, *_FLAGS, *flags, *names, "-o", "library.so", "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
         assert done.returncode == 0, f"the C compiler refuses emitted code:\n{done.stderr}"
         return load_library(Path(directory) / "library.so")
@@ -195,14 +215,14 @@ def other_loops(before: LoopKernel, after: LoopKernel) -> str | None:
 
 
 def disagreement(
-    programs: Programs, arguments: Mapping[str, Any], libraries: tuple[ctypes.CDLL, ctypes.CDLL], seed: int = 0
+    programs: Programs, arguments: Mapping[str, Any], libraries: Libraries, seed: int = 0
 ) -> str | None:
     """Run a kernel in C and on fibres in three thread orders; return how it differs from the interpreter, or None.
 
     Parameters
     ----------
     libraries
-        That have the C program, and the CUDA program.
+        That have the programs.
     seed
         Of the random thread order.
 
@@ -215,7 +235,7 @@ def disagreement(
         expected = interpret(programs.kernel, **arguments)
     except ArgumentError as refused:
         try:
-            _run_c(libraries[0], programs.c, arguments)
+            _run_c(libraries.c, programs.c, arguments)
         except ArgumentError:
             return None
         return f"only the interpreter refuses the arguments: {refused}"
@@ -250,7 +270,7 @@ def _differing(
     programs: Programs,
     expected: Mapping[str, Any],
     arguments: Mapping[str, Any],
-    libraries: tuple[ctypes.CDLL, ctypes.CDLL],
+    libraries: Libraries,
     seed: int,
     *,
     signed: bool,
@@ -258,13 +278,17 @@ def _differing(
     if _blocks(programs.cuda, arguments) > _MOST_BLOCKS:
         raise UnsupportedError("too many blocks")
     bits = "" if programs.c.index_bits == 32 else f" with {programs.c.index_bits}-bit indices"
-    if (found := difference(expected, _run_c(libraries[0], programs.c, arguments), signed=signed)) is not None:
+    if (found := difference(expected, _run_c(libraries.c, programs.c, arguments), signed=signed)) is not None:
         return f"in C{bits}: {found}"
+    if programs.threads is not None and libraries.threads is not None:
+        results = _run_c(libraries.threads, programs.threads, arguments)
+        if (found := difference(expected, results, signed=signed)) is not None:
+            return f"in C on {_THREADS} threads{bits}: {found}"
     try:
-        results = run_on_fibres(programs.cuda, arguments, seed=seed, library=libraries[1])
+        orders = run_on_fibres(programs.cuda, arguments, seed=seed, library=libraries.fibres)
     except PolyloopError as error:
         return f"on fibres{bits}: {error}"
-    for order, result in results.items():
+    for order, result in orders.items():
         if (found := difference(expected, dict(result.items()), signed=signed)) is not None:
             return f"on fibres{bits} in order '{order}': {found}"
     return None

@@ -7,7 +7,6 @@ do what it says.  Whether a refused kernel was legal after all is counted.
 
 from __future__ import annotations
 
-import ctypes
 import random
 import traceback
 import warnings
@@ -18,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import (
     CodegenError,
     Diagnostic,
@@ -40,9 +40,11 @@ from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
 from polyloop.testing.agreement import (
+    Libraries,
     Programs,
     compile_c,
     compile_fibres,
+    compile_threads,
     difference,
     different_meaning,
     disagreement,
@@ -439,6 +441,8 @@ class Exploration:
         """Generate code, and check an accepted kernel by brute force."""
         try:
             programs = _generated(kernel, is_large=bool(_LARGE & {*self.source.features}))
+            if self.seed % _WITH_THREADS == 0:
+                programs = replace(programs, threads=self.with_threads(kernel))
         except (VerificationError, CodegenError) as refused:
             self.tally.counts["schedules refused"] += 1
             self.refusal(kernel, refused, None)
@@ -449,6 +453,16 @@ class Exploration:
         defined = self.judged(kernel, sizes)
         pair = replace(pair, sizes=defined)
         return (pair, programs) if defined else None
+
+    def with_threads(self, kernel: LoopKernel) -> GeneratedProgram | None:
+        """Return the program in which threads share blocks, None if there are no blocks, or the target refuses it."""
+        try:
+            found = generate_code(kernel, target=CTarget(openmp=True))
+        except CodegenError as refused:
+            self.tally.refused[f"with threads: {refused.codes[0]}"] += 1
+            return None
+        self.tally.counts["pairs with threads"] += (has_blocks := "#pragma omp parallel" in found.device_code)
+        return found if has_blocks else None
 
     def judged(self, kernel: LoopKernel, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return the *sizes* at which the program reads no undefined value; record violations.
@@ -507,6 +521,8 @@ def _as_built(kernel: LoopKernel) -> LoopKernel:
     )
 
 
+_WITH_THREADS: Final = 3
+"""Every so many seeds, programs run on several threads too."""
 _LARGE: Final = frozenset({*FAR, "computed subscripts"})
 """Features of sources whose index arithmetic may need 64 bits: by what inames are, or what temporaries might be."""
 
@@ -560,11 +576,15 @@ def compared(found: Sequence[tuple[Pair, Programs]], tally: Tally) -> Tally:
 
 def _compiled(
     found: Sequence[tuple[Pair, Programs]], tally: Tally
-) -> Iterator[tuple[Pair, Programs, tuple[ctypes.CDLL, ctypes.CDLL]]]:
+) -> Iterator[tuple[Pair, Programs, Libraries]]:
     """Yield every pair with its compiled libraries; all pairs share them, unless a compiler refuses that."""
     try:
         programs = [some for _, own in found for some in own.all]
-        libraries = compile_c([some.c for some in programs]), compile_fibres([some.cuda for some in programs])
+        libraries = Libraries(
+            compile_c([some.c for some in programs]),
+            compile_fibres([some.cuda for some in programs]),
+            compile_threads([some.threads for some in programs if some.threads is not None]),
+        )
     except (PolyloopError, AssertionError) as error:
         if len(found) == 1:
             tally.failures.append(Failure("crash", found[0][0], str(error)))
@@ -576,7 +596,7 @@ def _compiled(
     yield from ((pair, own, libraries) for pair, own in found)
 
 
-def _compare(pair: Pair, programs: Programs, libraries: tuple[ctypes.CDLL, ctypes.CDLL], tally: Tally) -> None:
+def _compare(pair: Pair, programs: Programs, libraries: Libraries, tally: Tally) -> None:
     tally.counts["pairs compared"] += 1
     tally.note((*pair.features, *(f"size {n}" for n in pair.sizes if n in (0, 1))), "compared")
     for n in pair.sizes:

@@ -30,7 +30,9 @@ _OPERATORS: Final = {"sum": "+", "product": "*", "and": "&", "or": "|", "xor": "
 def atomic_update(
     expressions: Expressions, statement: Statement, operation: str, context: Context
 ) -> Assign | Call:
-    """Return the atomic update of *statement* by an *operation*; for private variables, an ordinary assignment.
+    """Return the atomic update of *statement* by an *operation*, or an ordinary assignment if no thread interferes.
+
+    None does with a private variable.  On a host, one thread executes a block, and shared memory is its own.
 
     Raises
     ------
@@ -43,23 +45,27 @@ def atomic_update(
         raise scope.error(_unsupported(scope, operation, dtype))
     value = expressions.converted(statement.rhs, computed(dtype), context)
     storage = scope.memory.storage.get(name)
-    if scope.language.has_axes and (storage is None or storage.address_space is not AddressSpace.PRIVATE):
-        return Call(_call(scope, operation, target, value, dtype), statement.instruction)
+    space = AddressSpace.GLOBAL if storage is None else storage.address_space
+    pragma = ""
+    if space is AddressSpace.GLOBAL or (scope.language.has_axes and space is AddressSpace.LOCAL):
+        atomics = scope.language.need(Atomics) if scope.language.is_parallel else None
+        pragma = "" if atomics is None else atomics.directives.get((operation, dtype.name), "")
+        if atomics is not None and not pragma:
+            return Call(_call(scope, atomics, operation, target, value, dtype), statement.instruction)
     operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
     new = as_unsigned(expressions.renderer, statement.rhs, value, dtype) if operation in _OPERATORS else value
     if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
         new = _combined(scope, operation, dtype, _loaded(scope, target, dtype), value)
     if is_half(dtype):
         new = narrowed(scope, dtype, new, computed(dtype))
-    return Assign(target, operator, new, statement.instruction)
+    return Assign(target, operator, new, statement.instruction, pragma=pragma)
 
 
-def _call(scope: Scope, operation: str, target: Code, value: Code, dtype: DType) -> Code:
-    atomics = scope.language.need(Atomics)
+def _call(scope: Scope, atomics: Atomics, operation: str, target: Code, value: Code, dtype: DType) -> Code:
     native = atomics.native.get((operation, dtype.name))
     if native is not None:
         return c.Template(native, (target, value))
-    word = atomics.words.get("half" if is_half(dtype) else dtype.name)
+    word = atomics.words.get(dtype.name, atomics.words.get("half") if is_half(dtype) else None)
     if word is None:
         raise scope.error(_unsupported(scope, operation, dtype))
     name = f"atomic_{operation}_{dtype.name}"

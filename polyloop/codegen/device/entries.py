@@ -147,7 +147,9 @@ class Atomics(Entry):
         Call of compare-and-swap on a word, which implements all other updates; the fields are the address of the word,
         the expected word and the new one.
     words
-        The word for compare-and-swap, by NumPy name of the type; ``half`` for types of 16 bits.
+        The word for compare-and-swap, by NumPy name of the type; ``half`` for 16-bit floating-point types without one.
+    directives
+        Line that makes the assignment behind it an atomic update, by ``(operation, NumPy name of the type)``.
     """
 
     what = "atomic updates"
@@ -155,6 +157,7 @@ class Atomics(Entry):
     native: Mapping[tuple[str, str], str]
     swap: str
     words: Mapping[str, Word]
+    directives: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ __all__ = [
     "blocks_of",
     "expressions_of",
     "walk",
+    "with_blocks",
     "with_expressions",
 ]
 
@@ -57,7 +58,8 @@ class _Statement:
 class Assign(_Statement):
     """``target operator value;`` where ``operator`` is ``=``, ``+=`` or ``*=``.
 
-    With a ``type`` the statement declares its target.  ``is_constant`` is True if the value is a literal.
+    With a ``type`` the statement declares its target.  ``is_constant`` is True if the value is a literal.  ``pragma``
+    stands ahead of it, empty if there is none.
     """
 
     target: Code
@@ -66,6 +68,7 @@ class Assign(_Statement):
     instruction: str
     type: str = ""
     is_constant: bool = False
+    pragma: str = ""
 
     @property
     def writes(self) -> str | None:
@@ -221,6 +224,18 @@ def blocks_of(node: Node) -> Block:
             return (*body, *orelse)
         case _:
             return ()
+
+
+def with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
+    """Return *node* with *change* applied to the blocks in it; the same object if nothing changes."""
+    match node:
+        case For(body=body) | Group(body=body) | Numbered(body=body):
+            return node if (new := change(body)) is body else replace(node, body=new)
+        case If(body=body, orelse=orelse):
+            new, other = change(body), change(orelse)
+            return node if new is body and other is orelse else replace(node, body=new, orelse=other)
+        case _:
+            return node
 
 
 def walk(block: Block) -> Iterator[Node]:

@@ -48,9 +48,8 @@ class _Printer:
 
     def node(self, node: Node, indent: str) -> Iterator[str]:
         match node:
-            case Assign(target, operator, value, instruction, type=ctype):
-                declared = f"{ctype} {target}" if ctype else target
-                yield f"{indent}{declared} {operator} {value};{self.comment(instruction)}"
+            case Assign():
+                yield from self.assignment(node, indent)
             case Call(code, instruction):
                 yield f"{indent}{code};{self.comment(instruction)}"
             case Verbatim():
@@ -69,6 +68,12 @@ class _Printer:
                 yield from self.choice(node, indent)
             case Group() | Numbered():
                 yield from self.enclosed(node, indent)
+
+    def assignment(self, node: Assign, indent: str) -> Iterator[str]:
+        if node.pragma:
+            yield f"{indent}{node.pragma}"
+        declared = f"{node.type} {node.target}" if node.type else node.target
+        yield f"{indent}{declared} {node.operator} {node.value};{self.comment(node.instruction)}"
 
     def enclosed(self, node: Group | Numbered, indent: str) -> Iterator[str]:
         head, lines = (f"{node.head} ", node.lines) if isinstance(node, Numbered) else ("", ())

@@ -35,8 +35,13 @@ def declare_shared(block: Block, names: frozenset[str], declaration: Declare | U
     if not users:
         return block
     first = block[users[0]]
+    inner: Node | None = None
     if len(users) == 1 and (isinstance(first, Group) or (isinstance(first, For) and first.axis == "g")):
         inner = replace(first, body=declare_shared(first.body, names, declaration))
+    elif len(users) == 1 and isinstance(first, If) and names.isdisjoint(first.reads):
+        parts = [declare_shared(part, names, declaration) for part in (first.body, first.orelse)]
+        inner = replace(first, body=parts[0], orelse=parts[1])
+    if inner is not None:
         return (*block[: users[0]], inner, *block[users[0] + 1 :])
     return (*block[: users[0]], declaration, *block[users[0] :])
 

@@ -16,14 +16,11 @@ from typing import Final
 from polyloop.codegen.tree.c_ast import (
     Block,
     Declare,
-    For,
-    Group,
-    If,
     Node,
-    Numbered,
     Verbatim,
     blocks_of,
     expressions_of,
+    with_blocks,
     with_expressions,
 )
 from polyloop.codegen.tree.c_expr import Code, Name, occurrences, put
@@ -143,7 +140,7 @@ class Indices:
         return self._settled(body, fresh) if self._used else body
 
     def _settled(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
-        found = tuple([_with_blocks(node, lambda block: self._settled(block, fresh)) for node in body])
+        found = tuple([with_blocks(node, lambda block: self._settled(block, fresh)) for node in body])
         names: Block = ()
         for position in range(len(found) - 1, -1, -1):
             node = found[position]
@@ -205,23 +202,11 @@ def _rewritten(block: Block, mark: str, value: Code, written: Code) -> Block:
         if mark not in node.names:
             return node
         new = written if isinstance(node, Verbatim) else value
-        inner = _with_blocks(node, lambda inside: _rewritten(inside, mark, value, written))
+        inner = with_blocks(node, lambda inside: _rewritten(inside, mark, value, written))
         return with_expressions(inner, lambda code: put(code, {mark: new}))
 
     found = [changed(node) for node in block]
     return block if all(map(is_, found, block)) else tuple(found)
-
-
-def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
-    """Return *node* with *change* applied to the blocks in it; the same object if nothing changes."""
-    match node:
-        case For(body=body) | Group(body=body) | Numbered(body=body):
-            return node if (new := change(body)) is body else replace(node, body=new)
-        case If(body=body, orelse=orelse):
-            new, other = change(body), change(orelse)
-            return node if new is body and other is orelse else replace(node, body=new, orelse=other)
-        case _:
-            return node
 
 
 def _joined(names: Iterable[Node]) -> list[Declare]:

@@ -1,0 +1,187 @@
+"""The C target on several threads: blocks of a launch are shared, and nothing else changes."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from examples import prefix_sum_single_pass
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_ast import Declare, For
+from polyloop.codegen.tree.parallel import shared_by_threads
+from polyloop.runtime.ccompile import find_compiler
+
+THREADS = pl.CTarget(openmp=True)
+PRAGMA = "#pragma omp parallel for"
+
+
+@pytest.fixture(autouse=True)
+def _threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+
+
+def _text(knl: pl.LoopKernel, target: Any = THREADS) -> str:
+    return pl.generate_code(knl, target=target).device_code
+
+
+def _product() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        [pl.GlobalArg("a, b, c", np.float32), ...],
+    )
+    knl = pl.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "k", 16)
+    knl = pl.add_prefetch(knl, "a", "i_inner, k_inner")
+    return pl.add_prefetch(knl, "b", "k_inner, j_inner")
+
+
+def test_a_target_says_how_it_is_made() -> None:
+    assert repr(THREADS) == "pl.CTarget(openmp=True)"
+    assert repr(pl.CTarget()) == "pl.CTarget()"
+    assert pl.CTarget(openmp=True) == THREADS != pl.CTarget()
+
+
+def test_threads_share_the_blocks_of_both_axes() -> None:
+    lines = _text(_product()).splitlines()
+    at = next(number for number, line in enumerate(lines) if "#pragma omp" in line)
+    assert [line.strip() for line in lines[at : at + 3]] == [
+        f"{PRAGMA} collapse(2)",
+        "for (int by = 0; by < (m + 15) / 16; ++by) {",
+        "for (int bx = 0; bx < (n + 15) / 16; ++bx) {",
+    ]
+
+
+def test_nothing_else_is_another_text() -> None:
+    plain = _text(_product(), pl.CTarget()).splitlines()
+    assert [line for line in _text(_product()).splitlines() if "#pragma omp" not in line] == plain
+
+
+def test_tiles_are_right_on_three_threads() -> None:
+    run, rng = pl.compile(_product(), target=THREADS), np.random.default_rng(0)
+    for m, n, p in ((1, 1, 1), (70, 90, 50), (33, 16, 130)):
+        a, b = rng.integers(-4, 5, (m, p)).astype(np.float32), rng.integers(-4, 5, (p, n)).astype(np.float32)
+        np.testing.assert_array_equal(run(a=a, b=b).c, a @ b)
+
+
+def test_a_bound_by_the_outer_axis_is_not_collapsed() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j <= i}", "a[i, j] = i - j", [pl.GlobalArg("a", np.int32), ...])
+    knl = pl.tag_inames(knl, {"i": "g.1", "j": "g.0"})
+    text = _text(knl)
+    assert text.count(PRAGMA) == 1
+    assert "collapse" not in text
+    expected = np.tril(np.subtract.outer(np.arange(40), np.arange(40)))
+    assert np.array_equal(np.tril(pl.compile(knl, target=THREADS)(a=np.zeros((40, 40), np.int32)).a), expected)
+
+
+def test_loops_of_the_host_are_around_those_that_threads_share() -> None:
+    knl = pl.make_kernel(
+        "{[t, i, k]: 0 <= t < steps and 1 <= i < n - 1 and 1 <= k < n - 1}",
+        """
+        for t
+            v[i] = (u[i - 1] + u[i] + u[i + 1])*0.25 {id=step}
+            u[k] = v[k] {id=back, dep=step}
+        end
+        """,
+        [pl.GlobalArg("u, v", np.float64, shape="n"), ...],
+    )
+    knl = pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "k", 32, outer_tag="g.0", inner_tag="l.0")
+    text = _text(knl)
+    assert text.index("for (int t") < text.index(PRAGMA)
+    assert text.count(PRAGMA) == 2
+    u = np.random.default_rng(1).random(500)
+    wanted = u.copy()
+    for _ in range(7):
+        wanted[1:-1] = (wanted[:-2] + wanted[1:-1] + wanted[2:]) * 0.25
+    got = pl.compile(knl, target=THREADS)(u=u.copy(), v=np.zeros(500), steps=7)
+    np.testing.assert_allclose(got.u, wanted, rtol=1e-14)
+
+
+def _updated(operator: str, dtype: Any) -> pl.LoopKernel:
+    update = {"min": "min(total[0], x[i])", "max": "max(total[0], x[i])"}.get(operator, f"total[0] {operator} x[i]")
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        f"total[0] = {update} {{atomic}}",
+        [pl.GlobalArg("x", dtype, shape="n"), pl.GlobalArg("total", dtype, shape="1")],
+    )
+    return pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+
+
+KINDS = [
+    *[("+", t) for t in (np.int8, np.uint16, np.int32, np.uint32, np.int64, np.float32, np.float64)],
+    ("*", np.uint32), ("*", np.int64), ("&", np.uint8), ("|", np.int32), ("^", np.uint64),
+    *[(o, t) for o in ("min", "max") for t in (np.int8, np.int32, np.uint64, np.float32, np.float64)],
+    *[(o, np.float16) for o in ("+", "*", "min", "max")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "dtype"), KINDS, ids=[f"{o}-{np.dtype(t)}" for o, t in KINDS])
+def test_no_update_of_another_thread_is_lost(operator: str, dtype: Any) -> None:
+    knl, kind = _updated(operator, dtype), np.dtype(dtype).kind
+    n, rng = (3000 if np.dtype(dtype).itemsize > 2 else 400), np.random.default_rng(3)
+    x = rng.integers(0, 4 if kind == "f" else 100, n).astype(dtype)
+    if operator == "*":
+        x = np.where(rng.random(n) < 0.02, 2, 1).astype(dtype) | (0 if kind == "f" else 1) if kind != "f" else x * 0 + 1
+    start = np.array([0 if operator in "+|^max" else x[0] if operator != "*" else 1], dtype)
+    functions: dict[str, Any] = {
+        "+": np.add, "*": np.multiply, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor,
+        "min": np.minimum, "max": np.maximum,
+    }  # fmt: skip
+    with np.errstate(over="ignore"):
+        wanted = functions[operator].reduce(np.concatenate([start, x]), dtype=dtype)
+    for _ in range(3):
+        got = pl.compile(knl, target=THREADS)(x=x, total=start.copy()).total[0]
+        assert got == wanted
+
+
+def test_complex_numbers_have_no_atomic_updates() -> None:
+    with pytest.raises(pl.CodegenError, match="unsupported-atomic"):
+        _text(_updated("+", np.complex64))
+
+
+def test_a_scan_in_one_pass_is_refused() -> None:
+    with pytest.raises(pl.CodegenError, match="scans over blocks in one pass") as refused:
+        _text(prefix_sum_single_pass.transformed())
+    assert refused.value.codes == ("unsupported-device-function",)
+
+
+def test_a_launch_without_blocks_is_said_to_be_serial() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [pl.GlobalArg("a, b", np.float32, shape="n")])
+    with pytest.warns(pl.PolyloopWarning, match="serial-launch") as caught:
+        pl.compile(knl, target=THREADS)
+    assert "outer_tag=\"g.0\"" in str(caught[0].message)
+    program = pl.generate_code(pl.split_iname(knl, "i", 64, outer_tag="g.0"), target=THREADS)
+    assert not program.notes
+    assert not pl.generate_code(knl, target=pl.CTarget()).notes
+
+
+def test_a_compiler_without_openmp_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "plain-cc"
+    compiler.write_text(
+        '#!/bin/sh\nfor flag; do [ "$flag" = -fopenmp ] && exit 1; done\n'
+        f'exec {find_compiler("c").command[0]} "$@"\n'
+    )
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CC", str(compiler))
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [pl.GlobalArg("a, b", np.float32, shape="n")])
+    knl = pl.split_iname(knl, "i", 64, outer_tag="g.0")
+    a = np.arange(100, dtype=np.float32)
+    with pytest.raises(pl.CompilerError, match="no-openmp"):
+        pl.compile(knl, target=THREADS)(a=a)
+    assert np.array_equal(pl.compile(knl, target=pl.CTarget())(a=a).b, 2 * a)
+
+
+def test_blocks_that_would_share_a_variable_have_no_text() -> None:
+    one = c.integer(1)
+    loop = For("int", "bx", c.integer(0), c.binary(c.OPERATORS["<"], c.Name("bx"), c.Name("n")),
+               (Declare("int", "y", (), c.Name("t", "t")),), axis="g")  # fmt: skip
+    assert shared_by_threads((Declare("const int", "t", (), one), loop), PRAGMA)[1].pragma == PRAGMA  # type: ignore[union-attr]
+    with pytest.raises(AssertionError, match="blocks would share t"):
+        shared_by_threads((Declare("int", "t"), loop), PRAGMA)
