@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import codegen, creation, examples, growth, launch, resources, verification
+from benchmarks import codegen, cpu, creation, examples, growth, launch, resources, verification
 from benchmarks.gpu import run
 
 __all__ = ["BENCHMARKS", "main"]
 
 BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "codegen": codegen.main,
+    "cpu": cpu.main,
     "creation": creation.main,
     "examples": examples.main,
     "gpu": run.main,

@@ -18,7 +18,7 @@ from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.tree.c_ast import Block, For, Group, Node
 from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
-from polyloop.codegen.tree.parallel import shared_by_threads
+from polyloop.codegen.tree.parallel import in_vectors, shared_by_threads
 from polyloop.codegen.unit import Unit
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.kernel.arrays import Argument, ArrayArg
@@ -120,14 +120,15 @@ def _apart(body: Block, bodies: Sequence[tuple[Function, Block]]) -> Block:
 
 
 def _body(function: Function) -> Block:
-    """Return a function's body, with variables for indices that occur often, and with pragmas of loops over blocks."""
-    names, pragma = function.scope.names, function.scope.language.loops.blocks
+    """Return a function's body, with variables for indices that occur often, and with pragmas of independent loops."""
+    names, loops = function.scope.names, function.scope.language.loops
 
     def fresh(name: str) -> str | None:
         return None if name in names.taken else names.fresh(name)
 
     body = function.scope.indices.settle(function.body, fresh)
-    return shared_by_threads(body, pragma) if pragma else body
+    body = in_vectors(body, loops.lanes) if loops.lanes else body
+    return shared_by_threads(body, loops.blocks) if loops.blocks else body
 
 
 def _axis_lines(function: Function, unit: Unit) -> list[str]:

@@ -106,6 +106,8 @@ class LoopStyle:
         Pragma that unrolls by a factor ``{count}``.
     full_blocks
         True if full blocks have code of their own, without tests.
+    lanes
+        Pragma of a loop that a vector unit executes; empty if the compiler finds such loops by itself.
     blocks
         Pragma by which the threads of a processor share the iterations of a loop over blocks; empty if one executes
         them all.
@@ -115,6 +117,7 @@ class LoopStyle:
     unroll_hint: str
     unroll_by: str
     full_blocks: bool = True
+    lanes: str = ""
     blocks: str = ""
 
 

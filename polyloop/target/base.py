@@ -31,6 +31,8 @@ class Target:
         Whether blocks inside of arrays have a text of their own, without the tests of those at their ends.
     openmp
         Whether the threads of a processor share the blocks of a launch.
+    contract
+        Whether a C compiler may round a product and the sum that it goes into once.
     """
 
     name: str
@@ -40,13 +42,16 @@ class Target:
     min_blocks: int = 0
     full_blocks: bool = True
     openmp: bool = False
+    contract: bool = False
 
     @property
     def spelling(self) -> str:
         """The call that makes this target."""
+        if not self.arch:
+            return f"pl.CTarget({', '.join(f'{name}=True' for name in ('openmp', 'contract') if getattr(self, name))})"
         more = f", min_blocks={self.min_blocks}" if self.min_blocks else ""
         more += "" if self.full_blocks else ", full_blocks=False"
-        return f"pl.CudaTarget({self.arch!r}{more})" if self.arch else f"pl.CTarget({'openmp=True' * self.openmp})"
+        return f"pl.CudaTarget({self.arch!r}{more})"
 
     def __repr__(self) -> str:
         return self.spelling

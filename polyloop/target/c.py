@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from polyloop.codegen.device.entries import Atomics, Word
@@ -57,6 +58,7 @@ C_LANGUAGE: Final = Language(
 )
 
 
+_CONTRACT: Final = "#pragma STDC FP_CONTRACT ON"
 _WORD: Final = "{type} __attribute__((may_alias))"
 _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _UPDATES: Final = {
@@ -76,7 +78,7 @@ def _word(ctype: str, dtype: str) -> Word:
 
 OPENMP_LANGUAGE: Final = replace(
     C_LANGUAGE,
-    loops=replace(C_LANGUAGE.loops, blocks="#pragma omp parallel for"),
+    loops=replace(C_LANGUAGE.loops, lanes="#pragma omp simd", blocks="#pragma omp parallel for"),
     device=(
         Atomics(
             native={},
@@ -97,7 +99,16 @@ OPENMP_LANGUAGE: Final = replace(
 """OpenMP Application Programming Interface 5.2, section 15.8.4, and GCC's "Legacy __sync Built-in Functions"."""
 
 
-def CTarget(*, openmp: bool = False) -> Target:  # noqa: N802 - reads as the class that it is to users
+@cache
+def _language(*, openmp: bool, contract: bool) -> Language:
+    """Return the C language; *contract* is a line of the file, which compilers and :mod:`~polyloop.runtime` follow."""
+    language = OPENMP_LANGUAGE if openmp else C_LANGUAGE
+    if not contract:
+        return language
+    return replace(language, syntax=replace(language.syntax, header=f"{language.syntax.header}\n\n{_CONTRACT}"))
+
+
+def CTarget(*, openmp: bool = False, contract: bool = False) -> Target:  # noqa: N802 - reads as the class that it is to users
     """Return the C target; kernels that are tagged for a GPU run on it too, as loops.
 
     Parameters
@@ -106,6 +117,9 @@ def CTarget(*, openmp: bool = False) -> Target:  # noqa: N802 - reads as the cla
         True: the threads of a processor share the blocks of a launch, so that loops with the tags ``g.0``, ``g.1`` and
         ``g.2`` run in parallel.  The environment says how many threads there are (``OMP_NUM_THREADS``).  The compiler
         has to know OpenMP (``-fopenmp``).
+    contract
+        True: the compiler may make one instruction of a product and a sum, which rounds once and takes half the time.
+        Then results differ in the last digits from machine to machine.  CUDA C does so always.
 
     Notes
     -----
@@ -116,7 +130,9 @@ def CTarget(*, openmp: bool = False) -> Target:  # noqa: N802 - reads as the cla
         #pragma omp parallel for
         for (int bx = 0; bx < (n + 255) / 256; ++bx) {..}
 
+    Loops with the tag ``vec`` are written for the vector unit then (``#pragma omp simd``).
+
     Blocks of a launch are proven to be independent, as for a GPU.  A launch without blocks is executed by one thread,
     which a note of the program says (``serial-launch``).  Sums by atomic updates are added in any order.
     """
-    return Target("c", OPENMP_LANGUAGE if openmp else C_LANGUAGE, _LIMITS, openmp=openmp)
+    return Target("c", _language(openmp=openmp, contract=contract), _LIMITS, openmp=openmp, contract=contract)

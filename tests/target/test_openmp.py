@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import stat
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from examples import prefix_sum_single_pass
+from examples import matmul_processor, prefix_sum_single_pass
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Declare, For
 from polyloop.codegen.tree.parallel import shared_by_threads
@@ -46,6 +49,8 @@ def test_a_target_says_how_it_is_made() -> None:
     assert repr(THREADS) == "pl.CTarget(openmp=True)"
     assert repr(pl.CTarget()) == "pl.CTarget()"
     assert pl.CTarget(openmp=True) == THREADS != pl.CTarget()
+    assert repr(pl.CTarget(openmp=True, contract=True)) == "pl.CTarget(openmp=True, contract=True)"
+    assert eval(repr(pl.CTarget(contract=True)), {"pl": pl}) == pl.CTarget(contract=True)
 
 
 def test_threads_share_the_blocks_of_both_axes() -> None:
@@ -185,3 +190,67 @@ def test_blocks_that_would_share_a_variable_have_no_text() -> None:
     assert shared_by_threads((Declare("const int", "t", (), one), loop), PRAGMA)[1].pragma == PRAGMA  # type: ignore[union-attr]
     with pytest.raises(AssertionError, match="blocks would share t"):
         shared_by_threads((Declare("int", "t"), loop), PRAGMA)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+def test_a_child_by_fork_does_not_wait_for_threads_that_it_does_not_have() -> None:
+    run, a = pl.compile(_product(), target=THREADS), np.ones((40, 40), np.float32)
+    assert run(a=a, b=a).c[0, 0] == 40
+    context = multiprocessing.get_context("fork")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # pytest has other threads
+        child = context.Process(target=lambda: run(a=a, b=a))
+        child.start()
+    child.join(30)
+    ended = not child.is_alive()
+    child.kill()
+    assert ended
+    assert child.exitcode == 0
+    assert run(a=a, b=a).c[0, 0] == 40
+
+
+def _lanes(body: str, **extents: str) -> list[str]:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", body, [
+        pl.GlobalArg(name, np.float32, shape=shape) for name, shape in extents.items()])  # fmt: skip
+    lines = _text(pl.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="vec")).splitlines()
+    return [line.strip() for line in lines]
+
+
+def test_lanes_that_set_elements_of_their_own_are_vectors() -> None:
+    lines = _lanes("b[i] = 2*a[i]", a="n", b="n")
+    at = lines.index("#pragma omp simd")
+    assert lines[at + 1].startswith("for (int i_inner = 0;")
+
+
+@pytest.mark.parametrize("body", ["b[i // 2] = a[i]", "b[0] = b[0] + a[i] {atomic}"])
+def test_lanes_that_set_one_element_are_in_order(body: str) -> None:
+    assert "#pragma omp simd" not in _lanes(body, a="n", b="n")
+
+
+def test_each_vector_loop_has_one_statement() -> None:
+    text = "\n".join(_lanes("b[i] = a[i] {id=x}\nc[i] = b[i]", a="n", b="n", c="n"))
+    first, second = text.split("#pragma omp simd")[1:]
+    assert "b[i] = a[i];" in first
+    assert "c[i] = b[i];" not in first
+    assert "c[i] = b[i];" in second
+
+
+def test_a_register_tile_has_the_same_bits_as_one_thread() -> None:
+    rng = np.random.default_rng(0)
+    run, plain = (pl.compile(matmul_processor.transformed(), target=t) for t in (THREADS, pl.CTarget()))
+    for m, n, p in ((1, 1, 1), (13, 33, 5), (150, 400, 70)):
+        a, b = rng.random((m, p), np.float32), rng.random((p, n), np.float32)
+        assert np.array_equal(run(a=a, b=b).c, plain(a=a, b=b).c)
+
+
+def test_products_and_sums_round_once_if_asked() -> None:
+    arguments = [pl.GlobalArg("a, b, c", np.float64, shape="n")]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "c[i] = a[i]*b[i] + c[i]", arguments)
+    text = _text(knl, pl.CTarget(contract=True))
+    assert "#pragma STDC FP_CONTRACT ON" in text
+    assert "FP_CONTRACT" not in _text(knl, pl.CTarget())
+    a = b = np.array([1 + 2.0**-30])
+    c = np.array([-(1 + 2.0**-29)])
+    exactly = {pl.compile(knl, target=pl.CTarget(contract=on))(a=a, b=b, c=c.copy()).c[0] for on in (True, False)}
+    assert exactly <= {0.0, 2.0**-60}
+    assert pl.compile(knl, target=pl.CTarget())(a=a, b=b, c=c.copy()).c[0] == 0.0

@@ -259,7 +259,8 @@ class Loops:
         body = (*names, *body)
         var = str(self.scope.values[node.iname])
         level = level_of(node.iname)
-        axis = "" if level is None else level.value
+        lanes = "v" if isinstance(self.forms.tags.get(node.iname), Vectorize) else ""
+        axis = lanes if level is None else level.value
         return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis))
 
     def open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:

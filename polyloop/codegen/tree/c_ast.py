@@ -164,8 +164,8 @@ class Comment(_Statement):
 class For(_Statement):
     """``for (type var = start; test; var += step) body``.
 
-    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent.  ``is_rest`` is
-    True if it runs over the lanes of a partial vector.
+    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent, and ``"v"`` for
+    one over the lanes of vectors.  ``is_rest`` is True if it runs over the lanes of a partial vector.
     """
 
     type: str

@@ -1,13 +1,16 @@
-"""Loops over blocks whose iterations the threads of a processor share.
+"""Loops over blocks whose iterations the threads of a processor share, and loops that its vector unit executes.
 
 ::
 
-    for (by ..) for (bx ..) {..}   ->   #pragma omp parallel for collapse(2)
-                                        for (by ..) for (bx ..) {..}
+    for (by ..) for (bx ..) {              ->   #pragma omp parallel for collapse(2)
+        for (lane ..) c[.. + lane] = ..;        for (by ..) for (bx ..) {
+    }                                               #pragma omp simd
+                                                    for (lane ..) c[.. + lane] = ..;
+                                                }
 
-No block of a launch depends on another one, which is proven before there is text.  Each block has temporaries of its
-own, declared inside of its loops.  Source: OpenMP Application Programming Interface 5.2, section 4.4.1, "Canonical Loop
-Nest Form".
+No block of a launch depends on another one, and no lane of a statement on another one, which is proven before there is
+text.  Each block has temporaries of its own, declared inside of its loops.  Source: OpenMP
+Application Programming Interface 5.2, sections 4.4.1 (canonical loop nests) and 10.4 (simd).
 """
 
 from __future__ import annotations
@@ -15,12 +18,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from polyloop.codegen.tree.c_ast import Block, Declare, For, Node, Union, walk, with_blocks
+from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node, Union, walk, with_blocks
+from polyloop.codegen.tree.c_expr import Binary, Code, Literal, Name, Parentheses, Subscript, Unary, nodes
 from polyloop.frozen import replace
 
-__all__ = ["has_block_loop", "has_long_loop", "shared_by_threads"]
+__all__ = ["has_block_loop", "has_long_loop", "in_vectors", "shared_by_threads"]
 
 _BLOCKS: Final = "g"
+_LANES: Final = "v"
+_LINEAR: Final = frozenset("+-*")
+"""Operators that give no element to several iterations."""
 
 
 def has_block_loop(block: Block) -> bool:
@@ -69,3 +76,46 @@ def _nest(loop: For) -> Iterator[For]:
         variables.add(inner.var)
         first = inner.body[0]
         inner = first if len(inner.body) == 1 and isinstance(first, For) and first.axis == _BLOCKS else None
+
+
+def in_vectors(block: Block, pragma: str) -> Block:
+    """Return *block* with *pragma* at loops over the lanes of vectors that set one element in each iteration.
+
+    A compiler that unrolls such a loop first, as GCC does with 16 iterations, finds no vectors in it.
+    """
+    return tuple([_in_vectors(node, pragma) for node in block])
+
+
+def _in_vectors(node: Node, pragma: str) -> Node:
+    if isinstance(node, For) and node.axis == _LANES and not node.pragma and _sets_elements(node):
+        return replace(node, pragma=pragma)
+    return with_blocks(node, lambda inner: in_vectors(inner, pragma))
+
+
+def _sets_elements(loop: For) -> bool:
+    """Return whether *loop* has one assignment, of another element in each iteration; conditions may be around it."""
+    indices, targets = {loop.var}, list[Code]()
+    for node in walk(loop.body):
+        match node:
+            case Declare(name=name, value=value, more=more) if value is not None:
+                indices.update(new for new, code in ((name, value), *more) if _selects(code, indices))
+            case Assign(target=target, type="", pragma=""):
+                targets.append(target)
+            case If():
+                pass
+            case _:
+                return False
+    return len(targets) == 1 and isinstance(targets[0], Subscript) and _selects(targets[0], indices)
+
+
+def _selects(code: Code, indices: Collection[str]) -> bool:
+    """Return whether a linear index, or one of those of an element, has another value for each index of a loop."""
+    if isinstance(code, Subscript):
+        return _selects(code.index, indices) or (isinstance(code.base, Subscript) and _selects(code.base, indices))
+    return not code.names.isdisjoint(indices) and all(map(_is_linear, nodes(code)))
+
+
+def _is_linear(node: Code) -> bool:
+    if isinstance(node, Binary):
+        return all(operator.symbol in _LINEAR for operator, _ in node.rest)
+    return isinstance(node, Name | Literal | Unary | Parentheses)
