@@ -30,6 +30,7 @@ from polyloop.runtime.teams import alone_in_children
 __all__ = [
     "Compiler",
     "build_library",
+    "export_flags",
     "find_compiler",
     "has_own_headers",
     "load_library",
@@ -264,6 +265,15 @@ def portable_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
     if "double" in source and _ROUNDS.search(source) and compiler.accepts(_ROUNDED):
         flags = (*flags, _ROUNDED)
     return flags
+
+
+def export_flags(source: str) -> tuple[str, ...]:
+    """Return the flags that *source* counts on, for a compiler that is not known: those that it takes are for it."""
+    gathers = ",".join(f"^{name}" for name in _GATHERS)
+    flags = ["-fno-math-errno", _EXACT, *_WHOLE_LOOPS, f"-mtune-ctrl={gathers}", _WRAP, _ROUNDED]
+    if _CONTRACTED in source:
+        flags = [_CONTRACTS if flag == _EXACT else flag for flag in flags]
+    return (*flags, *((_WIDE,) if _VECTORS in source else ()))
 
 
 def _threads(compiler: Compiler, source: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import ctypes
 import os
 from typing import Final
 
-__all__ = ["alone_in_children"]
+__all__ = ["alone_in_children", "ask_for_threads"]
 
 _SETTER: Final = "omp_set_num_threads"
 _OF_LLVM: Final = "__kmpc_fork_call"
@@ -22,10 +22,12 @@ class _Children:
 
     found: Final[dict[int, ctypes.CDLL]] = {}
     is_registered = False
+    is_child = False
 
     @classmethod
     def alone(cls) -> None:
         """Let the present thread execute loops alone."""
+        cls.is_child = True
         for library in cls.found.values():
             getattr(library, _SETTER)(1)
 
@@ -40,3 +42,9 @@ def alone_in_children(library: ctypes.CDLL) -> None:
     if not _Children.is_registered:
         _Children.is_registered = True
         os.register_at_fork(after_in_child=_Children.alone)
+
+
+def ask_for_threads(library: ctypes.CDLL, count: int) -> None:
+    """Let the present thread execute loops of *library* with *count* threads, unless it has to do so alone."""
+    if not _Children.is_child:
+        getattr(library, _SETTER)(count)

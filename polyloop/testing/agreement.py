@@ -26,6 +26,7 @@ from polyloop.program.reference import instruction_tree, nests
 from polyloop.runtime.arguments import Binder, IndexTooSmall
 from polyloop.runtime.ccompile import find_compiler, load_library
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
+from polyloop.runtime.teams import ask_for_threads
 from polyloop.runtime.views import HostMemory, empty_numpy
 from polyloop.target.interpreter import interpret
 from polyloop.testing.symbols import UnsupportedError
@@ -78,7 +79,7 @@ def compile_threads(programs: Sequence[GeneratedProgram]) -> ctypes.CDLL | None:
     if not programs:
         return None
     library = compile_c(programs, "-fopenmp")
-    library.omp_set_num_threads(_THREADS)
+    ask_for_threads(library, _THREADS)
     return library
 
 

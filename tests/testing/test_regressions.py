@@ -10,7 +10,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.dataflow.last_writes import Accesses
-from polyloop.testing.agreement import Programs, compile_c, compile_fibres, disagreement
+from polyloop.testing.agreement import Libraries, Programs, compile_c, compile_fibres, disagreement
 from polyloop.testing.drawing.random_kernels import random_arguments
 
 
@@ -23,7 +23,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def agrees(knl: pl.LoopKernel, *sizes: int) -> None:
     c, cuda = pl.generate_code(knl, target=pl.CTarget()), pl.generate_code(knl, target=pl.CudaTarget())
-    libraries = compile_c([c]), compile_fibres([cuda])
+    libraries = Libraries(compile_c([c]), compile_fibres([cuda]))
     for n in sizes:
         found = disagreement(Programs(knl, c, cuda), random_arguments(knl, n, n), libraries)
         assert found is None, f"n = {n}: {found}"
