@@ -18,8 +18,9 @@ from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.tree.c_ast import Block, For, Group, Node
 from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
-from polyloop.codegen.tree.parallel import in_vectors, shared_by_threads
+from polyloop.codegen.tree.parallel import has_block_loop, has_long_loop, in_vectors, shared_by_threads
 from polyloop.codegen.unit import Unit
+from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.poly.axes import AXES, Level, level_of, thread_axis
@@ -42,12 +43,34 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
 def host_text(functions: Sequence[Function], unit: Unit) -> str:
     """Return one function that runs all launches."""
     launches = [function.launch for function in functions]
+    if unit.language.is_parallel:
+        _look_at_blocks(functions, unit)
     parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit)
     is_named = _has_several(launches, unit)
     bodies = [(function, _body(function)) for function in functions]
     lines += print_block(_program(bodies, 0, is_only=len(functions) == 1), name_instructions=is_named)
     head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"
     return "\n".join([head, "{", *lines, "}"])
+
+
+def _look_at_blocks(functions: Sequence[Function], unit: Unit) -> None:
+    """Refuse scans over blocks, each of which waits for the one before; note launches that one thread executes."""
+    for function in functions:
+        statements = unit.statements(function.launch)
+        if any(s.collective is not None and s.collective.chain is not None for s in statements):
+            unit.language.need(LookBack)
+        if has_long_loop(function.body) and not has_block_loop(function.body):
+            unit.findings.notes[function.launch.name, ""] = _serial(function.launch)
+
+
+def _serial(launch: Launch) -> Diagnostic:
+    """Return the note that one thread executes a launch."""
+    return Diagnostic(
+        "serial-launch",
+        f"launch '{launch.name}' has no loop over blocks: one thread executes it",
+        ("threads share the iterations of loops with the tags g.0, g.1 and g.2",),
+        ('divide a loop whose iterations are independent: pl.split_iname(knl, iname, length, outer_tag="g.0")',),
+    )
 
 
 def passed_inames(function: Function, unit: Unit) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
-from polyloop.codegen.device.entries import LookBack
 from polyloop.codegen.language import AXIS_NAMES
 from polyloop.codegen.loops.blocks import Numbering, numbering_of
 from polyloop.codegen.loops.context import Context
@@ -23,18 +22,16 @@ from polyloop.codegen.scope import Memory, NameTypes, Scope
 from polyloop.codegen.tree.c_ast import Block
 from polyloop.codegen.tree.divergence import refuse_divergent
 from polyloop.codegen.tree.indices import Indices
-from polyloop.codegen.tree.parallel import has_block_loop, has_long_loop
 from polyloop.codegen.tree.shuffles import shared_shuffles
 from polyloop.codegen.unit import Unit
 from polyloop.codegen.walk import Walker
-from polyloop.errors import Diagnostic
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import AXES, is_axis, thread_axis
 from polyloop.schedule.copy_engine import AwaitBox
-from polyloop.schedule.plan import Launch, Statement, Tensor
+from polyloop.schedule.plan import Launch, Tensor
 from polyloop.schedule.storage import Storage
 
 __all__ = ["Function", "function_of", "hardware_of"]
@@ -88,9 +85,6 @@ def hardware_of(launch: Launch, unit: Unit) -> dict[str, str]:
 
 def _on_host(launch: Launch, unit: Unit) -> Function:
     """Return a function with loops over blocks and threads."""
-    language = unit.language
-    if language.is_parallel and any(True for _ in _chained(unit.statements(launch))):
-        language.need(LookBack)
     taken = unit.names({a.name for a in unit.inputs.arguments} | {t.name for t in launch.temporaries})
     sequential = sequential_tree(launch, unit.schedule, taken)
     launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
@@ -99,24 +93,7 @@ def _on_host(launch: Launch, unit: Unit) -> Function:
     walker = Walker(scope, schedule, launch.hosts, _extents(launch), launch.local_size)
     around, context = host_loops(launch, unit.schedule.launches, walker.loops, unit.known.context)
     body = walker.run(sequential.tree, context)
-    if language.is_parallel and has_long_loop(body) and not has_block_loop(body):
-        unit.findings.notes[launch.name, ""] = _serial(launch)
     return Function(launch, scope, *declare_temporaries(body, launch, scope), (), around, walker.loops, context)
-
-
-def _chained(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """Yield the scans over blocks, each of which waits for the one before."""
-    return (s for s in statements if s.collective is not None and s.collective.chain is not None)
-
-
-def _serial(launch: Launch) -> Diagnostic:
-    """Return the note that one thread executes a launch."""
-    return Diagnostic(
-        "serial-launch",
-        f"launch '{launch.name}' has no loop over blocks: one thread executes it",
-        ("threads share the iterations of loops with the tags g.0, g.1 and g.2",),
-        ('divide a loop whose iterations are independent: pl.split_iname(knl, iname, length, outer_tag="g.0")',),
-    )
 
 
 def _on_device(launch: Launch, unit: Unit) -> Function:

@@ -96,7 +96,7 @@ def _is_openmp(interfaces: Sequence[Interface]) -> bool:
 
 
 def manifest(library: str, interfaces: Sequence[Interface], target: str, files: Mapping[str, str]) -> str:
-    """Return what was exported, as JSON, with a hash (SHA-256) of each of the other *files*."""
+    """Return the manifest as JSON: kernels, arguments, statuses, and a hash (SHA-256) of each of the other *files*."""
     kernels = [
         {
             "name": own.program.kernel,

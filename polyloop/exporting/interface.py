@@ -197,7 +197,7 @@ class Interface:
         yield from (check.message for check in self.program.checks)
 
     def arguments(self) -> list[dict[str, object]]:
-        """Return what a caller has to know of the arguments, in their order."""
+        """Return a description of each argument, in their order."""
         return [_entry(argument, self.names[argument.name]) for argument in self.program.arguments]
 
 

@@ -25,10 +25,10 @@ from typing import Final
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.poly.budget import seconds_of_a_call
 from polyloop.runtime.cache import CacheKey, open_cache
-from polyloop.runtime.teams import alone_in_children
 
 __all__ = [
     "Compiler",
+    "ask_for_threads",
     "build_library",
     "export_flags",
     "find_compiler",
@@ -64,6 +64,8 @@ _ROUNDS: Final = re.compile(r"\(float\)|\bfloat \w+")
 # for all iterations into a gather whose mask is 1 in place of -1 where it is a constant: nothing is loaded.
 _GATHERS: Final = ("use_gather_2parts", "use_gather_4parts", "use_gather_8parts", "use_gather")
 _OPENMP: Final = "-fopenmp"
+_SETTER: Final = "omp_set_num_threads"
+_OF_LLVM: Final = "__kmpc_fork_call"
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
 _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
 _NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
@@ -460,7 +462,7 @@ def _loaded(library: bytes) -> ctypes.CDLL:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(library)
             loaded = ctypes.CDLL(name)
-            alone_in_children(loaded)
+            _alone_in_children(loaded)
             return loaded
         except OSError as err:
             if file.closed and os.path.getsize(name) == len(library):
@@ -474,3 +476,41 @@ def _cannot_load(err: OSError) -> CompilerError:
     return CompilerError("compile", None, [Diagnostic(
         "cannot-load", "the compiled kernel could not be loaded", (str(err),),
         ("check that the compiler builds for this machine (CC)",))])
+
+
+class _Children:
+    """Libraries with a team of threads, and whether this process is a child that was forked off.
+
+    GCC's OpenMP keeps the threads of a team for the next loop.  A child made by ``fork`` has the team, but not its
+    threads, and would wait for them for ever.  In such a child the thread that forked executes loops alone: no team is
+    asked then.  Source: GCC, libgomp/team.c, ``gomp_team_start``.  LLVM's OpenMP makes new threads in a child.
+    """
+
+    found: Final[dict[int, ctypes.CDLL]] = {}
+    is_registered = False
+    is_child = False
+
+    @classmethod
+    def alone(cls) -> None:
+        """Let the present thread execute loops alone."""
+        cls.is_child = True
+        for library in cls.found.values():
+            getattr(library, _SETTER)(1)
+
+
+def _alone_in_children(library: ctypes.CDLL) -> None:
+    """Let children of this process that fork off execute the loops of *library* by one thread, if it has teams."""
+    if not hasattr(library, _SETTER) or hasattr(library, _OF_LLVM) or not hasattr(os, "register_at_fork"):
+        return
+    place = ctypes.cast(getattr(library, _SETTER), ctypes.c_void_p).value
+    assert place is not None, "a function has an address"
+    _Children.found.setdefault(place, library)  # one for all libraries that share GCC's OpenMP
+    if not _Children.is_registered:
+        _Children.is_registered = True
+        os.register_at_fork(after_in_child=_Children.alone)
+
+
+def ask_for_threads(library: ctypes.CDLL, count: int) -> None:
+    """Let the present thread execute loops of *library* with *count* threads, unless it has to do so alone."""
+    if not _Children.is_child:
+        getattr(library, _SETTER)(count)

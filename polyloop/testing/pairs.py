@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import (
     CodegenError,
     Diagnostic,
@@ -28,17 +27,13 @@ from polyloop.errors import (
     VerificationError,
     Witness,
 )
-from polyloop.frozen import replace as kernel_with
-from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.memo import forgotten
 from polyloop.program.conditions import may_fail_in
 from polyloop.program.lower import lower
 from polyloop.schedule.build import build_verified
-from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
-from polyloop.target.source import generate_code
 from polyloop.testing.agreement import (
     Libraries,
     Programs,
@@ -62,6 +57,7 @@ from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
 from polyloop.testing.drawing.random_meetings import MEETINGS, meeting_recipe
 from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
 from polyloop.testing.drawing.twists import FAR
+from polyloop.testing.programs import as_built, generated, with_threads
 from polyloop.testing.symbols import UnsupportedError
 from polyloop.testing.unwritten import reads_unwritten
 from polyloop.testing.waived import is_waived
@@ -72,6 +68,10 @@ from polyloop.transform.registry import TRANSFORMS
 
 __all__ = ["Exploration", "Failure", "Pair", "Tally", "check_pair", "check_pairs", "compared", "draw", "legality"]
 
+_WITH_THREADS: Final = 3
+"""Every so many seeds, programs run on several threads too."""
+_LARGE: Final = frozenset({*FAR, "computed subscripts"})
+"""Features of sources whose index arithmetic may need 64 bits: by what inames are, or what temporaries might be."""
 SIZES: Final = (0, 1, *range(1, 11))
 """Sizes at which programs run; 1 more often."""
 _JUDGED: Final = (6, 4, 9, 3, 2, 5, 7, 1)
@@ -345,7 +345,7 @@ class Exploration:
     def texts(self, kernel: LoopKernel) -> tuple[str, ...]:
         """Return the texts of both programs, or the code with which they are refused."""
         try:
-            programs = _generated(kernel, is_large=False)
+            programs = generated(kernel, is_large=False)
         except (VerificationError, CodegenError) as refused:
             return (refused.codes[0],)
         return programs.c.device_code, programs.cuda.device_code
@@ -440,9 +440,13 @@ class Exploration:
     def finish(self, kernel: LoopKernel, sizes: Sequence[int]) -> tuple[Pair, Programs] | None:
         """Generate code, and check an accepted kernel by brute force."""
         try:
-            programs = _generated(kernel, is_large=bool(_LARGE & {*self.source.features}))
+            programs = generated(kernel, is_large=bool(_LARGE & {*self.source.features}))
             if self.seed % _WITH_THREADS == 0:
-                programs = replace(programs, threads=self.with_threads(kernel))
+                threads, code = with_threads(kernel)
+                programs = replace(programs, threads=threads)
+                self.tally.counts["pairs with threads"] += threads is not None
+                if code:
+                    self.tally.refused[f"with threads: {code}"] += 1
         except (VerificationError, CodegenError) as refused:
             self.tally.counts["schedules refused"] += 1
             self.refusal(kernel, refused, None)
@@ -454,23 +458,13 @@ class Exploration:
         pair = replace(pair, sizes=defined)
         return (pair, programs) if defined else None
 
-    def with_threads(self, kernel: LoopKernel) -> GeneratedProgram | None:
-        """Return the program in which threads share blocks, None if there are no blocks, or the target refuses it."""
-        try:
-            found = generate_code(kernel, target=CTarget(openmp=True))
-        except CodegenError as refused:
-            self.tally.refused[f"with threads: {refused.codes[0]}"] += 1
-            return None
-        self.tally.counts["pairs with threads"] += (has_blocks := "#pragma omp parallel" in found.device_code)
-        return found if has_blocks else None
-
     def judged(self, kernel: LoopKernel, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return the *sizes* at which the program reads no undefined value; record violations.
 
         Brute force knows nothing of evaluations that stop a program: where these may be waived, nothing is run.
         """
         launches = build_verified(kernel, CudaTarget().limits).schedule.launches
-        kernel = _as_built(kernel)
+        kernel = as_built(kernel)
         if kernel.waivers and any(may_fail_in(kernel, i.expression) for i in kernel.instructions):
             self.tally.counts["accepted kernels not run: what may fail is waived"] += 1
             return ()
@@ -504,37 +498,6 @@ class Exploration:
                 continue
             defined.append(n)
         return tuple(defined)
-
-
-def _as_built(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel*, every axis decided, with the temporaries in global memory that its schedule puts there."""
-    spaces = build_verified(kernel, CudaTarget().limits).placement.spaces
-    kernel = assign_auto(kernel)
-    return kernel_with(
-        kernel,
-        temporaries={
-            name: kernel_with(temporary, address_space=AddressSpace.GLOBAL)
-            if temporary.address_space is AddressSpace.AUTO and spaces[name] is AddressSpace.GLOBAL
-            else temporary
-            for name, temporary in kernel.temporaries.items()
-        },
-    )
-
-
-_WITH_THREADS: Final = 3
-"""Every so many seeds, programs run on several threads too."""
-_LARGE: Final = frozenset({*FAR, "computed subscripts"})
-"""Features of sources whose index arithmetic may need 64 bits: by what inames are, or what temporaries might be."""
-
-
-def _generated(kernel: LoopKernel, *, is_large: bool) -> Programs:
-    """Return the programs of *kernel*, with 64-bit indices too if its indices may be large."""
-    c, cuda = generate_code(kernel, target=CTarget()), generate_code(kernel, target=CudaTarget())
-    if not is_large:
-        return Programs(kernel, c, cuda)
-    other = kernel_with(kernel, name=f"{kernel.name}_wide")
-    first, second = (generate_code(other, target=target, index_bits=64) for target in (CTarget(), CudaTarget()))
-    return Programs(kernel, c, cuda, Programs(other, first, second))
 
 
 def draw(seed: int, tally: Tally, pair: Pair | None = None) -> tuple[Pair, Programs] | None:

@@ -167,7 +167,8 @@ def _expressions() -> Iterator[tuple[list[str], Any]]:
 
 
 def test_expressions_in_c_have_the_values_of_the_library(tmp_path: Path) -> None:
-    found, functions = [], []
+    found: list[tuple[list[str], Any]] = []
+    functions: list[str] = []
     for names, expression in _expressions():
         try:
             text = as_c(expression, {name: f"(polyloop_exact)v[{n}]" for n, name in enumerate(names)})
@@ -249,12 +250,13 @@ def test_what_the_interface_cannot_express_is_refused(tmp_path: Path) -> None:
         pl.GlobalArg("x, y", np.float16, shape="n"), pl.ValueArg("s", np.float16)], name="scaled")  # fmt: skip
     arguments = [pl.GlobalArg("x, y", np.float32, shape="n")]
     copy = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", arguments, name="copy")
-    for kernels, words, more in (
+    refused_ones: tuple[tuple[Any, str, dict[str, Any]], ...] = (
         (half, "the number 's' of type float16 cannot be exported", {}),
         ([copy, copy], "two kernels have the name 'copy'", {}),
         ([], "there is no kernel to export", {}),
         (copy, "'2d' is no name of a library", {"library": "2d"}),
-    ):
+    )
+    for kernels, words, more in refused_ones:
         with pytest.raises(pl.CodegenError, match=words) as refused:
             pl.export(kernels, tmp_path / "never", target=pl.CTarget(), **more)
         assert refused.value.codes[0] in ("cannot-export", "bad-library-name")
