@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
     from polyloop.cost.tally import CountGranularity, MemAccess, Op, Sync
     from polyloop.creation.create import make_kernel
-    from polyloop.exporting.export import export
     from polyloop.expr import vec
     from polyloop.frontend.copy import make_copy_kernel
     from polyloop.frontend.einsum import make_einsum
@@ -155,7 +154,6 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "draw_domain",
     "draw_loops",
     "explain",
-    "export",
     "find_instructions",
     "find_padding_multiple",
     "find_rules_matching",
@@ -266,7 +264,6 @@ _LATER = {
     "draw_domain": "viz.domain",
     "draw_loops": "viz.loops",
     "explain": "runtime.explain",
-    "export": "exporting.export",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
     "generate_code_v2": "target.loopy",
