@@ -20,6 +20,7 @@ from polyloop.export.launcher import launcher_text
 from polyloop.export.manifest import MANIFEST, manifest_text
 from polyloop.export.status import statuses
 from polyloop.frozen import replace
+from polyloop.kernel.arrays import ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget
@@ -147,6 +148,7 @@ def _described(interface: Interface, target: Target) -> dict[str, Any]:
     return {
         "version": _VERSION, "kernel": program.kernel, "target": program.target, "architecture": target.arch,
         "prefix": interface.prefix, "index_bits": program.index_bits, "parameters": parameters,
+        "layouts": [a.name for a in program.arguments if isinstance(a, ValueArg) and a.layout_of is not None],
         "workspace": [array(entry) for entry in interface.workspace],
         "checks": [
             {"code": check.code, "condition": tree_of(program, check.condition), "text": show(check.condition),
