@@ -67,7 +67,15 @@ class Described:
 
 @dataclass(frozen=True)
 class Passed:
-    """An array that a call is passed: strides in elements."""
+    """An array that a call is passed.
+
+    Attributes
+    ----------
+    strides
+        Distance between neighbours along each axis [elements].
+    stream
+        Handle of the stream on which the data become ready, if there is one to wait for.
+    """
 
     pointer: int
     dtype: np.dtype[Any]
@@ -75,6 +83,17 @@ class Passed:
     strides: tuple[int, ...]
     is_writeable: bool
     owner: Any
+    stream: int | None = None
+
+    @property
+    def may_share(self) -> bool:
+        """Whether two elements may have one address."""
+        reached = 0
+        for stride, extent in sorted((abs(step), n) for step, n in zip(self.strides, self.shape, strict=True) if n > 1):
+            if stride <= reached:
+                return 0 not in self.shape
+            reached += (extent - 1) * stride
+        return False
 
     def byte_range(self) -> tuple[int, int]:
         """Return the half-open range of addresses [bytes] of the elements."""

@@ -106,7 +106,7 @@ class DeviceCode:
         if dtype.kind == "V" and dtype.itemsize == array.dtype.itemsize:
             dtype = array.dtype  # the protocol has no name for bfloat16
         pointer, is_read_only = found["data"]
-        return Passed(int(pointer or 0), dtype, shape, strides, not is_read_only, given)
+        return Passed(int(pointer or 0), dtype, shape, strides, not is_read_only, given, found.get("stream"))
 
     def run(self, call: Bound, stream: object) -> None:
         """Check sizes and addresses, and run all launches on *stream*.
@@ -138,6 +138,8 @@ class DeviceCode:
         driver = self._opened()
         with self._context(driver, call) as (context, device):
             functions = self._loaded.get(context) or self._load(driver, context, device)
+            for ready in sorted({view.stream for view in call.arrays.values() if view.stream is not None} - {handle}):
+                driver.order(ready, handle)
             with self._workspace(driver, call, handle) as spaces:
                 for launch, grid, inames in launches:
                     self._start(driver, functions[launch.function], launch, grid, self._values(call, spaces, inames),
@@ -151,6 +153,9 @@ class DeviceCode:
             if call.arrays[array.name].pointer % array.alignment:
                 raise call_error(kernel, "misaligned-argument",
                                  f"'{array.name}' does not begin at a multiple of {array.alignment} bytes")
+            if array.is_written and call.arrays[array.name].may_share:
+                raise call_error(kernel, "overlapping-elements",
+                                 f"'{array.name}' is written, and two of its elements may have one address")
             for other, (other_low, other_high) in ranges.items():
                 if array.is_written and other != array.name and low < other_high and other_low < high:
                     raise call_error(kernel, "overlapping-arguments",

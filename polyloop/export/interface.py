@@ -18,14 +18,8 @@ from polyloop.kernel.arrays import ArrayArg, ValueArg
 
 __all__ = ["Array", "Interface", "Number", "interface_of", "tree_of"]
 
-_CPP_WORDS: Final = frozenset(
-    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t char8_t class co_await co_return co_yield "
-    "compl concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export false friend "
-    "mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
-    "reinterpret_cast requires static_assert static_cast stream template this thread_local throw true try typeid typename "
-    "using virtual wchar_t xor xor_eq".split()
-)
-"""Words that are names in C and none in C++, and ``stream``, the parameter of a CUDA program."""
+_STREAM: Final = "stream"
+"""The last parameter of a function for CUDA. Words of C and C++ are no names of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +130,7 @@ def interface_of(program: GeneratedProgram, prefix: str) -> Interface:
 
     def spelt(name: str) -> str:
         found = renamed.get(name, name)
-        while found in _CPP_WORDS or found == prefix or (found != name and found in taken):
+        while found in (_STREAM, prefix) or (found != name and found in taken):
             found += "_"
         return found
 

@@ -79,7 +79,7 @@ class LoadedKernel:
     def _host_array(self, array: Array, given: Any) -> Passed:
         """Return the view of a NumPy array."""
         kernel, name = self._program.kernel, array.name
-        if not isinstance(given, np.ndarray) or isinstance(given, np.ma.MaskedArray):
+        if not isinstance(given, np.ndarray) or hasattr(given, "mask"):
             raise call_error(kernel, "wrong-type", f"'{name}' must be an array",
                              f"it is a {type(given).__module__}.{type(given).__qualname__}", f"pass np.asarray({name})")
         size = given.itemsize
