@@ -20,8 +20,7 @@ def step() -> pl.LoopKernel:
     knl = pl.make_kernel(
         "{[i, j]: 1 <= i, j < n - 1}",
         "v[i, j] = 0.25*(f[i, j] + u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])",
-        [pl.GlobalArg("f, u", F, shape="n, n"), pl.GlobalArg("v", F, shape="n, n", is_input=True),
-         pl.ValueArg("n", np.int32)],
+        [pl.GlobalArg("f, u, v", F, shape="n, n"), pl.ValueArg("n", np.int32)],
         name="jacobi_step", assumptions="n >= 3",
     )  # fmt: skip
     return knl.split_iname("j", 64)
