@@ -25,6 +25,7 @@ _CODES: Final = {
     "null_pointer": "missing-argument", "misaligned": "misaligned-argument", "bad_size": "wrong-shape",
     "overlapping_arguments": "overlapping-arguments", "overlapping_elements": "overlapping-elements",
     "assumption": "assumption-violated", "index_overflow": "index-overflow", "no_memory": "too-large",
+    "grid_too_large": "grid-too-large", "device_error": "driver-failed",
 }  # fmt: skip
 """Codes of diagnostics, by the kinds of statuses of exported functions."""
 _ALIGNMENT: Final = 64
@@ -48,7 +49,7 @@ class LoadedKernel:
     def __init__(self, manifest: Manifest) -> None:
         self._program: Described = described(manifest)
         self._target = manifest.target
-        self._statuses = manifest.data["statuses"]
+        self._statuses = _statuses(manifest)
         if self._target == "c":
             self._function = _function(manifest, self._program)
         else:
@@ -94,7 +95,7 @@ class LoadedKernel:
                   for entry in self._program.parameters]
         status = self._function(*values)
         if status:
-            kind, text = self._statuses[str(status)]
+            kind, text = self._statuses[status]
             raise call_error(self._program.kernel, _CODES[kind], text, self._sizes(call),
                              "pass arguments that the kernel was made for")
 
@@ -130,10 +131,23 @@ def load(directory: str | Path) -> LoadedKernel:
     return LoadedKernel(manifest)
 
 
+def _statuses(manifest: Manifest) -> dict[int, tuple[str, str]]:
+    """Return kind and text of each status."""
+    try:
+        found = {int(number): (str(kind), str(text)) for number, (kind, text) in manifest.data["statuses"].items()}
+    except (TypeError, ValueError):
+        found = {0: ("", "")}
+    if unknown := {kind for kind, _ in found.values()} - _CODES.keys():
+        raise bundle_error(manifest.kernel, "bundle-damaged", "the manifest has statuses of other kinds",
+                           ", ".join(sorted(unknown))[:100])
+    return found
+
+
 def _function(manifest: Manifest, program: Described) -> Any:
     """Return the function of the shared object."""
     code = manifest.data["bundle"]
-    built, here = (code["system"], code["machine"]), (sys.platform, platform.machine())
+    library = str(code.get("library"))
+    built, here = (str(code.get("system")), str(code.get("machine"))), (sys.platform, platform.machine())
     if built != here:
         raise bundle_error(program.kernel, "foreign-bundle", f"the bundle '{manifest.folder}' is for another machine",
                            f"it is for {' on '.join(built)}, this is {' on '.join(here)}")
@@ -141,7 +155,7 @@ def _function(manifest: Manifest, program: Described) -> Any:
     descriptor, path = tempfile.mkstemp(suffix=".so", prefix="polyloop-")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(read_file(manifest, code["library"]))
+            file.write(read_file(manifest, library))
         function = ctypes.CDLL(path)[manifest.data["prefix"]]
     except OSError as error:
         raise bundle_error(program.kernel, "foreign-bundle", "the system does not load the shared object",

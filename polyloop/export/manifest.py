@@ -101,7 +101,20 @@ def read_manifest(directory: str | Path) -> Manifest:
     if data.get("seal") != _sealed(data):
         raise bundle_error(None, "bundle-damaged", f"'{path}' was changed after it was written",
                            "its hash is not the one that it holds")
+    if not _is_whole(data):
+        raise bundle_error(None, "bundle-damaged", f"'{path}' does not describe an exported kernel")
     return Manifest(folder, data)
+
+
+def _is_whole(data: Mapping[str, Any]) -> bool:
+    """Return whether a manifest has the parts that each has, of the right types."""
+    kinds = {"kernel": str, "target": str, "prefix": str, "files": dict, "statuses": dict, "parameters": list}
+    if not all(isinstance(data.get(key), kind) for key, kind in kinds.items()):
+        return False
+    files = data["files"].items()
+    return isinstance(data.get("bundle", {}), dict) and all(
+        _FILE_NAME.fullmatch(name) is not None and isinstance(entry, dict) and type(entry.get("bytes")) is int
+        and entry["bytes"] >= 0 and isinstance(entry.get("sha256"), str) for name, entry in files)
 
 
 def read_file(manifest: Manifest, name: str) -> bytes:
@@ -113,7 +126,7 @@ def read_file(manifest: Manifest, name: str) -> bytes:
         ``bundle-damaged``.
     """
     entry = manifest.data["files"].get(name)
-    if entry is None or _FILE_NAME.fullmatch(name) is None:
+    if entry is None:
         raise bundle_error(manifest.kernel, "bundle-damaged", f"the manifest has no file {name!r}"[:120])
     path = manifest.folder / name
     try:
