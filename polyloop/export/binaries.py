@@ -37,7 +37,8 @@ def given_architectures(
     found = tuple(dict.fromkeys(architectures))
     bad = next((entry for entry in found if _ARCHITECTURE.fullmatch(entry) is None), None)
     if bad is not None or (found and not (bundle and target.name == "cuda")):
-        message = f"architectures={list(found)} fits no export of this kind" if bad is None else f"'{bad}' is no architecture"
+        message = f"architectures={list(found)} fits no export of this kind"
+        message = message if bad is None else f"'{bad}' is no architecture"
         raise CodegenError("export", kernel, [Diagnostic(
             "bad-architecture", message, ("architectures are those of cubins in a bundle for CUDA",),
             ('pass target=pl.CudaTarget(), bundle=True, architectures=["sm_80", "sm_90"]',))])

@@ -21,7 +21,8 @@ endif()
 
 # {prefix}.c includes {kernel}
 add_library({prefix} {prefix}.c)
-target_include_directories({prefix} PUBLIC $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}> $<INSTALL_INTERFACE:include>)
+target_include_directories({prefix} PUBLIC
+  $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}> $<INSTALL_INTERFACE:include>)
 set_target_properties({prefix} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON)
 if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
   target_compile_options({prefix} PRIVATE {options})
@@ -48,7 +49,8 @@ endif()
 find_package(CUDAToolkit REQUIRED)
 
 add_library({prefix} {prefix}.c {kernel})
-target_include_directories({prefix} PUBLIC $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}> $<INSTALL_INTERFACE:include>)
+target_include_directories({prefix} PUBLIC
+  $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}> $<INSTALL_INTERFACE:include>)
 set_target_properties({prefix} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON CUDA_STANDARD 17
   POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES "{architecture}")
 target_link_libraries({prefix} PUBLIC CUDA::cudart)

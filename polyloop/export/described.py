@@ -1,4 +1,5 @@
-"""Programs as manifests describe them, checked; and what their calls are passed."""
+"""Programs as manifests describe them, checked; and the arguments of their calls."""
+# ruff: noqa: ANN401  # arrays of libraries without types
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Number:
     @property
     def passed(self) -> np.dtype[Any]:
         """The type that functions take: a 16-bit float is passed as float32."""
-        return np.dtype(np.float32) if self.dtype.itemsize == 2 and self.dtype.kind not in "iu" else self.dtype  # noqa: PLR2004
+        return np.dtype(np.float32) if self.dtype.itemsize == 2 and self.dtype.kind not in "iu" else self.dtype
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,9 @@ def _described(data: Mapping[str, Any]) -> Described:
 def dtype_of(name: object) -> np.dtype[Any]:
     """Return the type of that name."""
     if name == "bfloat16":
-        return np.dtype(import_module("ml_dtypes").bfloat16)
-    found: np.dtype[Any] = np.dtype(str(name))
+        half: np.dtype[Any] = np.dtype(import_module("ml_dtypes").bfloat16)
+        return half
+    found = np.dtype(str(name))
     if found.kind not in "biufc":
         raise ValueError(f"{name!r} is no type of a number")
     return found
@@ -191,11 +193,7 @@ def bound(program: Described, given: Mapping[str, Any], passed: Mapping[str, Pas
     numbers = {e.name: _number(kernel, e, given[e.name]) for e in program.parameters
                if isinstance(e, Number) and given.get(e.name) is not None}
     for array in program.arrays:
-        if array.name in passed:
-            _check_element(kernel, array, passed[array.name])
-        elif array.is_read:
-            raise call_error(kernel, "missing-argument", f"the array '{array.name}' was not passed", "it is read",
-                             f"pass {array.name}=")
+        _check_element(kernel, array, passed.get(array.name))
     sizes = _solved(program, {name: int(numbers[name]) for name in program.integers & numbers.keys()}, passed)
     for entry in program.parameters:
         if isinstance(entry, Number) and entry.name not in numbers:
@@ -203,7 +201,14 @@ def bound(program: Described, given: Mapping[str, Any], passed: Mapping[str, Pas
                 raise call_error(kernel, "missing-argument", f"the value '{entry.name}' was not passed", "",
                                  f"pass {entry.name}= as {entry.dtype}")
             numbers[entry.name] = _number(kernel, entry, sizes[entry.name])
-    missing = {}
+    return Bound(sizes, numbers, passed, _missing(program, passed, sizes))
+
+
+def _missing(
+    program: Described, passed: Mapping[str, Passed], sizes: Mapping[str, int]
+) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Check the layouts of arrays; return shape and strides [elements] of those that were not passed."""
+    kernel, missing = program.kernel, {}
     for array in program.arrays:
         shape, strides = (tuple(value(tree, sizes) for tree in trees) for trees in (array.shape, array.strides))
         if array.name in passed:
@@ -213,12 +218,13 @@ def bound(program: Described, given: Mapping[str, Any], passed: Mapping[str, Pas
                              "pass larger arrays or sizes")
         else:
             missing[array.name] = shape, strides
-    return Bound(sizes, numbers, passed, missing)
+    return missing
 
 
 def _number(kernel: str, number: Number, given: Any) -> Any:
     """Return a value in the type that functions take."""
-    kind, found = number.dtype.kind, given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
+    kind = number.dtype.kind
+    found: Any = given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
     accepted: tuple[type, ...] = (bool, np.bool_) if kind == "b" else (int, np.integer)
     accepted = accepted if kind in "biu" else (int, float, np.integer, np.floating)
     if not isinstance(found, accepted) or (kind != "b" and isinstance(found, bool)):
@@ -230,8 +236,13 @@ def _number(kernel: str, number: Number, given: Any) -> Any:
     return number.passed.type(number.dtype.type(found))
 
 
-def _check_element(kernel: str, array: Array, view: Passed) -> None:
+def _check_element(kernel: str, array: Array, view: Passed | None) -> None:
     name = array.name
+    if view is None:
+        if not array.is_read:
+            return
+        raise call_error(
+            kernel, "missing-argument", f"the array '{name}' was not passed", "it is read", f"pass {name}=")
     if view.dtype != array.dtype:
         raise call_error(kernel, "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {array.dtype}", "",
                          f"pass {name}.astype(np.{array.dtype})")

@@ -158,8 +158,8 @@ class DeviceCode:
                                  f"'{array.name}' is written, and two of its elements may have one address")
             for other, (other_low, other_high) in ranges.items():
                 if array.is_written and other != array.name and low < other_high and other_low < high:
-                    raise call_error(kernel, "overlapping-arguments",
-                                     f"'{array.name}' is written and overlaps '{other}'", "", f"pass a copy of '{other}'")
+                    message, hint = f"'{array.name}' is written and overlaps '{other}'", f"pass a copy of '{other}'"
+                    raise call_error(kernel, "overlapping-arguments", message, "", hint)
 
     def _stream(self, stream: object) -> int:
         if stream is None:
@@ -178,7 +178,7 @@ class DeviceCode:
         self, launches: Sequence[_Launch], depth: int, values: dict[str, int]
     ) -> Iterator[tuple[_Launch, tuple[int, int, int], dict[str, int]]]:
         """Yield launches with their grids and the values of all integers, in their order."""
-        for loop, group in groupby(launches, key=lambda launch: launch.around[depth] if launch.around[depth:] else None):
+        for loop, group in groupby(launches, key=lambda each: each.around[depth] if each.around[depth:] else None):
             members = [*group]
             if loop is not None:
                 name, lower, upper, step, _ = loop

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from polyloop.expr.printer import show
 from polyloop.export.interface import Array, Interface, Number
 from polyloop.export.status import DEVICE, KIND, statuses
+from polyloop.expr.printer import show
 from polyloop.kernel.arrays import ArrayArg
 
 __all__ = ["header_text", "parameter_text", "signature"]
@@ -42,7 +42,7 @@ def header_text(interface: Interface) -> str:
     listed = [f"    {prefix.upper()}_OK = 0"]
     listed += [f"    {s.name(prefix)} = {s.value} /* {s.text.replace('*/', '* /')} */" for s in statuses(interface)]
     enumerators = [line.replace(" /*", ", /*") if "/*" in line else f"{line}," for line in listed[:-1]] + listed[-1:]
-    device = [f"/* From {DEVICE * KIND} on, the status is that plus the cudaError_t. The call does not wait for the GPU. */"]
+    device = [f"/* From {DEVICE * KIND} on, a status is that plus a cudaError_t. A call does not wait for the GPU. */"]
     return "\n".join([
         f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "",
         "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *(["struct CUstream_st;", ""] if interface.is_cuda else []),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -10,10 +12,10 @@ from pymbolic import primitives as p
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import CodegenError, Diagnostic
+from polyloop.export.trees import MOST_DEPTH, Tree, names
 from polyloop.expr.dtypes import computed, is_bool, is_complex, is_half, is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.expr.records import is_record, struct_alignment
-from polyloop.export.trees import MOST_DEPTH, Tree, names
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 
 __all__ = ["Array", "Interface", "Number", "interface_of", "tree_of"]
@@ -180,6 +182,9 @@ def loops_of(program: GeneratedProgram, launch: DeviceLaunch) -> list[list[Tree]
             for loop in launch.around]
 
 
+_MANY: Final[dict[type, str]] = {p.Sum: "+", p.Min: "min", p.Max: "max", p.LogicalAnd: "and", p.LogicalOr: "or"}
+
+
 def tree_of(program: GeneratedProgram, expression: Expression, depth: int = 0) -> Tree:
     """Return an expression in sizes as a tree.
 
@@ -192,9 +197,6 @@ def tree_of(program: GeneratedProgram, expression: Expression, depth: int = 0) -
     def tree(part: Expression) -> Tree:
         return tree_of(program, part, depth + 1)
 
-    def many(operator: str, children: tuple[Expression, ...]) -> Tree:
-        return tree(children[0]) if len(children) == 1 else [operator, *map(tree, children)]
-
     if depth > MOST_DEPTH:
         raise refused(program, "a condition on sizes is nested too deeply", f"{MOST_DEPTH} levels", "assume less")
     match expression:
@@ -202,23 +204,23 @@ def tree_of(program: GeneratedProgram, expression: Expression, depth: int = 0) -
             return int(expression)
         case p.Variable():
             return expression.name
-        case p.Sum():
-            return many("+", expression.children)
+        case p.Sum() | p.Min() | p.Max() | p.LogicalAnd() | p.LogicalOr():
+            children = expression.children
+            return tree(children[0]) if len(children) == 1 else [_MANY[type(expression)], *map(tree, children)]
         case p.Product():
             first, *others = map(tree, expression.children)
-            for other in others:
-                first = ["*", first, other]
-            return first
-        case p.FloorDiv():
-            return ["//", tree(expression.numerator), tree(expression.denominator)]
-        case p.Remainder():
-            return ["%", tree(expression.numerator), tree(expression.denominator)]
+            return reduce(lambda product, other: ["*", product, other], others, first)
+        case p.FloorDiv() | p.Remainder():
+            operator = "//" if isinstance(expression, p.FloorDiv) else "%"
+            return [operator, tree(expression.numerator), tree(expression.denominator)]
         case p.Power() if isinstance(expression.exponent, int) and expression.exponent >= 0:
             return tree(p.Product((expression.base,) * expression.exponent)) if expression.exponent else 1
-        case p.Min() | p.Max():
-            return many("min" if isinstance(expression, p.Min) else "max", expression.children)
-        case p.LogicalAnd() | p.LogicalOr():
-            return many("and" if isinstance(expression, p.LogicalAnd) else "or", expression.children)
+        case _:
+            return _choice(program, expression, tree)
+
+
+def _choice(program: GeneratedProgram, expression: Expression, tree: Callable[[Expression], Tree]) -> Tree:
+    match expression:
         case p.LogicalNot():
             return ["not", tree(expression.child)]
         case p.Comparison():

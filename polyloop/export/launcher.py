@@ -10,7 +10,6 @@ from polyloop.export.header import signature
 from polyloop.export.interface import Array, Interface, Number, tree_of
 from polyloop.export.status import DEVICE, KIND, Status, statuses
 from polyloop.export.trees import Tree, c_text
-from polyloop.poly.axes import AXES
 
 __all__ = ["launcher_text"]
 
@@ -184,7 +183,7 @@ class _Launcher:
                 listed = ", ".join(map(self._c, trees)) or "1"
                 yield f"    const int64_t {mark}{what}_{array.spelling}[] = {{{listed}}};"
             axes = max(1, len(array.shape))
-            yield (f"    {'' if array in interface.workspace else 'const '}{mark}layout {mark}layout_{array.spelling} = {mark}layout_of({axes}, "
+            yield (f"    const {mark}layout {mark}layout_{array.spelling} = {mark}layout_of({axes}, "
                    f"{mark}shape_{array.spelling}, {mark}strides_{array.spelling}, &{mark}wide);")
         for number in interface.integers:
             if number.dtype.kind == "u" and number.dtype.itemsize == 8:
@@ -196,7 +195,8 @@ class _Launcher:
         for kind, checks in (("assumption", self._program.checks), ("index_overflow", self._program.index_checks)):
             for about, check in enumerate(checks, 1):
                 yield f"    if (!({self._c(tree_of(self._program, check.condition))}))"
-                yield f"        return {mark}wide ? {self._status['index_overflow', 0].name(interface.prefix)} : {self._status[kind, about].name(interface.prefix)};"
+                wide, false = (self._status[key].name(interface.prefix) for key in (("index_overflow", 0), (kind, about)))
+                yield f"        return {mark}wide ? {wide} : {false};"
         yield f"    if ({mark}wide)"
         yield f"        {self._return('index_overflow', 0)}"
         yield from self._device_calls() if interface.is_cuda else self._host_call()
@@ -255,13 +255,13 @@ class _Launcher:
             yield f"    int {mark}status = 0;"
         for array, size in spaces:
             # calloc of whole cache lines: vector instructions may ask for the alignment of one
-            yield f"    {{"
+            yield "    {"
             yield f"        const size_t {mark}bytes = {size};"
             yield f"        if (!{mark}wide)"
             yield f"            {mark}space_{array.spelling} = aligned_alloc(64, ({mark}bytes + 63) / 64 * 64);"
             yield f"        if ({mark}space_{array.spelling} == NULL)"
             yield f"            {mark}status = {self._status['no_memory', 0].name(interface.prefix)};"
-            yield f"    }}"
+            yield "    }"
         found = {e.name: self._pointer(e) if isinstance(e, Array) else e.spelling
                  for e in (*interface.parameters, *interface.workspace)}
         call = f"{launch.name}({', '.join(found[name] for name in launch.arguments)});"
@@ -280,7 +280,8 @@ class _Launcher:
         for array, size in spaces:
             yield f"    if (!{mark}status) {{"
             yield f"        const size_t {mark}bytes = {size};"
-            yield f"        const cudaError_t {mark}error = {mark}wide ? cudaErrorMemoryAllocation : cudaMallocAsync(&{mark}space_{array.spelling}, {mark}bytes, stream);"
+            yield f"        const cudaError_t {mark}error = {mark}wide ? cudaErrorMemoryAllocation"
+            yield f"            : cudaMallocAsync(&{mark}space_{array.spelling}, {mark}bytes, stream);"
             yield f"        if ({mark}error == cudaErrorMemoryAllocation)"
             yield f"            {mark}status = {self._status['no_memory', 0].name(interface.prefix)};"
             yield f"        else if ({mark}error != cudaSuccess)"
@@ -306,7 +307,7 @@ class _Launcher:
     def _run(self) -> Iterator[str]:
         """Yield the function that runs the launches, or looks whether a device can have their grids."""
         mark = self._mark
-        parameters = [f"void *{e.spelling}" if isinstance(e, Array) else f"{e.ctype} {e.spelling}" for e in self._passed()]
+        parameters = [f"{'void *' if isinstance(e, Array) else f'{e.ctype} '}{e.spelling}" for e in self._passed()]
         yield "/* Launch if do_launch is not 0, else look whether a device can have all grids. */"
         yield f"static int {mark}run({', '.join([*parameters, 'cudaStream_t stream', f'int {mark}do_launch'])})"
         yield "{"
@@ -337,12 +338,13 @@ class _Launcher:
             own, outer = first.around[depth], [around.iname for around in first.around[:depth]]
             lower, upper = (self._c(tree_of(self._program, bound), outer) for bound in (own.lower, own.upper))
             name = f"{mark}iname_{own.iname}"
-            yield f"{indent}for (int64_t {name} = {lower}, {name}_end = {upper}; {name} < {name}_end; {name} += {own.step}) {{"
+            head = f"int64_t {name} = {lower}, {name}_end = {upper}; {name} < {name}_end; {name} += {own.step}"
+            yield f"{indent}for ({head}) {{"
             yield from self._launches(members, depth + 1, indent + "    ")
             yield f"{indent}}}"
 
     def _launch(self, about: int, launch: DeviceLaunch, indent: str) -> Iterator[str]:
-        mark, prefix = self._mark, self._interface.prefix
+        mark = self._mark
         inames = [loop.iname for loop in launch.around]
         grid = [self._c(tree_of(self._program, extent), inames) for extent in launch.grid]
         most = launch.max_grid or (2**31 - 1, 65535, 65535)
@@ -351,7 +353,7 @@ class _Launcher:
         yield f"{inside}const int64_t {mark}grid[3] = {{{', '.join(grid)}}};"
         yield f"{inside}if ({mark}wide)"
         yield f"{inside}    {self._return('index_overflow', 0)}"
-        sides = [*zip(range(len(AXES[:3])), most, strict=True)]
+        sides = [*enumerate(most)]
         yield f"{inside}if ({' && '.join(f'{mark}grid[{k}] > 0' for k, _ in sides)}) {{"
         yield f"{inside}    if ({' || '.join(f'{mark}grid[{k}] > {limit}' for k, limit in sides)})"
         yield f"{inside}        {self._return('grid_too_large', about)}"
@@ -360,7 +362,6 @@ class _Launcher:
         yield f"{inside}    }}"
         yield f"{inside}}}"
         yield f"{indent}}}"
-        assert prefix, "a program has a name"
 
     def _start(self, launch: DeviceLaunch, indent: str) -> Iterator[str]:
         mark, wide = self._mark, self._program.index_bits != _NARROW

@@ -84,7 +84,8 @@ def read_manifest(directory: str | Path) -> Manifest:
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise bundle_error(None, "no-bundle", f"'{folder}' is no bundle", f"its manifest cannot be read: {error}") from None
+        note = f"its manifest cannot be read: {error}"
+        raise bundle_error(None, "no-bundle", f"'{folder}' is no bundle", note) from None
     if len(text) > _MOST_BYTES:
         raise bundle_error(None, "bundle-damaged", f"'{path}' is too long for a manifest")
     try:
@@ -136,8 +137,8 @@ def read_file(manifest: Manifest, name: str) -> bytes:
         raise bundle_error(manifest.kernel, "bundle-damaged", f"'{path}' cannot be read", f"{error}") from None
     if len(found) != entry["bytes"] or digest(found) != entry["sha256"]:
         few = len(found) < entry["bytes"]
+        more = "more than " if len(found) > entry["bytes"] else ""
         raise bundle_error(manifest.kernel, "bundle-damaged", f"'{path}' {'is truncated' if few else 'was changed'}",
                            f"the manifest says {entry['bytes']} bytes, SHA-256 {entry['sha256']}",
-                           f"found {'more than ' if len(found) > entry['bytes'] else ''}{min(len(found), entry['bytes'])}"
-                           f" bytes, SHA-256 {digest(found)}")
+                           f"found {more}{min(len(found), entry['bytes'])} bytes, SHA-256 {digest(found)}")
     return found

@@ -21,7 +21,7 @@ _KINDS: Final = (
 
 @dataclass(frozen=True)
 class Status:
-    """A status: ``kind`` is its place in the list of kinds, ``about`` the argument, check or launch that it is about."""
+    """A status, of one of the kinds; ``about`` is the number of the argument, check or launch that it is about."""
 
     kind: str
     about: int
@@ -49,7 +49,8 @@ def _statuses(interface: Interface) -> Iterator[Status]:
             continue
         yield Status("null_pointer", number, f"'{array.name}' is a null pointer")
         if array.alignment > 1:
-            yield Status("misaligned", number, f"'{array.name}' does not begin at a multiple of {array.alignment} bytes")
+            multiple = f"a multiple of {array.alignment} bytes"
+            yield Status("misaligned", number, f"'{array.name}' does not begin at {multiple}")
         yield Status("bad_size", number, f"an extent of '{array.name}' is negative")
         if array.is_written:
             yield Status("overlapping_arguments", number, f"'{array.name}' is written and overlaps another array")

@@ -26,7 +26,7 @@ _TWO: Final[Mapping[str, Callable[[int, int], int]]] = {
     ">=": lambda a, b: int(a >= b),
 }
 _COMPARISONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
-_FUNCTIONS: Final = {"*": "times", "//": "floor_div", "%": "modulo"}
+_FUNCTIONS: Final = {"+": "plus", "min": "min", "max": "max", "*": "times", "//": "floor_div", "%": "modulo"}
 
 
 def is_tree(tree: object, known: frozenset[str], depth: int = 0) -> bool:
@@ -134,10 +134,8 @@ def c_text(tree: Tree, spelling: Mapping[str, str], mark: str) -> str:
         return found
 
     match tree:
-        case int():
-            return f"INT64_C({tree})" if abs(tree) >= 2**31 else str(tree)
-        case str():
-            return spelling[tree]
+        case int() | str():
+            return spelling[tree] if isinstance(tree, str) else f"INT64_C({tree})" if abs(tree) >= 2**31 else str(tree)
         case ["not", operand]:
             return f"!({text(operand)})"
         case ["if", condition, then, otherwise]:
@@ -146,10 +144,6 @@ def c_text(tree: Tree, spelling: Mapping[str, str], mark: str) -> str:
             return "(" + (" && " if word == "and" else " || ").join(map(text, operands)) + ")"
         case [operator, one, other] if operator in _COMPARISONS:
             return f"({text(one)} {operator} {text(other)})"
-        case ["+", *operands]:
-            return folded("plus", operands)
-        case ["min" | "max" as word, *operands]:
-            return folded(word, operands)
         case [operator, *operands]:
             return folded(_FUNCTIONS[operator], operands)
         case _:

@@ -9,9 +9,6 @@ from typing import Annotated, Any, Final
 
 from polyloop.edge.checks import OneOf
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.dtypes import dtype_name
-from polyloop.expr.printer import show
-from polyloop.expr.records import is_record
 from polyloop.export.binaries import binaries, given_architectures
 from polyloop.export.build import cmake_text, pkg_config_text
 from polyloop.export.header import header_text
@@ -19,6 +16,10 @@ from polyloop.export.interface import Array, Interface, interface_of, loops_of, 
 from polyloop.export.launcher import launcher_text
 from polyloop.export.manifest import MANIFEST, manifest_text
 from polyloop.export.status import statuses
+from polyloop.expr.dtypes import dtype_name
+from polyloop.expr.names import RESERVED
+from polyloop.expr.printer import show
+from polyloop.expr.records import is_record
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ValueArg
 from polyloop.kernel.kernel import LoopKernel
@@ -30,10 +31,6 @@ __all__ = ["export"]
 
 _PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _VERSION: Final = "0.1.0"
-_C_WORDS: Final = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main".split()
-)
 
 
 def export(
@@ -85,7 +82,7 @@ def export(
     """
     chosen = target_of(kernel, target) or CudaTarget()
     name = kernel.name if prefix is None else prefix
-    if _PREFIX.fullmatch(name) is None or name in _C_WORDS:
+    if _PREFIX.fullmatch(name) is None or name in RESERVED | {"main"}:
         raise CodegenError("export", kernel.name, [Diagnostic(
             "bad-prefix", f"{name!r} can be no name of a function in C", (), ('pass a name: prefix="my_kernel"',))])
     given = given_architectures(kernel.name, chosen, architectures, bundle=bundle)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, Self
 
 import islpy as isl
 import numpy as np

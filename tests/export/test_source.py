@@ -153,13 +153,15 @@ def test_exports_are_the_same_at_each_run(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("pkg-config") is None, reason="needs both")
 def test_an_installed_export_is_found_by_pkg_config(tmp_path: Path) -> None:
     folder = pl.export(axpy(), tmp_path / "axpy", pl.CTarget())
-    for command in (["cmake", "-S", ".", "-B", "b", f"-DCMAKE_INSTALL_PREFIX={tmp_path}/there", "-DCMAKE_INSTALL_LIBDIR=lib"],
+    where = (f"-DCMAKE_INSTALL_PREFIX={tmp_path}/there", "-DCMAKE_INSTALL_LIBDIR=lib")
+    for command in (["cmake", "-S", ".", "-B", "b", *where],
                     ["cmake", "--build", "b"], ["cmake", "--install", "b"]):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     found = subprocess.run(["pkg-config", "--cflags", "--libs", "axpy"], capture_output=True, text=True, check=True,
                            env={"PKG_CONFIG_PATH": f"{tmp_path}/there/lib/pkgconfig", "PATH": "/usr/bin:/bin"})
-    (tmp_path / "main.c").write_text('#include <axpy.h>\nint main(void) { return axpy(0, 0, 1.0f, 1) == 1001 ? 0 : 1; }\n')
+    (tmp_path / "main.c").write_text(
+        "#include <axpy.h>\nint main(void) { return axpy(0, 0, 1.0f, 1) == 1001 ? 0 : 1; }\n")
     build(tmp_path, "main.c", "-o", "main", *found.stdout.split())
     assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
 
@@ -214,7 +216,7 @@ class Told:
             if entry.name in binding.views:
                 arguments.append(ctypes.c_void_p(binding.views[entry.name].pointer))
             else:
-                scalar = binding.scalars[entry.name]
+                scalar: Any = binding.scalars[entry.name]
                 arguments.append(np.ctypeslib.as_ctypes_type(scalar.dtype)(scalar.item()))
         self.launches.clear()
         status: int = self.library[self.name](*arguments, ctypes.c_void_p(stream))
