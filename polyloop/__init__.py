@@ -7,6 +7,8 @@ from typing import Any as _Any
 from numpy import float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 import polyloop.edge.calls as _edge
+from polyloop.edge.first import before_kernels as _before_kernels
+from polyloop.edge.first import prepare_kernels as _prepare_kernels
 from polyloop.errors import (
     ArgumentError,
     CodegenError,
@@ -19,8 +21,6 @@ from polyloop.errors import (
     TuningError,
     VerificationError,
 )
-from polyloop.kernel.first import before_kernels as _before_kernels
-from polyloop.kernel.first import prepare_kernels as _prepare_kernels
 from polyloop.transform.index import HOMES as _TRANSFORMS
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ class Passed:
 
     @property
     def may_share(self) -> bool:
-        """Whether two elements may have one address."""
+        """True if two elements may have one address."""
         reached = 0
         for stride, extent in sorted((abs(step), n) for step, n in zip(self.strides, self.shape, strict=True) if n > 1):
             if stride <= reached:
@@ -227,10 +227,12 @@ def _number(kernel: str, number: Number, given: Any) -> Any:
     found: Any = given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
     accepted: tuple[type, ...] = (bool, np.bool_) if kind == "b" else (int, np.integer)
     accepted = accepted if kind in "biu" else (int, float, np.integer, np.floating)
-    if not isinstance(found, accepted) or (kind != "b" and isinstance(found, bool)):
+    fits = isinstance(found, accepted)
+    if not fits or (kind != "b" and isinstance(found, bool)):
         raise call_error(kernel, "wrong-type", f"'{number.name}' must be a number of type {number.dtype}, not "
                          f"{type(given).__name__}", "", f"the kernel takes '{number.name}' as {number.dtype}")
-    if kind in "iu" and not np.iinfo(number.dtype).min <= int(found) <= np.iinfo(number.dtype).max:
+    whole = isinstance(found, int | np.integer) and kind in "iu"
+    if whole and not np.iinfo(number.dtype).min <= int(found) <= np.iinfo(number.dtype).max:
         raise call_error(kernel, "wrong-type", f"'{number.name}' = {found} does not fit {number.dtype}", "",
                          "pass a smaller one")
     return number.passed.type(number.dtype.type(found))

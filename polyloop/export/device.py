@@ -193,7 +193,7 @@ class DeviceCode:
     def _values(
         self, call: Bound, spaces: Mapping[str, int], integers: Mapping[str, int]
     ) -> dict[str, np.generic]:
-        """Return what functions may be passed, by name."""
+        """Return the arguments of functions, by name."""
         found: dict[str, np.generic] = {name: self._index(number) for name, number in integers.items()
                                         if name not in call.sizes}
         found |= call.numbers

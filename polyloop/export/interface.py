@@ -33,7 +33,7 @@ class Array:
     spelling
         Name of the parameter.
     alignment
-        What the address of the first element is a multiple of [bytes].
+        Alignment of the first element [bytes].
     """
 
     name: str
@@ -96,7 +96,7 @@ class Interface:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the program is one for CUDA."""
+        """True for a program for CUDA."""
         return self.program.target == "cuda"
 
 

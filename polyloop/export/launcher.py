@@ -195,7 +195,8 @@ class _Launcher:
         for kind, checks in (("assumption", self._program.checks), ("index_overflow", self._program.index_checks)):
             for about, check in enumerate(checks, 1):
                 yield f"    if (!({self._c(tree_of(self._program, check.condition))}))"
-                wide, false = (self._status[key].name(interface.prefix) for key in (("index_overflow", 0), (kind, about)))
+                keys = ("index_overflow", 0), (kind, about)
+                wide, false = (self._status[key].name(interface.prefix) for key in keys)
                 yield f"        return {mark}wide ? {wide} : {false};"
         yield f"    if ({mark}wide)"
         yield f"        {self._return('index_overflow', 0)}"

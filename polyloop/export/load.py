@@ -17,7 +17,7 @@ import numpy as np
 from polyloop.export.described import Array, Bound, Described, Passed, bound, call_error, described
 from polyloop.export.device import DeviceCode
 from polyloop.export.manifest import Manifest, bundle_error, read_file, read_manifest
-from polyloop.runtime.result import Result
+from polyloop.runtime.calls import Result
 
 __all__ = ["LoadedKernel", "load"]
 

@@ -121,7 +121,7 @@ def _written(folder: Path, content: Mapping[str, bytes], manifest: str) -> Path:
 
 
 def _described(interface: Interface, target: Target) -> dict[str, Any]:
-    """Return what a manifest says of a program."""
+    """Return the entries of a manifest that describe a program."""
     program = interface.program
 
     def array(entry: Array) -> dict[str, Any]:

@@ -13,10 +13,10 @@ import islpy as isl
 import numpy as np
 
 from polyloop.display import Shown, clipped
+from polyloop.edge.first import prepare_kernels
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
-from polyloop.kernel.first import prepare_kernels
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
 from polyloop.kernel.made import Made
 from polyloop.kernel.tags import BlockOrder, InameTag, Sequential, axis_name

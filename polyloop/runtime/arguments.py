@@ -18,10 +18,10 @@ from polyloop.expr.printer import show
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.kernel.passed import masked_problem, too_large
+from polyloop.runtime.calls import Result
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.parts import split_values, whole_of
-from polyloop.runtime.result import Result
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
 from polyloop.runtime.steps import Step, Steps, host_names
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range

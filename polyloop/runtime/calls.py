@@ -1,11 +1,13 @@
-"""The outputs of a call."""
+"""Calls of kernels: arguments that are passed by position, and outputs."""
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any
 
-__all__ = ["Result"]
+from polyloop.errors import ArgumentError, Diagnostic
+
+__all__ = ["Result", "named"]
 
 
 class Result:
@@ -72,3 +74,45 @@ class Result:
         parts = [f"{name}: {getattr(value, 'dtype', '?')}{tuple(getattr(value, 'shape', ()))}"
                  for name, value in self._outputs.items()]
         return f"Result({', '.join(parts)})"
+
+
+def named(
+    kernel: str, positions: Sequence[str], arrays: Sequence[str], given: tuple[object, ...],
+    arguments: Mapping[str, object],
+) -> Mapping[str, object]:  # fmt: skip
+    """Return *arguments* with those that are *given* by position under their names.
+
+    Parameters
+    ----------
+    positions
+        The arguments that have a position, in their order.
+    arrays
+        The arrays of the kernel.
+
+    Raises
+    ------
+    ArgumentError
+        ``unnamed-argument``.
+    """
+    if not given:
+        return arguments
+    by_name = f"run({', '.join(f'{name}={name}' for name in arrays)})"
+    if type(given[0]).__name__ == "CommandQueue":
+        problem = Diagnostic(
+            "unnamed-argument", "the first argument is a queue, and a kernel has none", (),
+            (f"leave it out: {by_name}; stream= says where a kernel for CUDA runs",))
+    elif not positions:
+        problem = Diagnostic(
+            "unnamed-argument", "the arguments of a kernel are passed by their names", (), (by_name,))
+    elif len(given) > len(positions):
+        problem = Diagnostic(
+            "unnamed-argument",
+            f"{len(given)} arguments are passed by position, of which there are {len(positions)}",
+            (f"by position: {', '.join(positions)}; others have no declared order",), (by_name,))
+    elif twice := [name for name in positions[: len(given)] if name in arguments]:
+        problem = Diagnostic(
+            "unnamed-argument", f"'{twice[0]}' is passed by position and by name",
+            (f"by position: {', '.join(positions)}",), (f"leave out {twice[0]}=",))
+    else:
+        return dict(zip(positions, given, strict=False)) | dict(arguments)
+    raise ArgumentError("call", kernel, [problem])
