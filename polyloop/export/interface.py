@@ -48,8 +48,13 @@ class Array:
 
     @property
     def ctype(self) -> str:
-        """The type of an element in the header: complex numbers are pairs, 16-bit floats and records are bits."""
+        """The type of an element in the launcher: complex numbers are pairs, 16-bit floats and records are bits."""
         return "void" if is_record(self.dtype) else _ctype(self.dtype)
+
+    @property
+    def half(self) -> str | None:
+        """``"float16"`` or ``"bfloat16"``, if elements are of that type."""
+        return self.dtype.name if is_half(self.dtype) else None
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,9 @@ def _described(interface: Interface, target: Target) -> dict[str, Any]:
     program = interface.program
 
     def array(entry: Array) -> dict[str, Any]:
+        dtype = f"V{entry.dtype.itemsize}" if is_record(entry.dtype) else dtype_name(entry.dtype)
         return {
-            "kind": "array", "name": entry.name, "dtype": dtype_name(entry.dtype), "shape": list(entry.shape),
+            "kind": "array", "name": entry.name, "dtype": dtype, "shape": list(entry.shape),
             "strides": list(entry.strides), "offset": entry.offset, "alignment": entry.alignment,
             "is_read": entry.is_read, "is_written": entry.is_written,
             "is_output": entry.name in outputs,
