@@ -7,6 +7,8 @@ from typing import Any as _Any
 from numpy import float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 import polyloop.edge.calls as _edge
+from polyloop.edge.first import before_kernels as _before_kernels
+from polyloop.edge.first import prepare_kernels as _prepare_kernels
 from polyloop.errors import (
     ArgumentError,
     CodegenError,
@@ -19,21 +21,17 @@ from polyloop.errors import (
     TuningError,
     VerificationError,
 )
-from polyloop.expr.foreign import ForeignFunction
-from polyloop.expr.records import record
-from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.called import provide as _provide
-from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.trace import Trace
-from polyloop.transform.registry import FUNCTIONS as _FUNCTIONS
-from polyloop.transform.registry import install_methods
-from polyloop.viz.methods import install_pictures
+from polyloop.transform.index import HOMES as _TRANSFORMS
 
 if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
     from polyloop.cost.tally import CountGranularity, MemAccess, Op, Sync
     from polyloop.creation.create import make_kernel
+    from polyloop.export.load import LoadedKernel, load
+    from polyloop.export.write import export
     from polyloop.expr import vec
+    from polyloop.expr.foreign import ForeignFunction
+    from polyloop.expr.records import record
     from polyloop.frontend.copy import make_copy_kernel
     from polyloop.frontend.einsum import make_einsum
     from polyloop.frontend.function import make_function, merge
@@ -41,14 +39,17 @@ if TYPE_CHECKING:
     from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
     from polyloop.frontend.python import kernel
     from polyloop.frontend.script import kernel_to_python
+    from polyloop.kernel.arrays import AddressSpace
     from polyloop.kernel.build.function import Function
     from polyloop.kernel.cinstruction import CInstruction
     from polyloop.kernel.intrinsic import MatrixIntrinsic, declare_intrinsic
+    from polyloop.kernel.kernel import LoopKernel
     from polyloop.kernel.limits import DeviceLimits
-    from polyloop.kernel.methods import *  # noqa: F403 - the functions of transforms, of which _FUNCTIONS has the names
+    from polyloop.kernel.methods import *  # noqa: F403 - the functions of transforms, of which _TRANSFORMS has the names
     from polyloop.kernel.objects import Assignment, BarrierInstruction, NoOpInstruction
     from polyloop.kernel.reductions import ReductionOperation
     from polyloop.kernel.text.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
+    from polyloop.kernel.trace import Trace
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.executor import SpecializingKernel
     from polyloop.runtime.explain import explain
@@ -119,6 +120,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "GlobalArg",
     "KernelError",
     "LaunchCheck",
+    "LoadedKernel",
     "LoopKernel",
     "MatrixIntrinsic",
     "MemAccess",
@@ -154,6 +156,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "draw_domain",
     "draw_loops",
     "explain",
+    "export",
     "find_instructions",
     "find_padding_multiple",
     "find_rules_matching",
@@ -177,6 +180,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "interpret",
     "kernel",
     "kernel_to_python",
+    "load",
     "make_copy_kernel",
     "make_einsum",
     "make_function",
@@ -197,17 +201,37 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "uint64",
     "vec",
     "verify",
-    *_FUNCTIONS,
+    *_TRANSFORMS,
 ]
 
-install_methods()
-_provide(lambda kernel: _import_module("polyloop.runtime.compile").executor(kernel))
-install_pictures()
-for _entry in (PolyloopError, PolyloopWarning, Diagnostic, ForeignFunction, LoopKernel, Trace):
-    _edge.guard(_entry)
-record = _edge.public(record)
+for _class in (PolyloopError, PolyloopWarning, Diagnostic):
+    _edge.guard(_class)
+
+
+def _prepare() -> None:
+    """Give kernels their methods; programs that only load bundles do without."""
+    registry = _import_module("polyloop.transform.registry")
+    registry.install_methods()
+    _import_module("polyloop.kernel.called").provide(
+        lambda kernel: _import_module("polyloop.runtime.compile").executor(kernel))
+    _import_module("polyloop.viz.methods").install_pictures()
+
+
+_before_kernels(_prepare)
+
+_AT_ONCE = {
+    "LoadedKernel": "export.load",
+    "load": "export.load",
+}
+"""Names that are loaded without kernels, islpy and pymbolic."""
 
 _LATER = {
+    "AddressSpace": "kernel.arrays",
+    "ForeignFunction": "expr.foreign",
+    "LoopKernel": "kernel.kernel",
+    "Trace": "kernel.trace",
+    "export": "export.write",
+    "record": "expr.records",
     "CountGranularity": "cost.tally",
     "MemAccess": "cost.tally",
     "Op": "cost.tally",
@@ -289,21 +313,25 @@ _LATER = {
 }
 """Names that an import of the package does not need, and the modules that they are loaded from when first used."""
 
-globals().pop("kernel", None)  # the package of that name: for users it is the decorator
+for _entry in ("kernel", "export"):  # packages of these names, which for users are a decorator and a function
+    _import_module(f"polyloop.{_entry}")
+    globals().pop(_entry, None)
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> _Any:  # noqa: ANN401 - whatever the name stands for
         value: _Any
-        if name in _FUNCTIONS:
-            value = _FUNCTIONS[name]
+        if name not in _AT_ONCE and (name in _LATER or name in __all__):
+            _prepare_kernels()
+        if name in _TRANSFORMS:
+            value = _import_module("polyloop.transform.registry").FUNCTIONS[name]
         elif name == "compile":
             value = _edge.public(_import_module("polyloop.runtime.compile").compile_kernel, name)
         elif name == "vec":
             value = _import_module("polyloop.expr.vec")
-        elif name in _LATER:
-            value = _edge.entrance(getattr(_import_module(f"polyloop.{_LATER[name]}"), name))
+        elif home := _AT_ONCE.get(name) or _LATER.get(name):
+            value = _edge.entrance(getattr(_import_module(f"polyloop.{home}"), name))
         else:
             raise AttributeError(f"module 'polyloop' has no attribute {name!r}")
         globals()[name] = value

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, Self
 
 import islpy as isl
 import numpy as np
 
 from polyloop.display import Shown, clipped
+from polyloop.edge.first import prepare_kernels
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
@@ -170,6 +171,11 @@ class LoopKernel(Shown, Methods):
     waivers
         The user's reasons for not insisting on proofs (``pl.unchecked``); none in most kernels.
     """
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Return an object without fields, once kernels have their methods."""
+        prepare_kernels()
+        return object.__new__(cls)
 
     name: str
     parameters: tuple[str, ...]

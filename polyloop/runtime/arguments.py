@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import le
 from typing import Any, Final
@@ -18,6 +18,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.kernel.passed import masked_problem, too_large
+from polyloop.runtime.calls import Result
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.parts import split_values, whole_of
@@ -30,72 +31,6 @@ __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert
 
 _MOST_PLANS: Final = 256
 _NARROW: Final = 32
-
-
-class Result:
-    """The outputs of one call: attributes, a mapping by name, or unpacked in argument order.
-
-    ``run(a=a).c`` and ``run(a=a)["c"]`` are the same array, ``c, d = run(a=a)`` unpacks all
-    outputs, and ``dict(run(a=a))`` names them.  Outputs called like a method (``keys``, ``values``, ``items``), or with
-    an underscore first, are no attributes.
-    """
-
-    __slots__ = ("_names", "_values")  # and no __init__: see repeat.py, where one is made at each call
-
-    _names: tuple[str, ...]
-    _values: tuple[Any, ...]
-
-    @classmethod
-    def of(cls, outputs: Mapping[str, Any]) -> Result:
-        """Return the result with *outputs*, by their names."""
-        result = cls()
-        result._names, result._values = tuple(outputs), tuple(outputs.values())
-        return result
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Return the constructor call of the result, for pickle: from its outputs by name."""
-        return Result.of, (dict(self.items()),)
-
-    @property
-    def _outputs(self) -> dict[str, Any]:
-        return dict(zip(self._names, self._values, strict=True))
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # an array of any library
-        if name.startswith("_") or name not in self._names:
-            raise AttributeError(f"no output '{name}'; outputs: {', '.join(self._names)}")
-        return self._values[self._names.index(name)]
-
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
-        return self._outputs[name]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
-
-    def keys(self) -> KeysView[str]:
-        """Return the names of the outputs."""
-        return self._outputs.keys()
-
-    def values(self) -> ValuesView[Any]:
-        """Return the outputs."""
-        return self._outputs.values()
-
-    def items(self) -> ItemsView[str, Any]:
-        """Return pairs of name and output."""
-        return self._outputs.items()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._names]
-
-    def __repr__(self) -> str:
-        parts = [f"{name}: {getattr(value, 'dtype', '?')}{tuple(getattr(value, 'shape', ()))}"
-                 for name, value in self._outputs.items()]
-        return f"Result({', '.join(parts)})"
 
 
 class IndexTooSmall(Exception):  # noqa: N818  # a signal to the caller, not an error of the user

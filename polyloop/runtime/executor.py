@@ -13,9 +13,9 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.called import by_position
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.arguments import Result
+from polyloop.runtime.calls import named
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
-from polyloop.runtime.positions import named
 from polyloop.runtime.resources import Resources
 from polyloop.runtime.specialize import Facts, Specialization, facts, specialization
 from polyloop.runtime.spills import local_memory

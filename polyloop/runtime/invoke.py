@@ -14,9 +14,9 @@ from polyloop.errors import Diagnostic, PolyloopError
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
+from polyloop.runtime.calls import named
 from polyloop.runtime.gpu import device_architecture
 from polyloop.runtime.packed import PackedCall
-from polyloop.runtime.positions import named
 from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error

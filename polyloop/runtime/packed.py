@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from polyloop.runtime.arguments import Result
+from polyloop.runtime.calls import Result
 
 __all__ = ["CurrentStream", "Free", "Launch", "PackedCall", "passing", "storing"]
 

@@ -1,0 +1,72 @@
+"""Header of an exported program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from polyloop.export.interface import Array, Interface, Number
+from polyloop.export.status import DEVICE, KIND, statuses
+from polyloop.expr.printer import show
+from polyloop.kernel.arrays import ArrayArg
+
+__all__ = ["header_text", "parameter_text", "signature"]
+
+
+_HALVES = {"float16": ("cuda_fp16.h", "__half"), "bfloat16": ("cuda_bf16.h", "__nv_bfloat16")}
+"""Header and type of 16-bit floats in C++ for CUDA; in C they are bits."""
+
+
+def parameter_text(interface: Interface, entry: Array | Number) -> str:
+    """Return the declaration of a parameter."""
+    if isinstance(entry, Number):
+        return f"{entry.ctype} {entry.spelling}"
+    ctype = f"{interface.prefix}_{entry.half}" if interface.is_cuda and entry.half else entry.ctype
+    return f"{'' if entry.is_written else 'const '}{ctype} *{entry.spelling}"
+
+
+def _halves(interface: Interface) -> Iterator[str]:
+    """Yield the definitions of the types of 16-bit floats."""
+    used = sorted({array.half for array in interface.arrays if array.half}) if interface.is_cuda else []
+    for half in used:
+        header, ctype = _HALVES[half]
+        name = f"{interface.prefix}_{half}"
+        yield from ("#ifdef __cplusplus", f"#include <{header}>", f"typedef {ctype} {name};", "#else",
+                    f"typedef uint16_t {name}; /* its bits */", "#endif", "")
+
+
+def signature(interface: Interface) -> str:
+    """Return the function's declaration, without the semicolon."""
+    parameters = [parameter_text(interface, entry) for entry in interface.parameters]
+    if interface.is_cuda:
+        parameters.append("struct CUstream_st *stream")
+    return f"int {interface.prefix}({', '.join(parameters) or 'void'})"
+
+
+def header_text(interface: Interface) -> str:
+    """Return the text of the header, for C and C++."""
+    prefix, program = interface.prefix, interface.program
+    guard = f"POLYLOOP_EXPORT_{prefix.upper()}_H"
+    described = {a.name: a for a in program.arguments if isinstance(a, ArrayArg)}
+    lines = [f"/* Kernel '{program.kernel}'. Each pointer is that of the first element"
+             f"{' in the memory of the GPU' if interface.is_cuda else ''}:"]
+    for entry in interface.arrays:
+        pair = ", real and imaginary part" if entry.dtype.kind == "c" else ""
+        lines.append(f" *   {described[entry.name].shown()}{pair}; aligned to {entry.alignment} bytes")
+    conditions = [show(check.condition) for check in program.checks]
+    lines += [f" * Sizes must fulfil: {', '.join(conditions)}."] if conditions else []
+    lines += [" * Arrays that are written overlap no others.",
+              f" * The result is 0, or a status of the list; divided by {KIND} it is the kind of the fault.", " */"]
+    listed = [f"    {prefix.upper()}_OK = 0"]
+    listed += [f"    {s.name(prefix)} = {s.value} /* {s.text.replace('*/', '* /')} */" for s in statuses(interface)]
+    enumerators = [line.replace(" /*", ", /*") if "/*" in line else f"{line}," for line in listed[:-1]] + listed[-1:]
+    device = [f"/* From {DEVICE * KIND} on, a status is that plus a cudaError_t. A call does not wait for the GPU. */"]
+    stream = ["struct CUstream_st;", ""] if interface.is_cuda else []
+    return "\n".join([
+        f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "",
+        *_halves(interface), "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *stream,
+        f"enum {prefix}_status {{", *enumerators, "};", "",
+        *lines, *(device if interface.is_cuda else []), f"{signature(interface)};", "",
+        "/* The text of a status, which lives as long as the program. */",
+        f"const char *{prefix}_status_text(int status);", "",
+        "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", "",
+    ])  # fmt: skip
