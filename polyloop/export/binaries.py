@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyloop.errors import CodegenError, CompilerError, Diagnostic
-from polyloop.export.build import C_OPTIONS
 from polyloop.export.interface import Interface
-from polyloop.runtime.ccompile import find_compiler
+from polyloop.runtime.ccompile import export_flags, find_compiler, thread_flags
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.target.base import Target
 
 __all__ = ["binaries", "given_architectures"]
 
 _ARCHITECTURE: Final = re.compile(r"sm_\d+[af]?")
-_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared", *C_OPTIONS)
+_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared")
 
 
 def given_architectures(
@@ -78,9 +77,8 @@ def _cubins(interface: Interface, architectures: Sequence[str]) -> tuple[dict[st
 def _library(interface: Interface, files: Mapping[str, bytes]) -> bytes:
     """Return the shared object, for any processor of this machine's kind."""
     compiler = find_compiler()
-    flags = [flag for flag in _FLAGS if flag not in C_OPTIONS or compiler.accepts(flag)]
-    if "#pragma omp" in interface.program.device_code and compiler.accepts("-fopenmp"):
-        flags.append("-fopenmp")
+    source = interface.program.device_code
+    flags = (*_FLAGS, *filter(compiler.accepts, export_flags(source)), *thread_flags(compiler, source))
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             Path(folder, name).write_bytes(text)

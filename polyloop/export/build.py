@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from polyloop.export.interface import Interface
+from polyloop.runtime.ccompile import export_flags
 
-__all__ = ["C_OPTIONS", "cmake_text", "pkg_config_text"]
-
-C_OPTIONS: Final = ("-fno-math-errno", "-ffp-contract=off", "-fwrapv", "-fno-tree-slp-vectorize")
-"""Options under which GCC and Clang compute what was proven: see ``runtime/ccompile.py``."""
+__all__ = ["cmake_text", "pkg_config_text"]
 
 _C = """\
 cmake_minimum_required(VERSION 3.18)
@@ -24,15 +20,20 @@ add_library({prefix} {prefix}.c)
 target_include_directories({prefix} PUBLIC
   $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}> $<INSTALL_INTERFACE:include>)
 set_target_properties({prefix} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON)
-if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
-  target_compile_options({prefix} PRIVATE {options})
-endif()
+
+# Sums stay in their order, and compilers leave out what they are known to do wrong.
+include(CheckCCompilerFlag)
+foreach(flag {options})
+  string(MAKE_C_IDENTIFIER "HAS${{flag}}" has)
+  check_c_compiler_flag("${{flag}}" ${{has}})
+  if(${{has}})
+    target_compile_options({prefix} PRIVATE "${{flag}}")
+  endif()
+endforeach()
 """
 _OPENMP = """\
-find_package(OpenMP)
-if(OpenMP_C_FOUND)
-  target_link_libraries({prefix} PRIVATE OpenMP::OpenMP_C)
-endif()
+find_package(OpenMP REQUIRED COMPONENTS C)
+target_link_libraries({prefix} PUBLIC OpenMP::OpenMP_C)
 """
 _MATH = """\
 if(UNIX)
@@ -85,7 +86,7 @@ def cmake_text(interface: Interface, kernel_file: str, architecture: str) -> str
         For CUDA, as ``sm_90``; other text for C.
     """
     number = architecture.removeprefix("sm_")
-    options = " ".join(C_OPTIONS)
+    options = " ".join(export_flags(interface.program.device_code))
     known = {"prefix": interface.prefix, "kernel": kernel_file, "options": options, "architecture": number}
     parallel = _OPENMP if "#pragma omp" in interface.program.device_code else ""
     text = _CUDA if interface.is_cuda else _C + parallel + _MATH
@@ -95,5 +96,6 @@ def cmake_text(interface: Interface, kernel_file: str, architecture: str) -> str
 def pkg_config_text(interface: Interface, version: str) -> str:
     """Return ``PREFIX.pc.in``, which CMake completes with the place of installation."""
     libraries = " -lcudart" if interface.is_cuda else " -lm"
+    libraries += " -fopenmp" if "#pragma omp" in interface.program.device_code else ""
     name = interface.program.kernel.replace("\n", " ")
     return _PC.format(prefix=interface.prefix, name=name, version=version, libraries=libraries)

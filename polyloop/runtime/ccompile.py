@@ -37,12 +37,13 @@ __all__ = [
     "numbered_source",
     "open_library",
     "portable_flags",
+    "thread_flags",
 ]
 
 # Value-changing options stay off: sums are not reassociated, and products not contracted unless the program says so,
 # so that a C kernel gives the same bits everywhere.  errno is never read.
 _EXACT: Final = "-ffp-contract=off"
-_C_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", _EXACT)
+_C_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared")
 _CONTRACTED: Final = "#pragma STDC FP_CONTRACT ON"
 _CONTRACTS: Final = "-ffp-contract=fast"
 # GCC takes half the width of the registers of AVX-512 unless it is told: a register tile of a product then needs twice
@@ -254,31 +255,25 @@ class _Built:
 
 def portable_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
     """Return the flags for *source* with *compiler*, without those of this machine's processor."""
-    flags = (*_C_FLAGS, *filter(compiler.accepts, _WHOLE_LOOPS))
-    gathers = [f"^{name}" for name in _GATHERS if compiler.accepts(f"-mtune-ctrl=^{name}")]
+    gathers = tuple(name for name in _GATHERS if compiler.accepts(f"-mtune-ctrl=^{name}"))
+    return (*_C_FLAGS, *filter(compiler.accepts, export_flags(source, gathers)))
+
+
+def export_flags(source: str, gathers: tuple[str, ...] = _GATHERS) -> tuple[str, ...]:
+    """Return the flags that *source* counts on: a compiler has to get those that it takes."""
+    flags = ["-fno-math-errno", _CONTRACTS if _CONTRACTED in source else _EXACT, *_WHOLE_LOOPS]
     if gathers:
-        flags = (*flags, f"-mtune-ctrl={','.join(gathers)}")
-    if _CONTRACTED in source:  # Clang follows the line by itself
-        flags = tuple(_CONTRACTS if flag == _EXACT else flag for flag in flags)
-    if _VECTORS in source and compiler.accepts(_WIDE):
-        flags = (*flags, _WIDE)
-    if _WRAPS.search(source) and compiler.accepts(_WRAP):
-        flags = (*flags, _WRAP)
-    if "double" in source and _ROUNDS.search(source) and compiler.accepts(_ROUNDED):
-        flags = (*flags, _ROUNDED)
-    return flags
+        flags.append(f"-mtune-ctrl={','.join(f'^{name}' for name in gathers)}")
+    if _VECTORS in source:
+        flags.append(_WIDE)
+    if _WRAPS.search(source):
+        flags.append(_WRAP)
+    if "double" in source and _ROUNDS.search(source):
+        flags.append(_ROUNDED)
+    return tuple(flags)
 
 
-def export_flags(source: str) -> tuple[str, ...]:
-    """Return the flags that *source* counts on, for a compiler that is not known: those that it takes are for it."""
-    gathers = ",".join(f"^{name}" for name in _GATHERS)
-    flags = ["-fno-math-errno", _EXACT, *_WHOLE_LOOPS, f"-mtune-ctrl={gathers}", _WRAP, _ROUNDED]
-    if _CONTRACTED in source:
-        flags = [_CONTRACTS if flag == _EXACT else flag for flag in flags]
-    return (*flags, *((_WIDE,) if _VECTORS in source else ()))
-
-
-def _threads(compiler: Compiler, source: str) -> tuple[str, ...]:
+def thread_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
     """Return the flag for *source* if it has directives of OpenMP.
 
     Raises
@@ -310,7 +305,7 @@ def _built(
         if compiler.accepts("-march=native"):
             flags = (*flags, "-march=native")
             identity = f"{identity} on {_processor()}"
-    flags = (*flags, *_threads(compiler, source))
+    flags = (*flags, *thread_flags(compiler, source))
     headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()
     key = CacheKey(kind, source, identity, (*flags, "|", *check_flags, *(headers or ())))
     cache = None if headers is None else open_cache()

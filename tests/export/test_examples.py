@@ -57,8 +57,8 @@ int call(__half *x, const __nv_bfloat16 *y) { return it(of(x), of(y), 5, 0); }
 @pytest.mark.skipif(NVCC is None, reason="needs nvcc")
 @pytest.mark.nvrtc
 def test_halves_are_the_standard_types_in_cpp(tmp_path: Path) -> None:
-    knl = pl.make_kernel("{[i]: 0 <= i < n}", "x[i] = 2*y[i]", [pl.GlobalArg("x", np.float16), pl.GlobalArg("y", "bfloat16"),
-                         pl.ValueArg("n", np.int32)])  # fmt: skip
+    arguments = [pl.GlobalArg("x", np.float16), pl.GlobalArg("y", "bfloat16"), pl.ValueArg("n", np.int32)]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "x[i] = 2*y[i]", arguments)
     knl = knl.split_iname("i", 64, outer_tag="g.0", inner_tag="l.0")
     folder = pl.export(knl, tmp_path, pl.CudaTarget("sm_80"), prefix="it")
     build(folder, *WARNINGS, "-Wno-unused-function", f"-I{FAKE}", "-c", "it.c")
