@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from polyloop.viz.domain import draw_domain
     from polyloop.viz.loops import draw_loops
     from polyloop.viz.picture import Picture
+    from polyloop.viz.pipeline import draw_pipeline
 
 __version__ = "0.1.0"
 
@@ -155,6 +156,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "draw_dependences",
     "draw_domain",
     "draw_loops",
+    "draw_pipeline",
     "explain",
     "export",
     "find_instructions",
@@ -287,6 +289,7 @@ _LATER = {
     "draw_dependences": "viz.dependences",
     "draw_domain": "viz.domain",
     "draw_loops": "viz.loops",
+    "draw_pipeline": "viz.pipeline",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",

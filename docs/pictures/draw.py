@@ -13,7 +13,7 @@ if str(ROOT) not in sys.path:
 import numpy as np  # noqa: E402
 
 import polyloop as pl  # noqa: E402
-from examples import flash_attention, layer_norm, matmul_tiled  # noqa: E402
+from examples import flash_attention, layer_norm, matmul_pipelined, matmul_tiled, matmul_wgmma  # noqa: E402
 
 
 def pictures() -> Iterator[tuple[str, pl.Picture]]:
@@ -38,6 +38,8 @@ def pictures() -> Iterator[tuple[str, pl.Picture]]:
     yield "accesses", matmul.draw_accesses("a_fetch")
     yield "dependences", layer_norm.transformed().draw_dependences()
     knl = matmul_tiled.program().split_iname("i", 16, outer_tag="g.0", inner_tag="l.0").split_iname("k", 16)
+    yield "pipeline", matmul_pipelined.transformed().draw_pipeline()
+    yield "pipeline_products", matmul_wgmma.transformed().draw_pipeline(target=pl.CudaTarget("sm_90a"))
     yield "diff", knl.diff(knl.add_prefetch("a", ["i_inner", "k_inner"]))
 
 

@@ -445,6 +445,14 @@ class Methods(Called):
         target: Target | None = None,
     ) -> Picture:
         """Draw the loops of *kernel* as code generation prints them: launches, axes, tags, statements and barriers."""
+    def draw_pipeline(
+        kernel,
+        iname: str | None = None,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        target: Target | None = None,
+    ) -> Picture:
+        """Draw the loops whose copies run ahead (:func:`pipeline`): the tile in each slot of a buffer, event by event."""
     @property
     def loops(kernel) -> Picture:
         """The loops of the kernel as a picture: ``draw_loops()``."""

@@ -22,6 +22,7 @@ DRAWN: Final = {
     "draw_dependences": "dependences",
     "draw_domain": "domain",
     "draw_loops": "loops",
+    "draw_pipeline": "pipeline",
 }
 """The functions whose first argument is a kernel, which are methods too, by name: the module of each."""
 
