@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from polyloop.viz.loops import draw_loops
     from polyloop.viz.picture import Picture
     from polyloop.viz.pipeline import draw_pipeline
+    from polyloop.viz.roofline import draw_roofline
 
 __version__ = "0.1.0"
 
@@ -157,6 +158,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "draw_domain",
     "draw_loops",
     "draw_pipeline",
+    "draw_roofline",
     "explain",
     "export",
     "find_instructions",
@@ -290,6 +292,7 @@ _LATER = {
     "draw_domain": "viz.domain",
     "draw_loops": "viz.loops",
     "draw_pipeline": "viz.pipeline",
+    "draw_roofline": "viz.roofline",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",

@@ -13,7 +13,7 @@ if str(ROOT) not in sys.path:
 import numpy as np  # noqa: E402
 
 import polyloop as pl  # noqa: E402
-from examples import flash_attention, layer_norm, matmul_pipelined, matmul_tiled, matmul_wgmma  # noqa: E402
+from examples import axpy_vectors, flash_attention, layer_norm, matmul_pipelined, matmul_tiled, matmul_wgmma, stencil_2d  # noqa: E402
 
 
 def pictures() -> Iterator[tuple[str, pl.Picture]]:
@@ -40,6 +40,14 @@ def pictures() -> Iterator[tuple[str, pl.Picture]]:
     knl = matmul_tiled.program().split_iname("i", 16, outer_tag="g.0", inner_tag="l.0").split_iname("k", 16)
     yield "pipeline", matmul_pipelined.transformed().draw_pipeline()
     yield "pipeline_products", matmul_wgmma.transformed().draw_pipeline(target=pl.CudaTarget("sm_90a"))
+    square = {"m": 4096, "n": 4096, "p": 4096}
+    bounds = [
+        pl.explain(axpy_vectors.transformed(), {"n": 1 << 28}),
+        pl.explain(stencil_2d.transformed(), {"m": 8192, "n": 8192}),
+        pl.explain(matmul, square),
+        pl.explain(matmul_wgmma.transformed(), square),
+    ]
+    yield "roofline", pl.draw_roofline(bounds, seconds=[736e-6, None, None, 246e-6])
     yield "diff", knl.diff(knl.add_prefetch("a", ["i_inner", "k_inner"]))
 
 

@@ -7,6 +7,7 @@ from islpy import BasicMap, Map
 from polyloop.errors import PolyloopError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.called import Called
+from polyloop.kernel.devices import Device
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import LoopKernel
@@ -453,6 +454,14 @@ class Methods(Called):
         target: Target | None = None,
     ) -> Picture:
         """Draw the loops whose copies run ahead (:func:`pipeline`): the tile in each slot of a buffer, event by event."""
+    def draw_roofline(
+        kernel,
+        sizes: Mapping[str, int] | None = None,
+        device: str | Device = "H200",
+        *,
+        seconds: float | Sequence[float | None] | None = None,
+    ) -> Picture:
+        """Draw kernels against the roofline of a device: the rate that bounds allow, and the one that was measured."""
     @property
     def loops(kernel) -> Picture:
         """The loops of the kernel as a picture: ``draw_loops()``."""

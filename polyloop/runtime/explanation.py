@@ -9,7 +9,7 @@ from typing import Any
 
 from polyloop.display import Shown, brief
 
-__all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts", "short"]
+__all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts", "short", "time_text"]
 
 _SHOWN = 4
 _VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
@@ -224,7 +224,7 @@ class Explanation(Shown):
         if self.bound is None:
             return "nothing to do"
         about = self.is_estimate and self.bound.resource == "DRAM"
-        verdict = f"bound by {self.bound.resource}: {'about' if about else 'at least'} {_time(self.seconds)}"
+        verdict = f"bound by {self.bound.resource}: {'about' if about else 'at least'} {time_text(self.seconds)}"
         second = self.bounds[1] if len(self.bounds) > 1 else self.bound
         if second is self.bound or not second.amount:
             return verdict
@@ -263,7 +263,7 @@ def _turn_cost(access: AccessFacts) -> float:
 def _bound_row(bound: Bound) -> tuple[str, str, str]:
     amount = _bytes(bound.amount) if bound.unit == "bytes" else f"{short(bound.amount)} {bound.unit}"
     rate = f"{_bytes(bound.rate)}/s" if bound.unit == "bytes" else f"{short(bound.rate)}/s"
-    return bound.resource, _time(bound.seconds), f"{amount} at {rate}"
+    return bound.resource, time_text(bound.seconds), f"{amount} at {rate}"
 
 
 def _table(rows: list[tuple[str, str, str]]) -> Iterator[str]:
@@ -315,7 +315,8 @@ def _bytes(value: float) -> str:
     return f"{value:.3g} bytes"
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Return a time with three digits and its unit."""
     for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

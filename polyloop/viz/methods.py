@@ -23,6 +23,7 @@ DRAWN: Final = {
     "draw_domain": "domain",
     "draw_loops": "loops",
     "draw_pipeline": "pipeline",
+    "draw_roofline": "roofline",
 }
 """The functions whose first argument is a kernel, which are methods too, by name: the module of each."""
 
