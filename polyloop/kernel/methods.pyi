@@ -441,6 +441,14 @@ class Methods(Called):
         refusal: PolyloopError | None = None,
     ) -> Picture:
         """Draw the instances of one instruction as cells: the block of each by color, the step of its thread as a number."""
+    def draw_footprint(
+        kernel,
+        array: str | None = None,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        at: Mapping[str, int] | None = None,
+    ) -> Picture:
+        """Draw the elements of arrays that one block touches, each with the number of accesses to it as a color."""
     def draw_loops(
         kernel,
         target: Target | None = None,

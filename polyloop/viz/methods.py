@@ -21,6 +21,7 @@ DRAWN: Final = {
     "draw_accesses": "accesses",
     "draw_dependences": "dependences",
     "draw_domain": "domain",
+    "draw_footprint": "footprint",
     "draw_loops": "loops",
     "draw_pipeline": "pipeline",
     "draw_roofline": "roofline",
