@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from polyloop.viz.difference import diff
     from polyloop.viz.domain import draw_domain
     from polyloop.viz.footprint import draw_footprint
+    from polyloop.viz.layout import draw_layout
     from polyloop.viz.loops import draw_loops
     from polyloop.viz.picture import Picture
     from polyloop.viz.pipeline import draw_pipeline
@@ -158,6 +159,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "draw_dependences",
     "draw_domain",
     "draw_footprint",
+    "draw_layout",
     "draw_loops",
     "draw_pipeline",
     "draw_roofline",
@@ -293,6 +295,7 @@ _LATER = {
     "draw_dependences": "viz.dependences",
     "draw_domain": "viz.domain",
     "draw_footprint": "viz.footprint",
+    "draw_layout": "viz.layout",
     "draw_loops": "viz.loops",
     "draw_pipeline": "viz.pipeline",
     "draw_roofline": "viz.roofline",

@@ -51,6 +51,8 @@ def pictures() -> Iterator[tuple[str, pl.Picture]]:
     tiled = stencil_2d.program().split_iname("i", 8, outer_tag="g.1", inner_tag="l.1")
     tiled = tiled.split_iname("j", 16, outer_tag="g.0", inner_tag="l.0")
     yield "footprint", tiled.draw_footprint(sizes={"m": 28, "n": 52})
+    yield "layout_mma", pl.draw_layout("mma_m16n8k16_bf16")
+    yield "layout_swizzle", matmul_wgmma.transformed().draw_layout("a_tile")
     yield "diff", knl.diff(knl.add_prefetch("a", ["i_inner", "k_inner"]))
 
 

@@ -449,6 +449,11 @@ class Methods(Called):
         at: Mapping[str, int] | None = None,
     ) -> Picture:
         """Draw the elements of arrays that one block touches, each with the number of accesses to it as a color."""
+    def draw_layout(
+        kernel,
+        array: str | None = None,
+    ) -> Picture:
+        """Draw who holds which element of a matrix instruction, and in which bank the elements of shared arrays lie."""
     def draw_loops(
         kernel,
         target: Target | None = None,

@@ -22,6 +22,7 @@ DRAWN: Final = {
     "draw_dependences": "dependences",
     "draw_domain": "domain",
     "draw_footprint": "footprint",
+    "draw_layout": "layout",
     "draw_loops": "loops",
     "draw_pipeline": "pipeline",
     "draw_roofline": "roofline",
