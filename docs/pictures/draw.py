@@ -53,6 +53,8 @@ def pictures() -> Iterator[tuple[str, pl.Picture]]:
     yield "footprint", tiled.draw_footprint(sizes={"m": 28, "n": 52})
     yield "layout_mma", pl.draw_layout("mma_m16n8k16_bf16")
     yield "layout_swizzle", matmul_wgmma.transformed().draw_layout("a_tile")
+    tuned = Path(__file__).with_name("tuned.json").read_text(encoding="utf-8")
+    yield "tuned", pl.Tuned.from_json(tuned).draw()
     yield "diff", knl.diff(knl.add_prefetch("a", ["i_inner", "k_inner"]))
 
 
