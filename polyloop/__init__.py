@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from polyloop.viz.picture import Picture
     from polyloop.viz.pipeline import draw_pipeline
     from polyloop.viz.roofline import draw_roofline
+    from polyloop.viz.view import view
 
 __version__ = "0.1.0"
 
@@ -209,6 +210,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "uint64",
     "vec",
     "verify",
+    "view",
     *_TRANSFORMS,
 ]
 
@@ -321,6 +323,7 @@ _LATER = {
     "replay": "transform.stored",
     "trace_from_json": "transform.stored",
     "verify": "target.verify",
+    "view": "viz.view",
     "tune": "tuning.tune",
 }
 """Names that an import of the package does not need, and the modules that they are loaded from when first used."""
