@@ -140,7 +140,7 @@ def _block(placement: Placement, sizes: Mapping[str, int]) -> dict[str, int]:
 def _touched(
     placement: Placement, array: str | None, sizes: Mapping[str, int], held: Mapping[str, int]
 ) -> list[_Touched]:
-    """Return what is read of each array, and then what is written, in the order of the program."""
+    """Return the elements read of each array, and then those written, in the order of the program."""
     found: dict[tuple[str, str], _Touched] = {}
     kernel = placement.program.kernel
     for placed in placement.statements.values():
@@ -248,7 +248,7 @@ class _Grid:
         return cls(touched, first, cells, low, shown, left_out=shown != extent)
 
     def says(self) -> Iterator[str]:
-        """Yield what is shown."""
+        """Yield notes on the part that is shown."""
         yield f"section {self.touched.array}[{', '.join(map(str, self.first))}, row, column]" if self.first else ""
         yield f".. the first {self.extent[0]} x {self.extent[1]}" if self.left_out else ""
 
