@@ -86,8 +86,13 @@ if TYPE_CHECKING:
     from polyloop.viz.dependences import draw_dependences
     from polyloop.viz.difference import diff
     from polyloop.viz.domain import draw_domain
+    from polyloop.viz.footprint import draw_footprint
+    from polyloop.viz.layout import draw_layout
     from polyloop.viz.loops import draw_loops
     from polyloop.viz.picture import Picture
+    from polyloop.viz.pipeline import draw_pipeline
+    from polyloop.viz.roofline import draw_roofline
+    from polyloop.viz.view import view
 
 __version__ = "0.1.0"
 
@@ -154,7 +159,11 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "draw_accesses",
     "draw_dependences",
     "draw_domain",
+    "draw_footprint",
+    "draw_layout",
     "draw_loops",
+    "draw_pipeline",
+    "draw_roofline",
     "explain",
     "export",
     "find_instructions",
@@ -201,6 +210,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "uint64",
     "vec",
     "verify",
+    "view",
     *_TRANSFORMS,
 ]
 
@@ -286,7 +296,11 @@ _LATER = {
     "draw_accesses": "viz.accesses",
     "draw_dependences": "viz.dependences",
     "draw_domain": "viz.domain",
+    "draw_footprint": "viz.footprint",
+    "draw_layout": "viz.layout",
     "draw_loops": "viz.loops",
+    "draw_pipeline": "viz.pipeline",
+    "draw_roofline": "viz.roofline",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
@@ -309,6 +323,7 @@ _LATER = {
     "replay": "transform.stored",
     "trace_from_json": "transform.stored",
     "verify": "target.verify",
+    "view": "viz.view",
     "tune": "tuning.tune",
 }
 """Names that an import of the package does not need, and the modules that they are loaded from when first used."""

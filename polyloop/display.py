@@ -9,17 +9,34 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-__all__ = ["Shown", "brief", "clipped"]
+__all__ = ["Drawing", "Shown", "brief", "clipped"]
 
 
 class _Printer(Protocol):
     def text(self, text: str) -> None: ...
 
 
+class Drawing(Protocol):
+    """Interface of a picture: :class:`polyloop.Picture`, for packages below that of pictures."""
+
+    def svg(self, theme: str = "auto") -> str:
+        """Return the picture as an SVG document."""
+        ...
+
+    def save(self, path: str | Path, theme: str = "auto") -> Path:
+        """Write the picture to a file, and return its path."""
+        ...
+
+
 class Shown:
-    """Base of what notebooks show in full; ``polyloop.viz`` adds ``_repr_html_`` when the package is imported."""
+    """Base of what notebooks show in full.
+
+    ``polyloop.viz`` adds ``_repr_html_``, and ``_picture`` for results that draw themselves, when the package is
+    imported.
+    """
 
     def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
         """Show everything in a console of IPython."""
@@ -29,6 +46,8 @@ class Shown:
     if TYPE_CHECKING:
 
         def _repr_html_(self) -> str | None: ...
+
+        def _picture(self) -> Drawing: ...
 
 
 _MOST_OF_ALL: Final = 240

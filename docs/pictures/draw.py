@@ -13,7 +13,7 @@ if str(ROOT) not in sys.path:
 import numpy as np  # noqa: E402
 
 import polyloop as pl  # noqa: E402
-from examples import flash_attention, layer_norm, matmul_tiled  # noqa: E402
+from examples import axpy_vectors, flash_attention, layer_norm, matmul_pipelined, matmul_tiled, matmul_wgmma, stencil_2d  # noqa: E402
 
 
 def pictures() -> Iterator[tuple[str, pl.Picture]]:
@@ -38,6 +38,23 @@ def pictures() -> Iterator[tuple[str, pl.Picture]]:
     yield "accesses", matmul.draw_accesses("a_fetch")
     yield "dependences", layer_norm.transformed().draw_dependences()
     knl = matmul_tiled.program().split_iname("i", 16, outer_tag="g.0", inner_tag="l.0").split_iname("k", 16)
+    yield "pipeline", matmul_pipelined.transformed().draw_pipeline()
+    yield "pipeline_products", matmul_wgmma.transformed().draw_pipeline(target=pl.CudaTarget("sm_90a"))
+    square = {"m": 4096, "n": 4096, "p": 4096}
+    bounds = [
+        pl.explain(axpy_vectors.transformed(), {"n": 1 << 28}),
+        pl.explain(stencil_2d.transformed(), {"m": 8192, "n": 8192}),
+        pl.explain(matmul, square),
+        pl.explain(matmul_wgmma.transformed(), square),
+    ]
+    yield "roofline", pl.draw_roofline(bounds, seconds=[736e-6, None, None, 246e-6])
+    tiled = stencil_2d.program().split_iname("i", 8, outer_tag="g.1", inner_tag="l.1")
+    tiled = tiled.split_iname("j", 16, outer_tag="g.0", inner_tag="l.0")
+    yield "footprint", tiled.draw_footprint(sizes={"m": 28, "n": 52})
+    yield "layout_mma", pl.draw_layout("mma_m16n8k16_bf16")
+    yield "layout_swizzle", matmul_wgmma.transformed().draw_layout("a_tile")
+    tuned = Path(__file__).with_name("tuned.json").read_text(encoding="utf-8")
+    yield "tuned", pl.Tuned.from_json(tuned).draw()
     yield "diff", knl.diff(knl.add_prefetch("a", ["i_inner", "k_inner"]))
 
 

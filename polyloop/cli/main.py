@@ -46,6 +46,16 @@ def _parser() -> argparse.ArgumentParser:
     explain_parser.add_argument("--compile", action="store_true", help="compile with NVRTC, to know the registers")
     explain_parser.add_argument("--json", action="store_true", help="print all facts as JSON")
 
+    view_parser = commands.add_parser(
+        "view",
+        help="write a page about a kernel in a file: each step's loops, source, certificate and costs",
+        description="Write one HTML file that needs nothing else, with the steps of the kernel as a time line.",
+    )
+    view_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
+    view_parser.add_argument("sizes", metavar="NAME=SIZE", nargs="*", help="for costs; 1024 for those not given")
+    view_parser.add_argument("--output", type=Path, metavar="FILE.html", help="default: NAME.html")
+    view_parser.add_argument("--device", default="H200", help="H200, H100 or A100; default: H200")
+
     commands.add_parser("doctor", help="print what was found: Python packages, compiler, NVRTC, PyCUDA, GPU")
     return parser
 
@@ -76,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         options.kernel, options.sizes, options.device, compiled=options.compile, as_json=options.json
                     )
                 )
+            case "view":
+                print(show.page(options.kernel, options.sizes, options.device, options.output))
             case "doctor":
                 print(doctor.report())
     except PolyloopError as error:

@@ -1,4 +1,4 @@
-"""``python -m polyloop show`` and ``explain FILE.py:NAME``: generated source and performance bounds of a kernel."""
+"""``python -m polyloop show``, ``explain`` and ``view FILE.py:NAME``: source, bounds and page of a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import ModuleType
 import polyloop as pl
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 
-__all__ = ["explanation", "load_kernel", "source"]
+__all__ = ["explanation", "load_kernel", "page", "source"]
 
 
 def _refusal(*found: Diagnostic) -> ArgumentError:
@@ -40,9 +40,7 @@ def load_kernel(where: str) -> pl.LoopKernel:
             Diagnostic("bad-kernel-path", f"'{where}' does not name a kernel", hints=("write it FILE.py:NAME",))
         )
     if not path.is_file():
-        raise _refusal(
-            Diagnostic("bad-kernel-path", f"there is no file '{path}'", hints=("write it FILE.py:NAME",))
-        )
+        raise _refusal(Diagnostic("bad-kernel-path", f"there is no file '{path}'", hints=("write it FILE.py:NAME",)))
     module = _execute(path)
     if not hasattr(module, name):
         raise _refusal(unknown_name("kernel", name, _kernel_names(module)))
@@ -93,12 +91,30 @@ def explanation(where: str, sizes: Iterable[str], device: str, *, compiled: bool
     ArgumentError
         ``bad-sizes``, and the errors of :func:`load_kernel` and :func:`polyloop.explain`.
     """
+    found = pl.explain(load_kernel(where), _sizes(sizes, "explain"), device, compile=compiled)
+    return json.dumps(found.to_dict(), indent=2) if as_json else str(found)
+
+
+def page(where: str, sizes: Iterable[str], device: str, output: Path | None) -> Path:
+    """Write the page of the kernel *where*, and return the path of the file.
+
+    Raises
+    ------
+    ArgumentError
+        ``bad-sizes``, and the errors of :func:`load_kernel` and :func:`polyloop.view`.
+    """
+    given = _sizes(sizes, "view")
+    target = Path(f"{where.rpartition(':')[2]}.html") if output is None else output
+    return pl.view(load_kernel(where), target, sizes=given, device=device)
+
+
+def _sizes(sizes: Iterable[str], command: str) -> dict[str, int]:
+    """Return the values of words such as ``n=1024``."""
     given: dict[str, int] = {}
     for text in sizes:
         name, _, value = text.partition("=")
         if not name.isidentifier() or not value.lstrip("-").isdigit():
             problem = Diagnostic("bad-sizes", f"'{text}' is no size", hints=("write it NAME=SIZE, such as n=1024",))
-            raise ArgumentError("explain", None, [problem])
+            raise ArgumentError(command, None, [problem])
         given[name] = int(value)
-    found = pl.explain(load_kernel(where), given, device, compile=compiled)
-    return json.dumps(found.to_dict(), indent=2) if as_json else str(found)
+    return given

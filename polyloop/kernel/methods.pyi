@@ -7,6 +7,7 @@ from islpy import BasicMap, Map
 from polyloop.errors import PolyloopError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.called import Called
+from polyloop.kernel.devices import Device
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import LoopKernel
@@ -440,11 +441,40 @@ class Methods(Called):
         refusal: PolyloopError | None = None,
     ) -> Picture:
         """Draw the instances of one instruction as cells: the block of each by color, the step of its thread as a number."""
+    def draw_footprint(
+        kernel,
+        array: str | None = None,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        at: Mapping[str, int] | None = None,
+    ) -> Picture:
+        """Draw the elements of arrays that one block touches, each with the number of accesses to it as a color."""
+    def draw_layout(
+        kernel,
+        array: str | None = None,
+    ) -> Picture:
+        """Draw who holds which element of a matrix instruction, and in which bank the elements of shared arrays lie."""
     def draw_loops(
         kernel,
         target: Target | None = None,
     ) -> Picture:
         """Draw the loops of *kernel* as code generation prints them: launches, axes, tags, statements and barriers."""
+    def draw_pipeline(
+        kernel,
+        iname: str | None = None,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        target: Target | None = None,
+    ) -> Picture:
+        """Draw the loops whose copies run ahead (:func:`pipeline`): the tile in each slot of a buffer, event by event."""
+    def draw_roofline(
+        kernel,
+        sizes: Mapping[str, int] | None = None,
+        device: str | Device = "H200",
+        *,
+        seconds: float | Sequence[float | None] | None = None,
+    ) -> Picture:
+        """Draw kernels against the roofline of a device: the rate that bounds allow, and the one that was measured."""
     @property
     def loops(kernel) -> Picture:
         """The loops of the kernel as a picture: ``draw_loops()``."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from polyloop.display import Shown, brief
 
-__all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts", "short"]
+__all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts", "byte_text", "short", "time_text"]
 
 _SHOWN = 4
 _VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
@@ -224,7 +224,7 @@ class Explanation(Shown):
         if self.bound is None:
             return "nothing to do"
         about = self.is_estimate and self.bound.resource == "DRAM"
-        verdict = f"bound by {self.bound.resource}: {'about' if about else 'at least'} {_time(self.seconds)}"
+        verdict = f"bound by {self.bound.resource}: {'about' if about else 'at least'} {time_text(self.seconds)}"
         second = self.bounds[1] if len(self.bounds) > 1 else self.bound
         if second is self.bound or not second.amount:
             return verdict
@@ -239,7 +239,7 @@ class Explanation(Shown):
             again = ", each element once" if ratio < 1.005 else f", {short(ratio)} times what has to be moved"
             is_known = all(access.is_known for access in self.accesses)
             start = "asked of the caches: " + ("" if is_known else "at least ")
-            yield f"{start}{_bytes(self.requested_bytes)}{again if is_known or ratio > 1 else ''}"
+            yield f"{start}{byte_text(self.requested_bytes)}{again if is_known or ratio > 1 else ''}"
 
     def _too_much(self, space: str, unit: str) -> Iterator[str]:
         found = [access for access in self.accesses if access.space == space and access.excess > 1.02]
@@ -261,9 +261,9 @@ def _turn_cost(access: AccessFacts) -> float:
 
 
 def _bound_row(bound: Bound) -> tuple[str, str, str]:
-    amount = _bytes(bound.amount) if bound.unit == "bytes" else f"{short(bound.amount)} {bound.unit}"
-    rate = f"{_bytes(bound.rate)}/s" if bound.unit == "bytes" else f"{short(bound.rate)}/s"
-    return bound.resource, _time(bound.seconds), f"{amount} at {rate}"
+    amount = byte_text(bound.amount) if bound.unit == "bytes" else f"{short(bound.amount)} {bound.unit}"
+    rate = f"{byte_text(bound.rate)}/s" if bound.unit == "bytes" else f"{short(bound.rate)}/s"
+    return bound.resource, time_text(bound.seconds), f"{amount} at {rate}"
 
 
 def _table(rows: list[tuple[str, str, str]]) -> Iterator[str]:
@@ -308,14 +308,16 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _bytes(value: float) -> str:
+def byte_text(value: float) -> str:
+    """Return a number of bytes with three digits and its unit."""
     for size, prefix in _PREFIXES:
         if value >= size:
             return f"{value / size:.3g} {prefix}B"
     return f"{value:.3g} bytes"
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Return a time with three digits and its unit."""
     for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -18,13 +18,13 @@ from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import to_expression
 from polyloop.proof.obligation import within_budget
 from polyloop.schedule.build import prepared
+from polyloop.viz.instances import known_sizes
 from polyloop.viz.picture import Picture, picture_of
 from polyloop.viz.svg import Canvas
 
 __all__ = ["draw_accesses"]
 
 _NAME: Final = "draw_accesses"
-_SIZE: Final = 1024
 _MOST_LETTERS: Final = 130_000
 """Length of a picture at which the next access is left out."""
 _ROWS: Final = 32
@@ -48,9 +48,7 @@ class _Request:
     is_good: bool
 
 
-def draw_accesses(
-    kernel: LoopKernel, array: str | None = None, *, sizes: Mapping[str, int] | None = None
-) -> Picture:
+def draw_accesses(kernel: LoopKernel, array: str | None = None, *, sizes: Mapping[str, int] | None = None) -> Picture:
     """Draw what one warp asks of memory with each access: the sectors of global memory, the banks of shared memory.
 
     ::
@@ -83,10 +81,7 @@ def draw_accesses(
     """
     if array is not None and array not in kernel.arrays():
         raise ArgumentError(_NAME, kernel.name, [unknown_name("array", array, kernel.arrays())])
-    unknown = [name for name in sizes or {} if name not in kernel.parameters]
-    if unknown:
-        raise ArgumentError(_NAME, kernel.name, [unknown_name("size", unknown[0], kernel.parameters)])
-    known = {**dict.fromkeys(kernel.parameters, _SIZE), **(sizes or {})}
+    known = known_sizes(kernel, sizes or {}, _NAME)
     ready = prepared(kernel)
     with within_budget(ready, "which elements of arrays a warp touches"):
         placement = place(ready)

@@ -17,7 +17,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.axes import is_axis, is_block_axis
 from polyloop.poly.sets import Row, add_rows, constant_bounds
 
-__all__ = ["Instance", "fixed_sizes", "instances_of", "main_statement", "program_forms"]
+__all__ = ["Instance", "at_sizes", "fixed_sizes", "instances_of", "known_sizes", "main_statement", "program_forms"]
 
 _MOST: Final = 10_000
 _DEFAULT: Final = 12
@@ -54,11 +54,17 @@ def program_forms(placed: Placed) -> dict[str, Affine]:
     return {x: form.substitute(forms) for x, form in origin.forms.items() if form.names() <= forms.keys()}
 
 
-def fixed_sizes(kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int], operation: str) -> dict[str, int]:
-    """Return a value for each parameter: as given, or such that there are a few tiles of each tiled loop."""
+def known_sizes(kernel: LoopKernel, sizes: Mapping[str, int], operation: str, default: int = 1024) -> dict[str, int]:
+    """Return a value for each parameter: as given, or the default; refuse names that are no parameters."""
     unknown = [name for name in sizes if name not in kernel.parameters]
     if unknown:
         raise ArgumentError(operation, kernel.name, [unknown_name("size", unknown[0], kernel.parameters)])
+    return {**dict.fromkeys(kernel.parameters, default), **sizes}
+
+
+def fixed_sizes(kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int], operation: str) -> dict[str, int]:
+    """Return a value for each parameter: as given, or such that there are a few tiles of each tiled loop."""
+    known_sizes(kernel, sizes, operation)
     extents = [_DEFAULT // 2]
     for position in range(len(placed.dims)):
         low, high = constant_bounds(placed.domain, position)
@@ -91,7 +97,7 @@ def instances_of(
     """
     free, given = section
     forms = program_forms(placed)
-    domain = _cut(_fixed(placed.domain, sizes), placed.dims, forms, given)
+    domain = _cut(at_sizes(placed.domain, sizes), placed.dims, forms, given)
     if domain.is_empty():
         raise ArgumentError(operation, kernel.name, [_nothing(kernel, placed, sizes, given)])
     if not domain.is_bounded():
@@ -153,7 +159,8 @@ def _part(values: Mapping[str, int], names: Sequence[str]) -> tuple[int, ...]:
     return tuple(values[name] for name in names)
 
 
-def _fixed(domain: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+def at_sizes(domain: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+    """Return *domain* with parameters of these values."""
     for position in range(domain.dim(isl.dim_type.param)):
         name = domain.get_dim_name(isl.dim_type.param, position) or ""
         if name in sizes:

@@ -10,20 +10,27 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from polyloop.display import Shown
+from polyloop.display import Drawing, Shown
 from polyloop.edge.calls import public
 from polyloop.kernel.kernel import LoopKernel
 
-__all__ = ["DRAWN", "install_pictures"]
+__all__ = ["DRAWN", "RESULTS", "install_pictures"]
 
 DRAWN: Final = {
     "diff": "difference",
     "draw_accesses": "accesses",
     "draw_dependences": "dependences",
     "draw_domain": "domain",
+    "draw_footprint": "footprint",
+    "draw_layout": "layout",
     "draw_loops": "loops",
+    "draw_pipeline": "pipeline",
+    "draw_roofline": "roofline",
 }
 """The functions whose first argument is a kernel, which are methods too, by name: the module of each."""
+
+RESULTS: Final = {"Tuned": ("tuned", "draw_tuned")}
+"""The module and the function that draw a result, by the name of its class."""
 
 
 class _Drawing:
@@ -50,9 +57,17 @@ def _html(shown: Shown) -> str | None:
     return form
 
 
+def _picture(shown: Shown) -> Drawing:
+    """Return the picture of a result that draws itself."""
+    module, name = RESULTS[type(shown).__name__]
+    drawing: Drawing = getattr(import_module(f"polyloop.viz.{module}"), name)(shown)
+    return drawing
+
+
 def install_pictures() -> None:
     """Make the functions that draw kernels methods, ``knl.draw_loops()``, and let notebooks show HTML."""
     for name in DRAWN:
         setattr(LoopKernel, name, _Drawing(name))
     setattr(LoopKernel, "loops", property(_loops))  # noqa: B010 - the types know it from the stub
     setattr(Shown, "_repr_html_", _html)  # noqa: B010 - the types know no such method
+    setattr(Shown, "_picture", _picture)  # noqa: B010 - as above

@@ -41,7 +41,7 @@ from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
 from polyloop.viz.bounds import interval_text
 
-__all__ = ["Kind", "Row", "loop_rows"]
+__all__ = ["Kind", "Row", "loop_rows", "wait_kind"]
 
 
 class Kind(Enum):
@@ -117,6 +117,15 @@ def _grids(kernel: LoopKernel, target: Target) -> Mapping[str, DeviceLaunch]:
 def _tag(kernel: LoopKernel, iname: str) -> str:
     tag = kernel.tag(iname)
     return "" if type(tag) is Sequential else str(tag)
+
+
+def wait_kind(kernel: LoopKernel, array: str, first: str, second: str) -> str:
+    """Return RAW, WAR or WAW; empty where two arrays share storage."""
+    known = {instruction.id: instruction for instruction in kernel.instructions}
+    if first not in known or second not in known or array not in kernel.arrays():
+        return ""
+    writes = [array in known[name].writes for name in (first, second)]
+    return {(True, True): "WAW", (True, False): "RAW", (False, True): "WAR"}.get((writes[0], writes[1]), "")
 
 
 class _Rows:
@@ -230,16 +239,8 @@ class _Rows:
             later = sorted({loop for loop in loops if loop is not None})
             when = f"{'this and ' * (None in loops)}a later iteration of {', '.join(later)}" if later else ""
             when = f"in {when}" if when else ""
-            kind = self.kind(array, first, second)
+            kind = wait_kind(self.kernel, array, first, second)
             yield Row(depth + 1, Kind.REASON, " ".join(filter(None, (f"{array}:", kind, f"{first} -> {second}", when))))
-
-    def kind(self, array: str, first: str, second: str) -> str:
-        """Return RAW, WAR or WAW; empty where two arrays share storage."""
-        known = {instruction.id: instruction for instruction in self.kernel.instructions}
-        if first not in known or second not in known or array not in self.kernel.arrays():
-            return ""
-        writes = [array in known[name].writes for name in (first, second)]
-        return {(True, True): "WAW", (True, False): "RAW", (False, True): "WAR"}.get((writes[0], writes[1]), "")
 
     def is_shown(self, loop: Loop) -> bool:
         """Return whether a loop runs, and is no placeholder around an operation that covers all of it."""
