@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html.parser
 import inspect
+import tempfile
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
@@ -38,6 +39,8 @@ def values() -> tuple[object, ...]:
     )  # fmt: skip
     run = pl.compile(simple, target=c)
     later = pl.compile(pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", name="later"), target=c)
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = pl.load(pl.export(simple, folder, target=c, bundle=True))
     x = np.ones(3)
     bound = run.bind(x=x, alpha=2.0)
     certificate = pl.verify(knl)
@@ -62,7 +65,7 @@ def values() -> tuple[object, ...]:
         pl.ForeignFunction("f", [np.float32], np.float32), pl.ReductionOperation("both", "a + b", neutral=0),
         next(entry.matrix.intrinsic for entry in large.instructions if entry.matrix is not None),
         pl.Tuned((*trials, refused), 0), knl.loops, pl.auto, pl.check_equivalence(simple, simple), *errors, warning,
-        errors[0].found[0], simple.made,
+        errors[0].found[0], simple.made, loaded,
     )  # fmt: skip
 
 
