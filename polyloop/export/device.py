@@ -86,6 +86,7 @@ class DeviceCode:
             raise bundle_error(None, "bundle-damaged", "the manifest does not describe launches",
                                f"{type(error).__name__}: {error}"[:200]) from None
         self._loaded: dict[int, dict[str, ctypes.c_void_p]] = {}
+        self._primary: dict[int, ctypes.c_void_p] = {}
         self._driver: RawDriver | None = None
 
     def view(self, array: Array, given: Any) -> Passed:
@@ -233,12 +234,20 @@ class DeviceCode:
             break
         driver.call("cuDeviceGet", ctypes.byref(device), ordinal)
         if not context.value:  # memory of a pool, or no array
-            driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+            context = self._primary_of(driver, device)
         driver.call("cuCtxPushCurrent_v2", context)
         try:
             yield context.value or 0, device.value
         finally:
             driver.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def _primary_of(self, driver: RawDriver, device: ctypes.c_int) -> ctypes.c_void_p:
+        """Return the primary context of a device, which is kept from the first call on."""
+        if device.value not in self._primary:
+            context = ctypes.c_void_p()
+            driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+            self._primary[device.value] = context
+        return self._primary[device.value]
 
     def _load(self, driver: RawDriver, context: int, device: int) -> dict[str, ctypes.c_void_p]:
         """Load the code for a device into the current context."""

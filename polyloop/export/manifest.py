@@ -19,6 +19,7 @@ NAME: Final = "polyloop-export"
 FORMAT: Final = 1
 """Version of the format; bundles of another one are refused."""
 _MOST_BYTES: Final = 2**24
+_MOST_CODE: Final = 2**40
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -90,6 +91,7 @@ def read_manifest(directory: str | Path) -> Manifest:
         raise bundle_error(None, "bundle-damaged", f"'{path}' is too long for a manifest")
     try:
         data: Any = json.loads(text)
+        seal = _sealed(data) if isinstance(data, dict) else ""
     except (ValueError, RecursionError) as error:
         raise bundle_error(None, "bundle-damaged", f"'{path}' is no JSON", f"{error}"[:200]) from None
     if not isinstance(data, dict) or data.get("name") != NAME:
@@ -99,7 +101,7 @@ def read_manifest(directory: str | Path) -> Manifest:
         age = "a newer" if isinstance(found, int) and found > FORMAT else "another"
         raise bundle_error(None, "bundle-version", f"the bundle '{folder}' is of {age} format than this version reads",
                            f"its format is {found!r}"[:80] + f", this version reads {FORMAT}")
-    if data.get("seal") != _sealed(data):
+    if data.get("seal") != seal:
         raise bundle_error(None, "bundle-damaged", f"'{path}' was changed after it was written",
                            "its hash is not the one that it holds")
     if not _is_whole(data):
@@ -115,7 +117,7 @@ def _is_whole(data: Mapping[str, Any]) -> bool:
     files = data["files"].items()
     return isinstance(data.get("bundle", {}), dict) and all(
         _FILE_NAME.fullmatch(name) is not None and isinstance(entry, dict) and type(entry.get("bytes")) is int
-        and entry["bytes"] >= 0 and isinstance(entry.get("sha256"), str) for name, entry in files)
+        and 0 <= entry["bytes"] < _MOST_CODE and isinstance(entry.get("sha256"), str) for name, entry in files)
 
 
 def read_file(manifest: Manifest, name: str) -> bytes:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.checks import OneOf
-from polyloop.errors import CodegenError, Diagnostic
+from polyloop.errors import CodegenError, Diagnostic, PolyloopError
 from polyloop.export.binaries import binaries, given_architectures
 from polyloop.export.build import cmake_text, pkg_config_text
 from polyloop.export.header import header_text
@@ -60,7 +61,7 @@ def export(
         As for :func:`polyloop.generate_code`.
     prefix
         Name of the function in C, and the beginning of all other names that a linker sees; by default the kernel's
-        name.  Kernels with different prefixes can be linked into one program.
+        name.  Kernels can be linked into one program if no prefix is that of another with ``_kernel`` behind it.
     index_bits
         Width of index arithmetic [bits]: 32 or 64.  With 32 a call with larger arrays returns ``.._INDEX_OVERFLOW``.
     bundle
@@ -86,9 +87,7 @@ def export(
         raise CodegenError("export", kernel.name, [Diagnostic(
             "bad-prefix", f"{name!r} can be no name of a function in C", (), ('pass a name: prefix="my_kernel"',))])
     given = given_architectures(kernel.name, chosen, architectures, bundle=bundle)
-    # all that a linker sees begins with the prefix: functions are named after the kernel
-    program = replace(
-        generate_code(replace(kernel, name=f"{name}_kernel"), chosen, index_bits=index_bits), kernel=kernel.name)
+    program = _program(kernel, name, chosen, index_bits)
     interface = interface_of(program, name)
     source = f"{name}_kernel.{'cu' if interface.is_cuda else 'c'}"
     files = {
@@ -108,6 +107,16 @@ def export(
         content |= made
         data["bundle"] = code
     return _written(Path(directory), content, manifest_text(data, content))
+
+
+def _program(kernel: LoopKernel, prefix: str, target: Target, index_bits: int | None) -> GeneratedProgram:
+    """Return the program, with the prefix in all names that a linker sees: functions are named after the kernel."""
+    try:
+        named = generate_code(replace(kernel, name=f"{prefix}_kernel"), target, index_bits=index_bits)
+    except PolyloopError:
+        generate_code(kernel, target, index_bits=index_bits)  # the same error, with the user's name
+        raise
+    return replace(named, kernel=kernel.name)
 
 
 def _written(folder: Path, content: Mapping[str, bytes], manifest: str) -> Path:

@@ -143,6 +143,33 @@ def test_two_kernels_are_linked_into_one_program(tmp_path: Path, language: str) 
     assert (done.stdout, done.returncode) == ("0 0 7 70 the kernel assumes n >= 1\n", 0)
 
 
+@pytest.mark.parametrize("target", [pl.CTarget(), pl.CudaTarget()], ids=str)
+def test_names_of_the_launcher_are_none_of_the_kernel(tmp_path: Path, target: pl.Target) -> None:
+    """Arguments called as the function, as its last parameter, or as variables of the launcher."""
+    knl = pl.make_kernel(
+        "{[pl_i]: 0 <= pl_i < pl_size_n}", "stream[pl_i] = it*pl_wide[pl_i] + status",
+        [pl.GlobalArg("stream, pl_wide", F), pl.ValueArg("it, status", F), pl.ValueArg("pl_size_n", np.int32)],
+    )  # fmt: skip
+    knl = knl.split_iname("pl_i", 32, outer_tag="g.0", inner_tag="l.0")
+    folder = pl.export(knl, tmp_path, target, prefix="it")
+    build(folder, *WARNINGS, "-Wno-unused-function", f"-I{FAKE}", "-c", "it.c")
+
+
+def test_a_condition_that_is_no_formula_of_sizes_is_refused(tmp_path: Path) -> None:
+    arguments = [pl.GlobalArg("y", F, shape="m"), pl.GlobalArg("x", F), pl.ValueArg("m, n", np.int32)]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "y[i*j] = x[i]", arguments)
+    with pytest.raises(pl.CodegenError, match="a condition that each call must fulfil is no formula of sizes") as error:
+        pl.export(knl, tmp_path / "x", pl.CTarget())
+    assert error.value.found[0].code == "not-exportable"
+    assert error.value.found[0].notes == ("0 <= i*j < m",)
+
+
+def test_errors_have_the_name_of_the_kernel(tmp_path: Path) -> None:
+    with pytest.raises(pl.VerificationError) as error:
+        pl.export(pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", name="untyped"), tmp_path)
+    assert (error.value.kernel, error.value.found[0].code) == ("untyped", "unknown-dtype")
+
+
 def test_exports_are_the_same_at_each_run(tmp_path: Path) -> None:
     one, two = (pl.export(axpy(), tmp_path / name, pl.CTarget()) for name in "ab")
     names = sorted(path.name for path in one.iterdir())

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ def values() -> tuple[object, ...]:
         [pl.GlobalArg("x, y", np.float64, shape="n"), pl.ValueArg("alpha", np.float64), ...], name="scale",
     )  # fmt: skip
     run = pl.compile(simple, target=c)
+    with TemporaryDirectory() as folder:
+        loaded = pl.load(pl.export(simple, folder, c, bundle=True))
     later = pl.compile(pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", name="later"), target=c)
     with tempfile.TemporaryDirectory() as folder:
         loaded = pl.load(pl.export(simple, folder, target=c, bundle=True))
@@ -55,7 +58,8 @@ def values() -> tuple[object, ...]:
     return (
         knl, large, knl.reference, knl.trace, pl.Recipe.of(large), certificate, *certificate.proofs,
         *certificate.waits, *certificate.assumptions, program, *program.launches, *program.checks, *program.arguments,
-        run, later, bound, run(x=x, alpha=2.0), found, *found, *counts, *(key for each in counts for key in each),
+        loaded, later, bound, run,
+        run(x=x, alpha=2.0), found, *found, *counts, *(key for each in counts for key in each),
         *(count for each in counts for count in each.values()), pl.explain(knl, {"n": 4096, "m": 4096}),
         pl.gather_access_footprint_bytes(knl), pl.find_instructions(knl, "insn"), cuda, c, cuda.limits,
         find_device("H200"), pl.GlobalArg("a", np.float32, shape="n, m"), pl.ConstantArg("a", np.float32, shape="n"),
