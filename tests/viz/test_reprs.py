@@ -42,8 +42,6 @@ def values() -> tuple[object, ...]:
     with TemporaryDirectory() as folder:
         loaded = pl.load(pl.export(simple, folder, c, bundle=True))
     later = pl.compile(pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", name="later"), target=c)
-    with tempfile.TemporaryDirectory() as folder:
-        loaded = pl.load(pl.export(simple, folder, target=c, bundle=True))
     x = np.ones(3)
     bound = run.bind(x=x, alpha=2.0)
     certificate = pl.verify(knl)
@@ -69,7 +67,7 @@ def values() -> tuple[object, ...]:
         pl.ForeignFunction("f", [np.float32], np.float32), pl.ReductionOperation("both", "a + b", neutral=0),
         next(entry.matrix.intrinsic for entry in large.instructions if entry.matrix is not None),
         pl.Tuned((*trials, refused), 0), knl.loops, pl.auto, pl.check_equivalence(simple, simple), *errors, warning,
-        errors[0].found[0], simple.made, loaded,
+        errors[0].found[0], simple.made,
     )  # fmt: skip
 
 
