@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import html.parser
 import inspect
-import tempfile
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
