@@ -31,6 +31,7 @@ __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert
 
 _MOST_PLANS: Final = 256
 _NARROW: Final = 32
+_TORCH: Final = frozenset({ArrayKind.TORCH, ArrayKind.TORCH_CPU})
 
 
 class IndexTooSmall(Exception):  # noqa: N818  # a signal to the caller, not an error of the user
@@ -327,7 +328,7 @@ def missing_array(array: ArrayArg) -> Diagnostic:
 
 def wrong_dtype(name: str, view: ArrayView, expected: np.dtype[Any], *notes: str) -> Diagnostic:
     """Return ``wrong-dtype`` for an array of another type than the kernel has."""
-    convert = f"{name}.to(torch.{expected})" if view.kind is ArrayKind.TORCH else f"{name}.astype(np.{expected})"
+    convert = f"{name}.to(torch.{expected})" if view.kind in _TORCH else f"{name}.astype(np.{expected})"
     hint = f"make it with dtype={expected}" if is_record(expected) else f"pass {convert}"
     return Diagnostic("wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", notes, (hint,))
 
@@ -426,6 +427,8 @@ def _place(kernel: str, views: Mapping[str, ArrayView]) -> tuple[ArrayKind, int]
     for name, view in views.items():
         if view.kind.on_device and not kind.on_device:
             kind, first = view.kind, name
+        elif kind is ArrayKind.NUMPY:
+            kind = view.kind
         if view.device >= 0 and device >= 0 and view.device != device:
             raise call_error(kernel, Diagnostic(
                 "wrong-device", f"'{name}' is on GPU {view.device}, and '{first}' on GPU {device}", (),

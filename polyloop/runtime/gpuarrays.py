@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.errors import Diagnostic
-from polyloop.expr.dtypes import BFLOAT16, is_bool, is_inexact
+from polyloop.expr.dtypes import BFLOAT16
 from polyloop.expr.records import component, field_names, is_record, is_vector, record_name
 from polyloop.runtime.packed import CurrentStream
 from polyloop.runtime.views import (
@@ -23,6 +23,8 @@ from polyloop.runtime.views import (
     element_range,
     empty_numpy,
     numpy_view,
+    tensor_view,
+    torch_empty,
     wrong_type,
 )
 
@@ -138,40 +140,15 @@ def _pycuda_empty(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[i
     return array, int(memory)
 
 
-def _torch_dtype(kernel: str, name: str, tensor: Any) -> np.dtype[Any]:
-    text = str(tensor.dtype).removeprefix("torch.")
-    try:
-        return np.dtype(text)
-    except TypeError:
-        raise call_error(kernel, Diagnostic(
-            "wrong-dtype", f"'{name}' has dtype {tensor.dtype}, which NumPy does not have", (),
-            (f"pass {name}.to() of a type that the kernel declares",))) from None
-
-
 def _torch_view(kernel: str, name: str, tensor: Any) -> ArrayView:
-    if not hasattr(tensor, "data_ptr"):
-        raise wrong_type(kernel, name, tensor, "pass a torch.Tensor")
-    if not tensor.is_cuda:
+    if hasattr(tensor, "data_ptr") and not tensor.is_cuda:
         raise _on_host(kernel, name, f"pass {name}.cuda(), or {name}.numpy() to have it copied")
-    for is_lazy, resolve in (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg")):
-        if getattr(tensor, is_lazy, bool)():
-            raise call_error(kernel, Diagnostic(
-                "wrong-type", f"'{name}' is a view whose memory holds other values than it has",
-                (f"{name}.{is_lazy}() is true: Torch negates its elements where it reads them",),
-                (f"pass {name}.{resolve}()",)))
-    dtype = _torch_dtype(kernel, name, tensor)
-    offset = int(tensor.storage_offset()) if hasattr(tensor, "storage_offset") else 0
-    return ArrayView(ArrayKind.TORCH, int(tensor.data_ptr()), dtype, tuple(tensor.shape), tuple(tensor.stride()),
-                     True, int(tensor.device.index), None, tensor, offset)
+    return tensor_view(kernel, name, tensor)
 
 
 def _torch_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
                  poison: bool) -> tuple[Any, int]:
-    torch = importlib.import_module("torch")
-    tensor = torch.empty_strided(shape, strides, dtype=getattr(torch, dtype.name), device=f"cuda:{device}")
-    if poison:
-        tensor.fill_(float("nan") if is_inexact(dtype) else is_bool(dtype) or -1 % 2**(8 * dtype.itemsize - 1))
-    return tensor, int(tensor.data_ptr())
+    return torch_empty(f"cuda:{device}", dtype, shape, strides, poison=poison)
 
 
 def _cupy_view(kernel: str, name: str, array: Any) -> ArrayView:

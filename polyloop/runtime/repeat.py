@@ -112,6 +112,8 @@ def _torch_probe(tensor: Any) -> _Probe:
     strides = "{v}.is_contiguous()" if _in_rows(tensor.shape) and tensor.is_contiguous() else "{v}.stride()"
     # not the views whose memory holds other values than they have; only complex numbers have conjugates
     true = ("not {v}.is_neg()", "not {v}.is_conj()") if tensor.dtype.is_complex else ("not {v}.is_neg()",)
+    if str(tensor.device) == "cpu":
+        true = (*true, "not {v}.requires_grad")  # refused, and set on a tensor at any time
     return _Probe("{v}.data_ptr()", (*_DTYPE_AND_SHAPE, "{v}.device", strides), true)
 
 

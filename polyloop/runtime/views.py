@@ -1,7 +1,9 @@
 """Array views: the properties that argument checks read, for the arrays of every library."""
+# ruff: noqa: ANN401  # the arrays of the libraries have no common type
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -10,11 +12,12 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from polyloop.errors import ArgumentError, Diagnostic
-from polyloop.expr.records import component, field_names, is_vector
+from polyloop.expr.dtypes import is_bool, is_inexact
+from polyloop.expr.records import component, field_names, is_record, is_vector
 from polyloop.kernel.passed import masked_problem
 
 __all__ = ["ArrayKind", "ArrayView", "HostMemory", "Memory", "as_vectors", "call_error", "element_range", "numpy_view",
-           "wrong_type"]
+           "tensor_view", "torch_empty", "wrong_type"]
 
 
 class ArrayKind(Enum):
@@ -23,6 +26,7 @@ class ArrayKind(Enum):
     NUMPY = "NumPy"
     PYCUDA = "PyCUDA"
     TORCH = "Torch"
+    TORCH_CPU = "Torch on the CPU"
     CUPY = "CuPy"
     CUDA = "CUDA"
 
@@ -32,7 +36,7 @@ class ArrayKind(Enum):
     @property
     def on_device(self) -> bool:
         """True if the data are in the memory of a GPU."""
-        return self is not ArrayKind.NUMPY
+        return self not in {ArrayKind.NUMPY, ArrayKind.TORCH_CPU}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +159,10 @@ def _offset_in_base(value: np.ndarray[Any, Any]) -> int:
 
 
 class HostMemory:
-    """NumPy arrays, for kernels that run on the CPU."""
+    """NumPy arrays and Torch tensors in host memory, for kernels that run on the CPU."""
 
     def view(self, kernel: str, name: str, value: object) -> ArrayView:
-        """Return the view of a NumPy array or scalar array."""
+        """Return the view of a NumPy array, scalar array or Torch tensor; nothing is copied."""
         if isinstance(value, np.ndarray):
             return numpy_view(kernel, name, value)
         if is_device_array(value):
@@ -166,15 +170,81 @@ class HostMemory:
                 "wrong-device", f"'{name}' is on a GPU, and this kernel runs on the CPU", (_type_note(value),),
                 ("copy it to the host (.get(), .cpu().numpy()), or compile for the CUDA target",)))
         if type(value).__module__.partition(".")[0] == "torch":
-            raise wrong_type(kernel, name, value, f"pass {name}.numpy()")
+            return host_tensor_view(kernel, name, value)
         raise wrong_type(kernel, name, value, f"pass np.asarray({name})")
 
     def allocate(self, kernel: str, kind: ArrayKind, device: int, *, dtype: np.dtype[Any],
                  shape: tuple[int, ...], strides: tuple[int, ...], poison: bool) -> ArrayView:
         """Return a new NumPy array."""
-        assert kind is ArrayKind.NUMPY, f"host memory cannot hold {kind} arrays of '{kernel}'"
+        assert not kind.on_device, f"host memory cannot hold {kind} arrays of '{kernel}'"
+        if kind is ArrayKind.TORCH_CPU and not is_record(dtype):
+            tensor, pointer = torch_empty("cpu", dtype, shape, strides, poison=poison)
+            return ArrayView(kind, pointer, dtype, shape, strides, True, -1, None, tensor)
         array = empty_numpy(dtype, shape, strides, poison=poison)
-        return ArrayView(kind, array.__array_interface__["data"][0], dtype, shape, strides, True, -1, None, array)
+        return ArrayView(ArrayKind.NUMPY, array.__array_interface__["data"][0], dtype, shape, strides, True, -1, None,
+                         array)
+
+
+def _torch_dtype(kernel: str, name: str, tensor: Any) -> np.dtype[Any]:
+    text = str(tensor.dtype).removeprefix("torch.")
+    try:
+        return np.dtype(text)
+    except TypeError:
+        raise call_error(kernel, Diagnostic(
+            "wrong-dtype", f"'{name}' has dtype {tensor.dtype}, which NumPy does not have", (),
+            (f"pass {name}.to() of a type that the kernel declares",))) from None
+
+
+def tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
+    """Return the view of a Torch tensor, in the memory of a GPU or of the host.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-type`` for a lazily negated or conjugated view; ``wrong-dtype`` for a type that NumPy does not have.
+    """
+    if not hasattr(tensor, "data_ptr"):
+        raise wrong_type(kernel, name, tensor, "pass a torch.Tensor")
+    for is_lazy, resolve in (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg")):
+        if getattr(tensor, is_lazy, bool)():
+            raise call_error(kernel, Diagnostic(
+                "wrong-type", f"'{name}' is a view whose memory holds other values than it has",
+                (f"{name}.{is_lazy}() is true: Torch negates its elements where it reads them",),
+                (f"pass {name}.{resolve}()",)))
+    dtype = _torch_dtype(kernel, name, tensor)
+    offset = int(tensor.storage_offset()) if hasattr(tensor, "storage_offset") else 0
+    kind, device = (ArrayKind.TORCH, int(tensor.device.index)) if tensor.is_cuda else (ArrayKind.TORCH_CPU, -1)
+    return ArrayView(kind, int(tensor.data_ptr()), dtype, tuple(tensor.shape), tuple(tensor.stride()),
+                     True, device, None, tensor, offset)
+
+
+def host_tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
+    """Return the view of a Torch tensor in host memory.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-type`` for a tensor with gradients, which would be lost without a word, or one whose elements do not
+        lie in memory (sparse, on the meta device).
+    """
+    if getattr(tensor, "requires_grad", False):
+        raise call_error(kernel, Diagnostic(
+            "wrong-type", f"'{name}' requires gradients, and a kernel computes none",
+            (_type_note(tensor),), (f"pass {name}.detach()",)))
+    where, layout = str(getattr(tensor, "device", "?")), str(getattr(tensor, "layout", "?"))
+    if where != "cpu" or layout != "torch.strided":
+        raise wrong_type(kernel, name, tensor, f"pass {name}.to_dense().cpu()")
+    return tensor_view(kernel, name, tensor)
+
+
+def torch_empty(device: str, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
+                poison: bool) -> tuple[Any, int]:
+    """Return a new Torch tensor on *device*, and its address."""
+    torch = importlib.import_module("torch")
+    tensor = torch.empty_strided(shape, strides, dtype=getattr(torch, dtype.name), device=device)
+    if poison:
+        tensor.fill_(float("nan") if is_inexact(dtype) else is_bool(dtype) or -1 % 2**(8 * dtype.itemsize - 1))
+    return tensor, int(tensor.data_ptr())
 
 
 _ALIGNMENT: Final = 64
