@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.checks import OneOf
-from polyloop.errors import CodegenError, Diagnostic, PolyloopError
+from polyloop.errors import CodegenError, CompilerError, Diagnostic, PolyloopError
 from polyloop.export.binaries import binaries, given_architectures
 from polyloop.export.build import cmake_text, pkg_config_text
 from polyloop.export.header import header_text
@@ -79,7 +79,7 @@ def export(
     VerificationError, CodegenError
         As :func:`polyloop.generate_code`; ``not-exportable``, ``bad-prefix``.
     CompilerError
-        For a bundle, as :func:`polyloop.compile`.
+        ``cannot-write``; for a bundle, as :func:`polyloop.compile`.
     """
     chosen = target_of(kernel, target) or CudaTarget()
     name = kernel.name if prefix is None else prefix
@@ -121,11 +121,16 @@ def _program(kernel: LoopKernel, prefix: str, target: Target, index_bits: int | 
 
 def _written(folder: Path, content: Mapping[str, bytes], manifest: str) -> Path:
     """Write files; the manifest last, so that a folder that was not finished is no bundle."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MANIFEST).unlink(missing_ok=True)
-    for name, text in content.items():
-        (folder / name).write_bytes(text)
-    (folder / MANIFEST).write_text(manifest, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
+        for name, text in content.items():
+            (folder / name).write_bytes(text)
+        (folder / MANIFEST).write_text(manifest, encoding="utf-8")
+    except (OSError, ValueError) as error:  # of a zero in a name
+        raise CompilerError("export", None, [Diagnostic(
+            "cannot-write", f"the files of an export cannot be written to '{folder}'", (str(error),),
+            ("name a folder that is there or can be made, and that can be written to",))]) from None
     return folder
 
 

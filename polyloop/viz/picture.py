@@ -69,9 +69,9 @@ class Picture(Shown):
         text = f"{self.text}\n" if target.suffix == ".txt" else svg_text(self.size, self.items, self.title, theme)
         try:
             target.write_text(text, encoding="utf-8")
-        except OSError as error:
+        except (OSError, ValueError) as error:  # of a zero in a name
             hint = "name a folder that is there, and that can be written to"
-            raise _bad(target, f"{error.strerror}", hint) from error
+            raise _bad(target, getattr(error, "strerror", str(error)), hint) from error
         return target
 
     def __str__(self) -> str:

@@ -91,8 +91,8 @@ def view(
     text = page_text(kernel.name, subject.target.name, tuple(_stages(kernel, program, subject)))
     try:
         where.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise _unwritten(where, f"{error.strerror}") from error
+    except (OSError, ValueError) as error:  # of a zero in a name
+        raise _unwritten(where, getattr(error, "strerror", str(error))) from error
     return where
 
 

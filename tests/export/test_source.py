@@ -313,3 +313,13 @@ def test_two_exports_for_cuda_are_built_by_nvcc_and_linked(tmp_path: Path) -> No
     assert done.stdout.startswith("6001 ")
 
 # }}}
+
+
+@pytest.mark.parametrize("where", ["file", "file/below", "nul\0"])
+def test_a_place_that_cannot_be_written_is_named(where: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", [pl.GlobalArg("x, y", np.float32, shape="n")], name="copy")
+    with pytest.raises(pl.PolyloopError) as refused:
+        pl.export(knl, tmp_path / where, pl.CTarget())
+    assert refused.value.codes == ("cannot-write",)
+    assert (tmp_path / "file").read_text() == ""
