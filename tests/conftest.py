@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import nvrtc_available
 
+# How long examples take says how busy the machine is.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 os.environ.setdefault("POLYLOOP_TRACEBACK", "full")  # a test that fails shows the frames of the library
 
 _EACH: Final = frozenset(
