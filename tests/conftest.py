@@ -24,7 +24,7 @@ _EACH: Final = frozenset(
 )
 """Folders and modules of which the quick set has the first case of each test."""
 _SAMPLED: Final = frozenset({"codegen", "cost", "creation", "frontend", "transform"})
-"""Folders of which it has the first case of every third test."""
+"""Folders of which it has the first case of every fourth test."""
 _LONG: Final = frozenset(
     {
         "test_binders.py", "test_distance_test.py", "test_hostile_names.py", "test_map_domain.py", "test_one_file.py",
@@ -51,7 +51,7 @@ def _mark_quick(items: list[pytest.Item]) -> None:
         if not is_new or item.path.name in _LONG or any(map(item.get_closest_marker, ("slow", "gpu"))):
             continue
         sampled += folder in _SAMPLED
-        if folder in _EACH or (folder in _SAMPLED and sampled % 3 == 0):
+        if folder in _EACH or (folder in _SAMPLED and sampled % 4 == 0):
             item.add_marker(pytest.mark.quick)
 
 

@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import types
@@ -175,7 +176,8 @@ def _drawn(rng: Random, kernel: LoopKernel, mode: Mode) -> tuple[str, Callable[[
     as_text = repr if not isinstance(target, type) else type
 
     def run() -> object:
-        found = _as_a_user(target, args, kwargs)
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # for what is written to a drawn name
+            found = _as_a_user(target, args, kwargs)
         return str(found) if isinstance(found, LoopKernel) else as_text(found)
 
     return f"pl.{name}({', '.join(words)})", run
