@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import platform
 import re
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from polyloop.errors import CodegenError, CompilerError, Diagnostic
+from polyloop.errors import CodegenError, Diagnostic
 from polyloop.export.interface import Interface
-from polyloop.runtime.ccompile import export_flags, find_compiler, thread_flags
+from polyloop.runtime.ccompile import compile_library, find_compiler, portable_flags, thread_flags
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.target.base import Target
 
 __all__ = ["binaries", "given_architectures"]
 
 _ARCHITECTURE: Final = re.compile(r"sm_\d+[af]?")
-_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared")
 
 
 def given_architectures(
@@ -76,17 +72,7 @@ def _cubins(interface: Interface, architectures: Sequence[str]) -> tuple[dict[st
 
 def _library(interface: Interface, files: Mapping[str, bytes]) -> bytes:
     """Return the shared object, for any processor of this machine's kind."""
-    compiler = find_compiler()
-    source = interface.program.device_code
-    flags = (*_FLAGS, *filter(compiler.accepts, export_flags(source)), *thread_flags(compiler, source))
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            Path(folder, name).write_bytes(text)
-        command = [*compiler.command, *flags, "-o", "library.so", f"{interface.prefix}.c", "-lm"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise CompilerError("export", interface.program.kernel, [Diagnostic(
-                "c-compiler-failed", "the C compiler refused the exported source",
-                (f"command: {' '.join(command)}", f"log:\n{done.stderr.strip()}"),
-                ("this is a fault of the code generator unless the kernel holds C text of yours",))])
-        return Path(folder, "library.so").read_bytes()
+    compiler, source, launcher = find_compiler(), interface.program.device_code, f"{interface.prefix}.c"
+    flags = (*portable_flags(compiler, source), *thread_flags(compiler, source))
+    others = {name: text for name, text in files.items() if name != launcher}
+    return compile_library(compiler, files[launcher].decode(), flags, beside=others)

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,6 +30,7 @@ __all__ = [
     "Compiler",
     "ask_for_threads",
     "build_library",
+    "compile_library",
     "export_flags",
     "find_compiler",
     "has_own_headers",
@@ -312,8 +313,7 @@ def _built(
     files = cache.read(key) if cache is not None else None
     if cache is not None and files is not None and _LIBRARY in files:
         return _Built(files[_LIBRARY], key.digest, cache.root / key.digest)
-    with _writing():
-        data = _compile(compiler, source, flags, check_flags)
+    data = compile_library(compiler, source, flags, check_flags)
     entry = cache.put(key, {_LIBRARY: data}) if cache is not None else None
     return _Built(data, key.digest, entry)
 
@@ -342,8 +342,20 @@ def _text_name(compiler: Compiler) -> str:
     return "kernel.c" if compiler.language == "c" else "kernel.cpp"
 
 
-def _compile(compiler: Compiler, source: str, flags: tuple[str, ...], check_flags: tuple[str, ...]) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
+def compile_library(
+    compiler: Compiler, source: str, flags: tuple[str, ...], check_flags: tuple[str, ...] = (),
+    beside: Mapping[str, bytes] | None = None,
+) -> bytes:  # fmt: skip
+    """Return the shared library of *source*; *beside* are files that it includes, by name.
+
+    Raises
+    ------
+    CompilerError
+        ``c-compiler-failed``, ``compiler-too-slow``, ``cannot-write``.
+    """
+    with _writing(), tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
+        for name, content in (beside or {}).items():
+            (Path(directory) / name).write_bytes(content)
         text = Path(directory) / _text_name(compiler)
         library = Path(directory) / _LIBRARY
         text.write_text(source, encoding="utf-8", errors="surrogateescape")

@@ -28,7 +28,7 @@ def test_a_library_is_built_once(fresh_cache: Path, monkeypatch: pytest.MonkeyPa
     def fail(*_: object) -> bytes:
         raise AssertionError("compiled twice")
 
-    monkeypatch.setattr(ccompile, "_compile", fail)
+    monkeypatch.setattr(ccompile, "compile_library", fail)
     assert build_library(ANSWER) == first
     assert load_library(first).answer() == 42
 
