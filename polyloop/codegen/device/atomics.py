@@ -46,12 +46,12 @@ def atomic_update(
     value = expressions.converted(statement.rhs, computed(dtype), context)
     storage = scope.memory.storage.get(name)
     space = AddressSpace.GLOBAL if storage is None else storage.address_space
+    meets = space is AddressSpace.GLOBAL or (scope.language.has_axes and space is AddressSpace.LOCAL)
     pragma = ""
-    if space is AddressSpace.GLOBAL or (scope.language.has_axes and space is AddressSpace.LOCAL):
-        atomics = scope.language.need(Atomics) if scope.language.is_parallel else None
-        pragma = "" if atomics is None else atomics.directives.get((operation, dtype.name), "")
-        if atomics is not None and not pragma:
-            return Call(_call(scope, atomics, operation, target, value, dtype), statement.instruction)
+    if meets and scope.language.is_parallel:
+        pragma = scope.language.need(Atomics).directives.get((operation, dtype.name), "")
+        if not pragma:
+            return Call(_call(scope, operation, target, value, dtype), statement.instruction)
     operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
     new = as_unsigned(expressions.renderer, statement.rhs, value, dtype) if operation in _OPERATORS else value
     if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
@@ -61,7 +61,8 @@ def atomic_update(
     return Assign(target, operator, new, statement.instruction, pragma=pragma)
 
 
-def _call(scope: Scope, atomics: Atomics, operation: str, target: Code, value: Code, dtype: DType) -> Code:
+def _call(scope: Scope, operation: str, target: Code, value: Code, dtype: DType) -> Code:
+    atomics = scope.language.need(Atomics)
     native = atomics.native.get((operation, dtype.name))
     if native is not None:
         return c.Template(native, (target, value))
