@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from polyloop.target.cuda import CudaTarget
     from polyloop.target.interpreter import interpret
     from polyloop.target.loopy import add_and_infer_dtypes, generate_code_v2
+    from polyloop.target.opencl import OpenCLDevice, OpenCLTarget
     from polyloop.target.source import generate_code
     from polyloop.target.verify import verify
     from polyloop.testing.auto_test import auto_test_vs_ref
@@ -131,6 +132,8 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "MemAccess",
     "NoOpInstruction",
     "Op",
+    "OpenCLDevice",
+    "OpenCLTarget",
     "Picture",
     "PolyloopError",
     "PolyloopWarning",
@@ -277,6 +280,8 @@ _LATER = {
     "MatrixIntrinsic": "kernel.intrinsic",
     "declare_intrinsic": "kernel.intrinsic",
     "NoOpInstruction": "kernel.objects",
+    "OpenCLDevice": "target.opencl",
+    "OpenCLTarget": "target.opencl",
     "Picture": "viz.picture",
     "Recipe": "transform.recipe",
     "ReductionOperation": "kernel.reductions",

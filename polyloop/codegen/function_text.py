@@ -22,7 +22,7 @@ from polyloop.codegen.tree.parallel import has_block_loop, has_long_loop, in_vec
 from polyloop.codegen.unit import Unit
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
-from polyloop.kernel.arrays import Argument, ArrayArg
+from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.poly.axes import AXES, Level, level_of, thread_axis
 from polyloop.schedule.plan import Launch
 
@@ -34,10 +34,18 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
     launch, language = function.launch, unit.language
     axes = _axis_lines(function, unit)  # they may use inames of the host, which then are parameters
     parameters, lines = _signature(arguments, [launch], function, unit)
-    bounds = language.syntax.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
+    bounds = _launch_bounds(launch.local_size, unit)
     head = " ".join(part for part in (language.syntax.function, bounds, f"{launch.name}({parameters})") if part)
     body = print_block(_body(function), name_instructions=_has_several([launch], unit))
     return "\n".join([head, "{", *lines, *axes, *body, "}"])
+
+
+def _launch_bounds(sizes: Sequence[int], unit: Unit) -> str:
+    """Return the launch bounds of a function of blocks with *sizes*, empty if there are none."""
+    if not sizes:
+        return ""
+    x, y, z = (*sizes, 1, 1)[:3]
+    return unit.language.syntax.launch_bounds.format(threads=prod(sizes), x=x, y=y, z=z)
 
 
 def host_text(functions: Sequence[Function], unit: Unit) -> str:
@@ -101,6 +109,8 @@ def _signature(
         dtype = held_dtype(argument)
         assert dtype is not None, f"'{argument.name}' has no type"
         ctype = scope.ctype(dtype)
+        if isinstance(argument, ValueArg):
+            ctype = scope.language.syntax.passed.get(dtype.name, ctype)
         if isinstance(argument, ArrayArg):
             whole = whole_of.get(argument.name, argument.name)
             const = "" if whole in written else "const "

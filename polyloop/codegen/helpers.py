@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -9,7 +10,10 @@ import numpy as np
 
 from polyloop.expr.dtypes import is_floating, is_signed
 
-__all__ = ["OPERATIONS", "helper_source"]
+__all__ = ["FLOAT_FUNCTIONS", "OPERATIONS", "helper_source"]
+
+FLOAT_FUNCTIONS: Final = ("fmod", "floor", "copysign")
+"""Functions that helpers on floating-point numbers call."""
 
 _SIGNED: Final = {
     "floordiv": "{t} q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;",
@@ -58,20 +62,20 @@ _UNSIGNED: Final = {
 }
 _FLOAT: Final = {
     "floordiv": (
-        "{t} r = fmod{f}(a, b), q = (a - r) / b;",
+        "{t} r = {fmod}(a, b), q = (a - r) / b;",
         "if (b == 0)",
         "    return a / b;",
         "if (r != 0 && (r < 0) != (b < 0))",
         "    q -= 1;",
-        "{t} whole = floor{f}(q);",
+        "{t} whole = {floor}(q);",
         "if (q - whole > 0.5{f})",
         "    whole += 1;",
-        "return q == 0 ? copysign{f}(q, a / b) : whole;",
+        "return q == 0 ? {copysign}(q, a / b) : whole;",
     ),
     "floormod": (
-        "{t} r = fmod{f}(a, b);",
+        "{t} r = {fmod}(a, b);",
         "if (r == 0)",
-        "    return copysign{f}(r, b);",
+        "    return {copysign}(r, b);",
         "return (r < 0) != (b < 0) ? r + b : r;",
     ),
     "sign": "return a > 0 ? 1 : a < 0 ? -1 : a == 0 ? 0 : a;",
@@ -95,8 +99,9 @@ OPERATIONS: Final = (
 
 
 def helper_source(
-    operation: str, name: str, signature: str, ctype: str, unsigned: str, dtype: np.dtype[np.generic]
-) -> str:
+    operation: str, name: str, signature: str, types: tuple[str, str], dtype: np.dtype[np.generic],
+    functions: Mapping[str, str],
+) -> str:  # fmt: skip
     """Return the definition of a helper on one or two values of one type.
 
     Parameters
@@ -107,14 +112,16 @@ def helper_source(
         Name to define.
     signature
         Qualifiers and result type.
-    ctype, dtype
-        Type of the arguments, in C and in NumPy.
-    unsigned
-        Unsigned integer type of C, at least as wide as the arguments and as int.
+    types
+        C type of the arguments, and the unsigned integer type that is at least as wide as it and as int.
+    dtype
+        Type of the arguments in NumPy.
+    functions
+        C names of :data:`FLOAT_FUNCTIONS` on this type.
     """
-    fill = partial(
-        str.format, t=ctype, u=unsigned, f="f" if dtype.name == "float32" else "", bits=8 * dtype.itemsize
-    )
+    ctype, unsigned = types
+    suffix = "f" if dtype.name == "float32" else ""
+    fill = partial(str.format, t=ctype, u=unsigned, f=suffix, bits=8 * dtype.itemsize, **functions)
     head = f"{signature} {name}({ctype} a)" if operation in _UNARY else f"{signature} {name}({ctype} a, {ctype} b)"
     own = _FLOAT if is_floating(dtype) else _SIGNED if is_signed(dtype) else _UNSIGNED
     body = (_ANY | own)[operation]

@@ -11,7 +11,7 @@ from polyloop.codegen.device.entries import Entry, Threads, lacking
 from polyloop.errors import CodegenError
 from polyloop.kernel.limits import DeviceLimits
 
-__all__ = ["AXIS_NAMES", "Constants", "Definition", "Functions", "Language", "LoopStyle", "Syntax"]
+__all__ = ["AXIS_NAMES", "Constants", "Definition", "Functions", "Language", "LoopStyle", "Syntax", "Vectors"]
 
 _E = TypeVar("_E", bound=Entry)
 
@@ -44,11 +44,19 @@ class Syntax:
     restrict
         Qualifier of an array argument, as ``__restrict__``.
     launch_bounds
-        Format of the launch bounds with a field ``{threads}``, or an empty string.
+        Format of the launch bounds with the fields ``{threads}``, and ``{x}``, ``{y}``, ``{z}`` for the extents of a
+        block, or an empty string.
     aligned
         Alignment specifier of a variable or a structure, with a field ``{bytes}``; empty if there is none.
     static_assert
         Keyword of an assertion that the compiler checks.
+    long
+        Suffix of a literal of 64 bits.
+    passed
+        C type of a parameter that is passed by value, by NumPy name, where it is not that of a variable.
+    words
+        Lists in ``polyloop/data`` of reserved words: words that cannot name a variable, and names that cannot be
+        declared at file scope.
     """
 
     header: str
@@ -58,6 +66,9 @@ class Syntax:
     launch_bounds: str = ""
     aligned: str = ""
     static_assert: str = "_Static_assert"
+    long: str = "ll"
+    passed: Mapping[str, str] = field(default_factory=dict)
+    words: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +133,35 @@ class LoopStyle:
 
 
 @dataclass(frozen=True, eq=False)
+class Vectors:
+    """Built-in vector types, such as ``float4``.
+
+    Attributes
+    ----------
+    names
+        C type of each vector type, by its name in the package.
+    make
+        What stands ahead of the components in brackets; the field is the type.
+    nothing
+        Format of a vector of zeros; the field is its type, which may be a structure.
+    structure
+        Format of the declaration of a structure with the ``name`` and the ``body``; ``aligned`` is an alignment
+        specifier.
+    has_operators
+        True if arithmetic is built in, False if operators have to be defined.
+    most_aligned
+        Limit on the alignment of a vector, which is its size if that is smaller [bytes].
+    """
+
+    names: Mapping[str, str]
+    make: str
+    nothing: str
+    structure: str
+    has_operators: bool = False
+    most_aligned: int = 16
+
+
+@dataclass(frozen=True, eq=False)
 class Constants:
     """Numbers that have no literal, and constant tables at file scope.
 
@@ -134,6 +174,8 @@ class Constants:
     table_bits
         Infinity or NaN in a table: a format of the C ``{type}`` and the ``{bits}``, as an integer.  Without one, they
         are spelled as in expressions.
+    table_infinity, table_nan
+        Infinity and NaN in a table, by NumPy name of the type, where the spelling in expressions is no constant.
     """
 
     infinity: Mapping[str, str]
@@ -142,6 +184,8 @@ class Constants:
     large_table: str = "static const "
     table_bytes: int = 0
     table_bits: str = ""
+    table_infinity: Mapping[str, str] = field(default_factory=dict)
+    table_nan: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +201,8 @@ class Language:
     definitions
         Definition of each type and function that is not built in: of a type, by its C name, and of a function, by
         ``"name type"``, as in ``functions``.
-    has_vectors
-        True if there are types such as ``float4``, with ``make_float4``, and operators can be defined for them.
+    vectors
+        Built-in vector types; None if there are none.
     limits
         Limits of the device; None for a host.
     device
@@ -172,7 +216,7 @@ class Language:
     loops: LoopStyle
     constants: Constants
     definitions: Mapping[str, Definition] = field(default_factory=dict)
-    has_vectors: bool = False
+    vectors: Vectors | None = None
     limits: DeviceLimits | None = None
     device: tuple[Entry, ...] = ()
 

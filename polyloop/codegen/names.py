@@ -99,6 +99,8 @@ def _helpers(language: Language) -> Iterator[str]:
     words = (*_VECTOR_WORDS, *OPERATIONS, *FUNCTIONS, *(f"fast_{name}" for name in FUNCTIONS))
     yield from (f"{word}_{vector}" for word in words for vector in VECTORS)
     yield from VECTORS
+    if language.vectors is not None:
+        yield from (own for own in language.vectors.names.values() if own not in VECTORS)
     if language.has_axes:
         yield from (*_MATRICES.split(), *_BOXES.split())
         yield from BUILT_IN
@@ -112,17 +114,23 @@ def _helpers(language: Language) -> Iterator[str]:
         yield from (f"atomic_{word}_{dtype}" for word in _UPDATES for dtype in language.types)
 
 
+def _own_words(language: Language, place: int) -> frozenset[str]:
+    """Return a list of words that the language alone reserves."""
+    return frozenset() if language.syntax.words is None else listed_words(language.syntax.words[place])
+
+
 @cache
 def local_words(language: Language) -> frozenset[str]:
     """Return the words that cannot name a variable."""
     said = (word for text in _said_by_tables(language) for word in _WORD.findall(text))
-    return RESERVED | listed_words("macros") | frozenset(said) | frozenset(_helpers(language))
+    own = _own_words(language, 0)
+    return RESERVED | listed_words("macros") | own | frozenset(said) | frozenset(_helpers(language))
 
 
 @cache
 def _file_words(language: Language) -> frozenset[str]:
     defined = (word for definition in language.definitions.values() for word in re.findall(r"(\w+)\(", definition.text))
-    return local_words(language) | listed_words("declared") | frozenset(defined)
+    return local_words(language) | listed_words("declared") | _own_words(language, 1) | frozenset(defined)
 
 
 @cache

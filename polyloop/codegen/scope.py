@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from polyloop.codegen.definitions import guarded, guarded_by_content
+from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.expressions.magnitude import Magnitudes
-from polyloop.codegen.helpers import helper_source
-from polyloop.codegen.language import Language
+from polyloop.codegen.helpers import FLOAT_FUNCTIONS, helper_source
+from polyloop.codegen.language import Language, Vectors
 from polyloop.codegen.names import Names, Spelling
 from polyloop.codegen.program import SplitArray
 from polyloop.codegen.structs import struct_source
@@ -23,7 +24,7 @@ from polyloop.expr.dtypes import as_real, is_complex
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import is_record, is_vector, record_name
 from polyloop.expr.typing import TypeOf
-from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.poly.residues import Divisibility
 from polyloop.schedule.storage import Storage
 from polyloop.verification.addresses import WideAccess
@@ -224,11 +225,27 @@ class Scope:
         self.define(found)
         return found
 
+    def _vector_type(self, dtype: np.dtype[np.generic], vectors: Vectors) -> str:
+        """Return the C name of a built-in vector type."""
+        found = vectors.names.get(record_name(dtype))
+        if found is None:
+            known = ", ".join(vectors.names)
+            message = f"target '{self.language.name}' has no vectors '{record_name(dtype)}' laid out as in NumPy"
+            raise self.error(Diagnostic("unsupported-dtype", message, hints=(f"use one of {known}",)))
+        return found
+
+    def space_of(self, name: str) -> str:
+        """Return the qualifier of what a pointer into an array or a temporary points to, empty if it has none."""
+        threads, storage = self.language.find(Threads), self.memory.storage.get(name)
+        if threads is None or (storage is not None and storage.address_space is AddressSpace.PRIVATE):
+            return ""
+        return threads.global_space if storage is None else threads.shared_space
+
     def _record_type(self, dtype: np.dtype[np.generic]) -> str:
         """Return the C name of a record, and declare it at its first use."""
         name = self.definitions.records.get(dtype)
-        if name is None and is_vector(dtype) and self.language.has_vectors:
-            name = self.definitions.records[dtype] = record_name(dtype)
+        if name is None and is_vector(dtype) and self.language.vectors is not None:
+            name = self.definitions.records[dtype] = self._vector_type(dtype, self.language.vectors)
         if name is None:
             wish = record_name(dtype)
             is_kept = is_vector(dtype) or wish in self.definitions.kept_records
@@ -369,7 +386,8 @@ class Scope:
     def _operation_source(self, operation: str, dtype: np.dtype[np.generic]) -> str:
         ctype, unsigned = self.ctype(dtype), self.language.types["uint64" if dtype.itemsize == 8 else "uint32"]
         signature = f"{self.language.syntax.helper} {ctype}"
-        return helper_source(operation, f"{operation}_{dtype}", signature, ctype, unsigned, dtype)
+        spelt = {name: self.language.functions.spellings.get((name, dtype.name), name) for name in FLOAT_FUNCTIONS}
+        return helper_source(operation, f"{operation}_{dtype}", signature, (ctype, unsigned), dtype, spelt)
 
     def index_extreme(self, operation: str, parts: Iterable[Code]) -> Code:
         """Return the ``min`` or ``max`` of index expressions, without repetitions."""
@@ -385,7 +403,7 @@ class Scope:
 
     def _widened(self, code: Code) -> Code:
         number = integer_of(code) if self.types.index_bits == 64 else None
-        return code if number is None else integer(number, "LL")
+        return code if number is None else integer(number, self.language.syntax.long.upper())
 
 
 def _operand(dtype: np.dtype[np.generic] | None, other: np.dtype[np.generic] | None) -> str:

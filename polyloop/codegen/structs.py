@@ -39,7 +39,7 @@ def struct_source(
     """
     if is_vector(dtype):
         return f"typedef struct {{ {ctype(component(dtype))} {', '.join(field_names(dtype))}; }} {name};"
-    wide = language.has_vectors
+    wide, vectors = language.vectors is not None, language.vectors
     packed, padding = struct_padding(dtype, wide=wide)
     assert dtype.fields is not None, f"{name} has no fields"
     lines = []
@@ -48,6 +48,10 @@ def struct_source(
         if offset in padding:
             lines.append(f"    char padding_{offset}[{padding[offset]}];")
         is_struct = is_record(kind) or (wide and is_complex(kind))
+        if vectors is not None and is_vector(kind) and kind.itemsize > struct_alignment(kind, wide=True):
+            most = min(vectors.most_aligned, kind.itemsize)
+            if most > struct_alignment(kind, wide=True) and (offset % most or dtype.itemsize % most):
+                return _misplaced(dtype, field, offset, most, language)
         if packed and is_struct and struct_alignment(kind, wide=wide) > 1:
             return _misplaced(dtype, field, offset, struct_alignment(kind, wide=wide), language)
         lines.append(f"    {ctype(kind)} {spelt(field)};")

@@ -66,16 +66,16 @@ def literal(value: Any, language: Language) -> str:  # noqa: ANN401 - a NumPy sc
     if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind in "iu":
-        return _integer(int(value), dtype)
+        return _integer(int(value), dtype, language.syntax.long)
     number = float(value)
     if not isfinite(number) and language.constants.table_bits:
         bits = int(value.view(f"uint{8 * dtype.itemsize}"))
-        suffix = "ull" if dtype.itemsize == 8 else "u"
+        suffix = f"u{language.syntax.long}" if dtype.itemsize == 8 else "u"
         return language.constants.table_bits.format(type=language.types[dtype.name], bits=f"0x{bits:x}{suffix}")
     if isnan(number):
-        return language.constants.not_a_number[dtype.name]
+        return (language.constants.table_nan or language.constants.not_a_number)[dtype.name]
     if isinf(number):
-        return ("-" if number < 0 else "") + language.constants.infinity[dtype.name]
+        return ("-" if number < 0 else "") + (language.constants.table_infinity or language.constants.infinity)[dtype.name]
     assert isfinite(number), "a number that is neither NaN nor infinite is finite"
     text = str(value) if dtype.itemsize == 4 else repr(number)
     if Fraction(Decimal(text)) != Fraction(number):
@@ -90,7 +90,7 @@ def _hexadecimal(number: float) -> str:
     return f"{mantissa.rstrip('0') if '.' in mantissa else mantissa}p{exponent}".replace(".p", "p")
 
 
-def _integer(value: int, dtype: np.dtype[Any]) -> str:
-    suffix = ("ull" if dtype.kind == "u" else "ll") if dtype.itemsize == 8 else "u" if dtype == np.uint32 else ""
+def _integer(value: int, dtype: np.dtype[Any], long: str) -> str:
+    suffix = (f"u{long}" if dtype.kind == "u" else long) if dtype.itemsize == 8 else "u" if dtype == np.uint32 else ""
     least = value < 0 and value in (-(2**31), -(2**63))  # the literal without its sign would not fit
     return f"({value + 1}{suffix} - 1)" if least else f"{value}{suffix}"

@@ -254,7 +254,7 @@ class Binder:
 
     def _alignment(self, array: ArrayArg, view: ArrayView) -> int:
         """Return the alignment [bytes] that the code requires; an array copied to a GPU needs only its type's."""
-        wide = self.program.target == "cuda" and view.kind is not ArrayKind.NUMPY
+        wide = self.program.target != "c" and view.kind is not ArrayKind.NUMPY
         is_copied = view.kind is ArrayKind.NUMPY and not isinstance(self.memory, HostMemory)
         vectors = 1 if is_copied else self.alignments.get(array.name, 1)
         return max(struct_alignment(view.dtype, wide=wide), array.alignment or 1, vectors)

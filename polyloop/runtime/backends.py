@@ -20,6 +20,7 @@ from polyloop.runtime.checked import checked_library, is_checked, raise_faults
 from polyloop.runtime.gpu import GpuModule, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
+from polyloop.runtime.opencl.programs import OpenCLBackend
 from polyloop.runtime.packed import Free, Launch, PackedCall, passing
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, call_error
 
@@ -194,7 +195,7 @@ class CudaBackend:
         return resolve_stream(kernel, stream).handle
 
 
-Backend: TypeAlias = CBackend | CudaBackend
+Backend: TypeAlias = CBackend | CudaBackend | OpenCLBackend
 
 
 def free_numbers(binder: Binder) -> tuple[Free, ...]:
@@ -223,6 +224,8 @@ def make_backend(program: GeneratedProgram, architecture: str) -> Backend:
             return CBackend(program)
         case "cuda":
             return CudaBackend(program, architecture)
+        case "opencl":
+            return OpenCLBackend(program, architecture)
         case other:
             raise CompilerError("compile", program.kernel, [Diagnostic(
-                "unknown-target", f"no way to run a program for '{other}'", (), ("targets: c, cuda",))])
+                "unknown-target", f"no way to run a program for '{other}'", (), ("targets: c, cuda, opencl",))])

@@ -16,6 +16,7 @@ from polyloop.runtime.arguments import Result
 from polyloop.runtime.calls import named
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
+from polyloop.runtime.opencl.memory import OpenCLMemory
 from polyloop.runtime.resources import Resources
 from polyloop.runtime.specialize import Facts, Specialization, facts, specialization
 from polyloop.runtime.spills import local_memory
@@ -27,6 +28,7 @@ from polyloop.target.source import generate_code
 
 __all__ = ["MOST_SPECIALIZATIONS", "SpecializingKernel", "compiled"]
 
+_MEMORIES: Final[Mapping[str, Callable[[], Memory]]] = {"c": HostMemory, "cuda": DeviceMemory, "opencl": OpenCLMemory}
 MOST_SPECIALIZATIONS: Final = 32
 """Specializations of a kernel, unless the caller says otherwise."""
 
@@ -87,7 +89,8 @@ class SpecializingKernel(CompiledKernel):
         self._latest: CompiledKernel | None = None
         self._entered: CompiledKernel | None = None
         self._lock = RLock()
-        self._begin([argument.name for argument in kernel.arguments])
+        has_queue = self._said is not None and self._said.name == "opencl"
+        self._begin([argument.name for argument in kernel.arguments], has_queue=has_queue)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the constructor call for pickle: specializations are made again, of texts that are in the cache."""
@@ -154,7 +157,7 @@ class SpecializingKernel(CompiledKernel):
     def _memory(self) -> Memory | None:
         if self._said is None:
             return None
-        return HostMemory() if self._said.name == "c" else DeviceMemory()
+        return _MEMORIES[self._said.name]()
 
     def _compiled(self, arguments: Mapping[str, object]) -> CompiledKernel:
         """Return the specialization for *arguments*."""

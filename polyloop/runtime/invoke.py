@@ -16,6 +16,7 @@ from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_ove
 from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
 from polyloop.runtime.calls import named
 from polyloop.runtime.gpu import device_architecture
+from polyloop.runtime.opencl.programs import Queued
 from polyloop.runtime.packed import PackedCall
 from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
@@ -102,23 +103,33 @@ class CompiledKernel(functools.partial[Result], Shown):
         has_offsets = any(layout.offset is not None for layout in self._small.binder.layouts)
         self._may_repeat = not self.program.split and not has_offsets
         self._free = free_numbers(self._small.binder)
-        self._begin(names)
+        self._begin(names, has_queue=self.target == "opencl")
 
-    def _begin(self, names: Sequence[str]) -> None:
-        """Let calls with arguments of these *names* go to :meth:`_call`."""
+    def _begin(self, names: Sequence[str], *, has_queue: bool = False) -> None:
+        """Let calls with arguments of these *names* go to :meth:`_call`; *has_queue* is True for OpenCL."""
         # no references to the kernel: it goes when the last one of others does, and with it what is loaded on a GPU
         self._checked = _method(weakref.WeakMethod(self._call))
         self._handle = _method(weakref.WeakMethod(self._handle_of))
         checked: Callable[..., Result] = self._checked
 
-        stream, poison = call_options(names)
+        stream, poison, events = call_options(names, "queue" if has_queue else "stream")
+
+        def queued(*unnamed: object, **arguments: object) -> Result:
+            __tracebackhide__ = True
+            queue = arguments.pop(stream, None)
+            if queue is None and unnamed and type(unnamed[0]).__name__ == "CommandQueue":
+                queue, *others = unnamed
+                unnamed = (*others,)
+            after = arguments.pop(events, None)
+            where = queue if after is None else Queued(queue, tuple(after))
+            return checked(arguments, where, arguments.pop(poison, None), unnamed)
 
         def entry(*unnamed: object, **arguments: object) -> Result:
             __tracebackhide__ = True
             return checked(arguments, arguments.pop(stream, None), arguments.pop(poison, None), unnamed)
 
-        self._plain = entry
-        self._enter(entry)
+        self._plain = queued if has_queue else entry
+        self._enter(self._plain)
 
     def _enter(self, entry: Callable[..., Result]) -> None:
         """Let calls go to *entry*."""
@@ -140,7 +151,7 @@ class CompiledKernel(functools.partial[Result], Shown):
 
     @property
     def target(self) -> str:
-        """``"c"`` or ``"cuda"``."""
+        """``"c"``, ``"cuda"`` or ``"opencl"``."""
         return self.program.target
 
     @property

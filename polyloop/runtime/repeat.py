@@ -306,7 +306,7 @@ def _compiled(
     }  # fmt: skip
     all_names = (*names, *(name for name in arguments if name not in names))
     can_name = all(_is_free(name) for name in all_names)
-    stream, poison = call_options(all_names)
+    stream, poison, _ = call_options(all_names)
     variables = {name: name if can_name else f"__v{number}" for number, name in enumerate(all_names)}
     values_of = {name: (variables[name], arguments[name]) for name in arguments}
     conditions, same = _conditions(known, values_of, space, free)
@@ -422,14 +422,17 @@ def _is_free(name: str) -> bool:
     return is_name and not name.startswith("__")
 
 
-def call_options(names: Collection[str]) -> tuple[str, str]:
-    """Return the keywords for stream and ``poison`` of a call, with underscores if arguments have these *names*."""
-    found = ["stream", "poison"]
+def call_options(names: Collection[str], where: str = "stream") -> tuple[str, str, str]:
+    """Return the keywords of a call for *where* it runs, ``poison`` and ``wait_for``.
+
+    Those that arguments have as *names* get underscores.
+    """
+    found = [where, "poison", "wait_for"]
     for place, option in enumerate(found):
         while found[place] in names:
             found[place] += "_"
         assert found[place].rstrip("_") == option, "an option is its name and underscores"
-    return found[0], found[1]
+    return found[0], found[1], found[2]
 
 
 _KEY: Final = """

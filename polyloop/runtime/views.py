@@ -29,6 +29,7 @@ class ArrayKind(Enum):
     TORCH_CPU = "Torch on the CPU"
     CUPY = "CuPy"
     CUDA = "CUDA"
+    OPENCL = "PyOpenCL"
 
     def __str__(self) -> str:
         return self.value

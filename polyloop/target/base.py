@@ -18,13 +18,14 @@ class Target:
     Attributes
     ----------
     name
-        ``"c"`` or ``"cuda"``.
+        ``"c"``, ``"cuda"`` or ``"opencl"``.
     language
         Tables for code generation.
     limits
         Limits of the device that schedules respect.
     arch
-        Architecture that the code is compiled for, such as ``"sm_90"``; empty for the C target.
+        Architecture that the code is compiled for, such as ``"sm_90"``; empty for the C target.  For OpenCL: the version
+        of the language, and the name of the device if there is one.
     min_blocks
         How many blocks a multiprocessor is to hold at least; 0 says nothing.
     full_blocks
@@ -33,6 +34,8 @@ class Target:
         Whether the threads of a processor share the blocks of a launch.
     contract
         Whether a C compiler may round a product and the sum that it goes into once.
+    call
+        The call that makes this target, where the other attributes do not say it.
     """
 
     name: str
@@ -43,10 +46,13 @@ class Target:
     full_blocks: bool = True
     openmp: bool = False
     contract: bool = False
+    call: str = ""
 
     @property
     def spelling(self) -> str:
         """The call that makes this target."""
+        if self.call:
+            return self.call
         if not self.arch:
             return f"pl.CTarget({', '.join(f'{name}=True' for name in ('openmp', 'contract') if getattr(self, name))})"
         more = f", min_blocks={self.min_blocks}" if self.min_blocks else ""

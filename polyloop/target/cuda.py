@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Annotated, Final
 
-from polyloop.codegen.language import Constants, Functions, Language, LoopStyle, Syntax
+from polyloop.codegen.language import Constants, Functions, Language, LoopStyle, Syntax, Vectors
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import spelt
 from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.records import VECTORS
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.cudacopies import copy_definitions
@@ -87,7 +88,12 @@ CUDA_LANGUAGE: Final = Language(
         **dict(bit_definitions(_HELPER, _TYPES, "__clz{long}({x})", "__ffs{long}({x}) - 1")),
         **copy_definitions(),
     },
-    has_vectors=True,
+    vectors=Vectors(
+        names={name: name for name in VECTORS},
+        make="make_{type}",
+        nothing="{type}{{}}",
+        structure="struct {aligned} {name} {{ {body} }};",
+    ),
     limits=_LIMITS,
     device=cuda_device(""),
 )

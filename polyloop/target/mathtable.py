@@ -1,4 +1,4 @@
-"""Spellings of functions, by name and NumPy name of the argument type, for C and for CUDA.
+"""Spellings of functions, by name and NumPy name of the argument type, for C, CUDA and OpenCL C.
 
 A spelling is a name, or a format with a field for each argument.  The functions of the C library have ``f`` appended
 for float; those of complex numbers begin with ``c`` in C and are defined in ``target/cudacomplex.py`` for CUDA.
@@ -11,7 +11,15 @@ from typing import Final
 
 from polyloop.codegen.language import Definition
 
-__all__ = ["CUDA_FAST_FUNCTIONS", "CUDA_FUNCTIONS", "C_FUNCTIONS", "bit_definitions", "c_definitions"]
+__all__ = [
+    "CUDA_FAST_FUNCTIONS",
+    "CUDA_FUNCTIONS",
+    "C_FUNCTIONS",
+    "OPENCL_FAST_FUNCTIONS",
+    "OPENCL_FUNCTIONS",
+    "bit_definitions",
+    "c_definitions",
+]
 
 _SHARED: Final = """
 sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
@@ -97,6 +105,37 @@ def _cuda_functions() -> _Table:
     return {**found, ("narrow_double", "float16"): "to_float16"}
 
 
+def _opencl_functions() -> _Table:
+    found: _Table = {}
+    for dtype, suffix in (("float32", "f"), ("float64", "")):
+        found |= {(name, dtype): name for name in _SHARED.split()}  # overloaded
+        found |= {(name, dtype): name for name in ("rsqrt", "exp10", "sinpi", "cospi", "isnan", "isfinite")}
+        found["abs", dtype] = "fabs"
+        found["nearbyint", dtype] = "rint"
+        found["arg", dtype] = f"atan2(0.0{suffix}, {{0}})"
+        for name in ("isinf", "signbit"):
+            found[name, dtype] = f"{name}({{0}}) != 0"
+    for dtype in _SIGNED:  # its result is unsigned, as wide as the argument
+        wide = "long" if dtype == "int64" else "int"
+        found["abs", dtype] = f"({wide})abs(({wide})({{0}}))"
+    for dtype in _INTEGERS:
+        own = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}[_width(dtype)]
+        found["clz", dtype] = f"(int)clz(({own})({{0}}))"
+        found["ctz", dtype] = f"ctz_{dtype}"
+        found["popcount", dtype] = f"(int)popcount(({own})({{0}}))"
+    for dtype, name in (("float16", "half"), ("bfloat16", "bfloat16")):
+        found["widen", dtype] = f"{name}_to_float"
+        found["narrow", dtype] = f"to_{name}"
+    return {**found, ("narrow_double", "float16"): "double_to_half"}
+
+
+OPENCL_FUNCTIONS: Final[Mapping[tuple[str, str], str]] = _opencl_functions()
+"""The OpenCL C Specification, "Math Functions" and "Integer Functions"."""
+OPENCL_FAST_FUNCTIONS: Final[Mapping[tuple[str, str], str]] = {
+    (name, "float32"): f"native_{name}"
+    for name in ("exp", "exp2", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "rsqrt", "sqrt", "divide")
+}
+"""Functions whose accuracy is up to the device: the same specification, "Math Functions"."""
 C_FUNCTIONS: Final[Mapping[tuple[str, str], str]] = _c_functions()
 CUDA_FUNCTIONS: Final[Mapping[tuple[str, str], str]] = _cuda_functions()
 CUDA_FAST_FUNCTIONS: Final[Mapping[tuple[str, str], str]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from polyloop.codegen.device.entries import Atomics, Word
+from polyloop.codegen.device.entries import Atomics, Threads, Word
 from polyloop.codegen.expressions.calls import extreme
 from polyloop.codegen.expressions.conversions import narrowed, widened
 from polyloop.codegen.expressions.expressions import Expressions
@@ -51,7 +51,7 @@ def atomic_update(
     if meets and scope.language.is_parallel:
         pragma = scope.language.need(Atomics).directives.get((operation, dtype.name), "")
         if not pragma:
-            return Call(_call(scope, operation, target, value, dtype), statement.instruction)
+            return Call(_call(scope, operation, (target, name), value, dtype), statement.instruction)
     operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
     new = as_unsigned(expressions.renderer, statement.rhs, value, dtype) if operation in _OPERATORS else value
     if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
@@ -61,7 +61,9 @@ def atomic_update(
     return Assign(target, operator, new, statement.instruction, pragma=pragma)
 
 
-def _call(scope: Scope, operation: str, target: Code, value: Code, dtype: DType) -> Code:
+def _call(scope: Scope, operation: str, element: tuple[Code, str], value: Code, dtype: DType) -> Code:
+    """Return the call that updates an element, which is paired with its array."""
+    target, array = element
     atomics = scope.language.need(Atomics)
     native = atomics.native.get((operation, dtype.name))
     if native is not None:
@@ -69,14 +71,17 @@ def _call(scope: Scope, operation: str, target: Code, value: Code, dtype: DType)
     word = atomics.words.get(dtype.name, atomics.words.get("half") if is_half(dtype) else None)
     if word is None:
         raise scope.error(_unsupported(scope, operation, dtype))
-    name = f"atomic_{operation}_{dtype.name}"
+    space = scope.space_of(array)
+    threads = scope.language.find(Threads)
+    is_apart = threads is not None and bool(space) and space == threads.shared_space
+    name = f"atomic_{operation}_{dtype.name}{'_shared' if is_apart else ''}"
 
     def define() -> str:
         old = _loaded(scope, c.Name("old"), dtype)
         if is_integer(dtype) and is_signed(dtype) and operation in _OPERATORS:  # arithmetic on words wraps
             old = c.Cast(word.type, old)
         combined = _combined(scope, operation, dtype, old, c.Name("value"))
-        return _compare_and_swap(scope, name, dtype, combined, word)
+        return _compare_and_swap(scope, (name, space), dtype, combined, word)
 
     return c.Apply(scope.shared_helper(name, name, define), (c.Unary(c.ADDRESS, target), value))
 
@@ -104,16 +109,19 @@ def _combined(scope: Scope, operation: str, dtype: DType, old: Code, value: Code
     return c.binary(c.OPERATORS[_OPERATORS[operation]], old, value)
 
 
-def _compare_and_swap(scope: Scope, name: str, dtype: DType, combined: Code, word: Word) -> str:
-    ctype = scope.ctype(dtype)
+def _compare_and_swap(scope: Scope, named: tuple[str, str], dtype: DType, combined: Code, word: Word) -> str:
+    (name, space), ctype = named, scope.ctype(dtype)
     if is_half(dtype):
         combined = narrowed(scope, dtype, combined, computed(dtype))
-    swap = scope.language.need(Atomics).swap.format("word", "expected", word.to.format(combined))
+    declared = f"{word.type} *word = ({word.type} *)at, seen = *word, expected;"
+    if space:
+        declared = f"{space}{word.type} *word = ({space}{word.type} *)at;\n    {word.type} seen = *word, expected;"
+    swap = (word.swap or scope.language.need(Atomics).swap).format("word", "expected", word.to.format(combined))
     return "\n".join(
         [
-            f"{scope.language.syntax.helper} void {name}({ctype} *at, {scope.ctype(computed(dtype))} value)",
+            f"{scope.language.syntax.helper} void {name}({space}{ctype} *at, {scope.ctype(computed(dtype))} value)",
             "{",
-            f"    {word.type} *word = ({word.type} *)at, seen = *word, expected;",
+            f"    {declared}",
             "    do {",
             "        expected = seen;",
             f"        {ctype} old = {word.back.format('expected')};",

@@ -70,7 +70,8 @@ def _function(
 
     def define(name: str) -> str:
         body = ThreadScan(expressions, operation, dtype, meeting, sizes)
-        parameters = f"{ctype} x, {ctype} *partial" if meeting.parts > 1 else f"{ctype} x"
+        space = scope.language.need(Threads).shared_space
+        parameters = f"{ctype} x, {space}{ctype} *partial" if meeting.parts > 1 else f"{ctype} x"
         which = "before this one" if exclusive else "up to this one"
         along = scope.language.need(Threads).axes[span.axis]
         who = f"of the block {which}" if meeting.is_whole_block else f"{which} along {along}"

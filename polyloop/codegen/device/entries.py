@@ -63,11 +63,15 @@ def lacking(target: str, kind: type[Entry]) -> Diagnostic:
 
 @dataclass(frozen=True)
 class Word(Entry):
-    """The integer type that holds the bits of a type, and formats of the conversions to it and back."""
+    """The integer type that holds the bits of a type, and formats of the conversions to it and back.
+
+    ``swap`` is its own compare-and-swap, empty for that of :class:`Atomics`.
+    """
 
     type: str
     to: str
     back: str
+    swap: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,8 @@ class Threads(Entry):
         Storage class of memory shared by a block.
     dynamic_shared
         Declaration of dynamic shared memory: a format with the fields ``{name}``, and ``{bytes}`` for its alignment.
-    global_space
-        Qualifier of the type of an array argument.
+    global_space, shared_space
+        Qualifiers of what a pointer points to: an array argument, and shared memory.
     blocks
         Expression for the number of blocks of a launch, along the first axis.
     """
@@ -98,6 +102,7 @@ class Threads(Entry):
     shared: str
     dynamic_shared: str = ""
     global_space: str = ""
+    shared_space: str = ""
     blocks: str = ""
 
 

@@ -87,7 +87,8 @@ def _function(
         elif meeting.parts == 1 and count == meeting.warp_size:
             wish = f"warp_{what}"
         ctype = scope.ctype(dtype)
-        parameters = f"{ctype} x, {ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
+        space = scope.language.need(Threads).shared_space
+        parameters = f"{ctype} x, {space}{ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
         numbers = listed([scope.language.need(Threads).axes[span.axis] for span in meeting.across])
         who = "of the block" if meeting.is_whole_block else f"that differ in {numbers} only"
         meant = _WORDS.get(operation.name, f"The {operation} of x")
@@ -297,12 +298,12 @@ class Exchange:
         """Yield the combination of many parts in shared memory by a tree, which halves their number in each step."""
         parts = self.meeting.parts
         begin = 1 << ((parts - 1).bit_length() - 1)
-        yield f"for (int half = {begin}; half > 0; half /= 2) {{"
+        yield f"for (int distance = {begin}; distance > 0; distance /= 2) {{"
         yield f"    const int n = {part};"
-        checks = [*conditions, "n < half", f"n + half < {parts}"]
+        checks = [*conditions, "n < distance", f"n + distance < {parts}"]
         yield f"    if ({' && '.join(checks)}) {{"
-        yield f"        {self.scope.ctype(self.dtype)} *mine = &{own};"
-        element = c.Subscript(c.Name("mine"), times(c.Name("half"), stride))
+        yield f"        {self.threads.shared_space}{self.scope.ctype(self.dtype)} *mine = &{own};"
+        element = c.Subscript(c.Name("mine"), times(c.Name("distance"), stride))
         statements = list(self.combined(c.Unary(c.TARGET, c.Name("mine")), element))
         yield from (f"        {line}" for line in statements)
         yield "    }"

@@ -31,7 +31,7 @@ def literal(scope: Scope, value: complex, dtype: DType) -> Code:
         return c.Literal("true" if value else "false", float(value))
     if is_floating(dtype) or is_complex(dtype):
         return _floating(scope, float(value), as_real(dtype))
-    return _integer(int(value), dtype)
+    return _integer(int(value), dtype, scope.language.syntax.long)
 
 
 def typed_literal(scope: Scope, value: complex, dtype: DType) -> Code:
@@ -39,15 +39,16 @@ def typed_literal(scope: Scope, value: complex, dtype: DType) -> Code:
     if dtype.kind not in "iu" or dtype.itemsize <= np.dtype(np.int32).itemsize or value == -(2**63):
         return literal(scope, value, dtype)
     assert not isinstance(value, complex), f"{value} is not {dtype}"
-    return c.integer(int(value), "ull" if is_unsigned(dtype) else "ll")
+    long = scope.language.syntax.long
+    return c.integer(int(value), f"u{long}" if is_unsigned(dtype) else long)
 
 
-def _integer(value: int, dtype: DType) -> Code:
+def _integer(value: int, dtype: DType, long: str) -> Code:
     if value < 0 and is_unsigned(dtype):  # a term that is subtracted: its literal has the width of the number
-        return c.Unary(c.NEGATIVE, _integer(-value, dtype))
+        return c.Unary(c.NEGATIVE, _integer(-value, dtype, long))
     suffix = "u" if is_unsigned(dtype) and dtype.itemsize >= 4 else ""
     if not -(2**31) <= value < (2**32 if suffix else 2**31):
-        suffix = "ull" if suffix or value >= 2**63 else "ll"
+        suffix = f"u{long}" if suffix or value >= 2**63 else long
     if value in (-(2**31), -(2**63)):
         return c.Parentheses(c.binary(c.MINUS, c.integer(value + 1, suffix), c.integer(1)))
     return c.integer(value, suffix)

@@ -32,8 +32,8 @@ def _helper(scope: Scope, dtype: _DType, wish: str, define: Callable[[str], str]
 def make_record(scope: Scope, dtype: _DType, values: Sequence[Code]) -> Code:
     """Return a record with *values* in its fields."""
     ctype = scope.ctype(dtype)
-    if is_vector(dtype) and scope.language.has_vectors:
-        return c.Apply(f"make_{ctype}", tuple(values))
+    if is_vector(dtype) and scope.language.vectors is not None:
+        return c.Apply(scope.language.vectors.make.format(type=ctype), tuple(values))
 
     def define(name: str) -> str:
         types = {field: scope.ctype(field_dtype(dtype, field)) for field in field_names(dtype)}
@@ -71,11 +71,15 @@ def operator_text(scope: Scope, dtype: _DType, symbol: str, operands: Sequence[t
     """
     ctype, base = scope.ctype(dtype), scope.ctype(component(dtype))
     negation = len(operands) == 1
-    if not scope.language.has_vectors:
+    built_in = scope.language.vectors
+    if built_in is None:
         texts = [text if vector else splat(scope, dtype, text) for text, vector in operands]
         word = "neg" if negation else _WORDS[symbol]
         body = [_one(symbol, [c.Member(c.Name(name), x) for name in "ab"[: len(operands)]]) for x in field_names(dtype)]
         return _function(scope, dtype, f"{word}_{ctype}", [ctype] * len(operands), _narrow(scope, dtype, body), texts)
+    if built_in.has_operators:
+        (first, _), *others = operands
+        return c.binary(c.APART[symbol], first, others[0][0]) if others else c.Unary(c.NEGATIVE, first)
     types = [ctype if vector else base for _, vector in operands]
     names = [(c.Name(name), vector) for name, (_, vector) in zip("ab", operands, strict=False)]
     body = [_one(symbol, [c.Member(name, x) if vector else name for name, vector in names]) for x in field_names(dtype)]

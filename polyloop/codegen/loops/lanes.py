@@ -233,7 +233,9 @@ class LaneLoops:
         value = self._element(plan.loads[0], plan.lanes, context, "const ")
         if (condition := self._copied_where(statement, plan, context)) is not None:
             ctype, _ = vector_type(self.scope, store, plan.lanes)
-            value = c.Choice(condition, value, c.Raw(f"{ctype}{{}}"))
+            built_in = self.scope.language.vectors
+            nothing = f"{ctype}{{}}" if built_in is None else built_in.nothing.format(type=ctype)
+            value = c.Choice(condition, value, c.Raw(nothing))
         return (Assign(self._element(store, plan.lanes, context), "=", value, statement.instruction),)
 
     def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Code | None:
@@ -270,7 +272,8 @@ class LaneLoops:
         if wide.is_element:
             return place
         ctype, parts = vector_type(self.scope, wide, lanes)
-        pointer = c.Cast(f"{const}{ctype} *", c.Unary(c.ADDRESS, place))
+        space = self.scope.space_of(array_name(wide.access))
+        pointer = c.Cast(f"{space}{const}{ctype} *", c.Unary(c.ADDRESS, place))
         if const and parts and is_read_once(self.scope, array_name(wide.access)):
             return c.Apply(self.scope.language.need(Loads).once, (pointer,))
         return c.Unary(c.TARGET, pointer)

@@ -34,6 +34,7 @@ from polyloop.verification.addresses import WideAccess
 
 __all__ = ["Key", "Plan", "Wide", "at_once", "plans_of", "vector_type", "wide_access"]
 
+_STRUCTURE: Final = "struct {aligned} {name} {{ {body} }};"
 _BUILT_IN: Final = 4
 """Greatest number of components of built-in vector types, x to w."""
 
@@ -338,7 +339,9 @@ def vector_type(scope: Scope, wide: Wide, lanes: Lanes) -> tuple[str, tuple[str,
     name = f"{dtype.name}x{count}"
     if name not in scope.definitions.structs:
         attribute = scope.language.syntax.aligned.format(bytes=min(MOST_BYTES, count * dtype.itemsize))
-        text = f"struct {attribute} {name} {{ {scope.ctype(dtype)} e[{count}]; }};"
+        body, built_in = f"{scope.ctype(dtype)} e[{count}];", scope.language.vectors
+        form = _STRUCTURE if built_in is None else built_in.structure
+        text = form.format(aligned=attribute, name=name, body=body)
         scope.definitions.structs[name] = guarded(name, text)
     return name, ()
 
