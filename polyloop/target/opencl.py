@@ -206,7 +206,7 @@ OPENCL_LANGUAGE: Final = Language(
         extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _INTEGERS},
         results={("sincos", dtype): "{1} = sincos({0}, &{2})" for dtype in ("float32", "float64")},
     ),
-    loops=LoopStyle(unroll="#pragma unroll", unroll_hint="#pragma unroll", unroll_by="#pragma unroll {count}"),
+    loops=LoopStyle(unroll="", unroll_hint="", unroll_by=""),
     constants=Constants(
         infinity={"float32": "INFINITY", "float64": "(double)INFINITY"},
         not_a_number={"float32": "NAN", "float64": "(double)NAN"},
@@ -233,11 +233,17 @@ OPENCL_LANGUAGE: Final = Language(
 # }}}
 
 
+_UNROLL: Final = "__attribute__((opencl_unroll_hint({count})))"
+_HINTS: Final = LoopStyle(_UNROLL, "__attribute__((opencl_unroll_hint))", _UNROLL)
+"""The OpenCL C Specification 2.0, section 6.11.5; earlier versions have nothing of the kind."""
+
+
 @cache
-def _language(device: OpenCLDevice, *, full_blocks: bool) -> Language:
+def _language(device: OpenCLDevice, version: str, *, full_blocks: bool) -> Language:
     """Return OpenCL C for a *device*: without the types and atomic updates that it lacks."""
     types = {name: own for name, own in _TYPES.items() if device.has_doubles or name != "float64"}
-    loops = replace(OPENCL_LANGUAGE.loops, full_blocks=full_blocks)
+    style = OPENCL_LANGUAGE.loops if version == VERSIONS[0] else _HINTS
+    loops = replace(style, full_blocks=full_blocks)
     entries = (_THREADS, _atomics(long=device.has_long_atomics))
     return replace(OPENCL_LANGUAGE, types=types, loops=loops, limits=device.limits, device=entries)
 
@@ -256,8 +262,8 @@ def OpenCLTarget(  # noqa: N802 - reads as the class
         A ``pyopencl.Device``, or an :class:`OpenCLDevice`, whose limits and abilities the text keeps to.  By default
         those of most GPUs: work-groups of 1024, 48 KiB of local memory, float64, atomic updates of 64 bits.
     version
-        The version of OpenCL C that a program is compiled as, ``"1.2"`` to ``"3.0"``.  The text itself is OpenCL C 1.2;
-        C text of a kernel (``CInstruction``, preambles) may be of that version.
+        The version of OpenCL C that a program is written in and compiled as, ``"1.2"`` to ``"3.0"``.  From 2.0 on, loops
+        that are to be unrolled say so.
     full_blocks
         As in :func:`CudaTarget`.
 
@@ -295,7 +301,7 @@ def OpenCLTarget(  # noqa: N802 - reads as the class
                 "bad-opencl-target", f"device={spelt(device)} is no device of PyOpenCL", (),
                 ("pass a pyopencl.Device, such as queue.device, or pl.OpenCLDevice(..)",))])
         known = OpenCLDevice.of(known)
-    language = _language(known, full_blocks=full_blocks)
+    language = _language(known, version, full_blocks=full_blocks)
     assert language.limits is not None, "the OpenCL language has limits"
     said = [] if known == OpenCLDevice() else [repr(known)]
     said += [] if version == VERSIONS[0] else [f"version={version!r}"]

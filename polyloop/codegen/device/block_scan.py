@@ -110,7 +110,7 @@ class ThreadScan(Exchange):
         """Yield the statements that set ``x`` to the combination of the values in the warp up to it."""
         (span,) = self.meeting.across
         distance = times(c.Name("step"), span.stride)
-        yield self.scope.language.loops.unroll.format(count=span.direct.bit_length() - 1)
+        yield from self.unrolled(span.direct.bit_length() - 1)
         yield f"for (int step = 1; step < {span.direct}; step *= 2) {{"
         yield f"    const {self.scope.ctype(self.dtype)} y = {self.above(_X, distance)};"
         yield f"    if ({place} >= step)"

@@ -136,6 +136,11 @@ class Exchange:
         if meeting.parts > 1:
             yield from self.through_memory()
 
+    def unrolled(self, count: int) -> Iterator[str]:
+        """Yield the pragma of a loop of *count* iterations, if the language has one."""
+        if pragma := self.scope.language.loops.unroll.format(count=count):
+            yield pragma
+
     def combine(self, left: Code, right: Code) -> tuple[str, Code]:
         """Return the assignment operator and the value by which *right* is combined into *left*, without branches."""
         if self.operation.name in LOGICAL:
@@ -198,7 +203,7 @@ class Exchange:
             if one:
                 yield from body if len(body) == 1 else ["{", *indented(body), "}"]
                 continue
-            yield self.scope.language.loops.unroll.format(count=len(bits))
+            yield from self.unrolled(len(bits))
             yield f"for (int step = {low}; step <= {high}; step *= 2){' {' if len(body) > 1 else ''}"
             yield from indented(body)
             if len(body) > 1:
@@ -290,7 +295,7 @@ class Exchange:
             if parts == 2:
                 yield from self.combined(_X, element)
                 return
-            yield self.scope.language.loops.unroll.format(count=parts - 1)
+            yield from self.unrolled(parts - 1)
             yield f"for (int n = 1; n < {parts}; ++n)"
             yield from indented(self.combined(_X, element))
 
