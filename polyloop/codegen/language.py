@@ -139,14 +139,16 @@ class Vectors:
     Attributes
     ----------
     names
-        C type of each vector type, by its name in the package.
+        C type of each vector type, by its name in the package; others are structures.
     make
         What stands ahead of the components in brackets; the field is the type.
-    nothing
-        Format of a vector of zeros; the field is its type, which may be a structure.
+    nothing, empty
+        Formats of a vector of zeros, and of a structure of zeros; the field is the type.
     structure
         Format of the declaration of a structure with the ``name`` and the ``body``; ``aligned`` is an alignment
         specifier.
+    packed
+        Format of the name of a structure in place of a built-in type.
     has_operators
         True if arithmetic is built in, False if operators have to be defined.
     most_aligned
@@ -156,7 +158,9 @@ class Vectors:
     names: Mapping[str, str]
     make: str
     nothing: str
+    empty: str
     structure: str
+    packed: str = "{name}"
     has_operators: bool = False
     most_aligned: int = 16
 
@@ -174,6 +178,9 @@ class Constants:
     table_bits
         Infinity or NaN in a table: a format of the C ``{type}`` and the ``{bits}``, as an integer.  Without one, they
         are spelled as in expressions.
+    clearing
+        Statement that sets the elements of an array to zero: a format of the ``{first}`` element and their ``{count}``.
+        Without one, an initializer without values does.
     table_infinity, table_nan
         Infinity and NaN in a table, by NumPy name of the type, where the spelling in expressions is no constant.
     """
@@ -184,6 +191,7 @@ class Constants:
     large_table: str = "static const "
     table_bytes: int = 0
     table_bits: str = ""
+    clearing: str = ""
     table_infinity: Mapping[str, str] = field(default_factory=dict)
     table_nan: Mapping[str, str] = field(default_factory=dict)
 

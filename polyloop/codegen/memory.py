@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import prod
 from typing import Final
+
+import numpy as np
 
 from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.language import Language
@@ -12,6 +15,8 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Block, Carve, Declare, Sync, Union
 from polyloop.codegen.tree.declare import declare_private, declare_shared
 from polyloop.codegen.tree.fold_initial_value import begun
+from polyloop.expr.dtypes import is_half
+from polyloop.expr.records import is_record, is_vector
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.axes import number_of
@@ -110,5 +115,14 @@ def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
     if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.findings.aligned:
         qualifier += f"{scope.language.syntax.aligned.format(bytes=scope.findings.aligned[storage.name])} "
     dims = threads + storage.dims
+    clearing = scope.language.constants.clearing if dims and storage.cleared and not _is_struct(storage.dtype) else ""
+    if clearing:
+        then = clearing.format(first=f"{storage.name}{'[0]' * len(dims)}", count=prod(dims))
+        return Declare(scope.ctype(storage.dtype), storage.name, dims, None, qualifier, then=then)
     value = (c.Raw("{}") if dims else c.integer(0)) if storage.cleared else None
     return Declare(scope.ctype(storage.dtype), storage.name, dims, value, qualifier)
+
+
+def _is_struct(dtype: np.dtype[np.generic]) -> bool:
+    """Return True if a variable of a type cannot be assigned 0."""
+    return is_half(dtype) or (is_record(dtype) and not is_vector(dtype))

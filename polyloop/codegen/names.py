@@ -97,10 +97,11 @@ def _helpers(language: Language) -> Iterator[str]:
     """Yield the names of helpers that are the same in every program."""
     yield from (f"{operation}_{dtype}" for operation in OPERATIONS for dtype in language.types)
     words = (*_VECTOR_WORDS, *OPERATIONS, *FUNCTIONS, *(f"fast_{name}" for name in FUNCTIONS))
-    yield from (f"{word}_{vector}" for word in words for vector in VECTORS)
-    yield from VECTORS
+    vectors = {*VECTORS}
     if language.vectors is not None:
-        yield from (own for own in language.vectors.names.values() if own not in VECTORS)
+        vectors |= {language.vectors.names.get(name, language.vectors.packed.format(name=name)) for name in VECTORS}
+    yield from (f"{word}_{vector}" for word in words for vector in vectors)
+    yield from vectors
     if language.has_axes:
         yield from (*_MATRICES.split(), *_BOXES.split())
         yield from BUILT_IN

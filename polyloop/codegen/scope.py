@@ -225,14 +225,10 @@ class Scope:
         self.define(found)
         return found
 
-    def _vector_type(self, dtype: np.dtype[np.generic], vectors: Vectors) -> str:
-        """Return the C name of a built-in vector type."""
-        found = vectors.names.get(record_name(dtype))
-        if found is None:
-            known = ", ".join(vectors.names)
-            message = f"target '{self.language.name}' has no vectors '{record_name(dtype)}' laid out as in NumPy"
-            raise self.error(Diagnostic("unsupported-dtype", message, hints=(f"use one of {known}",)))
-        return found
+    def vectors_of(self, dtype: np.dtype[np.generic]) -> Vectors | None:
+        """Return what the language says of built-in vectors, None if *dtype* is none of them."""
+        vectors = self.language.vectors
+        return vectors if vectors is not None and is_vector(dtype) and record_name(dtype) in vectors.names else None
 
     def space_of(self, name: str) -> str:
         """Return the qualifier of what a pointer into an array or a temporary points to, empty if it has none."""
@@ -244,10 +240,13 @@ class Scope:
     def _record_type(self, dtype: np.dtype[np.generic]) -> str:
         """Return the C name of a record, and declare it at its first use."""
         name = self.definitions.records.get(dtype)
-        if name is None and is_vector(dtype) and self.language.vectors is not None:
-            name = self.definitions.records[dtype] = self._vector_type(dtype, self.language.vectors)
+        vectors = self.language.vectors
+        if name is None and vectors is not None and (built_in := self.vectors_of(dtype)) is not None:
+            name = self.definitions.records[dtype] = built_in.names[record_name(dtype)]
         if name is None:
             wish = record_name(dtype)
+            if is_vector(dtype) and vectors is not None:
+                wish = vectors.packed.format(name=wish)
             is_kept = is_vector(dtype) or wish in self.definitions.kept_records
             own = wish if is_vector(dtype) else self.definitions.spelling_of.of_record(wish)
             name = self.definitions.records[dtype] = own if is_kept else self._own_name(wish)

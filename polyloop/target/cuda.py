@@ -92,6 +92,7 @@ CUDA_LANGUAGE: Final = Language(
         names={name: name for name in VECTORS},
         make="make_{type}",
         nothing="{type}{{}}",
+        empty="{type}{{}}",
         structure="struct {aligned} {name} {{ {body} }};",
     ),
     limits=_LIMITS,

@@ -182,7 +182,7 @@ def _definitions() -> Iterator[tuple[str, Definition]]:
 
 
 def _vectors() -> Mapping[str, str]:
-    """Return the names of vectors; those of 3 components take the memory of 4, and NumPy's do not."""
+    """Return the names of vectors; those of 3 components take the memory of 4, and are structures here."""
     return {name: name.replace("longlong", "long") for name in VECTORS if not name.endswith("3")}
 
 
@@ -212,6 +212,8 @@ OPENCL_LANGUAGE: Final = Language(
         not_a_number={"float32": "NAN", "float64": "(double)NAN"},
         table="__constant ",
         large_table="__constant ",
+        # Initializers of private arrays are lost between barriers by PoCL 3.0.
+        clearing="for (int n = 0; n < {count}; ++n)\n    (&{first})[n] = 0;",
         # Not every compiler takes INFINITY and NAN for constants.
         table_infinity={"float32": "(1.0f / 0.0f)", "float64": "(1.0 / 0.0)"},
         table_nan={"float32": "(0.0f / 0.0f)", "float64": "(0.0 / 0.0)"},
@@ -220,8 +222,10 @@ OPENCL_LANGUAGE: Final = Language(
     vectors=Vectors(
         names=_vectors(),
         make="({type})",
-        nothing="({type}){{0}}",
+        nothing="({type})(0)",
+        empty="({type}){{0}}",
         structure="typedef struct {aligned} {{ {body} }} {name};",
+        packed="packed_{name}",
         has_operators=True,
         most_aligned=32,
     ),

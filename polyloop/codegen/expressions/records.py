@@ -32,8 +32,8 @@ def _helper(scope: Scope, dtype: _DType, wish: str, define: Callable[[str], str]
 def make_record(scope: Scope, dtype: _DType, values: Sequence[Code]) -> Code:
     """Return a record with *values* in its fields."""
     ctype = scope.ctype(dtype)
-    if is_vector(dtype) and scope.language.vectors is not None:
-        return c.Apply(scope.language.vectors.make.format(type=ctype), tuple(values))
+    if (vectors := scope.vectors_of(dtype)) is not None:
+        return c.Apply(vectors.make.format(type=ctype), tuple(values))
 
     def define(name: str) -> str:
         types = {field: scope.ctype(field_dtype(dtype, field)) for field in field_names(dtype)}
@@ -71,7 +71,7 @@ def operator_text(scope: Scope, dtype: _DType, symbol: str, operands: Sequence[t
     """
     ctype, base = scope.ctype(dtype), scope.ctype(component(dtype))
     negation = len(operands) == 1
-    built_in = scope.language.vectors
+    built_in = scope.vectors_of(dtype)
     if built_in is None:
         texts = [text if vector else splat(scope, dtype, text) for text, vector in operands]
         word = "neg" if negation else _WORDS[symbol]

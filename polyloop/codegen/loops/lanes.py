@@ -232,10 +232,10 @@ class LaneLoops:
             return (start,)
         value = self._element(plan.loads[0], plan.lanes, context, "const ")
         if (condition := self._copied_where(statement, plan, context)) is not None:
-            ctype, _ = vector_type(self.scope, store, plan.lanes)
+            ctype, parts = vector_type(self.scope, store, plan.lanes)
             built_in = self.scope.language.vectors
-            nothing = f"{ctype}{{}}" if built_in is None else built_in.nothing.format(type=ctype)
-            value = c.Choice(condition, value, c.Raw(nothing))
+            form = "{type}{{}}" if built_in is None else built_in.nothing if parts else built_in.empty
+            value = c.Choice(condition, value, c.Raw(form.format(type=ctype)))
         return (Assign(self._element(store, plan.lanes, context), "=", value, statement.instruction),)
 
     def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Code | None:

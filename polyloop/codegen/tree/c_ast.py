@@ -111,7 +111,11 @@ class Verbatim(_Statement):
 @quick
 @dataclass(frozen=True)
 class Declare(_Statement):
-    """``storage type name[dims] = value;``; ``value`` may be None, and ``more`` are further names with values."""
+    """``storage type name[dims] = value; then``.
+
+    ``value`` may be None, and ``more`` are further names with values.  ``then`` is a statement that sets its elements,
+    empty if there is none.
+    """
 
     type: str
     name: str
@@ -119,6 +123,7 @@ class Declare(_Statement):
     value: Code | None = None
     storage: str = ""
     more: tuple[tuple[str, Code], ...] = ()
+    then: str = ""
 
 
 @quick

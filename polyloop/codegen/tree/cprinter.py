@@ -56,6 +56,8 @@ class _Printer:
                 yield from self.verbatim(node, indent)
             case Declare() | Carve():
                 yield f"{indent}{_declaration(node)}"
+                if isinstance(node, Declare):
+                    yield from (f"{indent}{line}" for line in node.then.splitlines())
             case Union(name, members, storage):
                 yield f"{indent}{storage}union {{"
                 yield from self.block(members, indent + _STEP)
