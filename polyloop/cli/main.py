@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
 
     show_parser = commands.add_parser("show", help="print the source generated for a kernel in a file")
     show_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
-    show_parser.add_argument("--target", choices=("cuda", "c"), default="cuda", help="default: cuda")
+    show_parser.add_argument("--target", choices=("cuda", "c", "opencl"), default="cuda", help="default: cuda")
 
     explain_parser = commands.add_parser(
         "explain",

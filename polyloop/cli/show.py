@@ -78,8 +78,8 @@ def _kernel_names(module: ModuleType) -> list[str]:
 
 
 def source(where: str, target: str) -> str:
-    """Return the text generated for the kernel *where* by *target* (``"c"`` or ``"cuda"``)."""
-    language = pl.CudaTarget() if target == "cuda" else pl.CTarget()
+    """Return the text generated for the kernel *where* by *target* (``"c"``, ``"cuda"`` or ``"opencl"``)."""
+    language = {"c": pl.CTarget, "cuda": pl.CudaTarget, "opencl": pl.OpenCLTarget}[target]()
     return pl.generate_code(load_kernel(where), target=language).device_code
 
 

@@ -376,6 +376,7 @@ class Scope:
 
     def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: Code) -> Code:
         """Return a call of a helper function, one of :data:`polyloop.codegen.helpers.OPERATIONS`."""
+        self.ctype(dtype)
         builtin = self.language.functions.extremes.get((operation, dtype.name))
         if builtin is None:
             builtin = f"{operation}_{dtype.name}"

@@ -48,7 +48,7 @@ def struct_source(
         if offset in padding:
             lines.append(f"    char padding_{offset}[{padding[offset]}];")
         is_struct = is_record(kind) or (wide and is_complex(kind))
-        if vectors is not None and is_vector(kind) and kind.itemsize > struct_alignment(kind, wide=True):
+        if vectors is not None and is_vector(kind) and record_name(kind) in vectors.names:
             most = min(vectors.most_aligned, kind.itemsize)
             if most > struct_alignment(kind, wide=True) and (offset % most or dtype.itemsize % most):
                 return _misplaced(dtype, field, offset, most, language)

@@ -129,6 +129,10 @@ def interface_of(program: GeneratedProgram, prefix: str) -> Interface:
     CodegenError
         ``not-exportable``.
     """
+    if program.target not in ("c", "cuda"):
+        raise refused(program, f"launchers start programs for CUDA or C, and this one is for '{program.target}'",
+                      "its text is generate_code(..).device_code, and its launches are in the program",
+                      "pass target=pl.CudaTarget() or pl.CTarget(), or call it from Python with pl.compile")
     if any(launch.maps for launch in program.launches):
         raise refused(program, "the program copies boxes of arrays with the copy engine",
                       "a launcher would need descriptions of arrays by the CUDA driver", "copy without via=\"tma\"")

@@ -100,7 +100,7 @@ def named(
     if type(given[0]).__name__ == "CommandQueue":
         problem = Diagnostic(
             "unnamed-argument", "the first argument is a queue, and a kernel has none", (),
-            (f"leave it out: {by_name}; stream= says where a kernel for CUDA runs",))
+            (f"leave it out: {by_name}; stream= says where a kernel for CUDA runs, and pl.OpenCLTarget() has queues",))
     elif not positions:
         problem = Diagnostic(
             "unnamed-argument", "the arguments of a kernel are passed by their names", (), (by_name,))

@@ -203,7 +203,6 @@ OPENCL_LANGUAGE: Final = Language(
     functions=Functions(
         OPENCL_FUNCTIONS,
         fast=OPENCL_FAST_FUNCTIONS,
-        extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _INTEGERS},
         results={("sincos", dtype): "{1} = sincos({0}, &{2})" for dtype in ("float32", "float64")},
     ),
     loops=LoopStyle(unroll="", unroll_hint="", unroll_by=""),

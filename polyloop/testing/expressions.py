@@ -27,6 +27,7 @@ from polyloop.runtime.fibres import run_on_fibres
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
+from polyloop.target.opencl import OpenCLTarget
 from polyloop.target.source import generate_code
 from polyloop.testing.drawing.typed_drawers import draw
 from polyloop.testing.typed import COUNT, DATA, TABLES, WEAK, Drawn, dtype_of
@@ -77,6 +78,11 @@ def _by_cuda(knl: LoopKernel) -> Mapping[str, Any]:
     return dict(run_on_fibres(program, _arguments(knl), orders=("forward",))["forward"].items())
 
 
+def _by_opencl(knl: LoopKernel) -> Mapping[str, Any]:
+    threads = knl.split_iname("i", 8, outer_tag="g.0", inner_tag="l.0")
+    return dict(compile_kernel(threads, target=OpenCLTarget())(**_arguments(knl)).items())
+
+
 def _by_interpreter(knl: LoopKernel) -> Mapping[str, Any]:
     return dict(interpret(knl, **_arguments(knl)).items())
 
@@ -85,6 +91,7 @@ TARGETS: Final[Mapping[str, Callable[[LoopKernel], Mapping[str, Any]]]] = {
     "c": _by_c,
     "cuda": _by_cuda,
     "interpreter": _by_interpreter,
+    "opencl": _by_opencl,
 }
 
 

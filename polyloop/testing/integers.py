@@ -127,7 +127,9 @@ def hash_function(name: str) -> ForeignName:
         name,
         (WORD, WORD),
         WORD,
-        preamble={"c": f"static inline {body}", "cuda": f"static __device__ {body}"},
+        preamble={
+            "c": f"static inline {body}", "cuda": f"static __device__ {body}", "opencl": f"static inline {body}",
+        },
         reference=_hashed,
     )
     return ForeignName(name, (function,))

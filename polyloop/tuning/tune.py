@@ -118,13 +118,17 @@ def tune(
     Raises
     ------
     TuningError
-        ``empty-space``, ``bad-space``, ``unknown-choice``; ``bad-build``: it cannot be called with a choice, or returns
+        ``empty-space``, ``bad-space``, ``unknown-choice``; ``not-measured``; ``bad-build``: it cannot be called with a choice, or returns
         no kernel; ``no-arguments``; ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
     """
     sets = _sets(args)
     choices = Space(space, (conditions,) if callable(conditions) else tuple(conditions)).drawn(seed, most)
     _check_build(build, choices[0])
     trials, programs = _built(build, choices, target)
+    if (other := next((x.program.target for x in programs if x.program.target not in ("c", "cuda")), None)) is not None:
+        raise _refused(Diagnostic(
+            "not-measured", f"tune measures programs for C and CUDA, and these are for '{other}'", (),
+            ("tune for one of these, or take the times of calls from the events of a profiling queue",)))
     arch = None
     if any(found.program.target == "cuda" for found in programs):
         arch = (target.arch if target is not None and target.arch else None) or device_architecture() or "sm_90"

@@ -20,10 +20,11 @@ HASH = """unsigned int mixed(unsigned int key)
     key *= 0x846ca68bu;
     return key ^ key >> 16;
 }"""
+WORDS = (("c", "static inline"), ("cuda", "static __device__"), ("opencl", "static inline"))
 MIXED = pl.ForeignFunction(
     "mixed",
     (U,),
-    preamble={target: f"{words} {HASH}" for target, words in (("c", "static inline"), ("cuda", "static __device__"))},
+    preamble={target: f"{words} {HASH}" for target, words in WORDS},
     reference=lambda key: U(_mixed(np.array([key]))[0]),
 )
 
@@ -77,7 +78,7 @@ MINMOD = [
                     return fabs(a) < fabs(b) ? a : b;
                 }}
                 """
-            for target, words in (("c", "static inline"), ("cuda", "static __device__"))
+            for target, words in WORDS
         },
         reference=lambda a, b: (a if abs(a) < abs(b) else b) if a * b > 0 else 0,
     )
