@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import nvrtc_available
+from polyloop.runtime.opencl.devices import opencl_available
 
 # How long examples take says how busy the machine is.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -57,9 +58,10 @@ def _mark_quick(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the quick set; skip tests marked ``gpu``, ``nvrtc`` or ``site`` where there is none."""
+    """Mark the quick set; skip tests marked ``gpu``, ``nvrtc``, ``opencl`` or ``site`` where there is none."""
     _mark_quick(items)
-    for marker, available in (("gpu", gpu_available), ("nvrtc", nvrtc_available), ("site", sphinx_available)):
+    needs = {"gpu": gpu_available, "nvrtc": nvrtc_available, "opencl": opencl_available, "site": sphinx_available}
+    for marker, available in needs.items():
         marked = [item for item in items if item.get_closest_marker(marker)]
         is_there, reason = available() if marked else (True, "")
         if not is_there:

@@ -1,4 +1,4 @@
-"""Every program of ``examples/`` on every target: the interpreter, C, CUDA C on fibres, NVRTC, a GPU."""
+"""Every program of ``examples/`` on every target: the interpreter, C, CUDA C on fibres, NVRTC, a GPU, OpenCL."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 UNROLLED = {"matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma_any_size", "matmul_vectors"}
 """Programs whose C text is so long that compilers take more than 9 s for it; the CUDA C of each runs on fibres."""
 IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in NAMES]
+LACKED_BY_OPENCL = {
+    **dict.fromkeys(("matmul_mma", "matmul_mma_any_size", "prefix_sum_single_pass"), "unsupported-device-function"),
+    **dict.fromkeys(("matmul_float64_mma", "matmul_wgmma"), "shared-too-large"),
+}
+"""Programs that OpenCL refuses on a device of 48 KiB of local memory, with the code."""
+ALWAYS_IN_OPENCL = {"layer_norm_registers", "prefix_sum", "dot_two_launches", "nbody", "matmul_pipelined"}
+IN_OPENCL = [name if name in ALWAYS_IN_OPENCL else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 LONGEST = 500
 """Characters of the longest line of C that an example may have; domains that fall apart have lines of thousands."""
 Run = Callable[..., Mapping[str, Any]]
@@ -86,6 +93,17 @@ def test_the_interpreter_agrees_with_numpy(name: str) -> None:
 @pytest.mark.parametrize("name", IN_C)
 def test_the_c_target_agrees_with_numpy(name: str) -> None:
     check(name, compiled(example(name).transformed(), pl.CTarget()))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("name", IN_OPENCL)
+def test_opencl_agrees_with_numpy(name: str) -> None:
+    if name in LACKED_BY_OPENCL:
+        with pytest.raises(pl.PolyloopError) as refused:
+            pl.generate_code(example(name).transformed(), target=pl.OpenCLTarget())
+        assert LACKED_BY_OPENCL[name] in refused.value.codes
+        return
+    check(name, compiled(example(name).transformed(), pl.OpenCLTarget()))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""Every kernel of the gallery on every target: the interpreter, C, CUDA C on fibres, NVRTC, a GPU."""
+"""Every kernel of the gallery on every target: the interpreter, C, CUDA C on fibres, NVRTC, a GPU, OpenCL."""
 
 from __future__ import annotations
 
@@ -17,6 +17,24 @@ from tests.gallery import GALLERY, Example
 
 Golden = Callable[[str, str], None]
 NAMES = sorted(GALLERY)
+LACKED_BY_OPENCL = {
+    **dict.fromkeys(("butterflies", "complex_functions", "fourier_transform", "mandelbrot"), "unsupported-dtype"),
+    "complex_dots_by_warps": "unsupported-dtype",
+    **dict.fromkeys(("gram_matrix", "layer_on_tensor_cores", "masked_scores"), "unsupported-device-function"),
+    "derivatives_on_elements": "unsupported-device-function",
+    **dict.fromkeys(("prefix_sum_by_blocks", "prefix_sum_by_blocks_of_one_thread"), "unsupported-device-function"),
+    **dict.fromkeys(("segments_by_blocks", "segments_of_tiles", "tiles_in_registers"), "unsupported-device-function"),
+    "compaction_by_blocks": "unsupported-device-function",
+    "block_sparse_by_warps": "unbounded-loop",  # warps meet in a loop whose length data decides, and there are none
+}
+"""Kernels that OpenCL refuses, with the code."""
+IN_OPENCL = [
+    *("a_sum_of_500_terms", "best_segment_of_a_group", "exchanged_within_a_warp", "extrema_by_atomics", "forces"),
+    *("histogram", "logsumexp_by_a_block", "push_particles", "ragged_sums", "saturating_bytes", "segmented_scan"),
+    *("slope_limiter", "softmax_of_half", "special_functions", "structure_of_arrays", "time_skewed_stencil"),
+    *("transpose_through_a_swizzled_tile", "two_tiles_in_one_pool", "vector_components"),
+]
+"""Kernels that always run in OpenCL; the others are slow only all together."""
 
 
 def _agree(got: Any, expected: Any, what: str, rtol: float) -> None:
@@ -74,6 +92,23 @@ def test_the_c_target_agrees_with_numpy(name: str) -> None:
     knl = entry.build()
     if _accepts(entry, "c", lambda: pl.generate_code(knl, target=pl.CTarget())):
         _check(entry, _run(knl, pl.CTarget()), entry.sizes)
+
+
+@pytest.mark.parametrize("name", sorted(LACKED_BY_OPENCL))
+def test_opencl_says_what_it_lacks(name: str) -> None:
+    with pytest.raises(pl.PolyloopError) as refused:
+        pl.generate_code(GALLERY[name].build(), target=pl.OpenCLTarget())
+    assert LACKED_BY_OPENCL[name] in refused.value.codes
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    "name", [name if name in IN_OPENCL else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+)
+def test_opencl_agrees_with_numpy(name: str) -> None:
+    entry = GALLERY[name]
+    if name not in LACKED_BY_OPENCL and _accepts(entry, "cuda", lambda: pl.generate_code(entry.build())):
+        _check(entry, _run(entry.build(), pl.OpenCLTarget()), entry.sizes)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ import pytest
 
 import polyloop
 from polyloop.runtime.nvrtc import nvrtc_available
+from polyloop.runtime.opencl.devices import opencl_available
 from tests.conftest import sphinx_available
 
 ROOT = Path(__file__).parents[1]
@@ -243,6 +244,12 @@ def test_the_package_is_marked_as_typed() -> None:
 @pytest.mark.skipif("POLYLOOP_REQUIRE_NVRTC" not in os.environ, reason="NVRTC is required in .ci/run only")
 def test_nvrtc_is_there_where_it_is_required() -> None:
     is_there, detail = nvrtc_available()
+    assert is_there, detail
+
+
+@pytest.mark.skipif("POLYLOOP_REQUIRE_OPENCL" not in os.environ, reason="OpenCL is required in .ci/run only")
+def test_opencl_is_there_where_it_is_required() -> None:
+    is_there, detail = opencl_available()
     assert is_there, detail
 
 

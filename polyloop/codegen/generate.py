@@ -43,8 +43,9 @@ from polyloop.codegen.renaming import Spelt, spell
 from polyloop.codegen.tree.registers import indexed_arrays, queue_notes
 from polyloop.codegen.unit import unit_of, without_empty
 from polyloop.errors import CodegenError
+from polyloop.kernel.arrays import AddressSpace
 from polyloop.proof.obligation import discharged
-from polyloop.schedule.plan import Schedule
+from polyloop.schedule.plan import Launch, Schedule
 from polyloop.verification.addresses import wide_obligations
 
 __all__ = ["generate"]
@@ -68,11 +69,19 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
         ``block-too-large``.
     """
     assert f"int{index_bits}" in language.types, f"no index type of {index_bits} bits"
+    if not any(map(_meets_in_global_memory, schedule.launches)):
+        language = language.with_shared_barriers
     spelt = spell(schedule, language)
     try:
         return spelt.described(_generated(spelt, index_bits))
     except CodegenError as error:
         raise spelt.error(error) from None
+
+
+def _meets_in_global_memory(launch: Launch) -> bool:
+    """Return True if threads of a block pass values to each other through global memory."""
+    own = {t.name for t in launch.temporaries if t.address_space is not AddressSpace.GLOBAL}
+    return not launch.exchanged <= own
 
 
 def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeVar
 
@@ -236,6 +236,15 @@ class Language:
     def _entries(self) -> dict[type[Entry], Entry]:
         """Entries of device functions by their class."""
         return {type(entry): entry for entry in self.device}
+
+    @cached_property
+    def with_shared_barriers(self) -> Language:
+        """The language for programs whose threads exchange values through shared memory alone."""
+        threads = self.find(Threads)
+        if threads is None or not threads.shared_barrier:
+            return self
+        own = replace(threads, block_barrier=threads.shared_barrier)
+        return replace(self, device=tuple(own if entry is threads else entry for entry in self.device))
 
     @property
     def warp_size(self) -> int:

@@ -112,6 +112,7 @@ _THREADS: Final = Threads(
     shared="__local ",
     global_space="__global ",
     shared_space="__local ",
+    shared_barrier="barrier(CLK_LOCAL_MEM_FENCE);",
 )
 _UPDATES: Final = {"sum": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
 _WORDS: Final = {

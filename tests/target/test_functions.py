@@ -16,6 +16,7 @@ from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.target.c import C_LANGUAGE
 from polyloop.target.cuda import CUDA_LANGUAGE
 from polyloop.target.numeric import NUMERIC
+from polyloop.target.opencl import OPENCL_LANGUAGE
 
 REALS: Final = ("float32", "float64")
 HALVES: Final = ("float16", "bfloat16")
@@ -70,6 +71,18 @@ def kernel_of(dtype: str) -> tuple[pl.LoopKernel, dict[str, Any], list[str]]:
     return pl.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0"), arguments, texts
 
 
+def compare(result: Any, right: np.ndarray[Any, Any], what: str) -> None:
+    """Compare a result with that of the interpreter."""
+    got = np.asarray(result)
+    assert got.dtype == right.dtype, what
+    if right.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, right, err_msg=what)
+        return
+    eps = {"float64": 1e-13, "complex128": 1e-13, "float16": 2e-3, "bfloat16": 2e-2}.get(str(right.dtype), 5e-6)
+    wide = np.complex128 if right.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(got.astype(wide), right.astype(wide), eps, eps / 10, err_msg=what)
+
+
 @pytest.mark.parametrize("dtype", [*REALS, *HALVES, *COMPLEX, *INTEGERS])
 def test_the_targets_agree_on_every_function(dtype: str) -> None:
     knl, arguments, texts = kernel_of(dtype)
@@ -80,18 +93,17 @@ def test_the_targets_agree_on_every_function(dtype: str) -> None:
         "CUDA": dict(run_on_fibres(program, arguments, orders=("forward",))["forward"].items()),
     }
     for number, text in enumerate(texts):
-        right = expected[f"o{number}"]
         for what, result in results.items():
-            got = np.asarray(result[f"o{number}"])
-            assert got.dtype == right.dtype, text
-            if right.dtype.kind in "biu":
-                np.testing.assert_array_equal(got, right, err_msg=f"{what}: {text}")
-                continue
-            eps = {"float64": 1e-13, "complex128": 1e-13, "float16": 2e-3, "bfloat16": 2e-2}.get(str(right.dtype), 5e-6)
-            wide = np.complex128 if right.dtype.kind == "c" else np.float64
-            np.testing.assert_allclose(
-                got.astype(wide), right.astype(wide), eps, eps / 10, err_msg=f"{what}: {text} for {arguments}"
-            )
+            compare(result[f"o{number}"], expected[f"o{number}"], f"{what}: {text} for {arguments}")
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [*REALS, *HALVES, *INTEGERS])
+def test_opencl_agrees_on_every_function(dtype: str) -> None:
+    knl, arguments, texts = kernel_of(dtype)
+    expected, result = pl.interpret(knl, **arguments), pl.compile(knl, target=pl.OpenCLTarget())(**arguments)
+    for number, text in enumerate(texts):
+        compare(result[f"o{number}"], expected[f"o{number}"], f"OpenCL: {text} for {arguments}")
 
 
 @pytest.mark.nvrtc
@@ -101,10 +113,10 @@ def test_nvrtc_takes_every_function(dtype: str) -> None:
     assert compile_cuda(pl.generate_code(knl, target=pl.CudaTarget()).device_code, "sm_80").cubin
 
 
-def test_every_function_is_in_all_three_tables() -> None:
+def test_every_function_is_in_all_tables() -> None:
     for name in FUNCTIONS.keys() - _ELSEWHERE:
         assert name in NUMERIC
-    for language in (C_LANGUAGE, CUDA_LANGUAGE):
+    for language in (C_LANGUAGE, CUDA_LANGUAGE, OPENCL_LANGUAGE):
         spelt = {name for name, _ in language.functions.spellings} | {name for name, _ in language.functions.results}
         assert FUNCTIONS.keys() - spelt - _ELSEWHERE <= {"sign", "gcd", "sincos"}
 

@@ -84,6 +84,8 @@ class Threads(Entry):
         Expression for each hardware axis.
     block_barrier, warp_barrier
         Statements by which the threads of a block, or those of a warp, wait for each other.
+    shared_barrier
+        The barrier of a block whose threads exchange values through shared memory alone; empty if it is the same.
     shared
         Storage class of memory shared by a block.
     dynamic_shared
@@ -103,6 +105,7 @@ class Threads(Entry):
     dynamic_shared: str = ""
     global_space: str = ""
     shared_space: str = ""
+    shared_barrier: str = ""
     blocks: str = ""
 
 

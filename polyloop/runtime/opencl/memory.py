@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyloop.errors import Diagnostic
-from polyloop.expr.records import VECTORS, is_vector, record_name
+from polyloop.expr.records import VECTORS, component, field_dtype, field_names
 from polyloop.runtime.opencl.devices import address_of, context_of, number_of_context, opencl
 from polyloop.runtime.views import (
     ArrayKind,
@@ -67,13 +67,12 @@ def _array_view(kernel: str, name: str, array: Any) -> ArrayView:
 
 
 def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a vector type of PyOpenCL, whose components have two names each, as the package's own."""
-    if dtype.names is None:
+    """Return a vector type of PyOpenCL, whose components are called s0, s1, .., as the package's own."""
+    if dtype.names is None or dtype.names[0] != "s0":
         return dtype
-    assert dtype.fields is not None, f"{dtype} has names"
-    bare = np.dtype({"names": dtype.names, "formats": [dtype.fields[name][0] for name in dtype.names],
-                     "offsets": [dtype.fields[name][1] for name in dtype.names], "itemsize": dtype.itemsize})
-    return VECTORS[record_name(bare)] if is_vector(bare) else dtype
+    own = (field_dtype(dtype, "s0"), len(dtype.names), dtype.itemsize)
+    found = (vector for vector in VECTORS.values() if (component(vector), len(field_names(vector)), vector.itemsize) == own)
+    return next(found, dtype)
 
 
 class BufferCopy:

@@ -118,7 +118,7 @@ class OpenCLBackend:
             for name in binding.fresh & arrays.keys():
                 data = arrays[name].base_data
                 events.append(cl.enqueue_fill_buffer(queue, data, _POISON, 0, data.size))
-        places = {name: self._place(cl, queue, binding, name) for name in arrays}
+        places = {name: self._place(queue, binding, name) for name in arrays}
         places |= memories
         event = None
         with self._lock:
@@ -136,7 +136,7 @@ class OpenCLBackend:
             array.add_event(event)
         return event
 
-    def _place(self, cl: Any, queue: Any, binding: Binding, name: str) -> Any:
+    def _place(self, queue: Any, binding: Binding, name: str) -> Any:
         """Return the memory that a kernel takes for an array: its buffer, or the part from its first element on."""
         view = binding.views[name]
         data = view.owner.base_data
@@ -145,10 +145,9 @@ class OpenCLBackend:
         offset = binding.address(name, view.pointer) - address_of(data)
         if offset == 0:
             return data
-        if hasattr(data, "svm_ptr"):
-            return cl.SVMPointer(data.svm_ptr + offset) if offset >= 0 else data
         unit = queue.device.mem_base_addr_align // 8
-        if offset % unit or offset < 0 or min(view.strides, default=0) < 0 or data.associated_memobject is not None:
+        is_part = hasattr(data, "svm_ptr") or data.associated_memobject is not None
+        if is_part or offset % unit or offset < 0 or min(view.strides, default=0) < 0:
             raise call_error(self._program.kernel, Diagnostic(
                 "misaligned-argument", f"'{name}' begins {offset} bytes after its buffer, which no kernel can be passed",
                 (f"parts of buffers begin at multiples of {unit} bytes on '{queue.device.name}'",),

@@ -1,0 +1,52 @@
+#ifndef POLYLOOP_MIN_INT32
+#define POLYLOOP_MIN_INT32
+static inline int min_int32(int a, int b) { return a < b ? a : b; }
+#endif
+
+__kernel void __attribute__((reqd_work_group_size(16, 16, 1))) product(__global const float *restrict a, __global const float *restrict b, __global float *restrict c, int m, int n, int p)
+{
+    const int bx = get_group_id(0), by = get_group_id(1);
+    const int tx = get_local_id(0), ty = get_local_id(1);
+    const int i = 16 * by + ty, j = 16 * bx + tx;
+    __local float a_fetch[16][16];
+    __local float b_fetch[16][16];
+    if (16 * by + 15 < m && 16 * bx + 15 < n) {
+        float acc = 0.0f;  // insn
+        const int k_outer_full = p / 16;
+        for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
+            a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];  // fetch_a
+            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (int k_inner = 0; k_inner < 16; ++k_inner)
+                acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        for (int k_outer = k_outer_full; k_outer < (p + 15) / 16; ++k_outer) {
+            if (16 * k_outer + tx < p)
+                a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];  // fetch_a
+            if (16 * k_outer + ty < p)
+                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (int k_inner = 0; k_inner < p - 16 * k_outer; ++k_inner)
+                acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        c[i * n + j] = acc;  // insn
+    } else {
+        float acc = 0.0f;  // insn
+        for (int k_outer = 0; k_outer < (p + 15) / 16; ++k_outer) {
+            if (i < m && 16 * k_outer + tx < p)
+                a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];  // fetch_a
+            if (16 * k_outer + ty < p && j < n)
+                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (i < m && j < n) {
+                for (int k_inner = 0; k_inner < min_int32(16, p - 16 * k_outer); ++k_inner)
+                    acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        if (i < m && j < n)
+            c[i * n + j] = acc;  // insn
+    }
+}
