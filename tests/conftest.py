@@ -60,6 +60,7 @@ def _mark_quick(items: list[pytest.Item]) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the quick set; skip tests marked ``gpu``, ``nvrtc``, ``opencl`` or ``site`` where there is none."""
     _mark_quick(items)
+    needs: dict[str, Callable[[], tuple[bool, str]]]
     needs = {"gpu": gpu_available, "nvrtc": nvrtc_available, "opencl": opencl_available, "site": sphinx_available}
     for marker, available in needs.items():
         marked = [item for item in items if item.get_closest_marker(marker)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -79,7 +79,8 @@ def _kernel_names(module: ModuleType) -> list[str]:
 
 def source(where: str, target: str) -> str:
     """Return the text generated for the kernel *where* by *target* (``"c"``, ``"cuda"`` or ``"opencl"``)."""
-    language = {"c": pl.CTarget, "cuda": pl.CudaTarget, "opencl": pl.OpenCLTarget}[target]()
+    makers: dict[str, Callable[[], pl.Target]] = {"c": pl.CTarget, "cuda": pl.CudaTarget, "opencl": pl.OpenCLTarget}
+    language = makers[target]()
     return pl.generate_code(load_kernel(where), target=language).device_code
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -121,10 +120,10 @@ def helper_source(
     """
     ctype, unsigned = types
     suffix = "f" if dtype.name == "float32" else ""
-    fill = partial(str.format, t=ctype, u=unsigned, f=suffix, bits=8 * dtype.itemsize, **functions)
+    words = {"t": ctype, "u": unsigned, "f": suffix, "bits": 8 * dtype.itemsize, **functions}
     head = f"{signature} {name}({ctype} a)" if operation in _UNARY else f"{signature} {name}({ctype} a, {ctype} b)"
     own = _FLOAT if is_floating(dtype) else _SIGNED if is_signed(dtype) else _UNSIGNED
     body = (_ANY | own)[operation]
     if isinstance(body, str):
-        return f"{head} {{ {fill(body)} }}"
-    return "\n".join([head, "{", *(f"    {fill(line)}" for line in body), "}"])
+        return f"{head} {{ {body.format(**words)} }}"
+    return "\n".join([head, "{", *(f"    {line.format(**words)}" for line in body), "}"])

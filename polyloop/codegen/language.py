@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from polyloop.codegen.device.entries import Entry, Threads, lacking
 from polyloop.errors import CodegenError
+from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.limits import DeviceLimits
 
 __all__ = ["AXIS_NAMES", "Constants", "Definition", "Functions", "Language", "LoopStyle", "Syntax", "Vectors"]
@@ -236,6 +237,13 @@ class Language:
     def _entries(self) -> dict[type[Entry], Entry]:
         """Entries of device functions by their class."""
         return {type(entry): entry for entry in self.device}
+
+    def space_of(self, space: AddressSpace) -> str:
+        """Return the qualifier of what a pointer into memory of an address space points to, empty if it has none."""
+        threads = self.find(Threads)
+        if threads is None or space is AddressSpace.PRIVATE:
+            return ""
+        return threads.global_space if space is AddressSpace.GLOBAL else threads.shared_space
 
     @cached_property
     def with_shared_barriers(self) -> Language:

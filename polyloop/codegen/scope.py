@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from polyloop.codegen.definitions import guarded, guarded_by_content
-from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.expressions.magnitude import Magnitudes
 from polyloop.codegen.helpers import FLOAT_FUNCTIONS, helper_source
 from polyloop.codegen.language import Language, Vectors
@@ -226,16 +225,14 @@ class Scope:
         return found
 
     def vectors_of(self, dtype: np.dtype[np.generic]) -> Vectors | None:
-        """Return what the language says of built-in vectors, None if *dtype* is none of them."""
+        """Return the language's entry of built-in vectors, None if *dtype* is none of them."""
         vectors = self.language.vectors
         return vectors if vectors is not None and is_vector(dtype) and record_name(dtype) in vectors.names else None
 
     def space_of(self, name: str) -> str:
         """Return the qualifier of what a pointer into an array or a temporary points to, empty if it has none."""
-        threads, storage = self.language.find(Threads), self.memory.storage.get(name)
-        if threads is None or (storage is not None and storage.address_space is AddressSpace.PRIVATE):
-            return ""
-        return threads.global_space if storage is None else threads.shared_space
+        storage = self.memory.storage.get(name)
+        return self.language.space_of(AddressSpace.GLOBAL if storage is None else storage.address_space)
 
     def _record_type(self, dtype: np.dtype[np.generic]) -> str:
         """Return the C name of a record, and declare it at its first use."""

@@ -75,7 +75,8 @@ def literal(value: Any, language: Language) -> str:  # noqa: ANN401 - a NumPy sc
     if isnan(number):
         return (language.constants.table_nan or language.constants.not_a_number)[dtype.name]
     if isinf(number):
-        return ("-" if number < 0 else "") + (language.constants.table_infinity or language.constants.infinity)[dtype.name]
+        infinity = (language.constants.table_infinity or language.constants.infinity)[dtype.name]
+        return f"-{infinity}" if number < 0 else infinity
     assert isfinite(number), "a number that is neither NaN nor infinite is finite"
     text = str(value) if dtype.itemsize == 4 else repr(number)
     if Fraction(Decimal(text)) != Fraction(number):

@@ -18,7 +18,6 @@ from polyloop.runtime.arguments import Binder, Binding, convert_scalar
 from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.checked import checked_library, is_checked, raise_faults
 from polyloop.runtime.gpu import GpuModule, resolve_stream
-from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
 from polyloop.runtime.opencl.programs import OpenCLBackend
 from polyloop.runtime.packed import Free, Launch, PackedCall, passing
@@ -155,8 +154,8 @@ class CudaBackend:
 
     def __init__(self, program: GeneratedProgram, architecture: str) -> None:
         self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture)
-        self.binder = Binder(program, DeviceMemory())
         self._module = GpuModule(program, self.compiled.cubin)
+        self.binder = Binder(program, self._module.memory)
 
     def launch(self, binding: Binding, stream: object) -> None:
         """Run all launches of *binding*."""

@@ -12,8 +12,7 @@ from polyloop.errors import CompilerError, Diagnostic, warn
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.called import by_position
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.runtime.arguments import Result
-from polyloop.runtime.calls import named
+from polyloop.runtime.calls import Result, named
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
 from polyloop.runtime.opencl.memory import OpenCLMemory

@@ -255,6 +255,7 @@ class GpuModule:
     def __init__(self, program: GeneratedProgram, cubin: bytes) -> None:
         self.program = program
         self.cubin = cubin
+        self.memory = DeviceMemory()
         self.images: dict[str, KernelImage] = read_cubin(cubin)
         self._dynamic = {k.name: k.dynamic_shared_bytes for k in program.launches}
         self._loaded: list[_Loaded] = []

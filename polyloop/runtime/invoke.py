@@ -16,8 +16,7 @@ from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_ove
 from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
 from polyloop.runtime.calls import named
 from polyloop.runtime.gpu import device_architecture
-from polyloop.runtime.opencl.programs import Queued
-from polyloop.runtime.packed import PackedCall
+from polyloop.runtime.packed import PackedCall, Queued
 from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error
@@ -120,8 +119,8 @@ class CompiledKernel(functools.partial[Result], Shown):
             if queue is None and unnamed and type(unnamed[0]).__name__ == "CommandQueue":
                 queue, *others = unnamed
                 unnamed = (*others,)
-            after = arguments.pop(events, None)
-            where = queue if after is None else Queued(queue, tuple(after))
+            after: Any = arguments.pop(events, None)
+            where = queue if after is None else Queued(queue, (*after,))
             return checked(arguments, where, arguments.pop(poison, None), unnamed)
 
         def entry(*unnamed: object, **arguments: object) -> Result:

@@ -13,7 +13,7 @@ import numpy as np
 
 from polyloop.runtime.calls import Result
 
-__all__ = ["CurrentStream", "Free", "Launch", "PackedCall", "passing", "storing"]
+__all__ = ["CurrentStream", "Free", "Launch", "PackedCall", "Queued", "passing", "storing"]
 
 Launch: TypeAlias = Callable[..., int | None]
 """Launches with the values of the free numbers, and returns the driver's status: nothing was launched if it is true."""
@@ -58,6 +58,14 @@ class Free:
     dtype: np.dtype[Any]
     is_exact: bool
     convert: Callable[[object], object]
+
+
+@dataclass(frozen=True)
+class Queued:
+    """The queue of a call, None if the caller leaves it open, and the events that the call waits for."""
+
+    queue: Any
+    wait_for: tuple[Any, ...] = ()
 
 
 class PackedCall:

@@ -266,8 +266,8 @@ def OpenCLTarget(  # noqa: N802 - reads as the class
         A ``pyopencl.Device``, or an :class:`OpenCLDevice`, whose limits and abilities the text keeps to.  By default
         those of most GPUs: work-groups of 1024, 48 KiB of local memory, float64, atomic updates of 64 bits.
     version
-        The version of OpenCL C that a program is written in and compiled as, ``"1.2"`` to ``"3.0"``.  From 2.0 on, loops
-        that are to be unrolled say so.
+        The version of OpenCL C that a program is written in and compiled as, ``"1.2"`` to ``"3.0"``.  From 2.0 on,
+        loops that are to be unrolled say so.
     full_blocks
         As in :func:`CudaTarget`.
 

@@ -118,8 +118,9 @@ def tune(
     Raises
     ------
     TuningError
-        ``empty-space``, ``bad-space``, ``unknown-choice``; ``not-measured``; ``bad-build``: it cannot be called with a choice, or returns
-        no kernel; ``no-arguments``; ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
+        ``empty-space``, ``bad-space``, ``unknown-choice``; ``not-measured``, for targets besides C and CUDA;
+        ``bad-build``: it cannot be called with a choice, or returns no kernel; ``no-arguments``;
+        ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
     """
     sets = _sets(args)
     choices = Space(space, (conditions,) if callable(conditions) else tuple(conditions)).drawn(seed, most)

@@ -111,13 +111,11 @@ def test_every_launch_is_a_kernel_and_loops_of_the_host_are_around() -> None:
         """
         for t
             for i
-                next[i] = 0.5*u[i] + t {id=ahead}
+                next[i] = 0.5*u[n - 1 - i] + t {id=ahead}
             end
-            ... gbarrier
             for i
                 u[i] = next[i] {id=old, dep=ahead}
             end
-            ... gbarrier
         end
         """,
         [pl.GlobalArg("u, next", F, shape="n"), ...],

@@ -140,7 +140,8 @@ def clear_text(name: str, chains: Sequence[Chains], language: Language) -> str:
     """Return the text of the function that clears workspace before a run."""
     arrays = {array.name: array for chain in chains for array in chain.arrays if array.name in chain.cleared}
     counters = {chain.counter for chain in chains}
-    bounds, threads = language.syntax.launch_bounds.format(threads=_CLEARING, x=_CLEARING, y=1, z=1), language.need(Threads)
+    bounds = language.syntax.launch_bounds.format(threads=_CLEARING, x=_CLEARING, y=1, z=1)
+    threads = language.need(Threads)
     block, thread = threads.axes[BLOCK_AXES[0]], threads.axes[THREAD_AXES[0]]
     parameters, lines = [], []
     for array in arrays.values():

@@ -55,9 +55,7 @@ class _Printer:
             case Verbatim():
                 yield from self.verbatim(node, indent)
             case Declare() | Carve():
-                yield f"{indent}{_declaration(node)}"
-                if isinstance(node, Declare):
-                    yield from (f"{indent}{line}" for line in node.then.splitlines())
+                yield from (f"{indent}{line}" for line in _declaration(node).splitlines())
             case Union(name, members, storage):
                 yield f"{indent}{storage}union {{"
                 yield from self.block(members, indent + _STEP)
@@ -132,7 +130,7 @@ def _declaration(node: Declare | Carve) -> str:
     if isinstance(node, Declare):
         init = "" if node.value is None else f" = {node.value}"
         init += "".join(f", {name} = {value}" for name, value in node.more)
-        return f"{node.storage}{node.type} {node.name}{extents}{init};"
+        return f"{node.storage}{node.type} {node.name}{extents}{init};\n{node.then}"
     declared, pointer = (f"(&{node.name}){extents}", f"(*){extents}") if extents else (f"&{node.name}", "*")
     place = f"({node.memory} + {node.start})" if node.start else node.memory
     return f"{node.type} {declared} = *({node.type} {pointer}){place};"

@@ -71,8 +71,8 @@ def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.names is None or dtype.names[0] != "s0":
         return dtype
     own = (field_dtype(dtype, "s0"), len(dtype.names), dtype.itemsize)
-    found = (vector for vector in VECTORS.values() if (component(vector), len(field_names(vector)), vector.itemsize) == own)
-    return next(found, dtype)
+    known = {(component(vector), len(field_names(vector)), vector.itemsize): vector for vector in VECTORS.values()}
+    return known.get(own, dtype)
 
 
 class BufferCopy:
@@ -84,7 +84,9 @@ class BufferCopy:
         Bytes ahead of the first element that the kernel's pointer counts from.
     """
 
-    def __init__(self, cl: Any, queue: Any, kernel: str, named: tuple[str, ArrayView], *, shift: int, fill: bool) -> None:
+    def __init__(
+        self, cl: Any, queue: Any, kernel: str, named: tuple[str, ArrayView], *, shift: int, fill: bool
+    ) -> None:
         name, view = named
         self._cl, self._queue, self._view = cl, queue, view
         low, high = element_range(view.shape, view.strides)
@@ -122,4 +124,4 @@ class BufferCopy:
 
 def _bytes_of(address: int, size: int) -> np.ndarray[Any, Any]:
     """Return the bytes at an address of the host."""
-    return np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
+    return np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)

@@ -12,32 +12,22 @@ import re
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic
-from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding
-from polyloop.runtime.opencl.devices import OFFSETS, address_of, default_queue, opencl
+from polyloop.runtime.opencl.devices import address_of, default_queue, opencl
 from polyloop.runtime.opencl.memory import BufferCopy, OpenCLMemory
-from polyloop.runtime.packed import Free, PackedCall
+from polyloop.runtime.packed import Free, PackedCall, Queued
 from polyloop.runtime.steps import Step
 from polyloop.runtime.views import ArrayKind, call_error
 
-__all__ = ["OpenCLBackend", "Queued"]
+__all__ = ["OpenCLBackend"]
 
 _DOUBLES: Final = re.compile(r"\bdouble\b")
 _LONG_ATOMICS: Final = re.compile(r"\batom_\w+\(")
 _POISON: Final = b"\xff"
-
-
-@dataclass(frozen=True)
-class Queued:
-    """Where a call runs, and the events that it waits for."""
-
-    queue: Any
-    wait_for: tuple[Any, ...] = ()
 
 
 class OpenCLBackend:
@@ -149,7 +139,7 @@ class OpenCLBackend:
         is_part = hasattr(data, "svm_ptr") or data.associated_memobject is not None
         if is_part or offset % unit or offset < 0 or min(view.strides, default=0) < 0:
             raise call_error(self._program.kernel, Diagnostic(
-                "misaligned-argument", f"'{name}' begins {offset} bytes after its buffer, which no kernel can be passed",
+                "misaligned-argument", f"'{name}' begins {offset} bytes after its buffer, which no kernel takes",
                 (f"parts of buffers begin at multiples of {unit} bytes on '{queue.device.name}'",),
                 (f"pass {name}.copy(), or declare the array with offset=pl.auto, which passes the whole buffer",)))
         return data.get_sub_region(offset, data.size - offset)
@@ -255,7 +245,7 @@ def _queued(kernel: str, given: object) -> Queued:
 
 
 def _lacks(program: GeneratedProgram, device: Any) -> Iterator[Diagnostic]:
-    """Yield what *program* takes and *device* does not have."""
+    """Yield the limits and abilities that *program* takes and *device* does not have."""
     name, known = device.name, frozenset(device.extensions.split())
     hint = ("generate the code for the device: pl.OpenCLTarget(queue.device) says at once what it cannot do",)
     most = tuple(device.max_work_item_sizes)
