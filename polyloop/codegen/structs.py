@@ -23,6 +23,8 @@ from polyloop.expr.records import (
 __all__ = ["struct_source"]
 
 _DType = np.dtype[Any]
+_MOST_ALIGNED = 16
+"""Alignment of a vector that :func:`~polyloop.expr.records.struct_alignment` knows of [bytes]."""
 
 
 def struct_source(
@@ -50,7 +52,7 @@ def struct_source(
         is_struct = is_record(kind) or (wide and is_complex(kind))
         if vectors is not None and is_vector(kind) and record_name(kind) in vectors.names:
             most = min(vectors.most_aligned, kind.itemsize)
-            if most > struct_alignment(kind, wide=True) and (offset % most or dtype.itemsize % most):
+            if most > _MOST_ALIGNED and (offset % most or dtype.itemsize % most):
                 return _misplaced(dtype, field, offset, most, language)
         if packed and is_struct and struct_alignment(kind, wide=wide) > 1:
             return _misplaced(dtype, field, offset, struct_alignment(kind, wide=wide), language)

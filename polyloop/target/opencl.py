@@ -42,7 +42,7 @@ _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 
 @dataclass(frozen=True)
 class OpenCLDevice:
-    """What a program for OpenCL relies on: the limits and the abilities of a device.
+    """Limits and abilities of a device, on which a program for OpenCL relies.
 
     The defaults are those of most GPUs; a call refuses a device that has less than its program takes.
 
