@@ -11,7 +11,7 @@ from polyloop.testing.expressions import batches, check_expressions, main
 from polyloop.testing.typed import DATA
 
 
-@pytest.mark.parametrize("target", ["c", "cuda"])
+@pytest.mark.parametrize("target", ["c", "cuda", pytest.param("opencl", marks=pytest.mark.opencl)])
 def test_targets_compute_what_numpy_computes(target: str) -> None:
     for drawn in batches(100, 7, 100):
         assert list(map(str, check_expressions(drawn, (target,)))) == []
