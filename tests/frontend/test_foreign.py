@@ -247,7 +247,7 @@ def test_generated_names_avoid_those_of_the_preamble() -> None:
         ("bad-function", ("f", (np.float16,))),
         ("bad-function", ("f", (pl.vec.float4,))),
         ("bad-function", ("f", (np.uint64, np.int64))),
-        ("bad-function", ("f", (F,), F, {"opencl": "f"})),
+        ("bad-function", ("f", (F,), F, {"metal": "f"})),
         ("bad-function", ("f", (F,), F, None, 3)),
         ("bad-function", ("f", (F,), F, None, "", 3)),
         ("unknown-dtype", ("f", ("float12",))),
