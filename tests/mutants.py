@@ -164,7 +164,8 @@ class Workplace:
 
     def run(self, arguments: Sequence[str], limit: float) -> str:
         """Return which test fails, nothing if none does."""
-        environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        path = os.pathsep.join([str(self.folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "pytest", *OPTIONS, *arguments]
         try:
             done = subprocess.run(

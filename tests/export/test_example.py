@@ -21,10 +21,10 @@ def built(program: str, folder: Path, *options: str, needs: tuple[str, ...] = ("
     """Return the built program."""
     if missing := [name for name in needs if shutil.which(name) is None]:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     for command in (
-        ["cmake", "-S", PROGRAMS / program, "-B", folder, f"-DPython3_EXECUTABLE={sys.executable}", *options],
-        ["cmake", "--build", folder],
+        ["cmake", "-S", str(PROGRAMS / program), "-B", str(folder), f"-DPython3_EXECUTABLE={sys.executable}", *options],
+        ["cmake", "--build", str(folder)],
     ):
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
