@@ -34,9 +34,6 @@ class _ComplexDouble(ctypes.Structure):
     _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
 
 
-MOST_KEPT: Final = 4096
-"""Launches of a call that are kept with their arguments packed."""
-
 # A C complex number is passed like a structure of two: System V AMD64 ABI section 3.2.3, AAPCS64 section 6.8.2.
 _COMPLEX: Final[Mapping[str, type[ctypes.Structure]]] = {"F": _ComplexFloat, "D": _ComplexDouble}
 
@@ -152,10 +149,10 @@ def _c_value(scalar: np.generic) -> object:
 class CudaBackend:
     """A program of the CUDA target: a cubin, loaded at the first call."""
 
-    def __init__(self, program: GeneratedProgram, architecture: str) -> None:
+    def __init__(self, program: GeneratedProgram, architecture: str, launches: str | None = None) -> None:
         self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture)
         self.binder = Binder(program, DeviceMemory())
-        self._module = GpuModule(program, self.compiled.cubin)
+        self._module = GpuModule(program, self.compiled.cubin, launches)
 
     def launch(self, binding: Binding, stream: object) -> None:
         """Run all launches of *binding*."""
@@ -168,12 +165,11 @@ class CudaBackend:
         """
         kinds = {view.kind for view in binding.views.values()}
         one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA}
-        few = binding.launches.count <= MOST_KEPT  # of more, packing is a small part of the call, and much to keep
-        if not one or not few or binding.workspace:
+        if not one:
             return None
         values = {argument.name: argument for argument in self.binder.values}
         kinds_of = {number.name: _c_type(binding.program.kernel, values[number.name]) for number in free}
-        return self._module.packed(binding, free=free, kinds=kinds_of)
+        return self._module.repeatable(binding, free, kinds_of)
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
@@ -182,8 +178,7 @@ class CudaBackend:
                 raise call_error(binding.program.kernel, Diagnostic(
                     "wrong-device", f"'{name}' is in host memory, and a bound call copies nothing", (),
                     ("pass arrays in the GPU's memory, outputs too",)))
-        workspace = self._module.kept_workspace(binding)
-        return self._module.packed(binding, {name: int(memory) for name, memory in workspace.items()}), workspace
+        return self._module.bound(binding)
 
     def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
         """Run *packed* where the context of its arrays is not current."""
@@ -216,13 +211,13 @@ def _converted(kernel: str, name: str, dtype: np.dtype[Any], value: object) -> o
     return _c_value(convert_scalar(kernel, name, dtype, value))
 
 
-def make_backend(program: GeneratedProgram, architecture: str) -> Backend:
-    """Compile *program* for its target."""
+def make_backend(program: GeneratedProgram, architecture: str, launches: str | None = None) -> Backend:
+    """Compile *program* for its target; *launches* says how its launches are started on a GPU."""
     match program.target:
         case "c":
             return CBackend(program)
         case "cuda":
-            return CudaBackend(program, architecture)
+            return CudaBackend(program, architecture, launches)
         case other:
             raise CompilerError("compile", program.kernel, [Diagnostic(
                 "unknown-target", f"no way to run a program for '{other}'", (), ("targets: c, cuda",))])

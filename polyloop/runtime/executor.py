@@ -25,7 +25,7 @@ from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
 
-__all__ = ["MOST_SPECIALIZATIONS", "SpecializingKernel", "compiled"]
+__all__ = ["MOST_SPECIALIZATIONS", "SpecializingKernel", "compiled", "refuse_launches"]
 
 MOST_SPECIALIZATIONS: Final = 32
 """Specializations of a kernel, unless the caller says otherwise."""
@@ -42,7 +42,41 @@ class _Wider:
         return generate_code(self.kernel, self.target, index_bits=index_bits)
 
 
-def compiled(kernel: LoopKernel, chosen: Target, architecture: str | None) -> CompiledKernel:
+def refuse_launches(kernel: str, launches: str | None, target: Target | None) -> None:
+    """Refuse a way to start launches that there is not, or that *target* has not; None: the target is not known yet.
+
+    Raises
+    ------
+    CompilerError
+        ``unsupported-launches``.
+    """
+    hints = ('leave it out, or pass launches="host"',)
+    if launches in (None, "host") or (launches == "graph" and (target is None or target.name == "cuda")):
+        return
+    notes: tuple[str, ...] = ()
+    if launches == "graph" and target is not None:
+        notes = (f"CUDA graphs are for CUDA, and the kernel is compiled for '{target.name}'",)
+        hints = ("leave it out, or pass target=pl.CudaTarget()",)
+    elif launches == "cooperative":
+        notes = ("blocks do not wait for each other inside of a launch",)
+        hints = ('leave it out, or pass launches="graph" on CUDA, which starts all launches of a call at one time',)
+    raise _unsupported(kernel, launches, notes, hints)
+
+
+def _unsupported(kernel: str, launches: str | None, notes: tuple[str, ...], hints: tuple[str, ...]) -> CompilerError:
+    message = f"launches={launches!r} is not supported"
+    return CompilerError("compile", kernel, [Diagnostic("unsupported-launches", message, notes, hints)])
+
+
+def _refuse_graph_of_one(program: GeneratedProgram) -> None:
+    if len(program.launches) == 1 and not program.launches[0].around:
+        notes = ("a call is one launch, which a graph would only make slower",)
+        raise _unsupported(program.kernel, "graph", notes, ("leave it out",))
+
+
+def compiled(
+    kernel: LoopKernel, chosen: Target, architecture: str | None, launches: str | None = None
+) -> CompiledKernel:  # fmt: skip
     """Compile *kernel*, of which all types are known, for *chosen*.
 
     Raises
@@ -50,7 +84,11 @@ def compiled(kernel: LoopKernel, chosen: Target, architecture: str | None) -> Co
     VerificationError, CodegenError, CompilerError
         As :func:`polyloop.compile`.
     """
-    found = load(generate_code(kernel, chosen), _Wider(kernel, chosen), architecture, by_position(kernel))
+    refuse_launches(kernel.name, launches, chosen)
+    program = generate_code(kernel, chosen)
+    if launches == "graph":
+        _refuse_graph_of_one(program)
+    found = load(program, _Wider(kernel, chosen), architecture, by_position(kernel), launches)
     if found.cubin:
         problems, warnings = local_memory(found.program, found.cubin, found.ptx)
         if problems:
@@ -74,12 +112,15 @@ class SpecializingKernel(CompiledKernel):
         The target; None: that of the kernel, or the device of the arguments.
     max_specializations
         Specializations that are kept; a call that needs one more is refused.
+    launches
+        How launches are started: see :func:`polyloop.compile`.
     """
 
     def __init__(
-        self, kernel: LoopKernel, compile_for: Target | None = None, max_specializations: int = MOST_SPECIALIZATIONS
+        self, kernel: LoopKernel, compile_for: Target | None = None, max_specializations: int = MOST_SPECIALIZATIONS,
+        launches: str | None = None,
     ) -> None:  # fmt: skip
-        self._kernel = kernel
+        self._kernel, self.launches = kernel, launches
         self._said, self._most, self._name = target_of(kernel, compile_for), max_specializations, kernel.name
         self.positions = by_position(kernel)
         self._by_facts: dict[Facts, CompiledKernel] = {}
@@ -91,7 +132,7 @@ class SpecializingKernel(CompiledKernel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the constructor call for pickle: specializations are made again, of texts that are in the cache."""
-        return SpecializingKernel, (self._kernel, self._said, self._most)
+        return SpecializingKernel, (self._kernel, self._said, self._most, self.launches)
 
     def __repr__(self) -> str:
         names = ", ".join(argument.name for argument in self._kernel.arguments)
@@ -174,7 +215,7 @@ class SpecializingKernel(CompiledKernel):
             if len(self._made) >= self._most:
                 raise call_error(self._name, self._too_many(special))
             architecture = chosen.arch if self._said is not None and chosen.arch else None
-            found = compiled(special.kernel(self._kernel), chosen, architecture)
+            found = compiled(special.kernel(self._kernel), chosen, architecture, self.launches)
             self._made[special, chosen] = found
         return found
 

@@ -31,6 +31,7 @@ from polyloop.proof.obligation import within_budget
 from polyloop.runtime.advice import advice
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
+from polyloop.runtime.graphs import chosen
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.steps import Steps
@@ -378,6 +379,11 @@ class _Facts:
             for kind, count in () if plan is None else sync_counts(self.placement, plan):
                 waits[kind] += self.number(count)
             yield self.launch(launch, used.get(launch.name), waits)
+        if any(launch.around for launch in program.launches):
+            total = Steps(program.launches, self.sizes).count
+            how, why = chosen(None, total)
+            start = "a CUDA graph starts them" if how == "graph" else "the host starts them one after the other"
+            self.notes.append(f"a call has {total} launches; unless pl.compile is told otherwise, {start}: {why}")
 
     def launch(self, launch: DeviceLaunch, used: Resources | None, waits: Mapping[str, int]) -> LaunchFacts:
         threads = prod(launch.block)
