@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import run
+from benchmarks.gpu import graphs, run
 
 __all__ = ["BENCHMARKS", "main"]
 
@@ -17,6 +17,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "creation": creation.main,
     "examples": examples.main,
     "gpu": run.main,
+    "graphs": graphs.main,
     "growth": growth.main,
     "launch": launch.main,
     "resources": resources.main,

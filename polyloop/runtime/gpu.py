@@ -125,9 +125,8 @@ def _active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
         driver.Context.pop()
 
 
-def _inside(context: Any, action: Callable[[], None]) -> None:
+def _inside(driver: Any, context: Any, action: Callable[[], None]) -> None:
     """Run *action* in *context*; not at all if that is neither current nor one that is kept: it may be gone."""
-    driver = _driver()
     if driver.Context.get_current() == context:
         action()
     elif context in _primary.values():
@@ -456,7 +455,7 @@ class GpuModule:
                       self._dynamic[step.launch.name], self.parameters.own(step, binding))
                  for step in binding.launches)
         graph = KernelGraph(_raw(), nodes, self.parameters.common(self.program, everything, binding),
-                            workspace=workspace, inside=functools.partial(_inside, loaded.context))
+                            workspace=workspace, inside=functools.partial(_inside, _driver(), loaded.context))
         self._graphs.add(graph)
         return graph
 

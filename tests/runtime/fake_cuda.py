@@ -1,6 +1,6 @@
 """Enough of the CUDA driver, called through ctypes, to follow graphs without a GPU: what they launch runs on fibres."""
 # the arguments are what ctypes passes, which has no types
-
+# ruff: noqa: N802  # the names of the driver
 from __future__ import annotations
 
 import ctypes

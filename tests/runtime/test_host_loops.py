@@ -265,7 +265,7 @@ def test_parameters_of_a_launch_hold_the_inames_of_its_iteration() -> None:
     program = pl.generate_code(PROGRAMS["lu"].kernel(), target=pl.CudaTarget())
     given = Binder(program, HostMemory()).bind(PROGRAMS["lu"].inputs(5))
     module, known = GpuModule(program, compile_cuda(program.device_code, "sm_90").cubin), dict[str, bytes]()
-    packed = [module.parameters(step, {"a": 12345}, given, known) for step in given.launches]
+    packed = [module.parameters.of_step(step, {"a": 12345}, given, known) for step in given.launches]
     assert [struct.unpack("<Qii", buffer) for buffer in packed] == [(12345, 5, k) for k in range(4) for _ in "sU"]
 
 
@@ -332,18 +332,18 @@ def test_a_private_value_that_lives_from_one_iteration_to_the_next_is_refused() 
     assert "private-across-launches" in error.value.codes
 
 
-@pytest.mark.parametrize("launches", ["graph", "cooperative", "later"])
-def test_launches_of_another_kind_are_refused(launches: str) -> None:
+@pytest.mark.parametrize("target", [pl.CTarget(), pl.CudaTarget()])
+@pytest.mark.parametrize("launches", ["cooperative", "later"])
+def test_launches_of_another_kind_are_refused(launches: str, target: Any) -> None:
     with pytest.raises(pl.CompilerError) as error:
-        pl.compile(PROGRAMS["jacobi"].kernel(), target=pl.CTarget(), launches=launches)
+        pl.compile(PROGRAMS["jacobi"].kernel(), target=target, launches=launches)
     lines = [f"compile on kernel 'jacobi': launches={launches!r} is not supported [unsupported-launches]"]
     if launches == "later":
         lines.append('  Hint: leave it out, or pass launches="host"')
     else:
-        lines.append("  Note: launches are started one after the other, and the loops around them run in Python")
+        lines.append("  Note: blocks do not wait for each other inside of a launch")
         lines.append(
-            '  Hint: pass launches="host"; a call that run.bind(..) returns can be captured in a CUDA graph and '
-            "replayed: with torch.cuda.graph(graph): call()"
+            '  Hint: leave it out, or pass launches="graph" on CUDA, which starts all launches of a call at one time'
         )
     assert str(error.value).splitlines() == lines
 
