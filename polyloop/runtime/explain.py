@@ -29,9 +29,9 @@ from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.program.ir import Update
 from polyloop.proof.obligation import within_budget
 from polyloop.runtime.advice import advice
+from polyloop.runtime.cuda.graphs import chosen
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
-from polyloop.runtime.graphs import chosen
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.steps import Steps

@@ -25,10 +25,10 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
+from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
+from polyloop.runtime.cuda.parameters import Parameters
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
-from polyloop.runtime.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
 from polyloop.runtime.packed import Free, PackedCall
-from polyloop.runtime.parameters import Parameters
 from polyloop.runtime.rawdriver import raw_driver as _raw
 from polyloop.runtime.resources import KernelImage, read_cubin
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
@@ -270,7 +270,7 @@ class GpuModule:
     Parameters
     ----------
     launches
-        How calls are started, ``"host"`` or ``"graph"``; None: as :func:`polyloop.runtime.graphs.chosen` says.
+        How calls are started, ``"host"`` or ``"graph"``; None: as :func:`polyloop.runtime.cuda.graphs.chosen` says.
     """
 
     def __init__(self, program: GeneratedProgram, cubin: bytes, launches: str | None = None) -> None:
@@ -445,7 +445,7 @@ class GpuModule:
         return loaded.graphs.get(self._key(binding), functools.partial(self._new_graph, loaded, binding, pointers))
 
     def _key(self, binding: Binding) -> tuple[object, ...]:
-        """Return what decides the launches of a call, their grids, and the workspace."""
+        """Return the sizes that decide the launches of a call, their grids, and the workspace."""
         return *binding.launches.key, *(array.nbytes for array in binding.workspace)
 
     def _new_graph(self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int]) -> KernelGraph:

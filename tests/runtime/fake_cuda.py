@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.runtime.cuda.graphs import KernelNodeParams
 from polyloop.runtime.fibres import fibre_library
-from polyloop.runtime.graphs import KernelNodeParams
 from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.resources import KernelImage
 from tests.runtime.fake_pycuda import FakeDriver, Kernel

@@ -38,7 +38,7 @@ _ELSEWHERE: Final = 201
 
 
 def chosen(asked: str | None, count: int) -> tuple[str, str]:
-    """Return how a call of *count* launches is started, ``"graph"`` or ``"host"``, and why.
+    """Return the start of a call of *count* launches, ``"graph"`` or ``"host"``, and the reason.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Parameters:
         return bytes(buffer)
 
     def own(self, step: Step, binding: Binding) -> tuple[tuple[int, bytes], ...]:
-        """Return what the loops of the host say of one launch: offsets [bytes], and the inames' values as bytes."""
+        """Return the values of the inames of one launch as bytes, each with its offset [bytes]."""
         launch, layout = step.launch, self._images[step.launch.name].parameters
         found = []
         for (offset, size), name in zip(layout, launch.arguments, strict=True):
