@@ -90,8 +90,7 @@ _primary: Final[dict[int, Any]] = {}
 def _primary_context(driver: Any, ordinal: int) -> Any:
     context = _primary.get(ordinal)
     if context is None:
-        if not _primary:
-            atexit.register(_release)
+        _release_at_exit()
         context = _primary[ordinal] = driver.Device(ordinal).retain_primary_context()
     return context
 
@@ -141,6 +140,12 @@ def _ordinal(driver: Any, context: Any) -> int:
     """Return the number of the current context's device."""
     device = context.get_device()
     return next(k for k in range(driver.Device.count()) if driver.Device(k) == device)
+
+
+@functools.cache
+def _release_at_exit() -> None:
+    """Have everything released at the end of the process, before PyCUDA ends what contexts it made until now."""
+    atexit.register(_release)
 
 
 def _release() -> None:
@@ -449,6 +454,7 @@ class GpuModule:
         return *binding.launches.key, *(array.nbytes for array in binding.workspace)
 
     def _new_graph(self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int]) -> KernelGraph:
+        _release_at_exit()
         workspace, functions = self.kept_workspace(binding), self._raw_functions(loaded)
         everything = {**pointers, **{name: int(memory) for name, memory in workspace.items()}}
         nodes = (Node(step.launch.name, functions[step.launch.name], step.grid, step.launch.block,
