@@ -17,6 +17,7 @@ from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.arguments import Binder, Binding, convert_scalar
 from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.checked import checked_library, is_checked, raise_faults
+from polyloop.runtime.cuda.cooperative import CooperativeModule
 from polyloop.runtime.gpu import GpuModule, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
@@ -152,7 +153,8 @@ class CudaBackend:
     def __init__(self, program: GeneratedProgram, architecture: str, launches: str | None = None) -> None:
         self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture)
         self.binder = Binder(program, DeviceMemory())
-        self._module = GpuModule(program, self.compiled.cubin, launches)
+        self._module = CooperativeModule(program, self.compiled.cubin) if launches == "cooperative" \
+            else GpuModule(program, self.compiled.cubin, launches)
 
     def launch(self, binding: Binding, stream: object) -> None:
         """Run all launches of *binding*."""

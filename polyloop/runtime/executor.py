@@ -22,7 +22,7 @@ from polyloop.runtime.spills import local_memory
 from polyloop.runtime.views import HostMemory, Memory, call_error
 from polyloop.target.base import Target, target_of
 from polyloop.target.c import CTarget
-from polyloop.target.cuda import CudaTarget
+from polyloop.target.cuda import CudaTarget, with_one_launch
 from polyloop.target.source import generate_code
 
 __all__ = ["MOST_SPECIALIZATIONS", "SpecializingKernel", "compiled", "refuse_launches"]
@@ -50,17 +50,13 @@ def refuse_launches(kernel: str, launches: str | None, target: Target | None) ->
     CompilerError
         ``unsupported-launches``.
     """
-    hints = ('leave it out, or pass launches="host"',)
-    if launches in (None, "host") or (launches == "graph" and (target is None or target.name == "cuda")):
+    if launches in (None, "host"):
         return
-    notes: tuple[str, ...] = ()
-    if launches == "graph" and target is not None:
-        notes = (f"CUDA graphs are for CUDA, and the kernel is compiled for '{target.name}'",)
-        hints = ("leave it out, or pass target=pl.CudaTarget()",)
-    elif launches == "cooperative":
-        notes = ("blocks do not wait for each other inside of a launch",)
-        hints = ('leave it out, or pass launches="graph" on CUDA, which starts all launches of a call at one time',)
-    raise _unsupported(kernel, launches, notes, hints)
+    if launches not in ("graph", "cooperative"):
+        raise _unsupported(kernel, launches, (), ('leave it out, or pass launches="host"',))
+    if target is not None and target.name != "cuda":
+        notes = (f"it is for CUDA, and the kernel is compiled for '{target.name}'",)
+        raise _unsupported(kernel, launches, notes, ("leave it out, or pass target=pl.CudaTarget()",))
 
 
 def _unsupported(kernel: str, launches: str | None, notes: tuple[str, ...], hints: tuple[str, ...]) -> CompilerError:
@@ -68,10 +64,10 @@ def _unsupported(kernel: str, launches: str | None, notes: tuple[str, ...], hint
     return CompilerError("compile", kernel, [Diagnostic("unsupported-launches", message, notes, hints)])
 
 
-def _refuse_graph_of_one(program: GeneratedProgram) -> None:
+def _refuse_one(program: GeneratedProgram, launches: str) -> None:
     if len(program.launches) == 1 and not program.launches[0].around:
-        notes = ("a call is one launch, which a graph would only make slower",)
-        raise _unsupported(program.kernel, "graph", notes, ("leave it out",))
+        notes = ("a call is one launch, which it would only make slower",)
+        raise _unsupported(program.kernel, launches, notes, ("leave it out",))
 
 
 def compiled(
@@ -85,9 +81,10 @@ def compiled(
         As :func:`polyloop.compile`.
     """
     refuse_launches(kernel.name, launches, chosen)
+    chosen = with_one_launch(chosen) if launches == "cooperative" else chosen
     program = generate_code(kernel, chosen)
-    if launches == "graph":
-        _refuse_graph_of_one(program)
+    if launches in ("graph", "cooperative"):
+        _refuse_one(program, launches)
     found = load(program, _Wider(kernel, chosen), architecture, by_position(kernel), launches)
     if found.cubin:
         problems, warnings = local_memory(found.program, found.cubin, found.ptx)

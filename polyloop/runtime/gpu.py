@@ -29,11 +29,13 @@ from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGr
 from polyloop.runtime.cuda.parameters import Parameters
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
 from polyloop.runtime.packed import Free, PackedCall
+from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.rawdriver import raw_driver as _raw
 from polyloop.runtime.resources import KernelImage, read_cubin
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
-__all__ = ["GpuModule", "StreamHandle", "device_architecture", "gpu_available", "on_device", "resolve_stream"]
+__all__ = ["GpuModule", "StreamHandle", "active_context", "device_architecture", "gpu_available", "on_device",
+           "other_context", "resolve_stream", "workspace_of"]
 
 _DEFAULT_SHARED_LIMIT: Final = 48 * 1024
 MOST_KEPT: Final = 4096
@@ -96,7 +98,7 @@ def _primary_context(driver: Any, ordinal: int) -> Any:
 
 
 @contextlib.contextmanager
-def _active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
+def active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
     """Make the CUDA context of the arrays current, and restore the previous one at exit."""
     driver = _require_gpu(kernel)
     current = driver.Context.get_current()
@@ -209,7 +211,7 @@ def resolve_stream(kernel: str, stream: object) -> StreamHandle:
 
 
 @contextlib.contextmanager
-def _workspace(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, int]]:
+def workspace_of(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, int]]:
     """Allocate the workspace of a call by name, in the order of *stream*.
 
     Allocation and release take their turn on the stream (CUDA Driver API, "Stream Ordered Memory Allocator"), so that
@@ -237,7 +239,7 @@ class _Loaded:
     context: Any
     module: Any
     functions: dict[str, Any]
-    graphs: Graphs
+    graphs: Graphs[Any]
     raw_module: ctypes.c_void_p | None = None
     raw_functions: dict[str, ctypes.c_void_p] | None = None
 
@@ -250,7 +252,7 @@ def on_device(
 
     They are PyCUDA's, on the primary context or the one that is current, which stays so inside the ``with`` block.
     """
-    with _active_context(kernel, []):
+    with active_context(kernel, []):
         driver, memory, copies = _driver(), DeviceMemory(), dict[str, Any]()
         for name, array in arrays.items():
             view = memory.view(kernel, name, array)
@@ -264,7 +266,8 @@ def on_device(
         yield copies, driver.Context.synchronize
 
 
-def _other_context(kernel: str, message: str) -> ArgumentError:
+def other_context(kernel: str, message: str) -> ArgumentError:
+    """Return ``wrong-device`` for a launch in another context than that of its arrays."""
     hint = "use a stream of the context that the arrays belong to, and bind the arguments again in another one"
     return call_error(kernel, Diagnostic("wrong-device", message, (), (hint,)))
 
@@ -285,15 +288,31 @@ class GpuModule:
         self.images: dict[str, KernelImage] = read_cubin(cubin)
         self.parameters = Parameters(self.images)
         self._graphs = weakref.WeakSet[KernelGraph]()
-        self._dynamic = {k.name: k.dynamic_shared_bytes for k in program.launches}
+        self._dynamic = self._functions()
         self._loaded: list[_Loaded] = []
         _modules.add(self)
+
+    @property
+    def driver(self) -> RawDriver:
+        """The driver's functions."""
+        return _raw()
+
+    def copied(self, values: np.ndarray[Any, Any]) -> Any:
+        """Return memory of the GPU with *values*, in the current context; it is freed with the object returned."""
+        _release_at_exit()
+        memory = _driver().mem_alloc(values.nbytes)
+        _driver().memcpy_htod(memory, values)
+        return memory
+
+    def _functions(self) -> dict[str, int]:
+        """Return the functions to load, with the dynamic shared memory that each asks for [bytes]."""
+        return {launch.name: launch.dynamic_shared_bytes for launch in self.program.launches}
 
     def launch(self, binding: Binding, stream: object) -> None:
         """Run all launches of *binding* in order, on one stream."""
         kernel = self.program.kernel
         views = list(binding.views.values())
-        with _active_context(kernel, views) as context:
+        with active_context(kernel, views) as context:
             stream = resolve_stream(kernel, current_stream(views) if stream is None else stream)
             mirrors = {name: HostMirror(_driver(), view, fill=binding.poisoned or name not in binding.fresh)
                        for name, view in binding.views.items() if view.kind is ArrayKind.NUMPY}
@@ -314,7 +333,7 @@ class GpuModule:
         if graph is not None and not binding.poisoned:
             self._replay(graph, binding, {**pointers, **graph.pointers}, stream)
             return
-        with _workspace(binding, stream) as own:
+        with workspace_of(binding, stream) as own:
             if graph is None:
                 self._launch_all(loaded, binding, {**pointers, **own}, stream)
             else:
@@ -334,11 +353,11 @@ class GpuModule:
                 return loaded
         driver = _driver()
         module = driver.module_from_buffer(self.cubin)
-        functions = {launch.name: module.get_function(launch.name) for launch in self.program.launches}
+        functions = {name: module.get_function(name) for name in self._dynamic}
         for name, function in functions.items():
             if self._dynamic[name] + self.images[name].shared_bytes > _DEFAULT_SHARED_LIMIT:
                 function.set_attribute(driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self._dynamic[name])
-        self._loaded.append(_Loaded(context, module, functions, Graphs(are_asked=self.launches == "graph")))
+        self._loaded.append(_Loaded(context, module, functions, Graphs(are_asked=self.launches is not None)))
         return self._loaded[-1]
 
     def _launch_one(self, loaded: _Loaded, launch: DeviceLaunch, grid: tuple[int, int, int], parameters: bytes,
@@ -352,7 +371,7 @@ class GpuModule:
         function = self._raw_functions(loaded)[launch.name]
         launch_it = _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)(stream.handle)
         if not _raw().done(launch_it() or 0):
-            raise _other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
+            raise other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
 
     def _raw_functions(self, loaded: _Loaded) -> dict[str, ctypes.c_void_p]:
         """Return the driver's own handles, which PyCUDA does not give, of a copy loaded for them."""
@@ -372,7 +391,7 @@ class GpuModule:
         the next call may make a graph.
         """
         if self.is_graph(binding):
-            with _active_context(self.program.kernel, list(binding.views.values())) as context:
+            with active_context(self.program.kernel, list(binding.views.values())) as context:
                 graphs, key = self._load(context).graphs, self._key(binding)
             if (graph := graphs.find(key)) is not None:
                 return self._graph_call(graph, binding, free, kinds)
@@ -385,7 +404,7 @@ class GpuModule:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
         if binding.launches and self.is_graph(binding):
             pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
-            with _active_context(self.program.kernel, list(binding.views.values())) as context:
+            with active_context(self.program.kernel, list(binding.views.values())) as context:
                 graph = self._new_graph(self._load(context), binding, pointers)
             return self._graph_call(graph, binding, each=True), graph
         workspace = self.kept_workspace(binding)
@@ -400,7 +419,7 @@ class GpuModule:
         Each launch takes the values of the *free* numbers, which are of the *kinds* of ctypes.
         """
         views = list(binding.views.values())
-        with _active_context(self.program.kernel, views) as context:
+        with active_context(self.program.kernel, views) as context:
             functions = self._raw_functions(self._load(context))
             pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
             pointers |= workspace or {}
@@ -470,7 +489,7 @@ class GpuModule:
     ) -> None:  # fmt: skip
         common = self.parameters.common(self.program, pointers, binding)
         if not _raw().done(graph.launch(common, stream.handle), "cuGraphLaunch"):
-            raise _other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
+            raise other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
 
     def _graph_call(
         self, graph: KernelGraph, binding: Binding, free: Sequence[Free] = (),
@@ -493,13 +512,13 @@ class GpuModule:
     def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
         """Run *packed* in a thread where the context of its arrays is not current."""
         kernel = self.program.kernel
-        with _active_context(kernel, list(binding.views.values())):
+        with active_context(kernel, list(binding.views.values())):
             if not packed.run(stream):
-                raise _other_context(kernel, "a bound call is repeated in another CUDA context than it was made in")
+                raise other_context(kernel, "a bound call is repeated in another CUDA context than it was made in")
 
     def kept_workspace(self, binding: Binding) -> dict[str, Any]:
         """Allocate the workspace of *binding*; it is freed with the object returned."""
-        with _active_context(self.program.kernel, list(binding.views.values())):
+        with active_context(self.program.kernel, list(binding.views.values())):
             return {array.name: _driver().mem_alloc(max(1, array.nbytes)) for array in binding.workspace}
 
     def _await_producers(self, views: list[ArrayView], stream: StreamHandle) -> None:

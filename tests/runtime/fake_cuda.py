@@ -6,7 +6,8 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,10 +31,17 @@ _SIGNATURES: Final[Mapping[str, tuple[object, ...]]] = {
     "cuGraphLaunch": (_H, _H),
     "cuGraphExecDestroy": (_H,),
     "cuGraphDestroy": (_H,),
+    "cuCtxGetDevice": (ctypes.c_int,),
+    "cuDeviceGetAttribute": (ctypes.c_int, "int", "a device"),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (ctypes.c_int, _H, "int", "size"),
+    "cuLaunchCooperativeKernel": (_H, *["uint"] * 7, _H, "pointers"),
     "cuLaunchKernel": (_H, *["uint"] * 7, _H, None, ctypes.c_void_p * 5),
 }
 """The parameters of functions, as the manual has them: a type is that of an object that a pointer points at."""
-_NUMBERS: Final = {"uint": ctypes.c_uint, "size": ctypes.c_size_t, "ulonglong": ctypes.c_ulonglong}
+_NUMBERS: Final = {
+    "uint": ctypes.c_uint, "size": ctypes.c_size_t, "ulonglong": ctypes.c_ulonglong, "int": ctypes.c_int,
+    "a device": ctypes.c_int,
+}  # fmt: skip
 
 
 def _value(name: str, argument: Any, kind: object) -> Any:
@@ -47,6 +55,8 @@ def _value(name: str, argument: Any, kind: object) -> Any:
     if argument is None:
         return None
     found = argument._obj
+    if kind == "pointers":
+        return [*found]
     assert isinstance(found, kind) if isinstance(kind, type) else False, f"{name} takes a pointer, not {found!r}"
     return found
 
@@ -77,6 +87,10 @@ class FakeCuda:
         Streams whose work is recorded.
     fails
         Function -> the number of the call that fails, from 1 on.
+    layouts
+        Function -> offset and size of each parameter, of those that are launched cooperatively.
+    held
+        Blocks that a multiprocessor holds.
     """
 
     def __init__(self, driver: FakeDriver, kernels: Mapping[str, Kernel]) -> None:
@@ -84,6 +98,8 @@ class FakeCuda:
         self.log: list[tuple[Any, ...]] = []
         self.captured: set[int] = set()
         self.fails: dict[str, int] = {}
+        self.layouts: dict[str, Sequence[tuple[int, int]]] = {}
+        self.held = 2
         self._names: dict[int, str] = {}
         self._next = 0x7000_0000_1000  # handles that do not fit an int of C
         self.graphs: dict[int, _Graph] = {}
@@ -175,6 +191,30 @@ class FakeCuda:
         gx, gy, gz, bx, by, bz, shared, stream, _, extra = rest
         node = FakeNode(self._names[function], (gx, gy, gz), (bx, by, bz), shared, _extra(ctypes.addressof(extra)))
         self.log.append(("captured", node, stream))
+
+    def _cuCtxGetDevice(self, into: Any) -> None:
+        into.value = 3
+
+    def _cuDeviceGetAttribute(self, into: Any, attribute: int, device: int) -> None:
+        assert (attribute, device) == (16, 3)
+        into.value = 4
+
+    def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, into: Any, function: int, threads: int, size: int) -> None:
+        assert size == 0
+        into.value = self.held
+
+    def _cuLaunchCooperativeKernel(self, function: int, *rest: Any) -> None:
+        gx, gy, gz, bx, by, bz, shared, stream, pointers = rest
+        assert (gy, gz, shared) == (1, 1, 0)
+        name = self._names[function]
+        layout = self.layouts[name]
+        buffer = bytearray(max(offset + size for offset, size in layout))
+        for pointer, (offset, size) in zip(pointers, layout, strict=True):
+            buffer[offset : offset + size] = ctypes.string_at(pointer, size)
+        state = int.from_bytes(buffer[layout[-1][0] : layout[-1][0] + 8], sys.byteorder)
+        assert ctypes.string_at(self.memory[state], 8) == bytes(8), "the state of the barrier is memory of the launch"
+        self.log.append(("cooperative", gx, stream))
+        self.kernels[name]((1, 1, 1), (bx, by, bz), bytes(buffer))  # one block executes those of all
 
     def _cuGraphCreate(self, into: Any, flags: int) -> None:
         assert flags == 0

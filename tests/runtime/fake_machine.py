@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -11,13 +14,15 @@ import pytest
 
 import polyloop as pl
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime import gpu
 from polyloop.runtime.backends import CudaBackend
-from polyloop.runtime.gpu import GpuModule
+from polyloop.runtime.cuda.cooperative import CooperativeModule
+from polyloop.runtime.gpu import GpuModule, gpu_available
 from polyloop.runtime.invoke import CompiledKernel
 from tests.runtime.fake_cuda import FakeCuda, fibre_kernels, raw_driver
 from tests.runtime.fake_pycuda import FakeDriver, GPUArray
 
-__all__ = ["FakePycuda", "Machine", "module"]
+__all__ = ["FakePycuda", "Machine", "got", "machine_of", "module"]
 
 
 class FakePycuda:
@@ -47,7 +52,11 @@ class Machine:
 
     def compile(self, kernel: LoopKernel, launches: str | None = None) -> CompiledKernel:
         run = pl.compile(kernel, target=pl.CudaTarget(), launches=launches)
-        self.driver.kernels.update(fibre_kernels(run.program, module(run).images))
+        found, program = module(run), run.program
+        if isinstance(found, CooperativeModule):
+            program = replace(program, launches=(found.together,))
+            self.cuda.layouts = {name: image.parameters for name, image in found.images.items()}
+        self.driver.kernels.update(fibre_kernels(program, found.images))
         return run
 
     def array(self, values: np.ndarray[Any, Any]) -> GPUArray:
@@ -62,6 +71,26 @@ class Machine:
     def started(self) -> list[str]:
         """How launches were started through ctypes, and which graphs were made, in order."""
         return [entry[0] for entry in self.cuda.log if entry[0] in ("graph", "instantiate", "launch")]
+
+
+@contextmanager
+def machine_of(patch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """Give a machine in the place of this one's."""
+    found = Machine()
+    patch.setattr(gpu, "_primary", {})
+    patch.setattr(gpu, "_raw", lambda: found.raw)
+    patch.setattr("atexit.register", lambda _: None)
+    with FakePycuda(found.driver):
+        gpu_available.cache_clear()
+        gpu._driver.cache_clear()
+        yield found
+    gpu_available.cache_clear()
+    gpu._driver.cache_clear()
+
+
+def got(result: Any) -> dict[str, Any]:
+    """Return the outputs of a call as NumPy arrays."""
+    return {name: value.get() if isinstance(value, GPUArray) else value for name, value in dict(result).items()}
 
 
 def module(run: CompiledKernel) -> GpuModule:

@@ -15,10 +15,8 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime import gpu
 from polyloop.runtime.cuda import graphs
 from polyloop.runtime.cuda.graphs import MOST_GRAPHS
-from polyloop.runtime.gpu import gpu_available
 from tests.runtime.fake_cuda import FakeCuda
-from tests.runtime.fake_machine import FakePycuda, Machine, module
-from tests.runtime.fake_pycuda import GPUArray
+from tests.runtime.fake_machine import Machine, got, machine_of, module
 from tests.runtime.hosts import PROGRAMS
 from tests.runtime.test_host_loops import agree, copied
 
@@ -27,21 +25,8 @@ F = np.float64
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    pytest.importorskip("cuda.bindings.nvrtc")
-    found = Machine()
-    monkeypatch.setattr(gpu, "_primary", {})
-    monkeypatch.setattr(gpu, "_raw", lambda: found.raw)
-    monkeypatch.setattr("atexit.register", lambda _: None)
-    with FakePycuda(found.driver):
-        gpu_available.cache_clear()
-        gpu._driver.cache_clear()
+    with machine_of(monkeypatch) as found:
         yield found
-    gpu_available.cache_clear()
-    gpu._driver.cache_clear()
-
-
-def got(result: Any) -> dict[str, Any]:
-    return {name: value.get() if isinstance(value, GPUArray) else value for name, value in dict(result).items()}
 
 
 SIZES = {"jacobi": 37, "floyd": 13, "lu": 21, "relaxed": 37, "wavefront": 11, "stages": 16, "colours": 26}
@@ -296,7 +281,7 @@ def refusal(kernel: LoopKernel, target: Any, launches: str) -> list[str]:
 def test_a_graph_is_refused_on_the_cpu() -> None:
     lines = [
         "compile on kernel 'jacobi': launches='graph' is not supported [unsupported-launches]",
-        "  Note: CUDA graphs are for CUDA, and the kernel is compiled for 'c'",
+        "  Note: it is for CUDA, and the kernel is compiled for 'c'",
         "  Hint: leave it out, or pass target=pl.CudaTarget()",
     ]
     assert refusal(PROGRAMS["jacobi"].kernel(), pl.CTarget(), "graph") == lines
@@ -306,7 +291,7 @@ def test_a_graph_of_one_launch_is_refused() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", F, shape="n"), ...], name="twice")
     assert refusal(knl, pl.CudaTarget(), "graph") == [
         "compile on kernel 'twice': launches='graph' is not supported [unsupported-launches]",
-        "  Note: a call is one launch, which a graph would only make slower",
+        "  Note: a call is one launch, which it would only make slower",
         "  Hint: leave it out",
     ]
 

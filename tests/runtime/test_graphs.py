@@ -239,7 +239,7 @@ def test_a_graph_is_made_at_the_second_call_unless_it_is_asked_for() -> None:
         made.append("made")
         return SimpleNamespace(close=lambda: made.append("closed"))
 
-    store = Graphs(are_asked=False)
+    store = Graphs[Any](are_asked=False)
     assert store.get((1,), make) is None
     assert store.may_come((1,))
     found = store.get((1,), make)
@@ -252,7 +252,7 @@ def test_a_graph_is_made_at_the_second_call_unless_it_is_asked_for() -> None:
     assert store.get((0,), make) is store.get((0,), make) is store.get((0,), make) is None
     assert made == ["made"] * MOST_GRAPHS
     made.clear()
-    store = Graphs(are_asked=True)
+    store = Graphs[Any](are_asked=True)
     for number in range(MOST_GRAPHS):
         store.get((number,), make)
     store.get((0,), make)

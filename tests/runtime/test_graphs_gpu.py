@@ -1,4 +1,4 @@
-"""Graphs of calls on a GPU: the same as launches from the host, and as NumPy; pointers, numbers, sizes, streams."""
+"""Graphs and cooperative launches of calls on a GPU: the same as launches from the host, and as NumPy."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def on_host(result: Any) -> dict[str, Any]:
     return {name: value.cpu().numpy() if hasattr(value, "cpu") else value.get() for name, value in dict(result).items()}
 
 
-@pytest.mark.parametrize("launches", ["graph", None])
+@pytest.mark.parametrize("launches", ["graph", "cooperative", None])
 @pytest.mark.parametrize(("name", "size"), CASES)
-def test_gpu_graphs_of_numpy_arrays(name: str, size: int, launches: str | None) -> None:
+def test_gpu_calls_with_numpy_arrays(name: str, size: int, launches: str | None) -> None:
     program = PROGRAMS[name]
     given = program.inputs(size)
     run = pl.compile(program.kernel(), target=pl.CudaTarget(), launches=launches)
@@ -54,11 +54,12 @@ def test_gpu_graphs_of_numpy_arrays(name: str, size: int, launches: str | None) 
         agree(run(**copied(given)), program.expected(**copied(given)))
 
 
+@pytest.mark.parametrize("launches", ["graph", "cooperative"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_gpu_graphs_of_tensors_agree_with_the_host_in_every_bit(name: str) -> None:
+def test_gpu_tensors_agree_with_the_host_in_every_bit(name: str, launches: str) -> None:
     torch: Any = pytest.importorskip("torch")
     program = PROGRAMS[name]
-    asked = pl.compile(program.kernel(), target=pl.CudaTarget(), launches="graph")
+    asked = pl.compile(program.kernel(), target=pl.CudaTarget(), launches=launches)
     plain = pl.compile(program.kernel(), target=pl.CudaTarget(), launches="host")
     kept = []
     for size in (*program.sizes[-2:], program.sizes[-1], program.sizes[-2]):  # new pointers and new sizes in turn
@@ -72,16 +73,17 @@ def test_gpu_graphs_of_tensors_agree_with_the_host_in_every_bit(name: str) -> No
             agree(found, program.expected(**copied(given)))
 
 
-def test_gpu_new_numbers_and_pointers_change_nodes() -> None:
+@pytest.mark.parametrize("launches", ["graph", "cooperative"])
+def test_gpu_new_numbers_and_pointers(launches: str) -> None:
     torch: Any = pytest.importorskip("torch")
-    run = pl.compile(damped(), target=pl.CudaTarget(), launches="graph")
+    run = pl.compile(damped(), target=pl.CudaTarget(), launches=launches)
     arrays = [torch.arange(100.0 + number, dtype=torch.float64, device="cuda") for number in (0, 0, 7)]
     for number in range(60):
         u, w, steps = arrays[number * 7 % 3], 0.5 / (1 + number % 4), (5, 5, 8)[number % 3]
         before = u.cpu().numpy()
         found = run(u=u, w=w, steps=steps).u
         np.testing.assert_allclose(found.cpu().numpy(), damped_expected(before, w, steps), rtol=1e-12, atol=1e-12)
-    assert {graph.count for graph in module(run)._graphs} == {10, 16}
+    assert {graph.count for graph in module(run)._graphs} == ({10, 16} if launches == "graph" else set())
 
 
 @pytest.mark.parametrize("steps", [4, 500, MOST_NODES // 2])
@@ -100,9 +102,11 @@ def test_gpu_long_chains(steps: int) -> None:
             np.testing.assert_allclose(found, damped_expected(values, 0.5, steps + 1), rtol=1e-9, atol=1e-9)
 
 
-def test_gpu_two_streams_share_a_workspace() -> None:
+@pytest.mark.parametrize("launches", ["graph", "cooperative"])
+def test_gpu_two_streams(launches: str) -> None:
+    """One workspace serves both where the calls are a graph."""
     torch: Any = pytest.importorskip("torch")
-    run = pl.compile(damped(), target=pl.CudaTarget(), launches="graph")
+    run = pl.compile(damped(), target=pl.CudaTarget(), launches=launches)
     streams = [torch.cuda.Stream(), torch.cuda.Stream()]
     values = np.random.default_rng(1).random(100_000)
     for _ in range(5):
@@ -120,9 +124,10 @@ def test_gpu_two_streams_share_a_workspace() -> None:
             np.testing.assert_allclose(u.cpu().numpy(), expected, rtol=1e-12)
 
 
-def test_gpu_threads_share_a_graph() -> None:
+@pytest.mark.parametrize("launches", ["graph", "cooperative"])
+def test_gpu_threads(launches: str) -> None:
     torch: Any = pytest.importorskip("torch")
-    run = pl.compile(damped(), target=pl.CudaTarget(), launches="graph")
+    run = pl.compile(damped(), target=pl.CudaTarget(), launches=launches)
     values = np.random.default_rng(2).random(1000)
 
     def work(number: int) -> bool:
@@ -138,11 +143,12 @@ def test_gpu_threads_share_a_graph() -> None:
         assert all(pool.map(work, range(4)))
 
 
-def test_gpu_pycuda_arrays_and_streams() -> None:
+@pytest.mark.parametrize("launches", ["graph", "cooperative"])
+def test_gpu_pycuda_arrays_and_streams(launches: str) -> None:
     driver: Any = importlib.import_module("pycuda.driver")
     importlib.import_module("pycuda.autoprimaryctx")
     arrays: Any = importlib.import_module("pycuda.gpuarray")
-    run = pl.compile(damped(), target=pl.CudaTarget(), launches="graph")
+    run = pl.compile(damped(), target=pl.CudaTarget(), launches=launches)
     values, stream = np.random.default_rng(3).random(1000), driver.Stream()
     for chosen in (None, stream, None, stream):
         u = arrays.to_gpu(values)
@@ -154,15 +160,16 @@ def test_gpu_pycuda_arrays_and_streams() -> None:
     np.testing.assert_allclose(found, damped_expected(values, 0.5, 20), rtol=1e-12)
 
 
-def test_gpu_poisoned_calls() -> None:
-    run = pl.compile(PROGRAMS["relaxed"].kernel(), target=pl.CudaTarget(), launches="graph")
+@pytest.mark.parametrize("launches", ["graph", "cooperative"])
+def test_gpu_poisoned_calls(launches: str) -> None:
+    run = pl.compile(PROGRAMS["relaxed"].kernel(), target=pl.CudaTarget(), launches=launches)
     given = PROGRAMS["relaxed"].inputs(37)
     for poison in (True, False, True):
         agree(run(**copied(given), poison=poison), PROGRAMS["relaxed"].expected(**copied(given)))
 
 
 @pytest.mark.parametrize("bound", [False, True])
-@pytest.mark.parametrize("launches", ["graph", None])
+@pytest.mark.parametrize("launches", ["graph", "cooperative", None])
 def test_gpu_a_call_that_is_a_graph_is_captured(bound: bool, launches: str | None) -> None:
     torch: Any = pytest.importorskip("torch")
     run = pl.compile(damped(), target=pl.CudaTarget(), launches=launches)
@@ -172,7 +179,7 @@ def test_gpu_a_call_that_is_a_graph_is_captured(bound: bool, launches: str | Non
     for _ in range(3):
         run(**given)
     call = run.bind(**given) if bound else None
-    assert call is None or call.launches == "graph"
+    assert call is None or call.launches == (launches or "graph")
     graph: Any = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         (call or run)(**({} if bound else given))
@@ -184,6 +191,22 @@ def test_gpu_a_call_that_is_a_graph_is_captured(bound: bool, launches: str | Non
     u.copy_(torch.tensor(values))
     (call or run)(**({} if bound else given))
     np.testing.assert_allclose(u.cpu().numpy(), damped_expected(values, 0.5, 20), rtol=1e-12)
+
+
+def test_gpu_a_cooperative_launch_of_more_blocks_than_run_at_one_time() -> None:
+    run = pl.compile(damped(), target=pl.CudaTarget(), launches="cooperative")
+    values = np.random.default_rng(8).random(1_000_000)  # 125,000 blocks of 8 threads
+    found = run(u=values.copy(), w=0.5, steps=40).u
+    np.testing.assert_allclose(found, damped_expected(values, 0.5, 40), rtol=1e-12)
+
+
+def test_gpu_a_cooperative_launch_of_many_steps() -> None:
+    run = pl.compile(damped(), target=pl.CudaTarget(), launches="cooperative")
+    for n in (30, 3000):
+        values = np.random.default_rng(n).random(n)
+        for _ in range(3):
+            found = run(u=values.copy(), w=0.5, steps=20_000).u
+            np.testing.assert_allclose(found, damped_expected(values, 0.5, 20_000), rtol=1e-9)
 
 
 def test_gpu_a_bound_call_is_a_graph_of_its_own() -> None:

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from polyloop.runtime.packed import Launch, storing
 from polyloop.runtime.rawdriver import RawDriver
@@ -279,8 +279,16 @@ class GraphCall:
         return self.graph.launch(parameters, stream, each=self._each)
 
 
-class Graphs:
-    """The graphs of one program in one context, by what decides their launches.
+class _Closes(Protocol):
+    def close(self) -> None:
+        """Give everything back."""
+
+
+T = TypeVar("T", bound=_Closes)
+
+
+class Graphs(Generic[T]):
+    """The graphs of one program in one context, or what else is made for a call, by what decides its launches.
 
     Parameters
     ----------
@@ -291,10 +299,10 @@ class Graphs:
 
     def __init__(self, *, are_asked: bool) -> None:
         self._are_asked, self._lock = are_asked, threading.RLock()
-        self._graphs: dict[tuple[Any, ...], KernelGraph] = {}
+        self._graphs: dict[tuple[Any, ...], T] = {}
         self._seen: dict[tuple[Any, ...], None] = {}
 
-    def find(self, key: tuple[Any, ...]) -> KernelGraph | None:
+    def find(self, key: tuple[Any, ...]) -> T | None:
         """Return a graph if there is one."""
         return self._graphs.get(key)
 
@@ -302,7 +310,7 @@ class Graphs:
         """Return whether another call with *key* may find a graph."""
         return self._are_asked or key in self._graphs or len(self._graphs) < MOST_GRAPHS
 
-    def get(self, key: tuple[Any, ...], make: Callable[[], KernelGraph]) -> KernelGraph | None:
+    def get(self, key: tuple[Any, ...], make: Callable[[], T]) -> T | None:
         """Return the graph for a call, which *make* may have to make; None where the call has to do without."""
         with self._lock:
             found = self._graphs.pop(key, None)
