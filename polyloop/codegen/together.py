@@ -91,7 +91,7 @@ def together_text(functions: Sequence[Function], launches: Sequence[DeviceLaunch
 
 
 def _obstacles(functions: Sequence[Function], launches: Sequence[DeviceLaunch], unit: Unit) -> Iterator[str]:
-    """Yield what of a program needs launches of its own."""
+    """Yield reasons why launches of a program have to be their own."""
     for function in functions:
         name = function.launch.name
         if function.numbering is not None:

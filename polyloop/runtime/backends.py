@@ -17,8 +17,7 @@ from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.arguments import Binder, Binding, convert_scalar
 from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.checked import checked_library, is_checked, raise_faults
-from polyloop.runtime.cuda.cooperative import CooperativeModule
-from polyloop.runtime.gpu import GpuModule, resolve_stream
+from polyloop.runtime.cuda.cooperative import gpu_module
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
 from polyloop.runtime.packed import Free, Launch, PackedCall, passing
@@ -153,8 +152,7 @@ class CudaBackend:
     def __init__(self, program: GeneratedProgram, architecture: str, launches: str | None = None) -> None:
         self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture)
         self.binder = Binder(program, DeviceMemory())
-        self._module = CooperativeModule(program, self.compiled.cubin) if launches == "cooperative" \
-            else GpuModule(program, self.compiled.cubin, launches)
+        self._module = gpu_module(program, self.compiled.cubin, launches)
 
     def launch(self, binding: Binding, stream: object) -> None:
         """Run all launches of *binding*."""
@@ -188,7 +186,7 @@ class CudaBackend:
 
     def stream(self, kernel: str, stream: object) -> int:
         """Return the handle of a stream."""
-        return resolve_stream(kernel, stream).handle
+        return self._module.handle_of(kernel, stream)
 
 
 Backend: TypeAlias = CBackend | CudaBackend

@@ -41,11 +41,17 @@ def compile_kernel(
         For a kernel that leaves types open: the number of specializations, of other types, layouts or targets, that are
         kept.  A call that needs one more is refused.
     launches
-        Start of the launches of a program with several on CUDA: ``"host"``, one after the other from Python, or
-        ``"graph"``, all of them at one time, as the nodes of a CUDA graph.  A graph is made for the sizes that decide
-        the launches, and kept (8 of a kernel); other arrays and numbers of the same sizes change its nodes.  By default
-        the second call of the same sizes makes one if it has 8 to 16384 launches; :func:`polyloop.explain` says which
-        it is.  On a stream whose work is captured launches are started one by one.
+        Start of the launches of a program with several on CUDA:
+
+        * ``"host"``: one after the other from Python.
+        * ``"graph"``: all of them at one time, as the nodes of a CUDA graph.  A graph is made for the sizes that decide
+          the launches, and kept (8 of a kernel, of at most 16384 launches); other arrays and numbers of the same sizes
+          change its nodes.  On a stream whose work is captured, launches are started one by one.
+        * ``"cooperative"``: one launch, whose blocks run the launches of the program and wait for each other between
+          two of them.
+
+        By default the second call of the same sizes makes a graph if it has 8 to 16384 launches, and other calls are
+        started by the host; :func:`polyloop.explain` says which it is.
 
     Returns
     -------
@@ -58,8 +64,9 @@ def compile_kernel(
         As :func:`generate_code`.
     CompilerError
         ``no-c-compiler``, ``no-nvrtc`` and errors that the compilers report; ``register-array``, if an array that is
-        meant to be in registers is not; ``unsupported-launches``: ``"graph"`` for the C target, or for a program of
-        one launch; ``"cooperative"``.
+        meant to be in registers is not; ``unsupported-launches``: ``"graph"`` or ``"cooperative"`` for the C target, or
+        for a program of one launch.  The latter also where launches need to be their own, a ``CodegenError``: blocks in
+        an order of their own, dynamic shared memory, copies by a copy engine, scans over blocks.
 
     Warns
     -----

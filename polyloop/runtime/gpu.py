@@ -297,6 +297,10 @@ class GpuModule:
         """The driver's functions."""
         return _raw()
 
+    def handle_of(self, kernel: str, stream: object) -> int:
+        """Return the handle of a stream, as :func:`resolve_stream` finds it for a call of *kernel*."""
+        return resolve_stream(kernel, stream).handle
+
     def copied(self, values: np.ndarray[Any, Any]) -> Any:
         """Return memory of the GPU with *values*, in the current context; it is freed with the object returned."""
         _release_at_exit()

@@ -279,7 +279,7 @@ class BoundCall(functools.partial[Result]):
     result
         The outputs, the same arrays at each repetition.
     launches
-        How its launches are started: ``"host"`` or ``"graph"``.
+        How its launches are started: ``"host"``, ``"graph"`` or ``"cooperative"``.
     """
 
     result: Result
@@ -309,7 +309,7 @@ class BoundCall(functools.partial[Result]):
 
     def __repr__(self) -> str:
         program = self._of
-        graph = ", as a graph" if self.launches == "graph" else ""
+        graph = {"graph": ", as a graph", "cooperative": ", as one launch"}.get(self.launches, "")
         return f"<call of '{program.kernel}' for {program.target}, with its arguments{graph}>"
 
 

