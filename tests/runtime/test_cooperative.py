@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import struct
 from collections.abc import Iterator
@@ -12,7 +13,10 @@ import pytest
 
 import polyloop as pl
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.arguments import Binder
+from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.cuda.cooperative import CooperativeModule
+from polyloop.runtime.views import HostMemory
 from polyloop.target.cuda import with_one_launch
 from tests.runtime.fake_machine import Machine, got, machine_of, module
 from tests.runtime.hosts import PROGRAMS
@@ -174,6 +178,67 @@ def test_a_workspace_is_one_of_the_call(machine: Machine) -> None:
     run.bind(u=u, w=0.5, steps=0)()
     assert len(machine.cuda.names("cooperative")) == 4
     assert not machine.cuda.memory
+
+# }}}
+
+
+# {{{ the barrier
+
+
+_THREADS = """
+#include <thread>
+#include <vector>
+#include <atomic>
+struct uint3 { unsigned int x, y, z; };
+static thread_local uint3 threadIdx, blockIdx;
+static uint3 gridDim;
+static std::atomic<int> barriers;
+static inline void __syncthreads() {}
+static inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+static inline unsigned int atomicAdd(unsigned int *at, unsigned int by) { return __sync_fetch_and_add(at, by); }
+"""
+_RUN = """
+extern "C" int run_blocks(int count, double *u, int n, double w, int steps, double *v, const int *list,
+                          unsigned int *state)
+{
+    std::vector<std::thread> blocks;
+    gridDim.x = count;
+    for (int block = 0; block < count; ++block)
+        blocks.emplace_back([=] { blockIdx.x = block; barriers += 1; damped_together(PASSED); });
+    for (auto &block : blocks) block.join();
+    return barriers;
+}
+"""
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_blocks_that_run_at_one_time_wait_for_each_other(is_whole: bool) -> None:
+    """Each block is a thread of the processor; without the barrier, results are wrong."""
+    kernel = damped(block=1)
+    program = pl.generate_code(kernel, target=with_one_launch(pl.CudaTarget()))
+    text = program.device_code
+    for old, new in (("static __device__ __forceinline__", "static inline"), ('extern "C" __global__', "static"),
+                     ("__launch_bounds__(1)", ""), (" == rounds) {}", " == rounds) std::this_thread::yield();")):
+        assert old in text
+        text = text.replace(old, new)
+    if not is_whole:
+        text = text.replace("wait_for_blocks(state);", "std::this_thread::yield();")
+    arguments = [*(a.name for a in program.arguments), *(a.name for a in program.workspace), "list", "state"]
+    library = open_library(_THREADS + text + _RUN.replace("PASSED", ", ".join(arguments)), language="c++",
+                           flags=("-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-pthread"), kind="blocks")
+    n, steps, wrong = 400, 40, 0
+    binding = Binder(program, HostMemory()).bind({"u": np.zeros(n), "w": 0.5, "steps": steps})
+    rows = [x for s in binding.launches for x in (int(s.launch.name[-1]), *s.grid, *([s.inames["t"]]))]
+    launches = np.array([binding.launches.count, *rows], np.int32)
+    for _ in range(5):
+        values = np.random.default_rng(1).random(n)
+        u, v, state = values.copy(), np.zeros(n), np.zeros(2, np.uint32)
+        place = [ctypes.c_void_p(array.__array_interface__["data"][0]) for array in (u, v, launches, state)]
+        library.run_blocks(4, place[0], n, ctypes.c_double(0.5), steps, *place[1:])
+        assert state[0] == 0
+        assert state[1] == (2 * steps - 1 if is_whole else 0)
+        wrong += not np.allclose(u, damped_expected(values, 0.5, steps))
+    assert (wrong == 0) is is_whole
 
 # }}}
 

@@ -65,7 +65,7 @@ def test_arrays_of_the_gpu_are_repeated_as_a_graph(machine: Machine) -> None:
     module(run).launch = checked  # type: ignore[method-assign]
 
 
-def damped() -> LoopKernel:
+def damped(block: int = 8) -> LoopKernel:
     knl = pl.make_kernel(
         "{[t, i, j]: 0 <= t < steps and 1 <= i, j < n - 1}",
         """
@@ -83,7 +83,7 @@ def damped() -> LoopKernel:
         name="damped", assumptions="n >= 0 and steps >= 0",
     )  # fmt: skip
     for iname in ("i", "j"):
-        knl = knl.split_iname(iname, 8, outer_tag="g.0", inner_tag="l.0")
+        knl = knl.split_iname(iname, block, outer_tag="g.0", inner_tag="l.0")
     return knl
 
 

@@ -25,11 +25,13 @@ __all__ = ["LEAST_NODES", "MOST_GRAPHS", "MOST_NODES", "GraphCall", "Graphs", "K
            "chosen", "has_graphs"]
 
 LEAST_NODES: Final = 8
-"""Launches of a call from which on a graph is chosen: below, it saves little, and starting it costs two of them."""
+"""Launches of a call from which on a graph is chosen: below, it can save little."""
 MOST_NODES: Final = 16384
 """Launches of a call that can be nodes of one graph."""
 MOST_GRAPHS: Final = 8
 """Graphs that a program keeps in one context."""
+_MOST_SEEN: Final = 1024
+"""Sizes of calls that are remembered to tell the second call from the first."""
 _ELSEWHERE: Final = 201
 """The driver's status for another context, CUDA_ERROR_INVALID_CONTEXT: nothing was launched."""
 
@@ -51,7 +53,7 @@ def chosen(asked: str | None, count: int) -> tuple[str, str]:
         return "host", f"a graph saves little for fewer than {LEAST_NODES}"
     if count > MOST_NODES:
         return "host", f"a graph has at most {MOST_NODES}"
-    return "graph", "from the second call of the same sizes on, at about a third of the time of a launch from Python"
+    return "graph", f"from the second call of the same sizes on, as for {LEAST_NODES} to {MOST_NODES} launches"
 
 # }}}
 
@@ -326,7 +328,7 @@ class Graphs(Generic[T]):
     def _is_second(self, key: tuple[Any, ...]) -> bool:
         """Return whether a graph is worth its making: a call with *key* came before, and there is room."""
         if key not in self._seen:
-            while len(self._seen) >= 4 * MOST_GRAPHS:
+            while len(self._seen) >= _MOST_SEEN:
                 self._seen.pop(next(iter(self._seen)))
             self._seen[key] = None
             return False
