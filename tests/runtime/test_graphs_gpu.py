@@ -162,6 +162,21 @@ def test_gpu_pycuda_arrays_and_streams(launches: str) -> None:
 
 
 @pytest.mark.parametrize("launches", ["graph", "cooperative"])
+def test_gpu_cupy_arrays_and_streams(launches: str) -> None:
+    cupy: Any = pytest.importorskip("cupy")
+    run = pl.compile(damped(), target=pl.CudaTarget(), launches=launches)
+    values, side = np.random.default_rng(9).random(1000), cupy.cuda.Stream(non_blocking=True)
+    for stream in (cupy.cuda.Stream.null, side, side, cupy.cuda.Stream.null):
+        with stream:
+            u = cupy.asarray(values)
+            run(u=u, w=0.5, steps=20)
+            run(u=u, w=0.25, steps=20)
+        cupy.cuda.Device().synchronize()
+        expected = damped_expected(damped_expected(values, 0.5, 20), 0.25, 20)
+        np.testing.assert_allclose(u.get(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("launches", ["graph", "cooperative"])
 def test_gpu_poisoned_calls(launches: str) -> None:
     run = pl.compile(PROGRAMS["relaxed"].kernel(), target=pl.CudaTarget(), launches=launches)
     given = PROGRAMS["relaxed"].inputs(37)
