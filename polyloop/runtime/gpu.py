@@ -33,7 +33,7 @@ from polyloop.runtime.steps import Step
 from polyloop.runtime.tensormaps import driver_map
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
-__all__ = ["GpuModule", "StreamHandle", "device_architecture", "gpu_available", "on_device", "resolve_stream"]
+__all__ = ["GpuModule", "StreamHandle", "device_architecture", "device_name", "gpu_available", "on_device", "resolve_stream"]
 
 _DEFAULT_SHARED_LIMIT: Final = 48 * 1024
 
@@ -78,6 +78,11 @@ def device_architecture(ordinal: int = 0) -> str | None:
         return None
     major, minor = _driver().Device(ordinal).compute_capability()
     return f"sm_{major}{minor}"
+
+
+def device_name(ordinal: int = 0) -> str | None:
+    """Return the name of a GPU, such as ``"NVIDIA H200"``; None where there is none."""
+    return str(_driver().Device(ordinal).name()) if gpu_available()[0] else None
 
 
 # {{{ contexts
