@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pymbolic import primitives as p
 
@@ -21,8 +21,11 @@ from polyloop.target.base import Target
 __all__ = ["ALIGNED", "AlignmentCondition", "CallFacts", "Condition", "DeviceCondition", "SizeCondition", "TypeCondition",
            "conditions_of"]
 
-ALIGNED = 256
+ALIGNED: Final = 256
 """Alignment of new arrays [bytes]: that of ``cuMemAlloc``, and what is supposed of arrays that are not passed."""
+
+_MOST_INT: Final = 2**31 - 1
+"""Blocks along the first axis that a device can have; sizes that need more are no ``int32``."""
 
 
 @dataclass(frozen=True)
@@ -176,5 +179,5 @@ def _grid_limits(launch: DeviceLaunch) -> Iterator[Expression]:
     """Yield the conditions under which a device can have the blocks of *launch*; in loops of the host, none is known."""
     inames = {loop.iname for loop in launch.around}
     for extent, most in zip(launch.grid, launch.max_grid or (), strict=False):
-        if names_in(extent) and not names_in(extent) & inames:
+        if most < _MOST_INT and names_in(extent) and not names_in(extent) & inames:
             yield p.Comparison(extent, "<=", most)

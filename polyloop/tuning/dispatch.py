@@ -240,8 +240,7 @@ class Dispatcher(DeferredKernel):
 
     def record(self) -> str:
         """Return what was measured as JSON, for :meth:`read_record` of another process."""
-        return json.dumps([{"sizes": dict(one.call.sizes), "alignments": dict(one.call.alignments),
-                            "dtypes": {name: str(dtype) for name, dtype in one.call.dtypes.items()},
+        return json.dumps([{"sizes": dict(one.call.sizes), "dtypes": {name: str(dtype) for name, dtype in one.call.dtypes.items()},
                             "device": one.device, "seconds": dict(one.seconds)} for one in self._measured], indent=1)
 
     def read_record(self, text: str) -> None:
@@ -376,8 +375,8 @@ def _is_cuda(schedules: Recipes, target: Target | None) -> bool:
 
 
 def _distance(one: CallFacts, other: CallFacts) -> float:
-    """Return the greatest ratio of sizes, as a power of two; infinity for other types or addresses."""
-    if one.dtypes != other.dtypes or one.alignments != other.alignments or one.sizes.keys() != other.sizes.keys():
+    """Return the greatest ratio of sizes, as a power of two; infinity for other types."""
+    if one.dtypes != other.dtypes or one.sizes.keys() != other.sizes.keys():
         return float("inf")
     pairs = [(one.sizes[name], other.sizes[name]) for name in one.sizes]
     return max((0.0 if a == b else abs(log2(a / b)) if a > 0 and b > 0 else float("inf") for a, b in pairs),
@@ -389,7 +388,7 @@ def _entries(text: str) -> Iterator[_Measured]:
         for one in json.loads(text):
             dtypes = {name: np.dtype(found) for name, given in one["dtypes"].items()
                       if (found := find_dtype(given)) is not None}
-            call = CallFacts(one["sizes"], one["alignments"], dtypes)
+            call = CallFacts(one["sizes"], {}, dtypes)
             yield _Measured(call, one["device"], {name: float(time) for name, time in one["seconds"].items()})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise TuningError("dispatch", None, [Diagnostic(

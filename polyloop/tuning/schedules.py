@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Final, TypeAlias
 
 import islpy as isl
@@ -15,12 +16,15 @@ from polyloop.display import brief
 from polyloop.edge.callbacks import asked
 from polyloop.errors import Diagnostic, PolyloopError, TuningError, unknown_name
 from polyloop.frozen import replace as renewed
+from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.made import NoScriptError, Written
 from polyloop.runtime.executor import compiled
 from polyloop.runtime.invoke import CompiledKernel
 from polyloop.runtime.specialize import open_arguments
 from polyloop.target.base import Target
 from polyloop.target.source import generate_code
+from polyloop.transform.base import Transform
 from polyloop.tuning.conditions import CallFacts, Condition, conditions_of
 
 __all__ = ["Family", "Refused", "Schedule", "TargetFor"]
@@ -30,15 +34,32 @@ _MOST_MEMBERS: Final = 64
 """Kernels that a function of sizes made, which are kept."""
 
 
-def _written(kernel: LoopKernel) -> LoopKernel:
-    """Return what *kernel* computes, as it was written."""
-    return kernel if kernel.reference is None else kernel.reference.kernel
+_OF_A_KERNEL: Final = frozenset({"name", "target", "assumptions", "silenced_warnings"})
+"""Options of ``make_kernel`` that say nothing of what a program computes."""
+_SAME: Final = frozenset({
+    "assume", "fix_parameters", "add_dtypes", "reduce_atomically", "add_barrier", "add_nosync", "split_array_axis",
+    "tag_array_axes", "add_padding", "hoist_reduction_factors", "collect_common_factors_on_increment",
+})  # fmt: skip
+"""Steps with a reference program of their own, which computes the same, for some of the sizes; what they make of
+arguments is compared."""
 
 
-def fingerprint(program: LoopKernel) -> str:
-    """Return the text of a program: its arguments, domains and statements, not its name or for which sizes it is."""
-    universe = isl.Set.universe(program.assumptions.get_space())
-    return str(renewed(program, name="program", assumptions=universe, conditions=()))
+def fingerprint(kernel: LoopKernel) -> str:
+    """Return what a kernel computes, as text: how it was made, and the steps since that changed it on purpose."""
+    made = kernel.made
+    if isinstance(made, Written):
+        made = replace(made, options=tuple(option for option in made.options if option[0] not in _OF_A_KERNEL))
+    try:
+        text = None if made is None else made.script("program")
+    except NoScriptError:
+        text = None
+    if text is None:
+        written = kernel if kernel.reference is None else kernel.reference.kernel
+        universe = isl.Set.universe(written.assumptions.get_space())
+        text = str(renewed(written, name="program", assumptions=universe, conditions=()))
+    steps = [step.call() for step in kernel.trace
+             if isinstance(step, Transform) and step.changes_meaning and step.name not in _SAME]
+    return "\n".join((text, *steps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +206,17 @@ def _difference(program: LoopKernel, kernel: LoopKernel, name: str) -> Diagnosti
         mine = mine.fix_parameters(**kernel.fixed) if kernel.fixed else mine
     except PolyloopError as error:
         return renewed(error.found[0], notes=(*error.found[0].notes, f"schedule '{name}' has it"))
-    one, other = (fingerprint(_written(each)).splitlines() for each in (mine, kernel))
+    one, other = (f"{fingerprint(each)}\n{_interface(each)}".splitlines() for each in (mine, kernel))
     if one == other:
         return None
-    here = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), ("", ""))
+    here = next((pair for pair in zip_longest(one, other, fillvalue="") if pair[0] != pair[1]), ("", ""))
     return Diagnostic(
         "other-program", f"schedule '{name}' is of another program",
         (f"the program has: {here[0].strip()}", f"the schedule's has: {here[1].strip()}"),
         ("make all schedules by transforms of one kernel", "sizes may be fixed and assumed, and types be added"),
     )  # fmt: skip
+
+
+def _interface(kernel: LoopKernel) -> str:
+    """Return the arguments of a kernel with their layouts, as text."""
+    return "\n".join(sorted(str(argument) for argument in kernel.arguments if isinstance(argument, ArrayArg)))
