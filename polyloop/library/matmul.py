@@ -11,7 +11,7 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
-from polyloop.library.registers import Tiles, in_parts, in_registers
+from polyloop.library.registers import Tiles, in_parts, in_registers, in_two_launches
 from polyloop.library.tensor_cores import in_double_precision, on_groups_of_warps, on_tensor_cores, stored_by_boxes
 
 __all__ = ["matmul", "program"]
@@ -42,9 +42,10 @@ def single(base: pl.LoopKernel, tiles: Tiles) -> pl.LoopKernel:
     return in_registers(multiples(base, tiles.vec), tiles)
 
 
-def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int) -> pl.LoopKernel:
-    """Return a product whose blocks add up parts of the terms."""
-    return in_parts(multiples(base, tiles.vec), tiles, terms)
+def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: int = 1) -> pl.LoopKernel:
+    """Return a product whose blocks add up parts of the terms: by atomic updates, or in two launches."""
+    knl = (in_parts if launches == 1 else in_two_launches)(multiples(base, tiles.vec), terms)
+    return in_registers(knl, tiles, term="k_part", grouped=False, stored_at_once=launches > 1)
 
 
 def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
@@ -54,6 +55,9 @@ def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
         found[f"tiles of {name}"] = partial(single, base, Tiles(*tiles))
     for name, tiles, terms in (("128 x 128", large, 1024), ("128 x 64", middle, 512), ("64 x 64", small, 512)):
         found[f"tiles of {name}, parts of {terms}"] = partial(single_in_parts, base, Tiles(*tiles), terms)
+    for terms in (512, 1024):
+        found[f"tiles of 128 x 128, parts of {terms}, two launches"] = partial(
+            single_in_parts, base, Tiles(*large), terms, launches=2)
     for name, tiles in (("128 x 128", large), ("64 x 64", small)):
         found[f"tiles of {name}, any rows"] = partial(single, base, Tiles(*tiles, vec=1))
     found["tiles of 64 x 64, parts of 512, any rows"] = partial(single_in_parts, base, Tiles(*small, vec=1), 512)
@@ -91,6 +95,14 @@ def by_groups(
     return pl.persist_blocks(pl.order_blocks(knl, "bx", group=16), 132, ahead=True) if persistent else knl
 
 
+def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` whose blocks sum up parts of the terms, which a second launch adds up."""
+    knl = in_two_launches(multiples(base, 8), terms)
+    return on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, lag=1, via="tma", term="k_part", within="compute_sums"
+    )
+
+
 def by_warps(base: pl.LoopKernel, name: str, vec: int, *shape: Any) -> pl.LoopKernel:
     """Return a product by ``mma.sync``, with copies of *vec* elements."""
     is_async = vec > 1
@@ -109,6 +121,8 @@ def _half(dtype: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
                                                          persistent=True),
         "wgmma, tiles of 128 x 128": partial(by_groups, hopper, name, 128, 128),
         "wgmma, tiles of 64 x 64": partial(by_groups, hopper, name, 64, 64),
+        "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
+        "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
         "mma, tiles of 256 x 128": partial(by_warps, base, name, 8, (256, 128, 64), (64, 64), 3, 16),
         "mma, tiles of 64 x 64": partial(by_warps, base, name, 8),
         "mma, tiles of 256 x 128, rows of 4": partial(by_warps, base, name, 4, (256, 128, 64), (64, 64), 3, 16),

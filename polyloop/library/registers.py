@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polyloop as pl
 
-__all__ = ["Tiles", "in_registers", "in_parts"]
+__all__ = ["Tiles", "in_parts", "in_registers", "in_two_launches"]
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,43 @@ def in_registers(
     return pl.tag_inames(knl, f"ko:unr_hint.{tiles.unroll}") if tiles.unroll > 1 else knl
 
 
-def in_parts(knl: pl.LoopKernel, tiles: Tiles, terms: int) -> pl.LoopKernel:
+def in_parts(knl: pl.LoopKernel, terms: int) -> pl.LoopKernel:
     """Return the product with blocks that sum up *terms* terms each, for few rows and columns and many terms.
 
-    Their sums are added to the result by atomic updates.
+    ::
+
+        # before
+        for i, j:  c[i, j] = sum(k, a[i, k]*b[k, j])
+        # after
+        for i, j:  c[i, j] = 0
+        for part, i, j:  atomic c[i, j] += sum(k_part, a[i, k]*b[k, j])      # k = terms*part + k_part
+
+    Blocks take the third axis of the grid for parts; what remains of the sum is over ``k_part``.
     """
     knl = pl.split_iname(knl, "k", terms, outer_iname="part", inner_iname="k_part")
-    knl = pl.reduce_atomically(knl, "part")
-    knl = pl.tag_inames(knl, "part:g.2")
-    return in_registers(knl, tiles, term="k_part", grouped=False, stored_at_once=False)
+    return pl.tag_inames(pl.reduce_atomically(knl, "part"), "part:g.2")
+
+
+def in_two_launches(knl: pl.LoopKernel, terms: int) -> pl.LoopKernel:
+    """Return the product with blocks that store sums of *terms* terms each, and a second launch that adds these up.
+
+    ::
+
+        # before
+        for i, j:  c[i, j] = sum(k, a[i, k]*b[k, j])
+        # after
+        for parts, i, j:  sums[i, j, parts] = sum(k_part, a[i, k]*b[k, j])   # id: compute_sums
+        for row, column:  c[row, column] = sum(part, sums[row, column, part])
+
+    As :func:`in_parts` otherwise.  The sums of a part lie together.
+    """
+    knl = pl.split_iname(knl, "k", terms, outer_iname="part", inner_iname="k_part")
+    knl = pl.stage_reduction(
+        knl, "part", sweep_inames="i, j", new_inames="i_sum, j_sum, parts", temporary_name="sums",
+        temporary_address_space="global",
+    )  # fmt: skip
+    knl = pl.tag_array_axes(knl, "sums", "N1,N0,N2")
+    for old, new in (("i", "row"), ("j", "column"), ("i_sum", "i"), ("j_sum", "j")):
+        knl = pl.rename_iname(knl, old, new)
+    knl = pl.split_iname(knl, "column", 256, outer_tag="g.0", inner_tag="l.0")
+    return pl.tag_inames(knl, {"row": "g.1", "parts": "g.2"})

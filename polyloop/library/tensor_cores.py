@@ -101,11 +101,12 @@ def in_double_precision(knl: pl.LoopKernel, vec: int = 2) -> pl.LoopKernel:
 
 def on_groups_of_warps(
     knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
-    lag: int = 0, via: str = "cp.async", panels: bool = True,
+    lag: int = 0, via: str = "cp.async", panels: bool = True, term: str = "k", within: str = "insn",
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of some rows and columns, by an intrinsic for 64 rows and these columns.
 
-    With *panels*, the second operand is stored by rows of n, otherwise by rows of k.
+    With *panels*, the second operand is stored by rows of n, otherwise by rows of k.  *term* and *within* are the loop
+    over terms and the instruction of a product in parts.
 
     Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
     waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
@@ -119,10 +120,10 @@ def on_groups_of_warps(
     else:
         knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj")
         knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
-    knl = pl.split_iname(knl, "k", 128 // size, outer_iname="ko", inner_iname="k_block")
+    knl = pl.split_iname(knl, term, 128 // size, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", 32 // size, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, kk")
-    knl = pl.tensorize(knl, "insn", intrinsic, lag=lag)
+    knl = pl.tensorize(knl, within, intrinsic, lag=lag)
     # tiles in shared memory: rows of 128 bytes, swizzled
     knl = pl.add_prefetch(knl, "a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", temporary_name="a_tile", vec=16 // size)
     knl = pl.add_prefetch(knl, "b", "jj_reg_0, jj_lane, jj_reg_2, kk, ki", temporary_name="b_tile", vec=16 // size)

@@ -39,6 +39,8 @@ __all__ = ["Chosen", "Dispatcher", "dispatch"]
 Recipes: TypeAlias = Mapping[str, LoopKernel | Callable[..., LoopKernel]]
 _MOST_CALLS: Final = 1024
 """Kinds of calls whose schedule is remembered."""
+_SAME: Final = 1.02
+"""Ratio of estimates up to which the order of the schedules decides."""
 _NEAR: Final = 1.0
 """Distance of sizes, as a power of two in each of them, within which a measurement tells about others."""
 
@@ -192,7 +194,8 @@ class Dispatcher(DeferredKernel):
         if self._device is None:
             return chosen(next(iter(valid)), "the first that is valid: nothing was tuned for this processor", {})
         seconds = {name: self._estimate(schedule, call) for name, schedule in valid.items()}
-        name = min(seconds, key=lambda name: seconds[name])
+        least = min(seconds.values())
+        name = next(name for name, time in seconds.items() if time <= _SAME*least)
         return chosen(name, f"the least time by the model of {self._device.name}: nothing was tuned", seconds)
 
     def _estimate(self, schedule: Schedule, call: CallFacts) -> float:
