@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import run
+from benchmarks.gpu import library, run
 
 __all__ = ["BENCHMARKS", "main"]
 
@@ -19,6 +19,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "gpu": run.main,
     "growth": growth.main,
     "launch": launch.main,
+    "library": library.main,
     "resources": resources.main,
     "verification": verification.main,
 }

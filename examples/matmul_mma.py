@@ -15,6 +15,8 @@ import numpy as np
 import polyloop as pl
 from polyloop.library.tensor_cores import on_tensor_cores
 
+__all__ = ["SIZES", "SMALL", "expected", "inputs", "on_tensor_cores", "program", "transformed"]
+
 SIZES = [
     {"m": 1, "n": 8, "p": 8},
     {"m": 65, "n": 24, "p": 40},

@@ -17,6 +17,9 @@ from examples import matmul_mma
 from polyloop.library.tensor_cores import on_groups_of_warps, stored_by_boxes
 from polyloop.runtime.gpu import gpu_available
 
+__all__ = ["ARCH", "SIZES", "SMALL", "by_rows_of_k", "expected", "inputs", "on_groups_of_warps", "program",
+           "stored_by_boxes", "transformed"]
+
 SIZES = [
     {"m": 1, "n": 8, "p": 8},
     {"m": 65, "n": 24, "p": 72},

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, Final
 
-
 import numpy as np
 
 import polyloop as pl
@@ -133,7 +132,7 @@ def _half(dtype: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
 
 
 @cache
-def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl.Dispatcher:
+def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
     """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` of matrices of any size.
 
     ::
@@ -147,7 +146,7 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl.Di
     dtype
         Of a and b: float32, float64, bfloat16 or float16.  The result of 16-bit types is in float32, in which they are
         summed up.
-    target
+    target, device
         As for :func:`polyloop.dispatch`.
 
     Raises
@@ -172,4 +171,4 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl.Di
             raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
                 "wrong-dtype", f"there is no product of {other} in the library", (),
                 ("pass float32, float64, bfloat16 or float16, or schedule the program: matmul.program(dtype)",))])
-    return pl.dispatch(program(element), schedules, target=target)
+    return pl.dispatch(program(element), schedules, target=target, device=device)

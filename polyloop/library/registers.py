@@ -84,7 +84,9 @@ def in_registers(
         inner_tag="vec" if vec == piece and stored_at_once else "unr",
     )  # fmt: skip
     if grouped:
-        knl = pl.split_iname(knl, "by", tiles.rows, outer_iname="bg", inner_iname="br", outer_tag="g.2", inner_tag="g.0")
+        knl = pl.split_iname(
+            knl, "by", tiles.rows, outer_iname="bg", inner_iname="br", outer_tag="g.2", inner_tag="g.0"
+        )
     knl = pl.split_iname(knl, term, tiles.terms, outer_iname="ko", inner_iname="ki", inner_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, ki, j_hi, i_hi, i_lo, j_lo")
     # tiles in shared memory, copied by all threads; that of a is stored transposed

@@ -164,7 +164,7 @@ def _schedules(program: pl.LoopKernel) -> dict[str, Any]:
 
 
 @cache
-def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl.Dispatcher:
+def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
     """Return the softmax of each row of a matrix: ``y[i] = exp(x[i] - max x[i])/sum(exp(x[i] - max x[i]))``.
 
     ::
@@ -179,7 +179,7 @@ def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl.D
     ----------
     dtype
         Of the elements: float64, float32, bfloat16 or float16.
-    target
+    target, device
         As for :func:`polyloop.dispatch`.
 
     Notes
@@ -188,11 +188,11 @@ def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl.D
     times cost.
     """
     program = softmax_program(dtype)
-    return pl.dispatch(program, _schedules(program), target=target)
+    return pl.dispatch(program, _schedules(program), target=target, device=device)
 
 
 @cache
-def layer_norm(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl.Dispatcher:
+def layer_norm(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
     """Return the layer norm of each row of a matrix: mean 0 and variance 1, times ``gamma``, plus ``beta``.
 
     ::
@@ -205,7 +205,7 @@ def layer_norm(dtype: Any = np.float32, *, target: pl.Target | None = None) -> p
     ----------
     dtype
         Of the elements: float64, float32, bfloat16 or float16.
-    target
+    target, device
         As for :func:`polyloop.dispatch`.
 
     Notes
@@ -213,4 +213,4 @@ def layer_norm(dtype: Any = np.float32, *, target: pl.Target | None = None) -> p
     Source: J. L. Ba, J. R. Kiros, G. E. Hinton, Layer Normalization, 2016, https://arxiv.org/abs/1607.06450.
     """
     program = layer_norm_program(dtype)
-    return pl.dispatch(program, _schedules(program), target=target)
+    return pl.dispatch(program, _schedules(program), target=target, device=device)

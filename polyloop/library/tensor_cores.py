@@ -76,7 +76,7 @@ def on_tensor_cores(
 
 
 def in_double_precision(knl: pl.LoopKernel, vec: int = 2) -> pl.LoopKernel:
-    """Return a product of float64 by ``mma.sync``: blocks of 128 by 128, eight warps, copies of *vec* elements ahead."""
+    """Return a product of float64 by ``mma.sync``: blocks of 128 by 128, eight warps, copies of *vec* elements."""
     # rows: blocks of 128, 2 warps of 64, each 4 tiles of 16
     knl = pl.split_iname(knl, "i", 128, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "i_block", 64, outer_iname="wi", inner_iname="i_warp", outer_tag="l/32%2")

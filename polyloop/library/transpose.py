@@ -61,7 +61,7 @@ def in_tiles(knl: pl.LoopKernel, tile: int, rows: int, vec: int = 1) -> pl.LoopK
 
 
 @cache
-def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl.Dispatcher:
+def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
     """Return the transpose ``b[i, j] = a[j, i]`` of matrices of any size.
 
     ::
@@ -73,7 +73,7 @@ def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl
     ----------
     dtype
         Of the elements; 2, 4 or 8 bytes.
-    target
+    target, device
         As for :func:`polyloop.dispatch`.
 
     Notes
@@ -88,4 +88,4 @@ def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None) -> pl
         "tiles of 64": partial(in_tiles, base, 64, 8),
         "tiles of 64, 16 rows": partial(in_tiles, base, 64, 16),
         "tiles of 32": partial(in_tiles, base, 32, 8),
-    }, target=target)  # fmt: skip
+    }, target=target, device=device)  # fmt: skip

@@ -33,7 +33,8 @@ from polyloop.runtime.steps import Step
 from polyloop.runtime.tensormaps import driver_map
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
-__all__ = ["GpuModule", "StreamHandle", "device_architecture", "device_name", "gpu_available", "on_device", "resolve_stream"]
+__all__ = ["GpuModule", "StreamHandle", "device_architecture", "device_name", "gpu_available", "on_device",
+           "resolve_stream"]
 
 _DEFAULT_SHARED_LIMIT: Final = 48 * 1024
 

@@ -18,8 +18,8 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.target.base import Target
 
-__all__ = ["ALIGNED", "AlignmentCondition", "CallFacts", "Condition", "DeviceCondition", "SizeCondition", "TypeCondition",
-           "conditions_of"]
+__all__ = ["ALIGNED", "AlignmentCondition", "CallFacts", "Condition", "DeviceCondition", "SizeCondition",
+           "TypeCondition", "conditions_of"]
 
 ALIGNED: Final = 256
 """Alignment of new arrays [bytes]: that of ``cuMemAlloc``, and what is supposed of arrays that are not passed."""
@@ -176,7 +176,7 @@ def conditions_of(
 
 
 def _grid_limits(launch: DeviceLaunch) -> Iterator[Expression]:
-    """Yield the conditions under which a device can have the blocks of *launch*; in loops of the host, none is known."""
+    """Yield the conditions under which a device can have the blocks of *launch*; none is known in loops of the host."""
     inames = {loop.iname for loop in launch.around}
     for extent, most in zip(launch.grid, launch.max_grid or (), strict=False):
         if most < _MOST_INT and names_in(extent) and not names_in(extent) & inames:

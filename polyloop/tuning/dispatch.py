@@ -243,8 +243,10 @@ class Dispatcher(DeferredKernel):
 
     def record(self) -> str:
         """Return what was measured as JSON, for :meth:`read_record` of another process."""
-        return json.dumps([{"sizes": dict(one.call.sizes), "dtypes": {name: str(dtype) for name, dtype in one.call.dtypes.items()},
-                            "device": one.device, "seconds": dict(one.seconds)} for one in self._measured], indent=1)
+        return json.dumps([{
+            "sizes": dict(one.call.sizes), "device": one.device, "seconds": dict(one.seconds),
+            "dtypes": {name: str(dtype) for name, dtype in one.call.dtypes.items()},
+        } for one in self._measured], indent=1)  # fmt: skip
 
     def read_record(self, text: str) -> None:
         """Take over what :meth:`record` returned; schedules of other names are left out.
@@ -302,7 +304,7 @@ class Dispatcher(DeferredKernel):
         given = dict(given)
         alignments = dict(given.pop("alignment", {})) if "alignment" not in self._program.names() else {}
         dtypes = dict(given.pop("dtypes", {})) if "dtypes" not in self._program.names() else {}
-        types = {name: found for name, given_type in dtypes.items() if (found := find_dtype(given_type)) is not None}
+        types = {name: dtype for name, spelling in dtypes.items() if (dtype := find_dtype(spelling)) is not None}
         names = [argument.name for argument in self._program.arguments]
         for name in given:
             if name not in names:
@@ -427,7 +429,7 @@ def dispatch(
         # after
         d = pl.dispatch(program, {"wide": wide, "plain": plain})
         y = d(x=x).y
-        print(d, d.choose(n=1000), sep="\n")
+        print(d.choose(n=1000))
 
     Parameters
     ----------
@@ -460,7 +462,7 @@ def dispatch(
     Source: dispatch by predicates, E. Ernst, C. Kaplan, C. Chambers, ECOOP 1998,
     https://doi.org/10.1007/BFb0054092; here the predicates are derived from the schedules.
     """
-    if not isinstance(schedules, Mapping) or not schedules:
+    if not schedules:
         raise TuningError("dispatch", None, [Diagnostic(
             "no-schedules", "there is no schedule to choose from", (),
             ('pass them by names: pl.dispatch(program, {"plain": knl})',))])  # fmt: skip

@@ -197,7 +197,7 @@ def _parameters(name: str, function: Callable[..., object], program: LoopKernel)
 
 
 def _difference(program: LoopKernel, kernel: LoopKernel, name: str) -> Diagnostic | None:
-    """Return how *kernel* is a schedule of another program; None if it is one of *program*, for some sizes and types."""
+    """Return how *kernel* is of another program than *program*; None if it is not, for some sizes and types."""
     mine = program
     types = {argument.name: argument.dtype for argument in kernel.arguments if argument.dtype is not None}
     wanted = {argument.name: types[argument.name] for argument in open_arguments(program) if argument.name in types}
