@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import graphs, run
+from benchmarks.gpu import graphs, library, run
 
 __all__ = ["BENCHMARKS", "main"]
 
@@ -20,6 +20,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "graphs": graphs.main,
     "growth": growth.main,
     "launch": launch.main,
+    "library": library.main,
     "resources": resources.main,
     "verification": verification.main,
 }

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from polyloop.transform.loops.fusion import get_kennedy_unweighted_fusion_candidates
     from polyloop.transform.recipe import Recipe
     from polyloop.transform.stored import replay, trace_from_json
+    from polyloop.tuning.dispatch import Dispatcher, dispatch
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
     from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
@@ -119,6 +120,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "DeviceLaunch",
     "DeviceLimits",
     "Diagnostic",
+    "Dispatcher",
     "ForeignFunction",
     "Function",
     "GeneratedProgram",
@@ -155,6 +157,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "declare_intrinsic",
     "dependences",
     "diff",
+    "dispatch",
     "domain",
     "draw_accesses",
     "draw_dependences",
@@ -292,6 +295,8 @@ _LATER = {
     "check_equivalence": "testing.equivalence",
     "dependences": "verification.dependences",
     "diff": "viz.difference",
+    "dispatch": "tuning.dispatch",
+    "Dispatcher": "tuning.dispatch",
     "domain": "frontend.intrinsics",
     "draw_accesses": "viz.accesses",
     "draw_dependences": "viz.dependences",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic, warn
-from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.called import by_position
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.arguments import Result
@@ -25,7 +25,7 @@ from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget, with_one_launch
 from polyloop.target.source import generate_code
 
-__all__ = ["MOST_SPECIALIZATIONS", "SpecializingKernel", "compiled", "refuse_launches"]
+__all__ = ["MOST_SPECIALIZATIONS", "DeferredKernel", "SpecializingKernel", "compiled", "refuse_launches"]
 
 MOST_SPECIALIZATIONS: Final = 32
 """Specializations of a kernel, unless the caller says otherwise."""
@@ -94,7 +94,85 @@ def compiled(
     return found
 
 
-class SpecializingKernel(CompiledKernel):
+class DeferredKernel(CompiledKernel):
+    """A kernel whose program is found at its calls, from the properties of their arguments.
+
+    ``source``, ``program``, ``ptx``, ``cubin``, ``resources`` and ``target`` are those of the program that was called
+    last.  A repeated call goes to its launch as that of any :class:`CompiledKernel` does.
+    """
+
+    _name: str
+    _arguments: tuple[Argument, ...]
+    _not_called: Diagnostic
+
+    def _start(self, kernel: LoopKernel, not_called: Diagnostic) -> None:
+        """Take calls with the arguments of *kernel*; the diagnostic is for one who asks for the program before."""
+        self._name, self._arguments, self._not_called = kernel.name, kernel.arguments, not_called
+        self.positions = by_position(kernel)
+        self._latest: CompiledKernel | None = None
+        self._entered: CompiledKernel | None = None
+        self._lock = RLock()
+        self._begin([argument.name for argument in kernel.arguments])
+
+    def _found(self, arguments: Mapping[str, object]) -> CompiledKernel:
+        """Return the program for *arguments*."""
+        raise NotImplementedError
+
+    def _own(self, run: CompiledKernel, arguments: Mapping[str, object]) -> Mapping[str, object] | None:
+        """Return what *run* is called with for *arguments*; None if it is not their program."""
+        del run
+        return arguments
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of the program that was called last
+        if name not in ("program", "architecture", "_small"):
+            raise AttributeError(f"a kernel has no attribute '{name}'")
+        return getattr(self._last(), name)
+
+    @property
+    def resources(self) -> Mapping[str, Resources]:  # it changes
+        """Registers, memory and occupancy of each device kernel; empty for the C target."""
+        return self._last().resources
+
+    def bind(self, /, **arguments: object) -> BoundCall:
+        """Return the call with these arguments, to be repeated at the cost of the launches alone."""
+        run, own = self._program_for(arguments)
+        self._turn_to(run, None)
+        return run.bind(**own)
+
+    def _call(
+        self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
+    ) -> Result:
+        """Run the kernel with arguments that the function entered last does not know."""
+        arrays = [a.name for a in self._arguments if isinstance(a, ArrayArg)]
+        given = named(self._name, self.positions, arrays, unnamed, arguments)
+        run = self._latest
+        own = None if run is None else self._own(run, given)
+        known = None if run is None or own is None or stream is not None else run.repeated(own, None, poison)
+        if run is None or own is None or known is None:
+            run, own = self._program_for(given)
+        result, signature = known or run.called(own, stream, poison)
+        self._turn_to(run, run.recognizing(signature, self._checked))
+        return result
+
+    def _program_for(self, arguments: Mapping[str, object]) -> tuple[CompiledKernel, Mapping[str, object]]:
+        run = self._latest = self._found(arguments)
+        own = self._own(run, arguments)
+        assert own is not None, "the program was found for these arguments"
+        return run, own
+
+    def _turn_to(self, run: CompiledKernel, entry: Callable[..., Result] | None) -> None:
+        """Let calls go to *entry* of *run*; never to that of another program, which was not called last."""
+        if entry is not None or run is not self._entered:
+            self._enter(entry or self._plain)
+            self._entered = run
+
+    def _last(self) -> CompiledKernel:
+        if self._latest is None:
+            raise call_error(self._name, self._not_called)
+        return self._latest
+
+
+class SpecializingKernel(DeferredKernel):
     """A kernel that is compiled at its calls, for the types, layouts and device of their arguments.
 
     :func:`polyloop.compile` makes it of a kernel that leaves types open.  It is called like any
@@ -118,14 +196,12 @@ class SpecializingKernel(CompiledKernel):
         launches: str | None = None,
     ) -> None:  # fmt: skip
         self._kernel, self.launches = kernel, launches
-        self._said, self._most, self._name = target_of(kernel, compile_for), max_specializations, kernel.name
-        self.positions = by_position(kernel)
+        self._said, self._most = target_of(kernel, compile_for), max_specializations
         self._by_facts: dict[Facts, CompiledKernel] = {}
         self._made: dict[tuple[Specialization, Target], CompiledKernel] = {}
-        self._latest: CompiledKernel | None = None
-        self._entered: CompiledKernel | None = None
-        self._lock = RLock()
-        self._begin([argument.name for argument in kernel.arguments])
+        self._start(kernel, Diagnostic(
+            "not-specialized", "the kernel leaves types open, and was not called yet", (),
+            ("call it first, or compile a kernel with types: pl.compile(knl.specialized(..))",)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the constructor call for pickle: specializations are made again, of texts that are in the cache."""
@@ -135,16 +211,6 @@ class SpecializingKernel(CompiledKernel):
         names = ", ".join(argument.name for argument in self._kernel.arguments)
         count = len(self._made)
         return f"<SpecializingKernel '{self._name}': {names}; {count} of {self._most} specializations>"
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of the specialization that was called last
-        if name not in ("program", "architecture", "_small"):
-            raise AttributeError(f"a kernel has no attribute '{name}'")
-        return getattr(self._last(), name)
-
-    @property
-    def resources(self) -> Mapping[str, Resources]:  # it changes
-        """Registers, memory and occupancy of each device kernel; empty for the C target."""
-        return self._last().resources
 
     @property
     def specializations(self) -> Mapping[str, CompiledKernel]:
@@ -156,52 +222,18 @@ class SpecializingKernel(CompiledKernel):
         kernel = self._kernel
         return specialization(kernel, facts(kernel, arguments, self._memory())).kernel(kernel)
 
-    def bind(self, /, **arguments: object) -> BoundCall:
-        """Return the call with these arguments, to be repeated at the cost of the launches alone."""
-        run = self._compiled(arguments)
-        self._turn_to(run, None)
-        return run.bind(**arguments)
-
-    def _call(
-        self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
-    ) -> Result:
-        """Run the kernel with arguments that the function entered last does not know."""
-        arrays = [a.name for a in self._kernel.arguments if isinstance(a, ArrayArg)]
-        given = named(self._name, self.positions, arrays, unnamed, arguments)
-        run = self._latest
-        known = None if run is None or stream is not None else run.repeated(given, None, poison)
-        if run is None or known is None:
-            run = self._compiled(given)
-        result, signature = known or run.called(given, stream, poison)
-        self._turn_to(run, run.recognizing(signature, self._checked))
-        return result
-
-    def _turn_to(self, run: CompiledKernel, entry: Callable[..., Result] | None) -> None:
-        """Let calls go to *entry* of *run*; never to that of another specialization, which was not called last."""
-        if entry is not None or run is not self._entered:
-            self._enter(entry or self._plain)
-            self._entered = run
-
-    def _last(self) -> CompiledKernel:
-        if self._latest is None:
-            raise call_error(self._name, Diagnostic(
-                "not-specialized", "the kernel leaves types open, and was not called yet", (),
-                ("call it first, or compile a kernel with types: pl.compile(knl.specialized(..))",)))
-        return self._latest
-
     def _memory(self) -> Memory | None:
         if self._said is None:
             return None
         return HostMemory() if self._said.name == "c" else DeviceMemory()
 
-    def _compiled(self, arguments: Mapping[str, object]) -> CompiledKernel:
+    def _found(self, arguments: Mapping[str, object]) -> CompiledKernel:
         """Return the specialization for *arguments*."""
         call = facts(self._kernel, arguments, self._memory())
         found = self._by_facts.get(call)
         if found is None:
             with self._lock:
                 found = self._by_facts.setdefault(call, self._specialized(call))
-        self._latest = found
         return found
 
     def _specialized(self, call: Facts) -> CompiledKernel:

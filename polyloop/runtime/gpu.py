@@ -34,8 +34,8 @@ from polyloop.runtime.rawdriver import raw_driver as _raw
 from polyloop.runtime.resources import KernelImage, read_cubin
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
-__all__ = ["GpuModule", "StreamHandle", "active_context", "device_architecture", "gpu_available", "on_device",
-           "other_context", "resolve_stream", "workspace_of"]
+__all__ = ["GpuModule", "StreamHandle", "active_context", "device_architecture", "device_name", "gpu_available",
+           "on_device", "other_context", "resolve_stream", "workspace_of"]
 
 _DEFAULT_SHARED_LIMIT: Final = 48 * 1024
 MOST_KEPT: Final = 4096
@@ -82,6 +82,11 @@ def device_architecture(ordinal: int = 0) -> str | None:
         return None
     major, minor = _driver().Device(ordinal).compute_capability()
     return f"sm_{major}{minor}"
+
+
+def device_name(ordinal: int = 0) -> str | None:
+    """Return the name of a GPU, such as ``"NVIDIA H200"``; None where there is none."""
+    return str(_driver().Device(ordinal).name()) if gpu_available()[0] else None
 
 
 # {{{ contexts
