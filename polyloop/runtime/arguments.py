@@ -31,6 +31,7 @@ __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert
 
 _MOST_PLANS: Final = 256
 _NARROW: Final = 32
+_WIDE: Final = 8  # bytes of a type of 64 bits
 _TORCH: Final = frozenset({ArrayKind.TORCH, ArrayKind.TORCH_CPU})
 
 
@@ -125,7 +126,7 @@ class Binding:
 
     def result(self) -> Result:
         """Return the outputs."""
-        outputs = {arg.name: self.views[arg.name].owner for arg in self.program.arguments
+        outputs = {arg.name: self.views[arg.name].array for arg in self.program.arguments
                    if isinstance(arg, ArrayArg) and arg.is_output}
         return Result.of(self.joined(outputs, self.wholes))
 
@@ -329,6 +330,8 @@ def missing_array(array: ArrayArg) -> Diagnostic:
 def wrong_dtype(name: str, view: ArrayView, expected: np.dtype[Any], *notes: str) -> Diagnostic:
     """Return ``wrong-dtype`` for an array of another type than the kernel has."""
     convert = f"{name}.to(torch.{expected})" if view.kind in _TORCH else f"{name}.astype(np.{expected})"
+    if view.kind.is_jax and expected.itemsize == _WIDE * (2 if is_complex(expected) else 1):
+        notes = (*notes, "JAX makes no arrays of 64-bit types unless it is told: jax_enable_x64")
     hint = f"make it with dtype={expected}" if is_record(expected) else f"pass {convert}"
     return Diagnostic("wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", notes, (hint,))
 
@@ -415,10 +418,11 @@ def _check_element(kernel: str, array: ArrayArg, view: ArrayView, alignment: int
             "misaligned-argument", f"'{name}' does not begin at a multiple of {alignment} bytes",
             (f"its address is {view.pointer:#x}",), (f"pass a copy of '{name}'",)))
     if not view.writeable and _is_written(array):
+        notes = ("arrays of JAX never change: they are inputs",) if view.kind.is_jax else ()
+        copy = f"np.array({name}), which is a copy" if view.kind.is_jax else f"a copy of '{name}'"
         raise call_error(kernel, Diagnostic(
-            "read-only-output", f"'{name}' is written by the kernel and is read-only", (),
-            (f"pass a copy of '{name}', or leave it out to have it allocated" if not array.is_input
-             else f"pass a copy of '{name}'",)))
+            "read-only-output", f"'{name}' is written by the kernel and is read-only", notes,
+            (f"pass {copy}, or leave it out to have it allocated" if not array.is_input else f"pass {copy}",)))
 
 
 def _place(kernel: str, views: Mapping[str, ArrayView]) -> tuple[ArrayKind, int]:

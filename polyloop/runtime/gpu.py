@@ -100,7 +100,7 @@ def _active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
     driver = _require_gpu(kernel)
     current = driver.Context.get_current()
     kinds = {view.kind for view in views}
-    shared = kinds & {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.CUDA}
+    shared = kinds & {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.CUDA, ArrayKind.JAX_CUDA}
     if current is not None and not shared:
         yield current
         return
@@ -278,7 +278,7 @@ class GpuModule:
                     for step in binding.launches:
                         parameters = self.parameters(step, everything, binding, known)
                         self._launch_one(loaded, step.launch, step.grid, parameters, chosen)
-                if mirrors:
+                if mirrors or any(view.kind.is_jax for view in views):  # JAX has streams of its own
                     self._copy_back(mirrors, binding, chosen)
             finally:
                 for mirror in mirrors.values():
@@ -407,7 +407,7 @@ class GpuModule:
     def _copy_back(self, mirrors: dict[str, HostMirror], binding: Binding, stream: StreamHandle) -> None:
         if stream.pycuda is not None:
             stream.pycuda.synchronize()
-        elif stream.handle:
+        elif stream.handle or not mirrors:
             _raw().synchronize(stream.handle)
         written = {a.name for a in self.program.arguments if getattr(a, "is_output", False)}
         for name in written & mirrors.keys():

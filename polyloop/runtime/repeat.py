@@ -12,6 +12,7 @@ taken over is a valid key.
 
 from __future__ import annotations
 
+import importlib
 import keyword
 import struct
 import weakref
@@ -112,8 +113,7 @@ def _torch_probe(tensor: Any) -> _Probe:
     strides = "{v}.is_contiguous()" if _in_rows(tensor.shape) and tensor.is_contiguous() else "{v}.stride()"
     # not the views whose memory holds other values than they have; only complex numbers have conjugates
     true = ("not {v}.is_neg()", "not {v}.is_conj()") if tensor.dtype.is_complex else ("not {v}.is_neg()",)
-    if str(tensor.device) == "cpu":
-        true = (*true, "not {v}.requires_grad")  # refused, and set on a tensor at any time
+    true = (*true, "not ({v}.requires_grad and __records())")  # refused, and set on a tensor at any time
     return _Probe("{v}.data_ptr()", (*_DTYPE_AND_SHAPE, "{v}.device", strides), true)
 
 
@@ -140,6 +140,11 @@ def _pycuda_probe(array: Any) -> _Probe:
                       record="__ref(__memory_{v})",
                       same=("__type({v}) is {k}", f"{memory} is not None", "__memory_{v} is {r}()"), still=layout)
     return _Probe("__int({v}.gpudata)", layout, ("{v}.gpudata is not None",))
+
+
+def _records() -> bool:
+    """Return whether Torch records what happens to tensors with gradients."""
+    return bool(importlib.import_module("torch").is_grad_enabled())
 
 
 def _in_rows(shape: Sequence[int]) -> bool:
@@ -302,7 +307,7 @@ def _compiled(
     space: dict[str, Any] = {
         "__type": type, "__id": id, "__len": len, "__int": int, "__float": float, "__bool": bool, "__ref": weakref.ref,
         "__pack": struct.pack, "__absent": ABSENT, "__Result": Result, "__outputs": tuple(shown),
-        "__current": packed.current and packed.current.ask, "__record": None, "__recent": None,
+        "__current": packed.current and packed.current.ask, "__records": _records, "__record": None, "__recent": None,
     }  # fmt: skip
     all_names = (*names, *(name for name in arguments if name not in names))
     can_name = all(_is_free(name) for name in all_names)
