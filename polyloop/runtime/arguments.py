@@ -260,18 +260,46 @@ class Binder:
         vectors = 1 if is_copied else self.alignments.get(array.name, 1)
         return max(struct_alignment(view.dtype, wide=wide), array.alignment or 1, vectors)
 
-    def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
+    def shapes(
+        self, views: Mapping[str, ArrayView], given: Mapping[str, int], *, launches: bool = True
+    ) -> tuple[Mapping[str, int], Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]]:
+        """Return the sizes of a call, and shape and strides [elements] of the arrays that it would allocate.
+
+        Parameters
+        ----------
+        views
+            Arrays, which need no memory: their addresses are not read.  Extents may be symbols that stand for numbers.
+        launches
+            Whether to check the conditions on sizes too, which takes numbers.
+
+        Raises
+        ------
+        ArgumentError, IndexTooSmall
+            As :meth:`bind`.
+        """
+        sizes = self._solved(views, given)
+        if launches:
+            self._launch_checks(sizes)
+        return sizes.values, {a.name: layout(a, sizes) for a in self.arrays if a.name not in views}
+
+    def _solved(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> Sizes:
         kernel = self.program.kernel
         for array in self.arrays:
             if array.name in views:
                 _check_element(kernel, array, views[array.name], self._alignment(array, views[array.name]))
             elif array.is_input:
                 raise call_error(kernel, missing_array(array))
-        kind, device = _place(kernel, views)
         sizes = solve_sizes(kernel, self.arrays, views, given, self.integers, self.layouts)
         for array in self.arrays:
             if array.name in views:
                 check_layout(kernel, array, views[array.name], sizes)
+        return sizes
+
+    def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
+        kernel = self.program.kernel
+        kind, device = _place(kernel, views)
+        sizes = self._solved(views, given)
+        for array in self.arrays:
             if _is_written(array) and not array.is_packed:
                 refuse_shared_elements(kernel, array, *layout(array, sizes))
         self._launch_checks(sizes)

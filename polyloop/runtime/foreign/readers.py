@@ -38,7 +38,7 @@ def array_view(kernel: str, name: str, value: object) -> ArrayView:
         return _interface_view(kernel, name, value)
     if where is not None and hasattr(type(value), "__dlpack__"):
         return dlpack_view(kernel, name, value, (ArrayKind.HOST, ArrayKind.CUDA))
-    raise wrong_type(kernel, name, value, f"pass an array of NumPy, Torch, JAX, CuPy or PyCUDA: np.asarray({name})")
+    raise wrong_type(kernel, name, value, f"pass np.asarray({name})")
 
 
 def is_device_array(value: object) -> bool:
