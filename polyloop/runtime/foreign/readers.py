@@ -14,7 +14,8 @@ from polyloop.kernel.passed import masked_problem
 from polyloop.runtime.foreign.capsule import CUDA_DEVICES, HOST_DEVICES, dlpack_view, lent_device
 from polyloop.runtime.foreign.view import ArrayKind, ArrayView, call_error, library, row_major, type_note, wrong_type
 
-__all__ = ["array_view", "is_device_array", "is_traced", "numpy_view", "tensor_view"]
+__all__ = ["array_view", "is_device_array", "is_traced", "needs_gradient", "numpy_view", "tensor_view",
+           "torch_dtype"]
 
 
 def array_view(kernel: str, name: str, value: object) -> ArrayView:
@@ -89,7 +90,8 @@ def _offset_in_base(value: np.ndarray[Any, Any]) -> int:
 # {{{ Torch
 
 
-def _torch_dtype(kernel: str, name: str, tensor: Any) -> np.dtype[Any]:
+def torch_dtype(kernel: str, name: str, tensor: Any) -> np.dtype[Any]:
+    """Return the type of the elements of a tensor."""
     text = str(tensor.dtype).removeprefix("torch.")
     try:
         return np.dtype(text)
@@ -99,7 +101,7 @@ def _torch_dtype(kernel: str, name: str, tensor: Any) -> np.dtype[Any]:
             (f"pass {name}.to() of a type that the kernel declares",))) from None
 
 
-def _needs_gradient(tensor: Any) -> bool:
+def needs_gradient(tensor: Any) -> bool:
     """Return whether Torch would have to record what happens to *tensor*."""
     return bool(getattr(tensor, "requires_grad", False)) and importlib.import_module("torch").is_grad_enabled()
 
@@ -116,7 +118,7 @@ def tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
     """
     if not hasattr(tensor, "data_ptr"):
         raise wrong_type(kernel, name, tensor, "pass a torch.Tensor")
-    if _needs_gradient(tensor):
+    if needs_gradient(tensor):
         raise call_error(kernel, Diagnostic(
             "wrong-type", f"'{name}' requires gradients, and a kernel computes none",
             (type_note(tensor),),
@@ -134,7 +136,7 @@ def tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
                 "wrong-type", f"'{name}' is a view whose memory holds other values than it has",
                 (f"{name}.{is_lazy}() is true: Torch negates its elements where it reads them",),
                 (f"pass {name}.{resolve}()",)))
-    dtype = _torch_dtype(kernel, name, tensor)
+    dtype = torch_dtype(kernel, name, tensor)
     offset = int(tensor.storage_offset()) if hasattr(tensor, "storage_offset") else 0
     kind, device = (ArrayKind.TORCH, int(tensor.device.index)) if tensor.is_cuda else (ArrayKind.TORCH_CPU, -1)
     return ArrayView(kind, int(tensor.data_ptr()), dtype, tuple(tensor.shape), tuple(tensor.stride()),
