@@ -18,8 +18,8 @@ PREFIX = "grad_"
 class Gradients:
     """The kernel *backward*, which computes gradients of *forward*.
 
-    It reads inputs and outputs of the forward kernel by their names, and the gradients of its outputs as ``grad_<output>``;
-    it writes ``grad_<input>``.
+    It reads inputs and outputs of the forward kernel by their names, and the gradients of its outputs as
+    ``grad_<output>``; it writes ``grad_<input>``.
     """
 
     forward: Operands
@@ -74,6 +74,7 @@ def no_gradient(forward: Operands, name: str, gradients: Gradients | None) -> Ar
     if gradients is None:
         return refused("call", kernel, "no-gradient", f"a gradient of '{kernel}' with respect to '{name}' is wanted",
                        "no kernel was given for it", hint=f"pass backward=, a kernel that writes {PREFIX}{name}")
-    return refused("call", kernel, "no-gradient", f"'{gradients.backward.kernel.name}' computes no gradient of '{name}'",
+    other = gradients.backward.kernel.name
+    return refused("call", kernel, "no-gradient", f"'{other}' computes no gradient of '{name}'",
                    f"it writes {', '.join(a.name for a in gradients.backward.outputs)}",
                    hint=f"write {PREFIX}{name} in it, or stop the gradient before the call")

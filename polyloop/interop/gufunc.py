@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -147,8 +148,8 @@ class Batched:
     def _inner(self, view: ArrayView, name: str) -> ArrayView:
         """Return the view of one place of the leading axes."""
         first = len(view.shape) - self._axes[name]
-        one = abstract(view.kind, view.dtype, view.shape[first:], view.strides[first:])
-        return one if view.writeable else ArrayView(one.kind, 0, one.dtype, one.shape, one.strides, False, -1, None, None)
+        steps = view.strides[first:] if view.size else None  # without elements strides are any numbers
+        return replace(abstract(view.kind, view.dtype, view.shape[first:], steps), writeable=view.writeable)
 
     def _allocated(self, name: str, shape: tuple[int, ...]) -> ArrayView:
         if min(shape, default=0) < 0:

@@ -109,11 +109,9 @@ XLA_FFI_Error *@_handler(XLA_FFI_CallFrame *frame)
             sizes = ((XLA_FFI_Array *)frame->attrs.attrs[number])->data;
     if (sizes == NULL || frame->args.size != {OPERANDS} || frame->rets.size != {RESULTS})
         return @_error(frame, "called with other operands than it was made for");
-    for (each = 0; each < COUNT && first == NULL; ++each)
-        if (@_places[each].result >= 0)
-            first = frame->rets.rets[@_places[each].result];
-    for (each = 0; first != NULL && @_places[each].result < 0; ++each)
+    for (each = 0; each < COUNT && @_places[each].result < 0; ++each)
         continue;
+    first = each < COUNT ? frame->rets.rets[@_places[each].result] : NULL;
     axes = first == NULL ? 0 : first->rank - @_places[each].axes;
     if (axes < 0 || axes > MOST)
         return @_error(frame, "called with other axes than it was made for");
@@ -249,7 +247,8 @@ class JaxFunction:
             backward = gradients.backward
             found = self._back([known[name] for name in backward.operands],
                                {name: size for name, size in given.items() if name in backward.sizes})
-            made = {array.name.removeprefix(PREFIX): value for array, value in zip(backward.outputs, found, strict=True)}
+            made = {array.name.removeprefix(PREFIX): value
+                    for array, value in zip(backward.outputs, found, strict=True)}
             return tuple(made[name].reshape(known[name].shape) if name in made else None for name in forward.operands)
 
         function = jax.custom_vjp(plain)
@@ -324,7 +323,8 @@ class _Call:
             if value.ndim:
                 raise refused(_STEP, self._operands.kernel.name, "wrong-type", f"'{number.name}' must be a number",
                               f"its shape is {value.shape}", hint="pass one number, or map over it: jax.vmap")
-            if value.dtype != number.dtype and not (value.weak_type and np.can_cast(value.dtype, number.dtype, "same_kind")):
+            adapts = value.weak_type and np.can_cast(value.dtype, number.dtype, "same_kind")
+            if value.dtype != number.dtype and not adapts:
                 raise refused(_STEP, self._operands.kernel.name, "wrong-dtype",
                               f"'{number.name}' has dtype {value.dtype}, expected {number.dtype}",
                               hint=f"pass {number.name}.astype(jnp.{number.dtype})")
@@ -356,7 +356,8 @@ class _Call:
     def _wrong_dtype(self, name: str, found: Any, dtype: np.dtype[Any]) -> ArgumentError:
         is_wide = dtype.itemsize > (8 if dtype.kind == "c" else 4)
         hint = 'jax.config.update("jax_enable_x64", True), and ' if is_wide else ""
-        return refused(_STEP, self._operands.kernel.name, "wrong-dtype", f"'{name}' has dtype {found}, expected {dtype}",
+        return refused(_STEP, self._operands.kernel.name, "wrong-dtype",
+                       f"'{name}' has dtype {found}, expected {dtype}",
                        hint=f"{hint}pass {name}.astype(jnp.{dtype})")
 
     def __call__(self, operands: Sequence[Any], given: Mapping[str, int]) -> tuple[Any, ...]:
@@ -366,10 +367,12 @@ class _Call:
         views = {name: abstract(ArrayKind.JAX, np.dtype(value.dtype), value.shape)
                  for name, value in zip(mine.operands, operands, strict=True) if name in arrays}
         sizes, layouts = mine.shapes(views, given)
-        shapes = {name: view.shape for name, view in views.items()} | {name: shape for name, (shape, _) in layouts.items()}
+        shapes = {name: view.shape for name, view in views.items()}
+        shapes |= {name: shape for name, (shape, _) in layouts.items()}
         for name, (shape, strides) in layouts.items():
             if min(shape, default=0) < 0 or (0 not in shape and strides != row_major(shape)):
-                raise refused(_STEP, mine.kernel.name, "wrong-strides", f"'{name}' has shape {shape}, strides {strides}",
+                raise refused(_STEP, mine.kernel.name, "wrong-strides",
+                              f"'{name}' has the shape {shape} and the strides {strides}",
                               "arrays of JAX are in C order without gaps", hint=f"declare '{name}' so")
         results = []
         for array in mine.outputs:
@@ -382,7 +385,7 @@ class _Call:
         return tuple(found)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _registered(text: str, prefix: str) -> str:
     """Compile *text*, register its handler with JAX, and return the name of the target."""
     ffi = library_of(_STEP, "jax.ffi")

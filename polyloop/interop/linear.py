@@ -92,9 +92,10 @@ class _Product:
         self._arguments = dict(arguments)
         memory, known = HostMemory(), operands.named((), {**self._arguments, x: True})
         views: dict[str, ArrayView] = {
-            name: memory.view(kernel.name, name, value) for name, value in known[0].items() if name in arrays and name != x}
-        sizes = solve_sizes(kernel.name, operands.binder.arrays, views, known[1], operands.binder.integers,
-                            operands.binder.layouts)
+            name: memory.view(kernel.name, name, value)
+            for name, value in known[0].items() if name in arrays and name != x}
+        binder = operands.binder
+        sizes = solve_sizes(kernel.name, binder.arrays, views, known[1], operands.sizes, binder.layouts)
         (self.columns,), _ = layout(source, sizes)
         self._shape, _ = layout(result, sizes)
         (self.rows,) = self._shape

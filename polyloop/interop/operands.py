@@ -55,7 +55,9 @@ def library_of(step: str, name: str) -> Any:
             "no-library", f"{name.partition('.')[0]} is not installed", (str(error),), (_INSTALL,))]) from None
 
 
-def abstract(kind: ArrayKind, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int] | None = None) -> ArrayView:
+def abstract(
+    kind: ArrayKind, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int] | None = None
+) -> ArrayView:
     """Return the view of an array without memory, by default in C order."""
     extents = tuple(shape)
     steps = row_major(extents) if strides is None else tuple(strides)
@@ -211,7 +213,7 @@ class Operands:
             As a call.
         """
         try:
-            return self.binder.shapes(views, sizes, launches=launches)
+            return self.binder.shapes(views, sizes, self.sizes, launches=launches)
         except IndexTooSmall as signal:
             raise index_overflow(self.kernel.name, signal, is_wide=self.program.index_bits != 32) from None
 

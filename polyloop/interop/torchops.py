@@ -142,7 +142,8 @@ class _Op:
         self.targets: tuple[Target, ...] = (said,) if said is not None else (CTarget(), CudaTarget())
         for each in self.targets:
             if each.name not in _KEYS:
-                raise refused(_STEP, kernel.name, "needs-c-target", f"PyTorch has no device for the target '{each.name}'",
+                raise refused(_STEP, kernel.name, "needs-c-target",
+                              f"PyTorch has no device for the target '{each.name}'",
                               hint="leave out target=, or pass pl.CTarget() or pl.CudaTarget()")
         self.operands = Operands(_STEP, kernel, self.targets[0])
         self.gradients: Gradients | None = None

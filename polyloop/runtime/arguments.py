@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import le
 from typing import Any, Final
@@ -261,7 +261,7 @@ class Binder:
         return max(struct_alignment(view.dtype, wide=wide), array.alignment or 1, vectors)
 
     def shapes(
-        self, views: Mapping[str, ArrayView], given: Mapping[str, int], *, launches: bool = True
+        self, views: Mapping[str, ArrayView], given: Mapping[str, int], wanted: Iterable[str], *, launches: bool = True
     ) -> tuple[Mapping[str, int], Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]]:
         """Return the sizes of a call, and shape and strides [elements] of the arrays that it would allocate.
 
@@ -269,6 +269,8 @@ class Binder:
         ----------
         views
             Arrays, which need no memory: their addresses are not read.  Extents may be symbols that stand for numbers.
+        wanted
+            The integers to solve.
         launches
             Whether to check the conditions on sizes too, which takes numbers.
 
@@ -277,19 +279,21 @@ class Binder:
         ArgumentError, IndexTooSmall
             As :meth:`bind`.
         """
-        sizes = self._solved(views, given)
+        sizes = self._solved(views, given, wanted)
         if launches:
             self._launch_checks(sizes)
         return sizes.values, {a.name: layout(a, sizes) for a in self.arrays if a.name not in views}
 
-    def _solved(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> Sizes:
+    def _solved(
+        self, views: Mapping[str, ArrayView], given: Mapping[str, int], wanted: Iterable[str]
+    ) -> Sizes:
         kernel = self.program.kernel
         for array in self.arrays:
             if array.name in views:
                 _check_element(kernel, array, views[array.name], self._alignment(array, views[array.name]))
             elif array.is_input:
                 raise call_error(kernel, missing_array(array))
-        sizes = solve_sizes(kernel, self.arrays, views, given, self.integers, self.layouts)
+        sizes = solve_sizes(kernel, self.arrays, views, given, wanted, self.layouts)
         for array in self.arrays:
             if array.name in views:
                 check_layout(kernel, array, views[array.name], sizes)
@@ -298,7 +302,7 @@ class Binder:
     def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
         kernel = self.program.kernel
         kind, device = _place(kernel, views)
-        sizes = self._solved(views, given)
+        sizes = self._solved(views, given, self.integers)
         for array in self.arrays:
             if _is_written(array) and not array.is_packed:
                 refuse_shared_elements(kernel, array, *layout(array, sizes))

@@ -73,6 +73,7 @@ class _Probe:
     still: tuple[str, ...] = ()
 
 
+_UNRECORDED: Final = "not ({v}.requires_grad and __records())"  # set on a tensor, and switched, at any time
 _DTYPE_AND_SHAPE: Final = ("{v}.dtype", "{v}.shape")
 _NUMBERS: Final[Mapping[type, _Probe]] = {
     int: _Probe("{v}"),
@@ -113,7 +114,7 @@ def _torch_probe(tensor: Any) -> _Probe:
     strides = "{v}.is_contiguous()" if _in_rows(tensor.shape) and tensor.is_contiguous() else "{v}.stride()"
     # not the views whose memory holds other values than they have; only complex numbers have conjugates
     true = ("not {v}.is_neg()", "not {v}.is_conj()") if tensor.dtype.is_complex else ("not {v}.is_neg()",)
-    true = (*true, "not ({v}.requires_grad and __records())")  # refused, and set on a tensor at any time
+    true = (*true, _UNRECORDED)
     return _Probe("{v}.data_ptr()", (*_DTYPE_AND_SHAPE, "{v}.device", strides), true)
 
 
@@ -385,7 +386,8 @@ def _conditions(
         space["__check"] = check
         conditions.append(f"__check({', '.join(values[name][0] for name in tensors)})")
         same.append(conditions[0])
-        probes |= {name: _Probe(probes[name].key) for name in tensors}
+        probes |= {name: _Probe(probes[name].key, needed=(_UNRECORDED,) if tensor.requires_grad else ())
+                   for name, tensor in tensors.items()}
     for number, (name, (variable, value)) in enumerate(values.items()):
         probe, kind = probes[name], f"__kind{number}"
         space[kind] = type(value)

@@ -88,7 +88,10 @@ def jax_array(array: np.ndarray[Any, Any]) -> Any:
 
     JAX copies what is not in C order, or begins at no multiple of 64 bytes.
     """
-    return importlib.import_module("jax").dlpack.from_dlpack(array)
+    jax = importlib.import_module("jax")
+    if array.dtype.kind == "V":  # of ml_dtypes, which NumPy does not lend
+        return jax.device_put(array, jax.devices("cpu")[0], may_alias=True)
+    return jax.dlpack.from_dlpack(array)
 
 
 def torch_empty(device: str, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,

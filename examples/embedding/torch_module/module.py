@@ -32,7 +32,8 @@ def main() -> None:
     """Train for a few steps, compiled without graph breaks, and compare each gradient."""
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model, x, wanted = FeedForward(64, 96).to(device), torch.rand(32, 64, device=device), torch.rand(32, 64, device=device)
+    model = FeedForward(64, 96).to(device)
+    x, wanted = torch.rand(2, 32, 64, device=device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     losses = []

@@ -46,8 +46,9 @@ def is_device_array(value: object) -> bool:
     """Return whether *value* says that its data are in the memory of a GPU."""
     if library(value) == "torch":
         return bool(getattr(value, "is_cuda", False))
-    if library(value) == "jax" and (is_traced(value) or not hasattr(value, "unsafe_buffer_pointer")):
-        return False
+    if library(value) == "jax":
+        lies: Any = value
+        return not is_traced(value) and not lies.is_deleted() and {p.platform for p in lies.devices()} != {"cpu"}
     where = lent_device(value)
     if where is not None:
         return where[0] not in HOST_DEVICES
@@ -161,6 +162,12 @@ def _jax_view(kernel: str, name: str, array: Any) -> ArrayView:
             ("inside of jax.jit, jax.vmap and jax.grad, call polyloop.jax.call(knl)",)))
     if not hasattr(array, "unsafe_buffer_pointer"):
         raise wrong_type(kernel, name, array, "pass a jax.Array")
+    try:
+        dtype = np.dtype(array.dtype)
+    except TypeError:
+        raise call_error(kernel, Diagnostic(
+            "wrong-dtype", f"'{name}' has dtype {array.dtype}, which NumPy does not have", (),
+            (f"pass {name}.astype() of a type that the kernel declares",))) from None
     if array.is_deleted():
         raise wrong_type(kernel, name, array, f"'{name}' was deleted, or donated to a function: pass another array")
     if len(places := array.devices()) > 1:
@@ -169,7 +176,7 @@ def _jax_view(kernel: str, name: str, array: Any) -> ArrayView:
             (f"pass jax.device_put({name}, jax.devices()[0])",)))
     array.block_until_ready()
     view = dlpack_view(kernel, name, array, (ArrayKind.JAX, ArrayKind.JAX_CUDA))
-    return ArrayView(view.kind, view.pointer, np.dtype(array.dtype), view.shape, view.strides, False, view.device, None,
+    return ArrayView(view.kind, view.pointer, dtype, view.shape, view.strides, False, view.device, None,
                      view.owner)
 
 
