@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from polyloop.errors import ArgumentError
-from polyloop.interop.operands import Operands, refused
+from polyloop.interop.operands import Operands, use_error
 
 __all__ = ["PREFIX", "Gradients", "no_gradient"]
 
@@ -52,7 +52,7 @@ class Gradients:
                 raise self._refused(f"'{mine}' has type {one}, and '{theirs}' {other}", hint="give both one type")
 
     def _refused(self, message: str, *notes: str, hint: str) -> ArgumentError:
-        return refused(self.forward.step, self.backward.kernel.name, "wrong-backward", message, *notes, hint=hint)
+        return use_error(self.forward.step, self.backward.kernel.name, "wrong-backward", message, *notes, hint=hint)
 
     @cached_property
     def differentiable(self) -> frozenset[str]:
@@ -72,9 +72,9 @@ def no_gradient(forward: Operands, name: str, gradients: Gradients | None) -> Ar
     """Return the error where a gradient with respect to *name* is wanted, and no kernel computes it."""
     kernel = forward.kernel.name
     if gradients is None:
-        return refused("call", kernel, "no-gradient", f"a gradient of '{kernel}' with respect to '{name}' is wanted",
+        return use_error("call", kernel, "no-gradient", f"a gradient of '{kernel}' with respect to '{name}' is wanted",
                        "no kernel was given for it", hint=f"pass backward=, a kernel that writes {PREFIX}{name}")
     other = gradients.backward.kernel.name
-    return refused("call", kernel, "no-gradient", f"'{other}' computes no gradient of '{name}'",
+    return use_error("call", kernel, "no-gradient", f"'{other}' computes no gradient of '{name}'",
                    f"it writes {', '.join(a.name for a in gradients.backward.outputs)}",
                    hint=f"write {PREFIX}{name} in it, or stop the gradient before the call")

@@ -14,7 +14,7 @@ import numpy as np
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.export.interface import Array
 from polyloop.interop.native import Native
-from polyloop.interop.operands import Operands, abstract, for_the_processor, refused
+from polyloop.interop.operands import Operands, abstract, for_the_processor, use_error
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.calls import Result
@@ -124,7 +124,7 @@ class Batched:
                 return self._memory.view(operands.kernel.name, name, np.asarray(value).astype(number.dtype))
         view = self._memory.view(operands.kernel.name, name, value)
         if len(view.shape) < self._axes[name]:
-            raise refused(_STEP, operands.kernel.name, "wrong-shape",
+            raise use_error(_STEP, operands.kernel.name, "wrong-shape",
                           f"'{name}' has {len(view.shape)} axes, and the kernel has {self._axes[name]}",
                           f"its shape is {view.shape}", hint=f"the kernel's axes are the last: {self.signature}")
         return view
@@ -135,12 +135,12 @@ class Batched:
         try:
             lead = np.broadcast_shapes(*shapes.values())
         except ValueError:
-            raise refused(_STEP, self._operands.kernel.name, "wrong-shape", "the leading axes cannot be broadcast",
+            raise use_error(_STEP, self._operands.kernel.name, "wrong-shape", "the leading axes cannot be broadcast",
                           *(f"those of '{name}' are {shape}" for name, shape in shapes.items() if shape),
                           hint="leading axes are equal, or 1, or missing") from None
         for array in self._operands.outputs:
             if array.name in shapes and shapes[array.name] != lead:
-                raise refused(_STEP, self._operands.kernel.name, "wrong-shape",
+                raise use_error(_STEP, self._operands.kernel.name, "wrong-shape",
                               f"'{array.name}' is written, and has leading axes {shapes[array.name]}",
                               f"those of the call are {lead}", hint="pass an array with all leading axes")
         return lead
@@ -153,7 +153,7 @@ class Batched:
 
     def _allocated(self, name: str, shape: tuple[int, ...]) -> ArrayView:
         if min(shape, default=0) < 0:
-            raise refused(_STEP, self._operands.kernel.name, "wrong-shape", f"'{name}' would have the shape {shape}",
+            raise use_error(_STEP, self._operands.kernel.name, "wrong-shape", f"'{name}' would have the shape {shape}",
                           hint="pass larger arrays or sizes")
         array = empty_numpy(self._operands.dtype(name), shape, row_major(shape), poison=False)
         return self._memory.view(self._operands.kernel.name, name, array)
@@ -163,7 +163,7 @@ class Batched:
         for array in self._operands.outputs:
             view = views[array.name]
             if any(extent > 1 and stride == 0 for extent, stride in zip(view.shape, view.strides, strict=True)):
-                raise refused(_STEP, self._operands.kernel.name, "overlapping-elements",
+                raise use_error(_STEP, self._operands.kernel.name, "overlapping-elements",
                               f"'{array.name}' is written, and its places share elements",
                               f"its shape is {view.shape}, its strides are {view.strides} elements",
                               hint=f"pass a copy of '{array.name}'")
@@ -171,7 +171,7 @@ class Batched:
             for name, other in views.items():
                 begin, end = other.byte_range()
                 if name != array.name and low < end and begin < high and low < high and begin < end:
-                    raise refused(_STEP, self._operands.kernel.name, "overlapping-arguments",
+                    raise use_error(_STEP, self._operands.kernel.name, "overlapping-arguments",
                                   f"'{array.name}' is written and overlaps '{name}'", f"leading axes are {lead}",
                                   hint=f"pass a copy of '{name}'")
 
@@ -183,7 +183,7 @@ class Batched:
             view = views.get(entry.name)
             if view is None:  # scratch, which the launcher has no need of
                 assert isinstance(entry, Array), f"the number '{entry.name}' has no value"
-                raise refused(_STEP, self._operands.kernel.name, "missing-argument",
+                raise use_error(_STEP, self._operands.kernel.name, "missing-argument",
                               f"'{entry.name}' is neither read nor returned", hint="make it a temporary variable")
             data[place] = view.pointer
             first = len(view.shape) - self._axes[entry.name]

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.export.interface import Array, Number
 from polyloop.interop.gradients import PREFIX, Gradients, no_gradient
 from polyloop.interop.native import Native
-from polyloop.interop.operands import Operands, abstract, for_the_processor, library_of, refused
+from polyloop.interop.operands import Operands, abstract, for_the_processor, library_of, use_error
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.foreign.readers import is_traced
@@ -214,7 +215,12 @@ class JaxFunction:
     def __call__(self, /, *given: Any, **arguments: Any) -> Any:
         """Call the kernel."""
         operands, sizes = self._forward.named(given, arguments)
-        found = self._differentiable(tuple(sorted(sizes.items())))(*self._custom.converted(operands))
+        jax = library_of(_STEP, "jax")
+        place: Any = nullcontext()
+        if not any(map(is_traced, operands.values())):  # arrays of NumPy and numbers go to the CPU
+            place = jax.default_device(jax.devices("cpu")[0])
+        with place:
+            found = self._differentiable(tuple(sorted(sizes.items())))(*self._custom.converted(operands))
         return found[0] if len(found) == 1 else found
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - as long as the function lives, which JAX keeps by what it returns
@@ -268,13 +274,13 @@ class _Call:
         self._operands, self._native = operands, Native(operands)
         for name in (*operands.operands, *(array.name for array in operands.outputs)):
             if operands.dtype(name).name not in _DTYPES:
-                raise refused(_STEP, operands.kernel.name, "wrong-dtype",
+                raise use_error(_STEP, operands.kernel.name, "wrong-dtype",
                               f"'{name}' has type {operands.dtype(name)}, which JAX does not have",
                               hint=f"types of JAX: {', '.join(_DTYPES)}")
         outputs = {array.name for array in operands.outputs}
         for entry in self._native.parameters:
             if entry.name not in {*operands.operands, *outputs}:
-                raise refused(_STEP, operands.kernel.name, "missing-argument",
+                raise use_error(_STEP, operands.kernel.name, "missing-argument",
                               f"'{entry.name}' is neither read nor returned", hint="make it a temporary variable")
         self._name = _registered(self._text(), self._native.interface.prefix)
 
@@ -321,11 +327,11 @@ class _Call:
         jnp = library_of(_STEP, "jax.numpy")
         if library(value) == "jax":
             if value.ndim:
-                raise refused(_STEP, self._operands.kernel.name, "wrong-type", f"'{number.name}' must be a number",
+                raise use_error(_STEP, self._operands.kernel.name, "wrong-type", f"'{number.name}' must be a number",
                               f"its shape is {value.shape}", hint="pass one number, or map over it: jax.vmap")
             adapts = value.weak_type and np.can_cast(value.dtype, number.dtype, "same_kind")
             if value.dtype != number.dtype and not adapts:
-                raise refused(_STEP, self._operands.kernel.name, "wrong-dtype",
+                raise use_error(_STEP, self._operands.kernel.name, "wrong-dtype",
                               f"'{number.name}' has dtype {value.dtype}, expected {number.dtype}",
                               hint=f"pass {number.name}.astype(jnp.{number.dtype})")
             return value.astype(number.dtype)
@@ -334,13 +340,14 @@ class _Call:
 
     def _array(self, name: str, value: Any) -> Any:
         if library(value) != "jax" and not isinstance(value, np.ndarray):
-            raise refused(_STEP, self._operands.kernel.name, "wrong-type", f"'{name}' must be an array of JAX or NumPy",
+            raise use_error(_STEP, self._operands.kernel.name, "wrong-type",
+                          f"'{name}' must be an array of JAX or NumPy",
                           f"it is a {type(value).__module__}.{type(value).__qualname__}",
                           hint=f"pass jnp.asarray({name})")
         if not is_traced(value) and library(value) == "jax":
             platforms = {place.platform for place in value.devices()}
             if platforms != {"cpu"}:
-                raise refused(_STEP, self._operands.kernel.name, "wrong-device",
+                raise use_error(_STEP, self._operands.kernel.name, "wrong-device",
                               f"'{name}' is on {', '.join(sorted(platforms))}, and this runs on the CPU",
                               hint=f"pass jax.device_put({name}, jax.devices('cpu')[0])")
         dtype = self._operands.dtype(name)
@@ -356,7 +363,7 @@ class _Call:
     def _wrong_dtype(self, name: str, found: Any, dtype: np.dtype[Any]) -> ArgumentError:
         is_wide = dtype.itemsize > (8 if dtype.kind == "c" else 4)
         hint = 'jax.config.update("jax_enable_x64", True), and ' if is_wide else ""
-        return refused(_STEP, self._operands.kernel.name, "wrong-dtype",
+        return use_error(_STEP, self._operands.kernel.name, "wrong-dtype",
                        f"'{name}' has dtype {found}, expected {dtype}",
                        hint=f"{hint}pass {name}.astype(jnp.{dtype})")
 
@@ -371,7 +378,7 @@ class _Call:
         shapes |= {name: shape for name, (shape, _) in layouts.items()}
         for name, (shape, strides) in layouts.items():
             if min(shape, default=0) < 0 or (0 not in shape and strides != row_major(shape)):
-                raise refused(_STEP, mine.kernel.name, "wrong-strides",
+                raise use_error(_STEP, mine.kernel.name, "wrong-strides",
                               f"'{name}' has the shape {shape} and the strides {strides}",
                               "arrays of JAX are in C order without gaps", hint=f"declare '{name}' so")
         results = []

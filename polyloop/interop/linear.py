@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.interop.operands import Operands, library_of, refused
+from polyloop.interop.operands import Operands, library_of, use_error
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.compile import compile_kernel
@@ -71,7 +71,7 @@ def aslinearoperator(
         return linalg.LinearOperator(shape, matvec=forward, dtype=forward.dtype)
     back = _Product(adjoint, arguments, x, y, chosen)
     if (back.columns, back.rows) != shape:
-        raise refused(_STEP, adjoint.name, "wrong-shape", f"the adjoint has shape {(back.rows, back.columns)}",
+        raise use_error(_STEP, adjoint.name, "wrong-shape", f"the adjoint has shape {(back.rows, back.columns)}",
                       f"the kernel has shape {shape}", hint="pass a kernel for the transposed matrix")
     return linalg.LinearOperator(shape, matvec=forward, rmatvec=back, dtype=forward.dtype)
 
@@ -84,10 +84,10 @@ class _Product:
         arrays = {array.name: array for array in operands.arrays}
         source, result = self._vector(operands, arrays, x), self._vector(operands, arrays, y)
         if not source.is_input or not result.is_output:
-            raise refused(_STEP, kernel.name, "wrong-type", f"the kernel does not read '{x}' and write '{y}'",
+            raise use_error(_STEP, kernel.name, "wrong-type", f"the kernel does not read '{x}' and write '{y}'",
                           hint='name them: x="..", y=".."')
         if others := [array.name for array in operands.outputs if array is not result]:
-            raise refused(_STEP, kernel.name, "wrong-type", f"the kernel writes '{others[0]}' too",
+            raise use_error(_STEP, kernel.name, "wrong-type", f"the kernel writes '{others[0]}' too",
                           hint="a linear operator has one result: make it a temporary variable")
         self._arguments = dict(arguments)
         memory, known = HostMemory(), operands.named((), {**self._arguments, x: True})
@@ -107,14 +107,14 @@ class _Product:
     def _vector(operands: Operands, arrays: Mapping[str, ArrayArg], name: str) -> ArrayArg:
         if name not in arrays or len(arrays[name].shape or ()) != 1:
             vectors = [array.name for array in arrays.values() if len(array.shape or ()) == 1]
-            raise refused(_STEP, operands.kernel.name, "unknown-argument", f"'{name}' is no vector of the kernel",
+            raise use_error(_STEP, operands.kernel.name, "unknown-argument", f"'{name}' is no vector of the kernel",
                           f"its vectors are {', '.join(vectors) or 'none'}", hint='name x and y: x="u", y="v"')
         return arrays[name]
 
     def __call__(self, vector: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return the product, a new array."""
         if not np.can_cast(vector.dtype, self._type, "same_kind"):
-            raise refused("call", self._kernel, "wrong-dtype", f"'{self._x}' has dtype {vector.dtype}, "
+            raise use_error("call", self._kernel, "wrong-dtype", f"'{self._x}' has dtype {vector.dtype}, "
                           f"expected {self._type}", hint=f"pass {self._x}.astype(np.{self._type})")
         flat = np.ascontiguousarray(vector.reshape(-1), self._type)
         found = empty_numpy(self.dtype, self._shape, row_major(self._shape), poison=False)

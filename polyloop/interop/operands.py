@@ -27,7 +27,7 @@ from polyloop.target.base import Target, target_of
 from polyloop.target.c import CTarget
 from polyloop.target.source import generate_code
 
-__all__ = ["Layout", "Operands", "abstract", "for_the_processor", "library_of", "refused"]
+__all__ = ["Layout", "Operands", "abstract", "for_the_processor", "library_of", "use_error"]
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
 """Shape and strides [elements]."""
@@ -35,7 +35,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]
 _INSTALL: Final = 'pip install "polyloop[interop]"'
 
 
-def refused(step: str, kernel: str, code: str, message: str, *notes: str, hint: str) -> ArgumentError:
+def use_error(step: str, kernel: str, code: str, message: str, *notes: str, hint: str) -> ArgumentError:
     """Return the error of a kernel that cannot be used so."""
     return ArgumentError(step, kernel, [Diagnostic(code, message, notes, (hint,))])
 
@@ -74,14 +74,14 @@ def for_the_processor(step: str, kernel: LoopKernel, target: Target | None) -> T
     """
     chosen = target_of(kernel, target) or CTarget()
     if chosen.name != "c":
-        raise refused(step, kernel.name, "needs-c-target", f"this runs on the CPU, and the target is '{chosen.name}'",
+        raise use_error(step, kernel.name, "needs-c-target", f"this runs on the CPU, and the target is '{chosen.name}'",
                       hint="pass target=pl.CTarget(): a kernel with tags for a GPU runs there too")
     return chosen
 
 
 @dataclass(frozen=True)
 class Operands:
-    """What a kernel takes and returns.
+    """Arguments and outputs of a kernel.
 
     Attributes
     ----------
@@ -98,17 +98,17 @@ class Operands:
 
     def __post_init__(self) -> None:
         if opened := [argument.name for argument in open_arguments(self.kernel)]:
-            raise refused(self.step, self.kernel.name, "unknown-dtype", f"the type of '{opened[0]}' is open",
+            raise use_error(self.step, self.kernel.name, "unknown-dtype", f"the type of '{opened[0]}' is open",
                           hint="state all types: knl.add_dtypes(..), or knl.specialized(a=a)")
         program = generate_code(self.kernel, self.target, index_bits=self.index_bits)
         object.__setattr__(self, "program", program)
         object.__setattr__(self, "binder", Binder(program, HostMemory()))
         for argument in program.arguments:
             if argument.dtype is not None and is_record(argument.dtype):
-                raise refused(self.step, self.kernel.name, "wrong-dtype", f"'{argument.name}' holds records",
+                raise use_error(self.step, self.kernel.name, "wrong-dtype", f"'{argument.name}' holds records",
                               hint="other libraries have none: use one array a field")
         if program.split:
-            raise refused(self.step, self.kernel.name, "wrong-type", f"'{program.split[0].name}' is passed in parts",
+            raise use_error(self.step, self.kernel.name, "wrong-type", f"'{program.split[0].name}' is passed in parts",
                           hint="leave out the axis tag sep")
 
     @cached_property
@@ -173,18 +173,18 @@ class Operands:
         """
         names, kernel = self.operands, self.kernel.name
         if len(given) > len(names):
-            raise refused(self.step, kernel, "unnamed-argument",
+            raise use_error(self.step, kernel, "unnamed-argument",
                           f"{len(given)} arguments are passed by position, of which there are {len(names)}",
                           hint=f"by position: {', '.join(names)}")
         found = dict(zip(names, given, strict=False))
         if twice := [name for name in arguments if name in found]:
-            raise refused(self.step, kernel, "unnamed-argument", f"'{twice[0]}' is passed by position and by name",
+            raise use_error(self.step, kernel, "unnamed-argument", f"'{twice[0]}' is passed by position and by name",
                           hint=f"leave out {twice[0]}=")
         for name in arguments.keys() - {*names, *self.sizes}:
             raise ArgumentError(self.step, kernel, [unknown_name("argument", name, {*names, *self.sizes})])
         found |= {name: value for name, value in arguments.items() if name in names}
         if missing := [name for name in names if found.get(name) is None]:
-            raise refused(self.step, kernel, "missing-argument", f"'{missing[0]}' was not passed",
+            raise use_error(self.step, kernel, "missing-argument", f"'{missing[0]}' was not passed",
                           hint=f"pass {missing[0]}=")
         return found, self.given_sizes(arguments)
 
@@ -196,7 +196,7 @@ class Operands:
             if value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise refused(self.step, self.kernel.name, "wrong-type", f"'{name}' must be an integer of Python",
+                raise use_error(self.step, self.kernel.name, "wrong-type", f"'{name}' must be an integer of Python",
                               f"it is a {type(value).__module__}.{type(value).__qualname__}",
                               hint=f"shapes follow from it: pass int({name})")
             sizes[name] = int(value)
@@ -220,4 +220,4 @@ class Operands:
     def refuse(self, names: Iterable[str], why: str, hint: str) -> None:
         """Refuse a kernel that has arguments of these *names*."""
         for name in names:
-            raise refused(self.step, self.kernel.name, "wrong-type", f"'{name}' {why}", hint=hint)
+            raise use_error(self.step, self.kernel.name, "wrong-type", f"'{name}' {why}", hint=hint)

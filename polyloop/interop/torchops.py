@@ -15,7 +15,7 @@ import numpy as np
 
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.interop.gradients import PREFIX, Gradients, no_gradient
-from polyloop.interop.operands import Layout, Operands, abstract, library_of, refused
+from polyloop.interop.operands import Layout, Operands, abstract, library_of, use_error
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.compile import compile_kernel
 from polyloop.runtime.foreign.readers import needs_gradient, torch_dtype
@@ -99,7 +99,7 @@ def custom_op(
     torch = library_of(_STEP, "torch")
     found = _NAME.fullmatch(name)
     if found is None:
-        raise refused(_STEP, kernel.name, "bad-op-name", f"{name!r} is no name of an operator",
+        raise use_error(_STEP, kernel.name, "bad-op-name", f"{name!r} is no name of an operator",
                       hint='pass a namespace and a name: "mylib::axpy"')
     forward = _Op(torch, kernel, target, found[1], found[2])
     parts = [forward]
@@ -142,7 +142,7 @@ class _Op:
         self.targets: tuple[Target, ...] = (said,) if said is not None else (CTarget(), CudaTarget())
         for each in self.targets:
             if each.name not in _KEYS:
-                raise refused(_STEP, kernel.name, "needs-c-target",
+                raise use_error(_STEP, kernel.name, "needs-c-target",
                               f"PyTorch has no device for the target '{each.name}'",
                               hint="leave out target=, or pass pl.CTarget() or pl.CudaTarget()")
         self.operands = Operands(_STEP, kernel, self.targets[0])
@@ -152,12 +152,12 @@ class _Op:
         self._known: dict[tuple[Any, ...], tuple[Callable[..., Any], ...]] = {}
         self._lock = Lock()
         if not self.operands.inputs:
-            raise refused(_STEP, kernel.name, "wrong-type", "the kernel reads no array",
+            raise use_error(_STEP, kernel.name, "wrong-type", "the kernel reads no array",
                           "PyTorch finds the device of an operator by its tensors", hint="read an array")
         for argument in (*self.operands.operands, *self.operands.sizes):
             is_name = argument.isidentifier() and argument.isascii() and not keyword.iskeyword(argument)
             if not is_name or argument in ("self", "out") or argument.startswith("__"):
-                raise refused(_STEP, kernel.name, "wrong-type", f"'{argument}' can be no argument of an operator",
+                raise use_error(_STEP, kernel.name, "wrong-type", f"'{argument}' can be no argument of an operator",
                               hint=f'rename it: knl.rename_argument("{argument}", ..)')
 
     @property
@@ -179,7 +179,7 @@ class _Op:
             ``op-exists``.
         """
         if hasattr(getattr(self.torch.ops, self.namespace), self.opname):
-            raise refused(_STEP, self.kernel.name, "op-exists", f"there is an operator '{self.name}'",
+            raise use_error(_STEP, self.kernel.name, "op-exists", f"there is an operator '{self.name}'",
                           "an operator stays until the process ends", hint="choose another name, or use the one there")
 
     @cached_property
@@ -291,7 +291,7 @@ class _Op:
         tensors = {name: value for name, value in zip(self._names, given, strict=True) if name in self._arrays}
         places = {value.device for value in tensors.values()}
         if len(places) > 1:
-            raise refused("call", self.kernel.name, "wrong-device", "the tensors are on several devices",
+            raise use_error("call", self.kernel.name, "wrong-device", "the tensors are on several devices",
                           *(f"'{name}' is on {value.device}" for name, value in tensors.items()),
                           hint="move them to one device")
         if self.gradients is None:

@@ -12,6 +12,7 @@ import pytest
 import polyloop as pl
 
 F = np.float32
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take most of a GPU's memory from the others
 
 
 def required(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,13 @@ from tests.interop.libraries import F, refused, required
 jax: Any = required("jax")
 jnp: Any = required("jax.numpy")
 torch: Any = required("torch")
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    """Let JAX work on the CPU, also where it has a GPU."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from kernels import backward, forward
 
 import polyloop.jax
 
+jax.config.update("jax_default_device", jax.devices("cpu")[0])  # where the kernel runs
 rms_norm = polyloop.jax.call(forward(), backward=backward())
 EPS = 1e-6
 
