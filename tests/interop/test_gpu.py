@@ -219,7 +219,7 @@ def test_arrays_that_describe_or_lend_themselves() -> None:
             self._array = array
 
         @property
-        def __cuda_array_interface__(self) -> Any:  # noqa: PLW3201 - the protocol's name
+        def __cuda_array_interface__(self) -> Any:
             return self._array.__cuda_array_interface__
 
     class Lent:

@@ -86,6 +86,7 @@ def test_compiled_functions_have_no_graph_breaks_and_take_other_sizes(op: Any) -
         return torch.sin(op(a, torch.cos(x), 2.0)).sum()
 
     torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     compiled, x = torch.compile(model, fullgraph=True, backend="aot_eager"), torch.rand(4)
     for rows in (3, 5, 6, 7, 9, 11, 12, 13, 14, 15):  # more than there may be compilations
         a = torch.rand(rows, 4, requires_grad=True)
