@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import codegen, cpu, creation, examples, growth, launch, resources, verification
+from benchmarks import arrays, codegen, cpu, creation, examples, growth, launch, resources, verification
 from benchmarks.gpu import graphs, library, run
 
 __all__ = ["BENCHMARKS", "main"]
 
 BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
+    "arrays": arrays.main,
     "codegen": codegen.main,
     "cpu": cpu.main,
     "creation": creation.main,

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
     from polyloop.frontend.python import kernel
     from polyloop.frontend.script import kernel_to_python
+    from polyloop.interop.gufunc import Batched, gufunc
+    from polyloop.interop.linear import aslinearoperator
     from polyloop.kernel.arrays import AddressSpace
     from polyloop.kernel.build.function import Function
     from polyloop.kernel.cinstruction import CInstruction
@@ -104,6 +106,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Assignment",
     "Assumption",
     "BarrierInstruction",
+    "Batched",
     "BoundCall",
     "CInstruction",
     "CTarget",
@@ -149,6 +152,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "ValueArg",
     "VerificationError",
     "add_and_infer_dtypes",
+    "aslinearoperator",
     "auto",
     "auto_test_vs_ref",
     "cast",
@@ -185,6 +189,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "get_mem_access_map",
     "get_op_map",
     "get_synchronization_map",
+    "gufunc",
     "int8",
     "int16",
     "int32",
@@ -261,6 +266,7 @@ _LATER = {
     "Assignment": "kernel.objects",
     "Assumption": "target.certificate",
     "BarrierInstruction": "kernel.objects",
+    "Batched": "interop.gufunc",
     "BoundCall": "runtime.invoke",
     "CInstruction": "kernel.cinstruction",
     "CTarget": "target.c",
@@ -288,6 +294,8 @@ _LATER = {
     "TemporaryVariable": "kernel.text.specs",
     "ValueArg": "kernel.text.specs",
     "add_and_infer_dtypes": "target.loopy",
+    "aslinearoperator": "interop.linear",
+    "gufunc": "interop.gufunc",
     "auto": "kernel.text.specs",
     "Tuned": "tuning.report",
     "auto_test_vs_ref": "testing.auto_test",

@@ -106,6 +106,7 @@ class CBackend:
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
+        refuse_changing(binding)
         workspace = binding.host_workspace()
         return self.packed(binding, workspace), workspace
 
@@ -116,6 +117,19 @@ class CBackend:
     def stream(self, kernel: str, stream: object) -> int:
         """Refuse a stream."""
         raise_no_stream(kernel)
+
+
+def refuse_changing(binding: Binding) -> None:
+    """Refuse to repeat a call whose outputs are arrays of JAX, or which runs in JAX's memory of a GPU.
+
+    JAX counts on arrays that never change, and gives the memory of a GPU away while a kernel may still read it.
+    """
+    for name, view in binding.views.items():
+        if view.kind is ArrayKind.JAX_CUDA or (view.kind is ArrayKind.JAX and name in binding.fresh):
+            raise call_error(binding.program.kernel, Diagnostic(
+                "wrong-type", f"a bound call would change or keep '{name}', an array of JAX",
+                ("arrays of JAX never change, and a bound call writes to the same arrays each time",),
+                ("pass outputs as NumPy arrays, or call polyloop.jax.call(knl) inside of jax.jit",)))
 
 
 def raise_no_stream(kernel: str) -> NoReturn:
@@ -173,6 +187,7 @@ class CudaBackend:
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
+        refuse_changing(binding)
         for name, view in binding.views.items():
             if view.kind is ArrayKind.NUMPY:
                 raise call_error(binding.program.kernel, Diagnostic(

@@ -108,7 +108,7 @@ def active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
     driver = _require_gpu(kernel)
     current = driver.Context.get_current()
     kinds = {view.kind for view in views}
-    shared = kinds & {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.CUDA}
+    shared = kinds & {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.CUDA, ArrayKind.JAX_CUDA}
     if current is not None and not shared:
         yield current
         return
@@ -330,7 +330,7 @@ class GpuModule:
                 pointers = {name: binding.address(name, mirrors[name].pointer if name in mirrors else view.pointer)
                             for name, view in binding.views.items()}
                 self._start(self._load(context), binding, pointers, stream)
-                if mirrors:
+                if mirrors or any(view.kind.is_jax for view in views):  # JAX has streams of its own
                     self._copy_back(mirrors, binding, stream)
             finally:
                 for mirror in mirrors.values():
@@ -538,7 +538,7 @@ class GpuModule:
     def _copy_back(self, mirrors: dict[str, HostMirror], binding: Binding, stream: StreamHandle) -> None:
         if stream.pycuda is not None:
             stream.pycuda.synchronize()
-        elif stream.handle:
+        elif stream.handle or not mirrors:
             _raw().synchronize(stream.handle)
         written = {a.name for a in self.program.arguments if getattr(a, "is_output", False)}
         for name in written & mirrors.keys():
