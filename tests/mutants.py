@@ -45,7 +45,13 @@ LEFT_OUT = (
 BROKEN = "tests/properties/test_pipeline.py::test_random_kernels_broken_as_no_transform_does"
 NEAR = {
     "verification": (BROKEN, "tests/verification", "tests/transform/test_scans.py"),
-    "sync": (BROKEN, "tests/sync", "tests/schedule"),
+    "sync": (
+        BROKEN,
+        "tests/sync",
+        "tests/schedule",
+        "tests/runtime/test_host_loops.py",
+        "tests/transform/test_wgmma_lag.py",
+    ),
 }
 """Tests that are run first on mutants of a package; ``tests/<package>`` where nothing is said."""
 _NO_RUN = (4, 5)
