@@ -6,19 +6,22 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import run
+from benchmarks import arrays, codegen, cpu, creation, examples, growth, launch, resources, verification
+from benchmarks.gpu import graphs, library, run
 
 __all__ = ["BENCHMARKS", "main"]
 
 BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
+    "arrays": arrays.main,
     "codegen": codegen.main,
     "cpu": cpu.main,
     "creation": creation.main,
     "examples": examples.main,
     "gpu": run.main,
+    "graphs": graphs.main,
     "growth": growth.main,
     "launch": launch.main,
+    "library": library.main,
     "resources": resources.main,
     "verification": verification.main,
 }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import polyloop as pl
+from polyloop.library.tensor_cores import in_double_precision
 
 SIZES = [
     {"m": 1, "n": 2, "p": 2},
@@ -37,30 +38,8 @@ def program() -> pl.LoopKernel:
     )
 
 
-def on_tensor_cores(knl: pl.LoopKernel) -> pl.LoopKernel:
-    # rows: blocks of 128, 2 warps of 64, each 4 tiles of 16
-    knl = pl.split_iname(knl, "i", 128, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
-    knl = pl.split_iname(knl, "i_block", 64, outer_iname="wi", inner_iname="i_warp", outer_tag="l/32%2")
-    knl = pl.split_iname(knl, "i_warp", 16, outer_iname="mi", inner_iname="ii", outer_tag="unr")
-    # columns: blocks of 128, 4 warps of 32, each 4 tiles of 8
-    knl = pl.split_iname(knl, "j", 128, outer_iname="bx", inner_iname="j_block")
-    knl = pl.split_iname(knl, "j_block", 32, outer_iname="wj", inner_iname="j_warp", outer_tag="l/64")
-    knl = pl.split_iname(knl, "j_warp", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
-    # the order of the blocks: 4 columns of blocks, down the rows
-    knl = pl.split_iname(knl, "bx", 4, outer_iname="bg", inner_iname="bc", outer_tag="g.2", inner_tag="g.0")
-    # terms: tiles of 16, 2 instructions each
-    knl = pl.split_iname(knl, "k", 16, outer_iname="ko", inner_iname="k_block")
-    knl = pl.split_iname(knl, "k_block", 8, outer_iname="kk", inner_iname="ki", outer_tag="unr")
-    knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
-    knl = pl.tensorize(knl, "insn", "mma_m16n8k8_f64", ahead=True)
-    # tiles in shared memory, copied 16 bytes at a time
-    knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=4, vec=2)
-    knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=4, vec=2)
-    return pl.pipeline(knl, "ko", stages=3, via="cp.async")
-
-
 def transformed() -> pl.LoopKernel:
-    return on_tensor_cores(program())
+    return in_double_precision(program())
 
 
 def inputs(rng: np.random.Generator, m: int, n: int, p: int) -> dict[str, Any]:

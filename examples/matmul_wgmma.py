@@ -14,7 +14,11 @@ import numpy as np
 
 import polyloop as pl
 from examples import matmul_mma
+from polyloop.library.tensor_cores import on_groups_of_warps, stored_by_boxes
 from polyloop.runtime.gpu import gpu_available
+
+__all__ = ["ARCH", "SIZES", "SMALL", "by_rows_of_k", "expected", "inputs", "on_groups_of_warps", "program",
+           "stored_by_boxes", "transformed"]
 
 SIZES = [
     {"m": 1, "n": 8, "p": 8},
@@ -43,56 +47,6 @@ def by_rows_of_k(dtype: Any = np.float32) -> pl.LoopKernel:
         target=pl.CudaTarget(ARCH),
         assumptions="m >= 1 and n >= 1 and p >= 1 and n mod 4 = 0 and p mod 4 = 0",
     )  # fmt: skip
-
-
-def on_groups_of_warps(
-    knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
-    lag: int = 0, via: str = "cp.async", panels: bool = True,
-) -> pl.LoopKernel:  # fmt: skip
-    """Return a product in blocks of some rows and columns, by an intrinsic for 64 rows and these columns.
-
-    With *panels*, the second operand is stored by rows of n, otherwise by rows of k.
-
-    Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
-    waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
-    """
-    size = 4 if intrinsic.endswith("tf32") else 2
-    # blocks, groups of four warps, and the tiles of one instruction
-    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
-    knl = pl.split_iname(knl, "i_block", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
-    if group == 1:
-        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj", outer_tag="g.0")
-    else:
-        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj")
-        knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
-    knl = pl.split_iname(knl, "k", 128 // size, outer_iname="ko", inner_iname="k_block")
-    knl = pl.split_iname(knl, "k_block", 32 // size, outer_iname="kk", inner_iname="ki", outer_tag="unr")
-    knl = pl.prioritize_loops(knl, "ko, kk")
-    knl = pl.tensorize(knl, "insn", intrinsic, lag=lag)
-    # tiles in shared memory: rows of 128 bytes, swizzled
-    knl = pl.add_prefetch(knl, "a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", temporary_name="a_tile", vec=16 // size)
-    knl = pl.add_prefetch(knl, "b", "jj_reg_0, jj_lane, jj_reg_2, kk, ki", temporary_name="b_tile", vec=16 // size)
-    if panels and columns > 64:
-        knl = pl.split_array_axis(knl, "b_tile", 1, 64)
-        knl = pl.tag_array_axes(knl, "b_tile", "N1,N2,N0")
-    for tile in ("a_tile", "b_tile"):
-        knl = pl.swizzle(knl, tile, bits=3, base=3 if size == 2 else 2, shift=3)
-    return pl.pipeline(knl, "ko", stages=stages, via=via)
-
-
-def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
-    """Return a product whose sums go through shared memory, from where the copy engine stores them.
-
-    They lie where *shares* was, which nobody reads any more.  Panels have 32 columns: rows of 128 bytes, swizzled.
-    """
-    names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
-    knl = pl.buffer_array(
-        knl, "c", names, temporary_name="c_tile", temporary_address_space="local", default_tag="box"
-    )
-    knl = pl.split_array_axis(knl, "c_tile", 1, 32)
-    knl = pl.tag_array_axes(knl, "c_tile", "N1,N2,N0")
-    knl = pl.swizzle(knl, "c_tile", bits=3, base=2, shift=3)
-    return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl
 
 
 def transformed() -> pl.LoopKernel:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
     from polyloop.frontend.python import kernel
     from polyloop.frontend.script import kernel_to_python
+    from polyloop.interop.gufunc import Batched, gufunc
+    from polyloop.interop.linear import aslinearoperator
     from polyloop.kernel.arrays import AddressSpace
     from polyloop.kernel.build.function import Function
     from polyloop.kernel.cinstruction import CInstruction
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from polyloop.transform.loops.fusion import get_kennedy_unweighted_fusion_candidates
     from polyloop.transform.recipe import Recipe
     from polyloop.transform.stored import replay, trace_from_json
+    from polyloop.tuning.dispatch import Dispatcher, dispatch
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
     from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
@@ -104,6 +107,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Assignment",
     "Assumption",
     "BarrierInstruction",
+    "Batched",
     "BoundCall",
     "CInstruction",
     "CTarget",
@@ -120,6 +124,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "DeviceLaunch",
     "DeviceLimits",
     "Diagnostic",
+    "Dispatcher",
     "ForeignFunction",
     "Function",
     "GeneratedProgram",
@@ -150,6 +155,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "ValueArg",
     "VerificationError",
     "add_and_infer_dtypes",
+    "aslinearoperator",
     "auto",
     "auto_test_vs_ref",
     "cast",
@@ -158,6 +164,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "declare_intrinsic",
     "dependences",
     "diff",
+    "dispatch",
     "domain",
     "draw_accesses",
     "draw_dependences",
@@ -185,6 +192,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "get_mem_access_map",
     "get_op_map",
     "get_synchronization_map",
+    "gufunc",
     "int8",
     "int16",
     "int32",
@@ -261,6 +269,7 @@ _LATER = {
     "Assignment": "kernel.objects",
     "Assumption": "target.certificate",
     "BarrierInstruction": "kernel.objects",
+    "Batched": "interop.gufunc",
     "BoundCall": "runtime.invoke",
     "CInstruction": "kernel.cinstruction",
     "CTarget": "target.c",
@@ -290,6 +299,8 @@ _LATER = {
     "TemporaryVariable": "kernel.text.specs",
     "ValueArg": "kernel.text.specs",
     "add_and_infer_dtypes": "target.loopy",
+    "aslinearoperator": "interop.linear",
+    "gufunc": "interop.gufunc",
     "auto": "kernel.text.specs",
     "Tuned": "tuning.report",
     "auto_test_vs_ref": "testing.auto_test",
@@ -297,6 +308,8 @@ _LATER = {
     "check_equivalence": "testing.equivalence",
     "dependences": "verification.dependences",
     "diff": "viz.difference",
+    "dispatch": "tuning.dispatch",
+    "Dispatcher": "tuning.dispatch",
     "domain": "frontend.intrinsics",
     "draw_accesses": "viz.accesses",
     "draw_dependences": "viz.dependences",

@@ -80,11 +80,17 @@ def memoised(function: Any = None, /, *, unless: Callable[[Any], bool] | None = 
     position; expressions, sets and relations, annotated ``Expression`` and ``isl.``, count by identity: ``x + 1`` is
     equal to ``x + 1.0``, and sets that are equal may have different pieces, which show in a text.  A value for which
     *unless* holds is looked for again the next time.
+
+    A set, annotated ``isl.Set``, is kept with its equalities detected and without redundant rows.  Questions to ISL
+    find these in the object that all who ask share, and what is read of it next would depend on who asked before.
     """
     if function is None:
         return partial(memoised, unless=unless)
-    _, *others = signature(function).parameters.values()
+    declared = signature(function)
+    _, *others = declared.parameters.values()
     name = _name(function)
+    if declared.return_annotation == "isl.Set":
+        function = _settled(function)
     if not others:
         return _of_one(function, name)
     kinds = ("Expression", "isl.")
@@ -94,6 +100,14 @@ def memoised(function: Any = None, /, *, unless: Callable[[Any], bool] | None = 
     if len(others) > 1:
         return _of_several_by_identity(function, name, by_identity, unless)
     return _of_one_by_identity(function, name, unless)
+
+
+def _settled(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def find(*arguments: Any) -> Any:  # noqa: ANN401
+        return function(*arguments).detect_equalities().remove_redundancies()
+
+    return find
 
 
 def _name(function: Callable[..., object]) -> str:

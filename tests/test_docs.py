@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import linecache
+import os
 import re
 from pathlib import Path
 
@@ -30,6 +32,16 @@ NEEDS_GPU = "# needs a GPU"
 """First line of a block of Python that is compiled and not run."""
 NEEDS_OPENCL = "# needs OpenCL"
 """The same where there is no device for OpenCL."""
+NEEDS_LIBRARY = re.compile(r"# needs (torch|jax|scipy)\n")
+"""First line of a block that is run where the library is; in .ci/run it has to be, unless it could not be installed."""
+
+
+def is_run(body: str) -> bool:
+    """Return whether a block of Python is run here, or only compiled."""
+    needs = NEEDS_LIBRARY.match(body)
+    is_there = needs is None or "POLYLOOP_REQUIRE_INTEROP" in os.environ or importlib.util.find_spec(needs[1])
+    has_device = not body.startswith(NEEDS_OPENCL) or opencl_available()[0]
+    return not body.startswith(NEEDS_GPU) and has_device and bool(is_there)
 
 
 @pytest.mark.parametrize("page", WITH_CODE)
@@ -41,9 +53,9 @@ def test_the_code_of_a_page_prints_what_is_shown(page: str, pytestconfig: pytest
     fences = list(FENCE.finditer(text))
     for number, fence in enumerate(fences):
         kind, body = fence.groups()
-        if kind == "text" and printed is None:
-            continue
-        if kind == "text" and printed is not None:
+        if kind == "text":
+            if printed is None:  # by a block that was not run
+                continue
             if pytestconfig.getoption("--update-golden"):
                 text = text.replace(fence[0], f"```text\n{printed.rstrip()}\n```")
                 path.write_text(text, encoding="utf-8")
@@ -54,10 +66,10 @@ def test_the_code_of_a_page_prints_what_is_shown(page: str, pytestconfig: pytest
             file = f"{page}/block{number}.py"
             linecache.cache[file] = (len(body), None, body.splitlines(keepends=True), file)
             code = compile(body, file, "exec", dont_inherit=True)
-            is_left_out = body.startswith(NEEDS_OPENCL) and not opencl_available()[0]
-            if not body.startswith(NEEDS_GPU) and not is_left_out:
+            runs = is_run(body)
+            if runs:
                 exec(code, namespace)
-        printed = None if is_left_out else output.getvalue()
+        printed = output.getvalue() if runs else None
 
 
 @pytest.mark.nvrtc

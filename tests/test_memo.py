@@ -17,6 +17,7 @@ import pytest
 import polyloop as pl
 from polyloop.expr.nodes import Expression
 from polyloop.memo import Same, forgotten, interned, known, memoised
+from polyloop.testing.pairs import check_pairs
 from tests.gallery import GALLERY
 
 ROOT = Path(__file__).parents[1]
@@ -192,3 +193,27 @@ def test_a_text_is_the_same_where_nothing_is_remembered(name: str, wanted: dict[
 
 
 # }}}
+
+
+@memoised
+def _intersection(first: isl.Set, second: isl.Set) -> isl.Set:
+    return first.intersect_params(second)
+
+
+def test_a_set_that_is_kept_is_not_changed_by_questions() -> None:
+    space = isl.Set("[n] -> { [i, j] : 0 <= i < n and 0 <= j < n }")
+    kept = _intersection(space, isl.Set("[n] -> { : n >= -4 }"))
+    assert _intersection(space, isl.Set("[n] -> { : n >= -4 }")) is not kept  # sets count by identity
+    before = str(kept)
+    assert "-4" not in before
+    other = isl.Set("[n] -> { [i, j] : i = j and 0 <= i < n }")
+    assert not kept.is_empty()
+    assert not kept.is_subset(other)
+    assert kept.coalesce().is_equal(kept)
+    assert hash(kept) == hash(kept)
+    assert str(kept) == before
+
+
+@pytest.mark.parametrize("seed", [654002580])
+def test_programs_that_once_depended_on_what_was_remembered(seed: int) -> None:
+    assert check_pairs([seed]).failures == []

@@ -86,18 +86,20 @@ class Device:
         """Return the median time of one call; they are taken in turn, so that their data is not in the cache."""
         return self.in_turn([calls])[0]
 
-    def in_turn(self, rivals: Sequence[Sequence[Callable[[], object]]]) -> list[float]:
+    def in_turn(
+        self, rivals: Sequence[Sequence[Callable[[], object]]], warm_up: int = _WARM_UP, repeat: int = _REPEAT
+    ) -> list[float]:
         """Return the median time of one call of each of *rivals*.
 
         They run in turn, so that what changes with time changes for all of them; so do the calls of each, as many for
         all, each with data of its own, which is not in the cache when its turn comes again.
         """
         for calls in rivals:
-            for number in range(_WARM_UP * len(calls)):
+            for number in range(warm_up * len(calls)):
                 calls[number % len(calls)]()
         self.synchronize()
         times: list[list[float]] = [[] for _ in rivals]
-        for number in range(_REPEAT * len(rivals)):
+        for number in range(repeat * len(rivals)):
             calls = rivals[number % len(rivals)]
             times[number % len(rivals)].append(self._timed(calls[number % len(calls)]))
         return [statistics.median(found) for found in times]

@@ -25,8 +25,8 @@ import polyloop as pl
 from polyloop.transform.index import HOMES
 
 MADE_BY_FUNCTIONS = {
-    "BoundCall", "Certificate", "CompiledKernel", "Dependence", "Dependences", "DeviceLaunch", "Function",
-    "GeneratedProgram", "LaunchCheck", "LoopKernel", "MemAccess", "Op", "Picture",
+    "Batched", "BoundCall", "Certificate", "CompiledKernel", "Dependence", "Dependences", "DeviceLaunch", "Function",
+    "GeneratedProgram", "JaxFunction", "LaunchCheck", "LoopKernel", "MemAccess", "Op", "Picture",
     "SpecializingKernel", "Sync", "Target", "Trace", "Tuned",
 }  # fmt: skip
 """Classes of results: their constructors are no interface."""

@@ -8,7 +8,7 @@ from math import prod
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
-from polyloop.codegen.device.entries import Boxes, LookBack, Threads
+from polyloop.codegen.device.entries import Boxes, LookBack, Threads, Together
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.blocks import bound_text
 from polyloop.codegen.loops.digits import digit_lines, digits_of
@@ -129,6 +129,8 @@ def _signature(
     texts += [f"{scope.index_type} {scope.values[iname]}" for iname in passed_inames(function, unit)]
     maps = dict.fromkeys(described.name for launch in launches for described in launch.maps)
     texts += [scope.language.need(Boxes).parameter.format(name) for name in maps]
+    together = scope.language.find(Together)
+    texts += [] if together is None else [together.block]
     return ", ".join(texts), lines
 
 

@@ -7,10 +7,12 @@ from itertools import takewhile
 from math import prod
 
 from polyloop.codegen.device.decoupled_lookback import clear_launch, clear_text
+from polyloop.codegen.device.entries import Together
 from polyloop.codegen.function_text import device_text, host_text, passed_inames
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.grid import bound_expression
 from polyloop.codegen.program import DeviceLaunch, LaunchLoop
+from polyloop.codegen.together import together_text
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Expression
@@ -36,6 +38,8 @@ def device_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str]
         arguments = unit.arguments_of(function.launch)
         texts.append(device_text(function, arguments, unit))
         launches.append(_device_launch(function, arguments, unit))
+    if unit.language.find(Together) is not None:
+        texts.append(together_text(functions, launches, unit))
     if chains := tuple(unit.inputs.chains.values()):
         name = unit.names(launch.name for launch in launches).fresh(f"{unit.schedule.name}_clear")
         texts.insert(0, clear_text(name, chains, unit.language))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from polyloop.codegen.tree.registers import IndexedArray
@@ -12,7 +13,7 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray"]
+__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,12 @@ class DeviceLaunch:
     turns: Expression = 1
 
     __repr__ = brief
+
+
+def listed_inames(launches: Iterable[DeviceLaunch]) -> tuple[str, ...]:
+    """Return the inames of loops of the host that are arguments, in the order that a list of launches has them in."""
+    found = (loop.iname for launch in launches for loop in launch.around if loop.iname in launch.arguments)
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)

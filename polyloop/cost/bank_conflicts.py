@@ -11,11 +11,14 @@ is skipped; other loops are enumerated.  Sizes are assumed to give every thread 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import islpy as isl
+import numpy as np
+import numpy.typing as npt
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.display import brief
@@ -27,7 +30,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, Floor, to_expression
 from polyloop.poly.axes import is_axis
-from polyloop.poly.sets import constant_bounds, project_onto
+from polyloop.poly.sets import constant_bounds, project_onto, rows_of
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import within_budget
 
@@ -38,7 +41,10 @@ WORD: Final = 4
 """Size of what a bank gives at once [bytes]."""
 WARP: Final = 32
 _WIDEST: Final = 16
-_MOST_POINTS: Final = 1 << 15
+_MOST_POINTS: Final = 1 << 20
+"""Points of a box of threads and loops, in which those of a domain are found."""
+_Points: TypeAlias = Mapping[str, npt.NDArray[np.int64]]
+"""The coordinates of points by the name of the dimension."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ def bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[BankCo
 def _all(placement: Placement, array: str | None) -> Iterator[BankConflicts]:
     temporaries = placement.program.kernel.temporaries
     for placed, access in _shared_accesses(placement, array):
-        yield _conflicts(placement, placed, access, temporaries[access.array])
+        yield _counted(*_requests(placement, placed, access, temporaries[access.array]))
 
 
 def _shared_accesses(placement: Placement, array: str | None) -> Iterator[tuple[Placed, Access]]:
@@ -122,9 +128,10 @@ def _shared_accesses(placement: Placement, array: str | None) -> Iterator[tuple[
                 yield placed, access
 
 
-def _conflicts(
+def _requests(
     placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable
-) -> BankConflicts:
+) -> tuple[BankConflicts, _Requests | str]:
+    """Return the access, not counted yet, and its requests or why they are not known."""
     is_write = placed.lowered.is_write(access)
     forms = access.indices
     text = ", ".join("?" if form is None else show(to_expression(form)) for form in forms)
@@ -132,27 +139,22 @@ def _conflicts(
     elements, lane = wide_elements(placement.program.kernel, placed, access, temporary)
     name = f"{access.array}[{text}]" if forms else access.array
     result = BankConflicts(placed.lowered.instruction.id, access.array, is_write, name, size * elements)
-    counted = _counted(placement, placed, access, temporary, lane, size * elements)
-    if isinstance(counted, str):
-        return BankConflicts(*_start(result), unknown=counted)
-    return BankConflicts(*_start(result), *counted)
-
-
-def _start(result: BankConflicts) -> tuple[str, str, bool, str, int]:
-    return result.instruction, result.array, result.is_write, result.access, result.nbytes
-
-
-def _counted(
-    placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable, lane: str | None, nbytes: int
-) -> tuple[int, int, int, int] | str:
-    """Return requests, wavefronts, the least wavefronts and the worst bank, or why they are not known."""
     prepared = _prepared(placement, placed, access, temporary, lane)
-    return prepared if isinstance(prepared, str) else _turns(*prepared, temporary, nbytes)
+    if isinstance(prepared, str):
+        return result, prepared
+    return result, _Requests.of(*prepared, temporary, size * elements)
+
+
+def _counted(result: BankConflicts, requests: _Requests | str) -> BankConflicts:
+    if isinstance(requests, str):
+        return replace(result, unknown=requests)
+    number, wavefronts, least, worst = requests.counts()
+    return replace(result, requests=number, wavefronts=wavefronts, least=least, worst=worst)
 
 
 def _prepared(
     placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable, lane: str | None
-) -> tuple[list[dict[str, int]], Mapping[str, int], Affine] | str:
+) -> tuple[_Points, Mapping[str, int], Affine] | str:
     """Return the points of a request, the extents of the thread axes and the offset [elements]; or why there are none.
 
     The offset lacks terms that move all addresses alike and change no conflict.
@@ -200,9 +202,7 @@ def _split(offset: Affine, threads: frozenset[str], period: int) -> tuple[Affine
     return Affine(tuple(terms), 0), offset.const
 
 
-def _points(
-    domain: isl.Set, dims: Sequence[str], threads: Sequence[str], matter: Iterable[str]
-) -> list[dict[str, int]] | str:
+def _points(domain: isl.Set, dims: Sequence[str], threads: Sequence[str], matter: Iterable[str]) -> _Points | str:
     """Return the values of the thread axes, and of the loops that *matter* or decide which threads run."""
     bounded = []
     for position, name in enumerate(dims):
@@ -228,58 +228,115 @@ def _points(
             if left.is_equal(box):
                 left, kept = rest, others
     if left.is_empty():
-        return []
-    if left.count_val().to_python() > _MOST_POINTS:
-        return "too many loops decide about it"
+        return {name: np.empty(0, np.int64) for name in kept}
     return _enumerated(left, kept)
 
 
-def _enumerated(domain: isl.Set, dims: Sequence[str]) -> list[dict[str, int]]:
-    found: list[dict[str, int]] = []
-
-    def visit(point: isl.Point) -> None:
-        found.append(
-            {name: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, name in enumerate(dims)}
-        )
-
-    domain.foreach_point(visit)
-    return found
-
-
-def _turns(
-    points: Iterable[Mapping[str, int]],
-    extents: Mapping[str, int],
-    offset: Affine,
-    temporary: TemporaryVariable,
-    nbytes: int,
-) -> tuple[int, int, int, int]:
-    """Return requests, wavefronts, the least wavefronts, and the most words of one bank that are wanted at once."""
-    together = WARP * WORD // max(WORD, min(nbytes, _WIDEST))
-    phases: dict[tuple[tuple[int, ...], int], dict[int, set[int]]] = {}
-    requests = set()
-    for around, thread, first in _addresses(points, extents, offset, temporary):
-        requests.add((around, thread // WARP))
-        banks = phases.setdefault((around, thread // together), {})
-        for word in range(first // WORD, (first + nbytes - 1) // WORD + 1):
-            banks.setdefault(word % BANKS, set()).add(word)
-    worst = [max(map(len, banks.values())) for banks in phases.values()]
-    return len(requests), sum(worst), len(phases), max(worst, default=0)
+def _enumerated(domain: isl.Set, dims: Sequence[str]) -> _Points | str:
+    """Return the points of *domain* in the order of their coordinates."""
+    bounds = [constant_bounds(domain, position) for position in range(len(dims))]
+    axes = [np.arange(low, high + 1) for low, high in bounds if low is not None and high is not None]
+    assert len(axes) == len(dims), "threads and loops that are bounded were kept"
+    if math.prod(map(len, axes)) > _MOST_POINTS:
+        return "too many loops decide about it"
+    box = dict(zip(dims, (grid.ravel() for grid in np.meshgrid(*axes, indexing="ij")), strict=True))
+    inside = np.zeros(math.prod(map(len, axes)), np.bool_)
+    for basic in domain.compute_divs().get_basic_sets():
+        piece = np.ones_like(inside)
+        for row in rows_of(basic, dims):
+            value = _evaluated(row.form, box)
+            piece &= value == 0 if row.is_equality else value >= 0
+        inside |= piece
+    return {name: values[inside] for name, values in box.items()}
 
 
-def _addresses(
-    points: Iterable[Mapping[str, int]], extents: Mapping[str, int], offset: Affine, temporary: TemporaryVariable
-) -> Iterator[tuple[tuple[int, ...], int, int]]:
-    """Yield the loops around each access, the number of the thread, and the first byte that it wants."""
-    assert temporary.dtype is not None, "the type was looked at"
-    size = temporary.dtype.itemsize
-    for values in points:
-        thread, step = 0, 1
+def _evaluated(form: Affine, points: _Points) -> npt.NDArray[np.int64]:
+    """Return the value of *form* at each point."""
+    total = np.full(len(next(iter(points.values()))), form.const, np.int64)
+    for var, coefficient in form.terms:
+        if isinstance(var, Floor):
+            total += coefficient * (_evaluated(Affine(var.terms, var.const), points) // var.den)
+        else:
+            total += coefficient * points[var]
+    return total
+
+
+@dataclass(frozen=True)
+class _Requests:
+    """The accesses of threads, each with the number of its request and of the part that is served at once.
+
+    Attributes
+    ----------
+    thread
+        The number of the thread in its block.
+    first
+        The first byte that it wants.
+    request, phase
+        Numbers from 0 on.
+    words
+        For each phase, the most different words that are wanted of one bank.
+    """
+
+    thread: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    request: npt.NDArray[np.int64]
+    phase: npt.NDArray[np.int64]
+    words: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, points: _Points, extents: Mapping[str, int], offset: Affine, temporary: TemporaryVariable, nbytes: int
+    ) -> _Requests:
+        """Group the accesses at *points*, one of the block's threads and of the loops around it each."""
+        assert temporary.dtype is not None, "the type was looked at"
+        element = _evaluated(offset, points)
+        first = temporary.dtype.itemsize * (element if temporary.swizzle is None else temporary.swizzle.moved(element))
+        thread, around, step = np.zeros_like(first), np.zeros_like(first), 1
         for axis, extent in extents.items():
-            thread += step * values[axis]
+            thread += step * points[axis]
             step *= extent
-        around = tuple(value for name, value in values.items() if name not in extents)
-        first = offset.evaluate(values)
-        yield around, thread, size * (first if temporary.swizzle is None else temporary.swizzle.moved(first))
+        for name, values in points.items():
+            if name not in extents:
+                around = _numbered(around, values)
+        request = _numbered(around, thread // WARP)
+        phase = _numbered(around, thread // (WARP * WORD // max(WORD, min(nbytes, _WIDEST))))
+        last = (first + nbytes - 1) // WORD
+        wanted = [
+            (phase[reached], word[reached])
+            for n in range((nbytes + 2 * WORD - 2) // WORD)
+            for word in (first // WORD + n,)
+            for reached in (word <= last,)
+        ]
+        phases, words = (np.concatenate(columns) for columns in zip(*wanted, strict=True))
+        different = np.unique(np.stack((phases, words)), axis=1)
+        banks, counts = np.unique(np.stack((different[0], different[1] % BANKS)), axis=1, return_counts=True)
+        most = np.zeros(phase.max(initial=-1) + 1, np.int64)
+        np.maximum.at(most, banks[0], counts)
+        return cls(thread, first, request, phase, most)
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """Return requests, wavefronts, the least wavefronts, and the most words of one bank that are wanted at once."""
+        requests = int(self.request.max(initial=-1)) + 1
+        return requests, int(self.words.sum()), len(self.words), int(self.words.max(initial=0))
+
+    def worst(self) -> Mapping[int, int]:
+        """Return the first byte of each thread of the request that takes the most turns; of several, of the largest."""
+        if not len(self.thread):
+            return {}
+        turns = np.zeros(int(self.request.max()) + 1, np.int64)
+        phases, example = np.unique(self.phase, return_index=True)
+        np.add.at(turns, self.request[example], self.words[phases])
+        cost = turns * (WARP + 1) + np.bincount(self.request)
+        chosen = self.request == self.request[np.argmax(cost[self.request])]
+        return dict(zip(self.thread[chosen].tolist(), self.first[chosen].tolist(), strict=True))
+
+
+def _numbered(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return a number from 0 on for each pair of a value of *first* and one of *second*."""
+    if not len(first):
+        return first
+    low = int(second.min())
+    return np.unique_inverse(first * (int(second.max()) - low + 1) + (second - low)).inverse_indices.astype(np.int64)
 
 
 @memoised
@@ -293,35 +350,11 @@ def worst_requests(kernel: LoopKernel) -> tuple[tuple[BankConflicts, Mapping[int
         temporaries = kernel.temporaries
         found = []
         for placed, access in _shared_accesses(placement, None):
-            conflicts = _conflicts(placement, placed, access, temporaries[access.array])
-            worst: Mapping[int, int] = {}
-            if not conflicts.unknown:
-                worst = _worst(placement, placed, access, temporaries[access.array], conflicts.nbytes)
-            found.append((conflicts, worst))
+            temporary = temporaries[access.array]
+            result, requests = _requests(placement, placed, access, temporary)
+            worst = {} if isinstance(requests, str) else requests.worst()
+            found.append((_counted(result, requests), worst))
         return tuple(found)
-
-
-def _worst(
-    placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable, nbytes: int
-) -> Mapping[int, int]:
-    _, lane = wide_elements(placement.program.kernel, placed, access, temporary)
-    prepared = _prepared(placement, placed, access, temporary, lane)
-    assert not isinstance(prepared, str), "its conflicts were counted"
-    points, extents, offset = prepared
-    requests: dict[tuple[tuple[int, ...], int], dict[int, int]] = {}
-    for around, thread, first in _addresses(points, extents, offset, temporary):
-        requests.setdefault((around, thread // WARP), {})[thread] = first
-    together = WARP * WORD // max(WORD, min(nbytes, _WIDEST))
-    return max(requests.values(), key=lambda warp: _wavefronts(warp, nbytes, together), default={})
-
-
-def _wavefronts(warp: Mapping[int, int], nbytes: int, together: int) -> int:
-    phases: dict[int, dict[int, set[int]]] = {}
-    for thread, first in warp.items():
-        banks = phases.setdefault(thread // together, {})
-        for word in range(first // WORD, (first + nbytes - 1) // WORD + 1):
-            banks.setdefault(word % BANKS, set()).add(word)
-    return sum(max(map(len, banks.values())) for banks in phases.values())
 
 
 def wide_elements(
@@ -347,5 +380,3 @@ def wide_elements(
     aligned = not any(coefficient % count for _, coefficient in rest.terms) and rest.const % count == 0
     aligned = aligned and (temporary.swizzle is None or temporary.swizzle.keeps(count))
     return (count, lane) if count > 1 and step == 1 and aligned else (1, None)
-
-

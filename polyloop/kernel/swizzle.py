@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from polyloop.expr.nodes import Expression
 
 __all__ = ["Swizzle", "swizzle_problem"]
+
+_Addresses = TypeVar("_Addresses", int, npt.NDArray[np.int64])
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,8 @@ class Swizzle:
     def __str__(self) -> str:
         return f"swizzle({self.bits}, {self.base}, {self.shift})"
 
-    def moved(self, address: int) -> int:
-        """Return the address after the swizzle of the element that would be at *address* without it."""
+    def moved(self, address: _Addresses) -> _Addresses:
+        """Return the address after the swizzle of the element that would be at *address* without it, or of several."""
         return address ^ ((address >> self.shift) & (((1 << self.bits) - 1) << self.base))
 
     @property

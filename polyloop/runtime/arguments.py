@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import le
 from typing import Any, Final
@@ -31,6 +31,7 @@ __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert
 
 _MOST_PLANS: Final = 256
 _NARROW: Final = 32
+_WIDE: Final = 8  # bytes of a type of 64 bits
 _TORCH: Final = frozenset({ArrayKind.TORCH, ArrayKind.TORCH_CPU})
 
 
@@ -125,7 +126,7 @@ class Binding:
 
     def result(self) -> Result:
         """Return the outputs."""
-        outputs = {arg.name: self.views[arg.name].owner for arg in self.program.arguments
+        outputs = {arg.name: self.views[arg.name].array for arg in self.program.arguments
                    if isinstance(arg, ArrayArg) and arg.is_output}
         return Result.of(self.joined(outputs, self.wholes))
 
@@ -259,18 +260,50 @@ class Binder:
         vectors = 1 if is_copied else self.alignments.get(array.name, 1)
         return max(struct_alignment(view.dtype, wide=wide), array.alignment or 1, vectors)
 
-    def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
+    def shapes(
+        self, views: Mapping[str, ArrayView], given: Mapping[str, int], wanted: Iterable[str], *, launches: bool = True
+    ) -> tuple[Mapping[str, int], Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]]:
+        """Return the sizes of a call, and shape and strides [elements] of the arrays that it would allocate.
+
+        Parameters
+        ----------
+        views
+            Arrays, which need no memory: their addresses are not read.  Extents may be symbols that stand for numbers.
+        wanted
+            The integers to solve.
+        launches
+            Whether to check the conditions on sizes too, which takes numbers.
+
+        Raises
+        ------
+        ArgumentError, IndexTooSmall
+            As :meth:`bind`.
+        """
+        sizes = self._solved(views, given, wanted)
+        if launches:
+            self._launch_checks(sizes)
+        return sizes.values, {a.name: layout(a, sizes) for a in self.arrays if a.name not in views}
+
+    def _solved(
+        self, views: Mapping[str, ArrayView], given: Mapping[str, int], wanted: Iterable[str]
+    ) -> Sizes:
         kernel = self.program.kernel
         for array in self.arrays:
             if array.name in views:
                 _check_element(kernel, array, views[array.name], self._alignment(array, views[array.name]))
             elif array.is_input:
                 raise call_error(kernel, missing_array(array))
-        kind, device = _place(kernel, views)
-        sizes = solve_sizes(kernel, self.arrays, views, given, self.integers, self.layouts)
+        sizes = solve_sizes(kernel, self.arrays, views, given, wanted, self.layouts)
         for array in self.arrays:
             if array.name in views:
                 check_layout(kernel, array, views[array.name], sizes)
+        return sizes
+
+    def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
+        kernel = self.program.kernel
+        kind, device = _place(kernel, views)
+        sizes = self._solved(views, given, self.integers)
+        for array in self.arrays:
             if _is_written(array) and not array.is_packed:
                 refuse_shared_elements(kernel, array, *layout(array, sizes))
         self._launch_checks(sizes)
@@ -329,6 +362,8 @@ def missing_array(array: ArrayArg) -> Diagnostic:
 def wrong_dtype(name: str, view: ArrayView, expected: np.dtype[Any], *notes: str) -> Diagnostic:
     """Return ``wrong-dtype`` for an array of another type than the kernel has."""
     convert = f"{name}.to(torch.{expected})" if view.kind in _TORCH else f"{name}.astype(np.{expected})"
+    if view.kind.is_jax and expected.itemsize == _WIDE * (2 if is_complex(expected) else 1):
+        notes = (*notes, "JAX makes no arrays of 64-bit types unless it is told: jax_enable_x64")
     hint = f"make it with dtype={expected}" if is_record(expected) else f"pass {convert}"
     return Diagnostic("wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", notes, (hint,))
 
@@ -415,10 +450,11 @@ def _check_element(kernel: str, array: ArrayArg, view: ArrayView, alignment: int
             "misaligned-argument", f"'{name}' does not begin at a multiple of {alignment} bytes",
             (f"its address is {view.pointer:#x}",), (f"pass a copy of '{name}'",)))
     if not view.writeable and _is_written(array):
+        notes = ("arrays of JAX never change: they are inputs",) if view.kind.is_jax else ()
+        copy = f"np.array({name}), which is a copy" if view.kind.is_jax else f"a copy of '{name}'"
         raise call_error(kernel, Diagnostic(
-            "read-only-output", f"'{name}' is written by the kernel and is read-only", (),
-            (f"pass a copy of '{name}', or leave it out to have it allocated" if not array.is_input
-             else f"pass a copy of '{name}'",)))
+            "read-only-output", f"'{name}' is written by the kernel and is read-only", notes,
+            (f"pass {copy}, or leave it out to have it allocated" if not array.is_input else f"pass {copy}",)))
 
 
 def _place(kernel: str, views: Mapping[str, ArrayView]) -> tuple[ArrayKind, int]:

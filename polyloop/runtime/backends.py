@@ -17,7 +17,7 @@ from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.arguments import Binder, Binding, convert_scalar
 from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.checked import checked_library, is_checked, raise_faults
-from polyloop.runtime.gpu import GpuModule, resolve_stream
+from polyloop.runtime.cuda.cooperative import gpu_module
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
 from polyloop.runtime.opencl.programs import OpenCLBackend
 from polyloop.runtime.packed import Free, Launch, PackedCall, passing
@@ -33,9 +33,6 @@ class _ComplexFloat(ctypes.Structure):
 class _ComplexDouble(ctypes.Structure):
     _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
 
-
-MOST_KEPT: Final = 4096
-"""Launches of a call that are kept with their arguments packed."""
 
 # A C complex number is passed like a structure of two: System V AMD64 ABI section 3.2.3, AAPCS64 section 6.8.2.
 _COMPLEX: Final[Mapping[str, type[ctypes.Structure]]] = {"F": _ComplexFloat, "D": _ComplexDouble}
@@ -109,6 +106,7 @@ class CBackend:
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
+        refuse_changing(binding)
         workspace = binding.host_workspace()
         return self.packed(binding, workspace), workspace
 
@@ -119,6 +117,19 @@ class CBackend:
     def stream(self, kernel: str, stream: object) -> int:
         """Refuse a stream."""
         raise_no_stream(kernel)
+
+
+def refuse_changing(binding: Binding) -> None:
+    """Refuse to repeat a call whose outputs are arrays of JAX, or which runs in JAX's memory of a GPU.
+
+    JAX counts on arrays that never change, and gives the memory of a GPU away while a kernel may still read it.
+    """
+    for name, view in binding.views.items():
+        if view.kind is ArrayKind.JAX_CUDA or (view.kind is ArrayKind.JAX and name in binding.fresh):
+            raise call_error(binding.program.kernel, Diagnostic(
+                "wrong-type", f"a bound call would change or keep '{name}', an array of JAX",
+                ("arrays of JAX never change, and a bound call writes to the same arrays each time",),
+                ("pass outputs as NumPy arrays, or call polyloop.jax.call(knl) inside of jax.jit",)))
 
 
 def raise_no_stream(kernel: str) -> NoReturn:
@@ -152,9 +163,9 @@ def _c_value(scalar: np.generic) -> object:
 class CudaBackend:
     """A program of the CUDA target: a cubin, loaded at the first call."""
 
-    def __init__(self, program: GeneratedProgram, architecture: str) -> None:
+    def __init__(self, program: GeneratedProgram, architecture: str, launches: str | None = None) -> None:
         self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture)
-        self._module = GpuModule(program, self.compiled.cubin)
+        self._module = gpu_module(program, self.compiled.cubin, launches)
         self.binder = Binder(program, self._module.memory)
 
     def launch(self, binding: Binding, stream: object) -> None:
@@ -168,22 +179,21 @@ class CudaBackend:
         """
         kinds = {view.kind for view in binding.views.values()}
         one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA}
-        few = binding.launches.count <= MOST_KEPT  # of more, packing is a small part of the call, and much to keep
-        if not one or not few or binding.workspace:
+        if not one:
             return None
         values = {argument.name: argument for argument in self.binder.values}
         kinds_of = {number.name: _c_type(binding.program.kernel, values[number.name]) for number in free}
-        return self._module.packed(binding, free=free, kinds=kinds_of)
+        return self._module.repeatable(binding, free, kinds_of)
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
+        refuse_changing(binding)
         for name, view in binding.views.items():
             if view.kind is ArrayKind.NUMPY:
                 raise call_error(binding.program.kernel, Diagnostic(
                     "wrong-device", f"'{name}' is in host memory, and a bound call copies nothing", (),
                     ("pass arrays in the GPU's memory, outputs too",)))
-        workspace = self._module.kept_workspace(binding)
-        return self._module.packed(binding, {name: int(memory) for name, memory in workspace.items()}), workspace
+        return self._module.bound(binding)
 
     def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
         """Run *packed* where the context of its arrays is not current."""
@@ -191,7 +201,7 @@ class CudaBackend:
 
     def stream(self, kernel: str, stream: object) -> int:
         """Return the handle of a stream."""
-        return resolve_stream(kernel, stream).handle
+        return self._module.handle_of(kernel, stream)
 
 
 Backend: TypeAlias = CBackend | CudaBackend | OpenCLBackend
@@ -216,13 +226,13 @@ def _converted(kernel: str, name: str, dtype: np.dtype[Any], value: object) -> o
     return _c_value(convert_scalar(kernel, name, dtype, value))
 
 
-def make_backend(program: GeneratedProgram, architecture: str) -> Backend:
-    """Compile *program* for its target."""
+def make_backend(program: GeneratedProgram, architecture: str, launches: str | None = None) -> Backend:
+    """Compile *program* for its target; *launches* says how its launches are started on a GPU."""
     match program.target:
         case "c":
             return CBackend(program)
         case "cuda":
-            return CudaBackend(program, architecture)
+            return CudaBackend(program, architecture, launches)
         case "opencl":
             return OpenCLBackend(program, architecture)
         case other:

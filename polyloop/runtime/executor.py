@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic, warn
-from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.called import by_position
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.calls import Result, named
@@ -22,10 +22,10 @@ from polyloop.runtime.spills import local_memory
 from polyloop.runtime.views import HostMemory, Memory, call_error
 from polyloop.target.base import Target, target_of
 from polyloop.target.c import CTarget
-from polyloop.target.cuda import CudaTarget
+from polyloop.target.cuda import CudaTarget, with_one_launch
 from polyloop.target.source import generate_code
 
-__all__ = ["MOST_SPECIALIZATIONS", "SpecializingKernel", "compiled"]
+__all__ = ["MOST_SPECIALIZATIONS", "DeferredKernel", "SpecializingKernel", "compiled", "refuse_launches"]
 
 _MEMORIES: Final[Mapping[str, Callable[[], Memory]]] = {"c": HostMemory, "cuda": DeviceMemory, "opencl": OpenCLMemory}
 MOST_SPECIALIZATIONS: Final = 32
@@ -43,7 +43,37 @@ class _Wider:
         return generate_code(self.kernel, self.target, index_bits=index_bits)
 
 
-def compiled(kernel: LoopKernel, chosen: Target, architecture: str | None) -> CompiledKernel:
+def refuse_launches(kernel: str, launches: str | None, target: Target | None) -> None:
+    """Refuse a way to start launches that there is not, or that *target* has not; None: the target is not known yet.
+
+    Raises
+    ------
+    CompilerError
+        ``unsupported-launches``.
+    """
+    if launches in (None, "host"):
+        return
+    if launches not in ("graph", "cooperative"):
+        raise _unsupported(kernel, launches, (), ('leave it out, or pass launches="host"',))
+    if target is not None and target.name != "cuda":
+        notes = (f"it is for CUDA, and the kernel is compiled for '{target.name}'",)
+        raise _unsupported(kernel, launches, notes, ("leave it out, or pass target=pl.CudaTarget()",))
+
+
+def _unsupported(kernel: str, launches: str | None, notes: tuple[str, ...], hints: tuple[str, ...]) -> CompilerError:
+    message = f"launches={launches!r} is not supported"
+    return CompilerError("compile", kernel, [Diagnostic("unsupported-launches", message, notes, hints)])
+
+
+def _refuse_one(program: GeneratedProgram, launches: str) -> None:
+    if len(program.launches) == 1 and not program.launches[0].around:
+        notes = ("a call is one launch, which it would only make slower",)
+        raise _unsupported(program.kernel, launches, notes, ("leave it out",))
+
+
+def compiled(
+    kernel: LoopKernel, chosen: Target, architecture: str | None, launches: str | None = None
+) -> CompiledKernel:  # fmt: skip
     """Compile *kernel*, of which all types are known, for *chosen*.
 
     Raises
@@ -51,7 +81,12 @@ def compiled(kernel: LoopKernel, chosen: Target, architecture: str | None) -> Co
     VerificationError, CodegenError, CompilerError
         As :func:`polyloop.compile`.
     """
-    found = load(generate_code(kernel, chosen), _Wider(kernel, chosen), architecture, by_position(kernel))
+    refuse_launches(kernel.name, launches, chosen)
+    chosen = with_one_launch(chosen) if launches == "cooperative" else chosen
+    program = generate_code(kernel, chosen)
+    if launches in ("graph", "cooperative"):
+        _refuse_one(program, launches)
+    found = load(program, _Wider(kernel, chosen), architecture, by_position(kernel), launches)
     if found.cubin:
         problems, warnings = local_memory(found.program, found.cubin, found.ptx)
         if problems:
@@ -60,7 +95,85 @@ def compiled(kernel: LoopKernel, chosen: Target, architecture: str | None) -> Co
     return found
 
 
-class SpecializingKernel(CompiledKernel):
+class DeferredKernel(CompiledKernel):
+    """A kernel whose program is found at its calls, from the properties of their arguments.
+
+    ``source``, ``program``, ``ptx``, ``cubin``, ``resources`` and ``target`` are those of the program that was called
+    last.  A repeated call goes to its launch as that of any :class:`CompiledKernel` does.
+    """
+
+    _name: str
+    _arguments: tuple[Argument, ...]
+    _not_called: Diagnostic
+
+    def _start(self, kernel: LoopKernel, not_called: Diagnostic, *, has_queue: bool = False) -> None:
+        """Take calls with the arguments of *kernel*; the diagnostic is for one who asks for the program before."""
+        self._name, self._arguments, self._not_called = kernel.name, kernel.arguments, not_called
+        self.positions = by_position(kernel)
+        self._latest: CompiledKernel | None = None
+        self._entered: CompiledKernel | None = None
+        self._lock = RLock()
+        self._begin([argument.name for argument in kernel.arguments], has_queue=has_queue)
+
+    def _found(self, arguments: Mapping[str, object]) -> CompiledKernel:
+        """Return the program for *arguments*."""
+        raise NotImplementedError
+
+    def _own(self, run: CompiledKernel, arguments: Mapping[str, object]) -> Mapping[str, object] | None:
+        """Return what *run* is called with for *arguments*; None if it is not their program."""
+        del run
+        return arguments
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of the program that was called last
+        if name not in ("program", "architecture", "_small"):
+            raise AttributeError(f"a kernel has no attribute '{name}'")
+        return getattr(self._last(), name)
+
+    @property
+    def resources(self) -> Mapping[str, Resources]:  # it changes
+        """Registers, memory and occupancy of each device kernel; empty for the C target."""
+        return self._last().resources
+
+    def bind(self, /, **arguments: object) -> BoundCall:
+        """Return the call with these arguments, to be repeated at the cost of the launches alone."""
+        run, own = self._program_for(arguments)
+        self._turn_to(run, None)
+        return run.bind(**own)
+
+    def _call(
+        self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
+    ) -> Result:
+        """Run the kernel with arguments that the function entered last does not know."""
+        arrays = [a.name for a in self._arguments if isinstance(a, ArrayArg)]
+        given = named(self._name, self.positions, arrays, unnamed, arguments)
+        run = self._latest
+        own = None if run is None else self._own(run, given)
+        known = None if run is None or own is None or stream is not None else run.repeated(own, None, poison)
+        if run is None or own is None or known is None:
+            run, own = self._program_for(given)
+        result, signature = known or run.called(own, stream, poison)
+        self._turn_to(run, run.recognizing(signature, self._checked))
+        return result
+
+    def _program_for(self, arguments: Mapping[str, object]) -> tuple[CompiledKernel, Mapping[str, object]]:
+        run = self._latest = self._found(arguments)
+        own = self._own(run, arguments)
+        assert own is not None, "the program was found for these arguments"
+        return run, own
+
+    def _turn_to(self, run: CompiledKernel, entry: Callable[..., Result] | None) -> None:
+        """Let calls go to *entry* of *run*; never to that of another program, which was not called last."""
+        if entry is not None or run is not self._entered:
+            self._enter(entry or self._plain)
+            self._entered = run
+
+    def _last(self) -> CompiledKernel:
+        if self._latest is None:
+            raise call_error(self._name, self._not_called)
+        return self._latest
+
+
+class SpecializingKernel(DeferredKernel):
     """A kernel that is compiled at its calls, for the types, layouts and device of their arguments.
 
     :func:`polyloop.compile` makes it of a kernel that leaves types open.  It is called like any
@@ -75,40 +188,31 @@ class SpecializingKernel(CompiledKernel):
         The target; None: that of the kernel, or the device of the arguments.
     max_specializations
         Specializations that are kept; a call that needs one more is refused.
+    launches
+        How launches are started: see :func:`polyloop.compile`.
     """
 
     def __init__(
-        self, kernel: LoopKernel, compile_for: Target | None = None, max_specializations: int = MOST_SPECIALIZATIONS
+        self, kernel: LoopKernel, compile_for: Target | None = None, max_specializations: int = MOST_SPECIALIZATIONS,
+        launches: str | None = None,
     ) -> None:  # fmt: skip
-        self._kernel = kernel
-        self._said, self._most, self._name = target_of(kernel, compile_for), max_specializations, kernel.name
-        self.positions = by_position(kernel)
+        self._kernel, self.launches = kernel, launches
+        self._said, self._most = target_of(kernel, compile_for), max_specializations
         self._by_facts: dict[Facts, CompiledKernel] = {}
         self._made: dict[tuple[Specialization, Target], CompiledKernel] = {}
-        self._latest: CompiledKernel | None = None
-        self._entered: CompiledKernel | None = None
-        self._lock = RLock()
-        has_queue = self._said is not None and self._said.name == "opencl"
-        self._begin([argument.name for argument in kernel.arguments], has_queue=has_queue)
+        self._start(kernel, Diagnostic(
+            "not-specialized", "the kernel leaves types open, and was not called yet", (),
+            ("call it first, or compile a kernel with types: pl.compile(knl.specialized(..))",)),
+            has_queue=self._said is not None and self._said.name == "opencl")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the constructor call for pickle: specializations are made again, of texts that are in the cache."""
-        return SpecializingKernel, (self._kernel, self._said, self._most)
+        return SpecializingKernel, (self._kernel, self._said, self._most, self.launches)
 
     def __repr__(self) -> str:
         names = ", ".join(argument.name for argument in self._kernel.arguments)
         count = len(self._made)
         return f"<SpecializingKernel '{self._name}': {names}; {count} of {self._most} specializations>"
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of the specialization that was called last
-        if name not in ("program", "architecture", "_small"):
-            raise AttributeError(f"a kernel has no attribute '{name}'")
-        return getattr(self._last(), name)
-
-    @property
-    def resources(self) -> Mapping[str, Resources]:  # it changes
-        """Registers, memory and occupancy of each device kernel; empty for the C target."""
-        return self._last().resources
 
     @property
     def specializations(self) -> Mapping[str, CompiledKernel]:
@@ -120,52 +224,18 @@ class SpecializingKernel(CompiledKernel):
         kernel = self._kernel
         return specialization(kernel, facts(kernel, arguments, self._memory())).kernel(kernel)
 
-    def bind(self, /, **arguments: object) -> BoundCall:
-        """Return the call with these arguments, to be repeated at the cost of the launches alone."""
-        run = self._compiled(arguments)
-        self._turn_to(run, None)
-        return run.bind(**arguments)
-
-    def _call(
-        self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
-    ) -> Result:
-        """Run the kernel with arguments that the function entered last does not know."""
-        arrays = [a.name for a in self._kernel.arguments if isinstance(a, ArrayArg)]
-        given = named(self._name, self.positions, arrays, unnamed, arguments)
-        run = self._latest
-        known = None if run is None or stream is not None else run.repeated(given, None, poison)
-        if run is None or known is None:
-            run = self._compiled(given)
-        result, signature = known or run.called(given, stream, poison)
-        self._turn_to(run, run.recognizing(signature, self._checked))
-        return result
-
-    def _turn_to(self, run: CompiledKernel, entry: Callable[..., Result] | None) -> None:
-        """Let calls go to *entry* of *run*; never to that of another specialization, which was not called last."""
-        if entry is not None or run is not self._entered:
-            self._enter(entry or self._plain)
-            self._entered = run
-
-    def _last(self) -> CompiledKernel:
-        if self._latest is None:
-            raise call_error(self._name, Diagnostic(
-                "not-specialized", "the kernel leaves types open, and was not called yet", (),
-                ("call it first, or compile a kernel with types: pl.compile(knl.specialized(..))",)))
-        return self._latest
-
     def _memory(self) -> Memory | None:
         if self._said is None:
             return None
         return _MEMORIES[self._said.name]()
 
-    def _compiled(self, arguments: Mapping[str, object]) -> CompiledKernel:
+    def _found(self, arguments: Mapping[str, object]) -> CompiledKernel:
         """Return the specialization for *arguments*."""
         call = facts(self._kernel, arguments, self._memory())
         found = self._by_facts.get(call)
         if found is None:
             with self._lock:
                 found = self._by_facts.setdefault(call, self._specialized(call))
-        self._latest = found
         return found
 
     def _specialized(self, call: Facts) -> CompiledKernel:
@@ -176,7 +246,7 @@ class SpecializingKernel(CompiledKernel):
             if len(self._made) >= self._most:
                 raise call_error(self._name, self._too_many(special))
             architecture = chosen.arch if self._said is not None and chosen.arch else None
-            found = compiled(special.kernel(self._kernel), chosen, architecture)
+            found = compiled(special.kernel(self._kernel), chosen, architecture, self.launches)
             self._made[special, chosen] = found
         return found
 

@@ -29,6 +29,7 @@ from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.program.ir import Update
 from polyloop.proof.obligation import within_budget
 from polyloop.runtime.advice import advice
+from polyloop.runtime.cuda.graphs import chosen
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
 from polyloop.runtime.nvrtc import compile_cuda
@@ -378,6 +379,11 @@ class _Facts:
             for kind, count in () if plan is None else sync_counts(self.placement, plan):
                 waits[kind] += self.number(count)
             yield self.launch(launch, used.get(launch.name), waits)
+        if any(launch.around for launch in program.launches):
+            total = Steps(program.launches, self.sizes).count
+            how, why = chosen(None, total)
+            start = "a CUDA graph starts them" if how == "graph" else "the host starts them one after the other"
+            self.notes.append(f"a call has {total} launches; unless pl.compile is told otherwise, {start}: {why}")
 
     def launch(self, launch: DeviceLaunch, used: Resources | None, waits: Mapping[str, int]) -> LaunchFacts:
         threads = prod(launch.block)

@@ -25,17 +25,21 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
+from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
+from polyloop.runtime.cuda.parameters import Parameters
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
 from polyloop.runtime.packed import Free, PackedCall
+from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.rawdriver import raw_driver as _raw
 from polyloop.runtime.resources import KernelImage, read_cubin
-from polyloop.runtime.steps import Step
-from polyloop.runtime.tensormaps import driver_map
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
-__all__ = ["GpuModule", "StreamHandle", "device_architecture", "gpu_available", "on_device", "resolve_stream"]
+__all__ = ["GpuModule", "StreamHandle", "active_context", "device_architecture", "device_name", "gpu_available",
+           "on_device", "other_context", "resolve_stream", "workspace_of"]
 
 _DEFAULT_SHARED_LIMIT: Final = 48 * 1024
+MOST_KEPT: Final = 4096
+"""Launches of a call that are kept with their arguments packed."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -80,6 +84,11 @@ def device_architecture(ordinal: int = 0) -> str | None:
     return f"sm_{major}{minor}"
 
 
+def device_name(ordinal: int = 0) -> str | None:
+    """Return the name of a GPU, such as ``"NVIDIA H200"``; None where there is none."""
+    return str(_driver().Device(ordinal).name()) if gpu_available()[0] else None
+
+
 # {{{ contexts
 
 _primary: Final[dict[int, Any]] = {}
@@ -88,19 +97,18 @@ _primary: Final[dict[int, Any]] = {}
 def _primary_context(driver: Any, ordinal: int) -> Any:
     context = _primary.get(ordinal)
     if context is None:
-        if not _primary:
-            atexit.register(_release)
+        _release_at_exit()
         context = _primary[ordinal] = driver.Device(ordinal).retain_primary_context()
     return context
 
 
 @contextlib.contextmanager
-def _active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
+def active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
     """Make the CUDA context of the arrays current, and restore the previous one at exit."""
     driver = _require_gpu(kernel)
     current = driver.Context.get_current()
     kinds = {view.kind for view in views}
-    shared = kinds & {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.CUDA}
+    shared = kinds & {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.CUDA, ArrayKind.JAX_CUDA}
     if current is not None and not shared:
         yield current
         return
@@ -123,10 +131,28 @@ def _active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
         driver.Context.pop()
 
 
+def _inside(driver: Any, context: Any, action: Callable[[], None]) -> None:
+    """Run *action* in *context*; not at all if that is neither current nor one that is kept: it may be gone."""
+    if driver.Context.get_current() == context:
+        action()
+    elif context in _primary.values():
+        context.push()
+        try:
+            action()
+        finally:
+            driver.Context.pop()
+
+
 def _ordinal(driver: Any, context: Any) -> int:
     """Return the number of the current context's device."""
     device = context.get_device()
     return next(k for k in range(driver.Device.count()) if driver.Device(k) == device)
+
+
+@functools.cache
+def _release_at_exit() -> None:
+    """Have everything released at the end of the process, before PyCUDA ends what contexts it made until now."""
+    atexit.register(_release)
 
 
 def _release() -> None:
@@ -190,7 +216,7 @@ def resolve_stream(kernel: str, stream: object) -> StreamHandle:
 
 
 @contextlib.contextmanager
-def _workspace(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, int]]:
+def workspace_of(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, int]]:
     """Allocate the workspace of a call by name, in the order of *stream*.
 
     Allocation and release take their turn on the stream (CUDA Driver API, "Stream Ordered Memory Allocator"), so that
@@ -213,11 +239,12 @@ def _workspace(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, int
 
 @dataclass
 class _Loaded:
-    """The cubin in one context; the second copy serves streams of other libraries."""
+    """The cubin in one context; the second copy serves streams of other libraries, and graphs."""
 
     context: Any
     module: Any
     functions: dict[str, Any]
+    graphs: Graphs[Any]
     raw_module: ctypes.c_void_p | None = None
     raw_functions: dict[str, ctypes.c_void_p] | None = None
 
@@ -230,7 +257,7 @@ def on_device(
 
     They are PyCUDA's, on the primary context or the one that is current, which stays so inside the ``with`` block.
     """
-    with _active_context(kernel, []):
+    with active_context(kernel, []):
         driver, memory, copies = _driver(), DeviceMemory(), dict[str, Any]()
         for name, array in arrays.items():
             view = memory.view(kernel, name, array)
@@ -244,79 +271,91 @@ def on_device(
         yield copies, driver.Context.synchronize
 
 
-def _other_context(kernel: str, message: str) -> ArgumentError:
+def other_context(kernel: str, message: str) -> ArgumentError:
+    """Return ``wrong-device`` for a launch in another context than that of its arrays."""
     hint = "use a stream of the context that the arrays belong to, and bind the arguments again in another one"
     return call_error(kernel, Diagnostic("wrong-device", message, (), (hint,)))
 
 
 class GpuModule:
-    """A cubin and the launches of its program, loaded once into each context that calls it."""
+    """A cubin and the launches of its program, loaded once into each context that calls it.
 
-    def __init__(self, program: GeneratedProgram, cubin: bytes) -> None:
+    Parameters
+    ----------
+    launches
+        How calls are started, ``"host"`` or ``"graph"``; None: as :func:`polyloop.runtime.cuda.graphs.chosen` says.
+    """
+
+    def __init__(self, program: GeneratedProgram, cubin: bytes, launches: str | None = None) -> None:
         self.program = program
         self.cubin = cubin
+        self.launches = launches
         self.memory = DeviceMemory()
         self.images: dict[str, KernelImage] = read_cubin(cubin)
-        self._dynamic = {k.name: k.dynamic_shared_bytes for k in program.launches}
+        self.parameters = Parameters(self.images)
+        self._graphs = weakref.WeakSet[KernelGraph]()
+        self._dynamic = self._functions()
         self._loaded: list[_Loaded] = []
         _modules.add(self)
+
+    @property
+    def driver(self) -> RawDriver:
+        """The driver's functions."""
+        return _raw()
+
+    def handle_of(self, kernel: str, stream: object) -> int:
+        """Return the handle of a stream, as :func:`resolve_stream` finds it for a call of *kernel*."""
+        return resolve_stream(kernel, stream).handle
+
+    def copied(self, values: np.ndarray[Any, Any]) -> Any:
+        """Return memory of the GPU with *values*, in the current context; it is freed with the object returned."""
+        _release_at_exit()
+        memory = _driver().mem_alloc(values.nbytes)
+        _driver().memcpy_htod(memory, values)
+        return memory
+
+    def _functions(self) -> dict[str, int]:
+        """Return the functions to load, with the dynamic shared memory that each asks for [bytes]."""
+        return {launch.name: launch.dynamic_shared_bytes for launch in self.program.launches}
 
     def launch(self, binding: Binding, stream: object) -> None:
         """Run all launches of *binding* in order, on one stream."""
         kernel = self.program.kernel
         views = list(binding.views.values())
-        with _active_context(kernel, views) as context:
-            chosen = resolve_stream(kernel, current_stream(views) if stream is None else stream)
+        with active_context(kernel, views) as context:
+            stream = resolve_stream(kernel, current_stream(views) if stream is None else stream)
             mirrors = {name: HostMirror(_driver(), view, fill=binding.poisoned or name not in binding.fresh)
                        for name, view in binding.views.items() if view.kind is ArrayKind.NUMPY}
             try:
-                self._await_producers(views, chosen)
+                self._await_producers(views, stream)
                 pointers = {name: binding.address(name, mirrors[name].pointer if name in mirrors else view.pointer)
                             for name, view in binding.views.items()}
-                loaded = self._load(context)
-                with _workspace(binding, chosen) as own:
-                    everything, known = {**pointers, **own}, dict[str, bytes]()
-                    for step in binding.launches:
-                        parameters = self.parameters(step, everything, binding, known)
-                        self._launch_one(loaded, step.launch, step.grid, parameters, chosen)
-                if mirrors:
-                    self._copy_back(mirrors, binding, chosen)
+                self._start(self._load(context), binding, pointers, stream)
+                if mirrors or any(view.kind.is_jax for view in views):  # JAX has streams of its own
+                    self._copy_back(mirrors, binding, stream)
             finally:
                 for mirror in mirrors.values():
                     mirror.free()
 
-    def parameters(
-        self, step: Step, pointers: dict[str, int], binding: Binding, known: dict[str, bytes]
-    ) -> bytes:
-        """Return the parameter buffer of one launch; *known* keeps those of functions for the next iterations."""
-        launch, layout = step.launch, self.images[step.launch.name].parameters
-        if launch.name not in known:
-            known[launch.name] = self.pack(step, pointers, binding)
-        found = known[launch.name]
-        inames = [name for name in launch.arguments if name in step.inames]
-        if not inames:
-            return found
-        buffer = bytearray(found)
-        for name in inames:
-            offset, size = layout[launch.arguments.index(name)]
-            buffer[offset : offset + size] = binding.scalar(name, step).tobytes()
-        return bytes(buffer)
-
-    def pack(self, step: Step, pointers: dict[str, int], binding: Binding) -> bytes:
-        """Return the parameter buffer of one launch, laid out as the cubin says."""
-        launch = step.launch
-        layout = self.images[launch.name].parameters
-        assert len(layout) == len(launch.arguments), f"'{launch.name}' has {len(layout)} parameters in its cubin"
-        buffer = bytearray(max((offset + size for offset, size in layout), default=0))
-        maps = {described.name: described for described in launch.maps}
-        for name, (offset, size) in zip(launch.arguments, layout, strict=True):
-            if name in maps:
-                data = driver_map(maps[name], binding, pointers[maps[name].array])
+    def _start(self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int], stream: StreamHandle) -> None:
+        """Launch everything, as a graph if that is chosen."""
+        graph = self._graph(loaded, binding, pointers, stream)
+        if graph is not None and not binding.poisoned:
+            self._replay(graph, binding, {**pointers, **graph.pointers}, stream)
+            return
+        with workspace_of(binding, stream) as own:
+            if graph is None:
+                self._launch_all(loaded, binding, {**pointers, **own}, stream)
             else:
-                data = np.uint64(pointers[name]).tobytes() if name in pointers else binding.scalar(name, step).tobytes()
-            assert len(data) == size, f"'{name}' has {len(data)} bytes, and its parameter {size}"
-            buffer[offset:offset + size] = data
-        return bytes(buffer)
+                self._replay(graph, binding, {**pointers, **own}, stream)
+
+    def _launch_all(
+        self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int], stream: StreamHandle
+    ) -> None:  # fmt: skip
+        known = dict[str, bytes]()
+        for step in binding.launches:
+            parameters = self.parameters.of_step(step, pointers, binding, known)
+            self._launch_one(loaded, step.launch, step.grid, parameters, stream)
 
     def _load(self, context: Any) -> _Loaded:
         for loaded in self._loaded:
@@ -324,11 +363,11 @@ class GpuModule:
                 return loaded
         driver = _driver()
         module = driver.module_from_buffer(self.cubin)
-        functions = {launch.name: module.get_function(launch.name) for launch in self.program.launches}
+        functions = {name: module.get_function(name) for name in self._dynamic}
         for name, function in functions.items():
             if self._dynamic[name] + self.images[name].shared_bytes > _DEFAULT_SHARED_LIMIT:
                 function.set_attribute(driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self._dynamic[name])
-        self._loaded.append(_Loaded(context, module, functions))
+        self._loaded.append(_Loaded(context, module, functions, Graphs(are_asked=self.launches is not None)))
         return self._loaded[-1]
 
     def _launch_one(self, loaded: _Loaded, launch: DeviceLaunch, grid: tuple[int, int, int], parameters: bytes,
@@ -342,7 +381,7 @@ class GpuModule:
         function = self._raw_functions(loaded)[launch.name]
         launch_it = _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)(stream.handle)
         if not _raw().done(launch_it() or 0):
-            raise _other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
+            raise other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
 
     def _raw_functions(self, loaded: _Loaded) -> dict[str, ctypes.c_void_p]:
         """Return the driver's own handles, which PyCUDA does not give, of a copy loaded for them."""
@@ -353,6 +392,34 @@ class GpuModule:
                     _raw().allow_shared(function, self._dynamic[name])
         return loaded.raw_functions
 
+    def repeatable(
+        self, binding: Binding, free: Sequence[Free], kinds: Mapping[str, type[Any]]
+    ) -> PackedCall | None:  # fmt: skip
+        """Return the launches of *binding*, as :meth:`packed` or as a graph; None where later calls are as this one.
+
+        That is so where the launches are too many to be kept packed, where each call allocates a workspace, and where
+        the next call may make a graph.
+        """
+        if self.is_graph(binding):
+            with active_context(self.program.kernel, list(binding.views.values())) as context:
+                graphs, key = self._load(context).graphs, self._key(binding)
+            if (graph := graphs.find(key)) is not None:
+                return self._graph_call(graph, binding, free, kinds)
+            if graphs.may_come(key):
+                return None
+        few = binding.launches.count <= MOST_KEPT  # of more, packing is a small part of the call, and much to keep
+        return self.packed(binding, free=free, kinds=kinds) if few and not binding.workspace else None
+
+    def bound(self, binding: Binding) -> tuple[PackedCall, object]:
+        """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
+        if binding.launches and self.is_graph(binding):
+            pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
+            with active_context(self.program.kernel, list(binding.views.values())) as context:
+                graph = self._new_graph(self._load(context), binding, pointers)
+            return self._graph_call(graph, binding, each=True), graph
+        workspace = self.kept_workspace(binding)
+        return self.packed(binding, {name: int(memory) for name, memory in workspace.items()}), workspace
+
     def packed(
         self, binding: Binding, workspace: Mapping[str, int] | None = None, *, free: Sequence[Free] = (),
         kinds: Mapping[str, type[Any]] | None = None,
@@ -362,7 +429,7 @@ class GpuModule:
         Each launch takes the values of the *free* numbers, which are of the *kinds* of ctypes.
         """
         views = list(binding.views.values())
-        with _active_context(self.program.kernel, views) as context:
+        with active_context(self.program.kernel, views) as context:
             functions = self._raw_functions(self._load(context))
             pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
             pointers |= workspace or {}
@@ -370,34 +437,98 @@ class GpuModule:
             launches = [
                 _raw().prepared(functions[step.launch.name], step.grid, step.launch.block,
                                 shared=self._dynamic[step.launch.name],
-                                parameters=self.parameters(step, pointers, binding, known),
-                                cells=self._cells(step.launch, free, kinds or {}))
+                                parameters=self.parameters.of_step(step, pointers, binding, known),
+                                cells=self.parameters.cells(step.launch, free, kinds or {}))
                 for step in binding.launches]
             return PackedCall(launches, current_handle(views), _raw().done, free)
 
-    def _cells(
-        self, launch: DeviceLaunch, free: Sequence[Free], kinds: Mapping[str, type[Any]]
-    ) -> list[tuple[int, type[Any]] | None]:
-        """Return, for each free number, its offset in the parameter buffer and its type; None if it is not passed."""
-        places = dict(zip(launch.arguments, self.images[launch.name].parameters, strict=True))
-        found: list[tuple[int, type[Any]] | None] = []
-        for number in free:
-            place = places.get(number.name)
-            if place is not None:
-                assert ctypes.sizeof(kinds[number.name]) == place[1], f"'{number.name}' has a parameter of another size"
-            found.append(None if place is None else (place[0], kinds[number.name]))
-        return found
+    # {{{ graphs
+
+    def is_graph(self, binding: Binding) -> bool:
+        """Return whether a call is to be a graph.
+
+        Raises
+        ------
+        ArgumentError
+            ``graph-too-large``.
+        CompilerError
+            ``unsupported-launches``: graphs are asked for, and the driver has none.
+        """
+        kernel, count, is_asked = self.program.kernel, binding.launches.count, self.launches == "graph"
+        if chosen(self.launches, count)[0] == "host":
+            return False
+        if is_asked and count > MOST_NODES:
+            raise call_error(kernel, Diagnostic(
+                "graph-too-large", f"the call has {count} launches, and a graph at most {MOST_NODES}", (),
+                ('pass launches="host"', "let a call compute fewer iterations of the loops around the launches")))
+        if has_graphs(_raw()):
+            return True
+        if is_asked:
+            raise CompilerError("call", kernel, [Diagnostic(
+                "unsupported-launches", 'launches="graph" is not supported by the NVIDIA driver of this machine',
+                ("graphs of kernels are made by functions of CUDA 12.0",),
+                ('pass launches="host", or install a newer driver',))])
+        return False
+
+    def _graph(
+        self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int], stream: StreamHandle
+    ) -> KernelGraph | None:
+        """Return the graph of a call; None where its launches are started one by one."""
+        if not self.is_graph(binding) or _raw().is_captured(stream.handle):
+            return None
+        return loaded.graphs.get(self._key(binding), functools.partial(self._new_graph, loaded, binding, pointers))
+
+    def _key(self, binding: Binding) -> tuple[object, ...]:
+        """Return the sizes that decide the launches of a call, their grids, and the workspace."""
+        return *binding.launches.key, *(array.nbytes for array in binding.workspace)
+
+    def _new_graph(self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int]) -> KernelGraph:
+        _release_at_exit()
+        workspace, functions = self.kept_workspace(binding), self._raw_functions(loaded)
+        everything = {**pointers, **{name: int(memory) for name, memory in workspace.items()}}
+        nodes = (Node(step.launch.name, functions[step.launch.name], step.grid, step.launch.block,
+                      self._dynamic[step.launch.name], self.parameters.own(step, binding))
+                 for step in binding.launches)
+        graph = KernelGraph(_raw(), nodes, self.parameters.common(self.program, everything, binding),
+                            workspace=workspace, inside=functools.partial(_inside, _driver(), loaded.context))
+        self._graphs.add(graph)
+        return graph
+
+    def _replay(
+        self, graph: KernelGraph, binding: Binding, pointers: Mapping[str, int], stream: StreamHandle
+    ) -> None:  # fmt: skip
+        common = self.parameters.common(self.program, pointers, binding)
+        if not _raw().done(graph.launch(common, stream.handle), "cuGraphLaunch"):
+            raise other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
+
+    def _graph_call(
+        self, graph: KernelGraph, binding: Binding, free: Sequence[Free] = (),
+        kinds: Mapping[str, type[Any]] | None = None, *, each: bool = False,
+    ) -> PackedCall:  # fmt: skip
+        views = list(binding.views.values())
+        pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
+        common = self.parameters.common(self.program, {**pointers, **graph.pointers}, binding)
+        cells: list[list[tuple[str, int, type[Any]]]] = [[] for _ in free]
+        for launch in self.program.launches:
+            for places, cell in zip(cells, self.parameters.cells(launch, free, kinds or {}), strict=True):
+                if cell is not None:
+                    places.append((launch.name, *cell))
+        done = functools.partial(_raw().done, name="cuGraphLaunch")
+        call = GraphCall(graph, common, cells, each=each)
+        return PackedCall([call.on], current_handle(views), done, free, launches="graph")
+
+    # }}}
 
     def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
         """Run *packed* in a thread where the context of its arrays is not current."""
         kernel = self.program.kernel
-        with _active_context(kernel, list(binding.views.values())):
+        with active_context(kernel, list(binding.views.values())):
             if not packed.run(stream):
-                raise _other_context(kernel, "a bound call is repeated in another CUDA context than it was made in")
+                raise other_context(kernel, "a bound call is repeated in another CUDA context than it was made in")
 
     def kept_workspace(self, binding: Binding) -> dict[str, Any]:
         """Allocate the workspace of *binding*; it is freed with the object returned."""
-        with _active_context(self.program.kernel, list(binding.views.values())):
+        with active_context(self.program.kernel, list(binding.views.values())):
             return {array.name: _driver().mem_alloc(max(1, array.nbytes)) for array in binding.workspace}
 
     def _await_producers(self, views: list[ArrayView], stream: StreamHandle) -> None:
@@ -408,14 +539,16 @@ class GpuModule:
     def _copy_back(self, mirrors: dict[str, HostMirror], binding: Binding, stream: StreamHandle) -> None:
         if stream.pycuda is not None:
             stream.pycuda.synchronize()
-        elif stream.handle:
+        elif stream.handle or not mirrors:
             _raw().synchronize(stream.handle)
         written = {a.name for a in self.program.arguments if getattr(a, "is_output", False)}
         for name in written & mirrors.keys():
             mirrors[name].copy_back()
 
     def unload(self) -> None:
-        """Forget the loaded copies; the context they are in must still exist."""
+        """Destroy the graphs, and forget the loaded copies; the context they are in must still exist."""
+        for graph in tuple(self._graphs):
+            graph.close()
         for loaded in self._loaded:
             loaded.functions.clear()
             loaded.module = None

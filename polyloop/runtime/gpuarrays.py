@@ -1,4 +1,4 @@
-"""Arrays in GPU memory: PyCUDA, Torch, CuPy, ``__cuda_array_interface__`` and DLPack."""
+"""Arrays in GPU memory: which are arguments, and allocation of new ones by the library of the inputs."""
 # ruff: noqa: ANN401  # the arrays of the libraries have no common type
 
 from __future__ import annotations
@@ -7,56 +7,33 @@ import ctypes
 import functools
 import importlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from polyloop.errors import Diagnostic
-from polyloop.expr.dtypes import BFLOAT16
 from polyloop.expr.records import component, field_names, is_record, is_vector, record_name
+from polyloop.runtime.foreign.readers import array_view, numpy_view
+from polyloop.runtime.foreign.view import ArrayKind, ArrayView, call_error, element_range, library, row_major
 from polyloop.runtime.packed import CurrentStream
-from polyloop.runtime.views import (
-    ArrayKind,
-    ArrayView,
-    call_error,
-    element_range,
-    empty_numpy,
-    numpy_view,
-    tensor_view,
-    torch_empty,
-    wrong_type,
-)
+from polyloop.runtime.views import empty_numpy, torch_empty
 
-__all__ = ["DeviceMemory", "HostMirror", "current_handle", "current_stream", "dlpack_view"]
-
-_CUDA_DEVICE: Final = 2  # kDLCUDA
-_LEGACY_STREAM: Final = 1
-
-
-def _library(value: object) -> str:
-    return type(value).__module__.partition(".")[0]
+__all__ = ["DeviceMemory", "HostMirror", "current_handle", "current_stream"]
 
 
 class DeviceMemory:
     """Views of arrays for a CUDA kernel; NumPy arrays are accepted and copied by the launch."""
 
     def view(self, kernel: str, name: str, value: object) -> ArrayView:
-        """Return the view of an array of any supported library."""
+        """Return the view of an array in the memory of a GPU, or of a NumPy array."""
         if isinstance(value, np.ndarray):
             return numpy_view(kernel, name, value)
-        match _library(value):
-            case "pycuda":
-                return _pycuda_view(kernel, name, value)
-            case "torch":
-                return _torch_view(kernel, name, value)
-            case "cupy":
-                return _cupy_view(kernel, name, value)
-        if hasattr(type(value), "__cuda_array_interface__"):
-            return _interface_view(kernel, name, value)
-        if hasattr(type(value), "__dlpack__"):
-            return dlpack_view(kernel, name, value)
-        raise wrong_type(kernel, name, value, "pass a NumPy, CuPy, Torch or PyCUDA array")
+        if library(value) == "torch" and not getattr(value, "is_cuda", True):
+            raise _on_host(kernel, name, f"pass {name}.cuda(), or {name}.numpy() to have it copied")
+        view = array_view(kernel, name, value)
+        if not view.kind.on_device:
+            raise _on_host(kernel, name, f"copy '{name}' to the GPU, or pass np.asarray({name}) to have it copied")
+        return view
 
     def allocate(self, kernel: str, kind: ArrayKind, device: int, *, dtype: np.dtype[Any],
                  shape: tuple[int, ...], strides: tuple[int, ...], poison: bool) -> ArrayView:
@@ -70,10 +47,12 @@ class DeviceMemory:
                 array, pointer = allocate(device, *_plain(kernel, kind, dtype, shape, strides), poison=poison)
             case ArrayKind.PYCUDA:
                 array, pointer = _pycuda_empty(dtype, shape, strides, poison=poison)
-            case ArrayKind.CUDA:
+            case ArrayKind.JAX_CUDA:
+                array, pointer = _jax_empty(kernel, device, *_plain(kernel, kind, dtype, shape, strides))
+            case _:
                 raise call_error(kernel, Diagnostic(
                     "missing-argument", "an output was not passed, and the library of the inputs has no allocator",
-                    ("outputs are allocated as NumPy, CuPy, Torch or PyCUDA arrays only",), ("pass all outputs",)))
+                    ("outputs are allocated as NumPy, CuPy, Torch, PyCUDA or JAX arrays only",), ("pass all outputs",)))
         return ArrayView(kind, pointer, dtype, shape, strides, True, device, None, array)
 
 
@@ -91,40 +70,12 @@ def _plain(
     return dtype, shape, strides
 
 
-def _elements(kernel: str, name: str, strides: Iterable[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """Return strides in elements for strides in bytes."""
-    in_bytes = tuple(strides)
-    if any(stride % dtype.itemsize for stride in in_bytes):
-        raise call_error(kernel, Diagnostic(
-            "wrong-strides", f"the elements of '{name}' are not a whole number of elements apart",
-            (f"its strides are {in_bytes} bytes, its elements have {dtype.itemsize} bytes",),
-            (f"pass a copy of '{name}'",)))
-    return tuple(stride // dtype.itemsize for stride in in_bytes)
-
-
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [1] * len(shape), 1
-    for axis in range(len(shape) - 1, -1, -1):
-        strides[axis] = step
-        step *= shape[axis]
-    return tuple(strides)
-
-
 def _on_host(kernel: str, name: str, hint: str) -> Exception:
     return call_error(kernel, Diagnostic(
         "wrong-device", f"'{name}' is in host memory, and this kernel runs on the GPU", (), (hint,)))
 
 
 # {{{ one library each
-
-
-def _pycuda_view(kernel: str, name: str, array: Any) -> ArrayView:
-    if not hasattr(array, "gpudata"):
-        raise wrong_type(kernel, name, array, "pass a pycuda.gpuarray.GPUArray")
-    pointer = 0 if array.gpudata is None else int(array.gpudata)
-    dtype = np.dtype(array.dtype)
-    return ArrayView(ArrayKind.PYCUDA, pointer, dtype, tuple(array.shape),
-                     _elements(kernel, name, array.strides, dtype), True, -1, None, array)
 
 
 def _pycuda_empty(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
@@ -140,23 +91,9 @@ def _pycuda_empty(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[i
     return array, int(memory)
 
 
-def _torch_view(kernel: str, name: str, tensor: Any) -> ArrayView:
-    if hasattr(tensor, "data_ptr") and not tensor.is_cuda:
-        raise _on_host(kernel, name, f"pass {name}.cuda(), or {name}.numpy() to have it copied")
-    return tensor_view(kernel, name, tensor)
-
-
 def _torch_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
                  poison: bool) -> tuple[Any, int]:
     return torch_empty(f"cuda:{device}", dtype, shape, strides, poison=poison)
-
-
-def _cupy_view(kernel: str, name: str, array: Any) -> ArrayView:
-    if not hasattr(array, "data") or not hasattr(array.data, "ptr"):
-        raise wrong_type(kernel, name, array, "pass a cupy.ndarray")
-    dtype = np.dtype(array.dtype)
-    return ArrayView(ArrayKind.CUPY, int(array.data.ptr), dtype, tuple(array.shape),
-                     _elements(kernel, name, array.strides, dtype), True, int(array.device.id), None, array)
 
 
 def _cupy_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
@@ -172,95 +109,19 @@ def _cupy_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strid
     return array, int(array.data.ptr)
 
 
-def _interface_view(kernel: str, name: str, array: Any) -> ArrayView:
-    """Return the view that ``__cuda_array_interface__`` describes, version 2 or 3."""
-    interface = array.__cuda_array_interface__
-    pointer, read_only = interface["data"]
-    dtype = np.dtype(interface["typestr"])
-    if dtype.kind == "V" and interface.get("descr"):
-        dtype = _described(interface["descr"])
-    shape = tuple(int(extent) for extent in interface["shape"])
-    given = interface.get("strides")
-    strides = _row_major(shape) if given is None else _elements(kernel, name, given, dtype)
-    return ArrayView(ArrayKind.CUDA, int(pointer or 0), dtype, shape, strides, not read_only, _device_of(array),
-                     interface.get("stream"), array)
-
-
-def _described(fields: Iterable[tuple[Any, ...]]) -> np.dtype[Any]:
-    """Return the record type that an array interface describes; fields without a name are gaps."""
-    names, formats, offsets, end = [], [], [], 0
-    for name, kind, *_ in fields:
-        one = _described(kind) if isinstance(kind, list) else np.dtype(kind)
-        if name:
-            names.append(name)
-            formats.append(one)
-            offsets.append(end)
-        end += one.itemsize
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
-
-
-def _device_of(array: Any) -> int:
-    where = getattr(array, "__dlpack_device__", None)
-    if where is None:
-        return -1
-    kind, device = where()
-    return int(device) if int(kind) == _CUDA_DEVICE else -1
-
-# }}}
-
-
-# {{{ DLPack
-
-
-class _DLDevice(ctypes.Structure):
-    _fields_ = (("kind", ctypes.c_int32), ("device", ctypes.c_int32))
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p), ("device", _DLDevice), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_DLPACK_CODES: Final = {0: "i", 1: "u", 2: "f", 4: "bfloat", 5: "c", 6: "b"}
-
-
-def _dlpack_dtype(code: int, bits: int) -> np.dtype[Any]:
-    name = _DLPACK_CODES[code]
-    return BFLOAT16 if name == "bfloat" else np.dtype(f"{name}{bits // 8}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Borrowed:
-    """An array and the capsule that keeps its export alive; the capsule releases itself."""
-
-    array: Any
-    capsule: Any
-
-
-def dlpack_view(kernel: str, name: str, array: Any) -> ArrayView:
-    """Return the view that the DLPack capsule of *array* describes.
-
-    The capsule is not consumed: it stays named ``dltensor`` and releases the export when the view
-    goes.
-    """
-    kind, device = array.__dlpack_device__()
-    if int(kind) != _CUDA_DEVICE:
-        raise _on_host(kernel, name, f"copy '{name}' to the GPU, or pass it as a NumPy array")
-    capsule = array.__dlpack__(stream=_LEGACY_STREAM)
-    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
-    if tensor.code not in _DLPACK_CODES or tensor.lanes != 1:
+def _jax_empty(
+    kernel: str, device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[Any, int]:
+    """Return a new JAX array, which the kernel fills before JAX reads it."""
+    jax = importlib.import_module("jax")
+    if strides != row_major(shape) or jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise call_error(kernel, Diagnostic(
-            "wrong-dtype", f"'{name}' has a type that NumPy does not have", (f"DLPack type code {tensor.code}",),
-            (f"convert '{name}' to the type that the kernel declares",)))
-    shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
-    strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else _row_major(shape)
-    return ArrayView(ArrayKind.CUDA, (tensor.data or 0) + tensor.byte_offset, _dlpack_dtype(tensor.code, tensor.bits),
-                     shape, strides, True, int(device), _LEGACY_STREAM, _Borrowed(array, capsule))
+            "missing-argument", "an output was not passed, and JAX cannot hold it",
+            (f"it has type {dtype}, and strides {strides} for the shape {shape}",),
+            ("pass it as an array of another library, or set jax_enable_x64 for types of 64 bits",)))
+    place = next(place for place in jax.devices("gpu") if place.local_hardware_id == device)
+    array = jax.numpy.zeros(shape, dtype, device=place).block_until_ready()
+    return array, int(array.unsafe_buffer_pointer())
 
 # }}}
 

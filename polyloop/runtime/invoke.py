@@ -75,6 +75,8 @@ class CompiledKernel(functools.partial[Result], Shown):
         The generated program: source text, launches, arguments.
     positions
         The arguments that may be passed by position.
+    launches
+        How the launches of a call are started, if that was asked for: see :func:`polyloop.compile`.
     """
 
     # It is a partial, of a function that knows the latest kind of call (see repeat.py), because Python calls those
@@ -84,6 +86,7 @@ class CompiledKernel(functools.partial[Result], Shown):
     architecture: str
     regenerate: Callable[[int], GeneratedProgram] | None = None
     positions: tuple[str, ...] = ()
+    launches: str | None = None
     _small: Backend = field(init=False)
     _large: Backend | None = field(default=None, init=False)
     _repeats: Repeats = field(init=False)
@@ -93,7 +96,7 @@ class CompiledKernel(functools.partial[Result], Shown):
         return super().__new__(cls, _unfinished)
 
     def __post_init__(self) -> None:
-        self._small = make_backend(self.program, self.architecture)
+        self._small = make_backend(self.program, self.architecture, self.launches)
         arrays = [a for a in self.program.arguments if isinstance(a, ArrayArg)]
         names = tuple(a.name for a in self.program.arguments)
         values = tuple(a.name for a in self.program.arguments if not isinstance(a, ArrayArg))
@@ -142,7 +145,7 @@ class CompiledKernel(functools.partial[Result], Shown):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the constructor call for pickle: the text is compiled again on loading, or found in the cache."""
-        return load, (self.program, self.regenerate, self.architecture, self.positions)
+        return load, (self.program, self.regenerate, self.architecture, self.positions, self.launches)
 
     def __repr__(self) -> str:
         names = ", ".join(a.name for a in self.program.arguments)
@@ -271,7 +274,7 @@ class CompiledKernel(functools.partial[Result], Shown):
             if self.regenerate is None or self.program.index_bits == 64:
                 is_wide = self.program.index_bits != 32
                 raise index_overflow(self.program.kernel, signal, is_wide=is_wide) from None
-            self._large = make_backend(self.regenerate(64), self.architecture)
+            self._large = make_backend(self.regenerate(64), self.architecture, self.launches)
         return self._large
 
 
@@ -285,9 +288,12 @@ class BoundCall(functools.partial[Result]):
     ----------
     result
         The outputs, the same arrays at each repetition.
+    launches
+        How its launches are started: ``"host"``, ``"graph"`` or ``"cooperative"``.
     """
 
     result: Result
+    launches: str
     _of: GeneratedProgram
     _kept: object
 
@@ -303,6 +309,7 @@ class BoundCall(functools.partial[Result]):
 
         self = super().__new__(cls, packed.repeated(result, otherwise))
         self.result, self._of, self._kept = result, binding.program, (binding, kept)
+        self.launches = packed.launches
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -312,11 +319,12 @@ class BoundCall(functools.partial[Result]):
 
     def __repr__(self) -> str:
         program = self._of
-        return f"<call of '{program.kernel}' for {program.target}, with its arguments>"
+        graph = {"graph": ", as a graph", "cooperative": ", as one launch"}.get(self.launches, "")
+        return f"<call of '{program.kernel}' for {program.target}, with its arguments{graph}>"
 
 
 def load(program: GeneratedProgram, regenerate: Callable[[int], GeneratedProgram] | None = None,
-         arch: str | None = None, positions: tuple[str, ...] = ()) -> CompiledKernel:
+         arch: str | None = None, positions: tuple[str, ...] = (), launches: str | None = None) -> CompiledKernel:
     """Compile a generated program and return it as something callable.
 
     Parameters
@@ -328,6 +336,8 @@ def load(program: GeneratedProgram, regenerate: Callable[[int], GeneratedProgram
         CUDA architecture such as ``"sm_80"``; by default that of the GPU, ``sm_90`` without one.
     positions
         The arguments that a call may pass by position, in their order.
+    launches
+        How the launches of a call are started: see :func:`polyloop.compile`.
 
     Raises
     ------
@@ -337,4 +347,4 @@ def load(program: GeneratedProgram, regenerate: Callable[[int], GeneratedProgram
     """
     if arch is None and program.target == "cuda":
         arch = device_architecture()
-    return CompiledKernel(program, arch or _DEFAULT_ARCHITECTURE, regenerate, positions)
+    return CompiledKernel(program, arch or _DEFAULT_ARCHITECTURE, regenerate, positions, launches)

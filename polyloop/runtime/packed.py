@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -77,15 +77,18 @@ class PackedCall:
         The stream that the arrays' library is using; None: it uses the default stream.
     free
         The numbers that each launch takes, in their order; the others are packed.
+    launches
+        How they are started: ``"host"``, one after the other, ``"graph"`` or ``"cooperative"``.
     """
 
-    __slots__ = ("_by_stream", "_done", "_prepared", "current", "free")
+    __slots__ = ("_by_stream", "_done", "_prepared", "current", "free", "launches")
 
     def __init__(
         self, prepared: Sequence[Callable[[int], Launch]], current: CurrentStream | None = None,
-        done: Callable[[int], bool] = _nothing_is_wrong, free: Sequence[Free] = (),
+        done: Callable[[int], bool] = _nothing_is_wrong, free: Sequence[Free] = (), launches: str = "host",
     ) -> None:  # fmt: skip
         self._prepared, self.current, self._done, self.free = tuple(prepared), current, done, tuple(free)
+        self.launches = launches
         self._by_stream: dict[int, Launch] = {}
 
     def on(self, stream: int) -> Launch:
@@ -159,19 +162,20 @@ def passing(function: Callable[..., Any], arguments: Sequence[object], places: S
     return found
 
 
-def storing(launch: Callable[[], int], cells: Sequence[Any], lock: Lock) -> Launch:
-    """Return a launch that stores the values of free numbers first, each in its cell, an object of ctypes or None.
+def storing(launch: Callable[[], int], cells: Sequence[Sequence[Any]], lock: AbstractContextManager[Any]) -> Launch:
+    """Return a launch that stores the values of free numbers first, each in its cells, which are objects of ctypes.
 
     The driver copies the cells while it launches: for as long, other threads wait for the *lock* that they share.
     """
-    space: dict[str, Any] = {f"c{number}": cell for number, cell in enumerate(cells)}
-    space |= {"launch": launch, "lock": lock, "move": ctypes.memmove, "at": ctypes.byref}
+    space: dict[str, Any] = {"launch": launch, "lock": lock, "move": ctypes.memmove, "at": ctypes.byref}
     stores = []
-    for number, cell in enumerate(cells):
-        if isinstance(cell, ctypes.Structure):
-            stores.append(f"move(c{number}, at(v{number}), {ctypes.sizeof(cell)})")
-        elif cell is not None:
-            stores.append(f"c{number}.value = v{number}")
+    for number, places in enumerate(cells):
+        for place, cell in enumerate(places):
+            name = f"c{number}_{place}"
+            space[name] = cell
+            is_record = isinstance(cell, ctypes.Structure)
+            stores.append(f"move({name}, at(v{number}), {ctypes.sizeof(cell)})" if is_record
+                          else f"{name}.value = v{number}")
     body = "".join(f"        {store}\n" for store in stores)
     exec(f"def found({_values(len(cells))}):\n    with lock:\n{body}        return launch()\n", space)
     found: Launch = space["found"]

@@ -35,9 +35,33 @@ class RawDriver:
 
     def call(self, name: str, *arguments: object) -> None:
         """Call a driver function and raise PyCUDA's error if it fails."""
-        status = int(getattr(self._library, name)(*arguments))
+        self.check(name, int(getattr(self._library, name)(*arguments)))
+
+    def check(self, name: str, status: int) -> None:
+        """Raise PyCUDA's error if a driver function failed with *status*."""
         if status != 0:
             raise self._error(name, status)
+
+    def has(self, name: str) -> bool:
+        """Return whether the driver has a function."""
+        return hasattr(self._library, name)
+
+    def function(self, name: str) -> Callable[..., int]:
+        """Return a driver function, which returns its status."""
+        found: Callable[..., int] = getattr(self._library, name)
+        return found
+
+    def current_context(self) -> int:
+        """Return the handle of the current context, 0 if there is none."""
+        found = ctypes.c_void_p()
+        self.call("cuCtxGetCurrent", ctypes.byref(found))
+        return found.value or 0
+
+    def is_captured(self, stream: int) -> bool:
+        """Return whether work on *stream* is recorded and not run; or neither, as on the default stream meanwhile."""
+        status = ctypes.c_int()
+        failed = int(self._library.cuStreamIsCapturing(ctypes.c_void_p(stream or None), ctypes.byref(status)))
+        return bool(failed or status.value)
 
     def _error(self, name: str, status: int) -> Exception:
         text = ctypes.c_char_p()
@@ -90,7 +114,7 @@ class RawDriver:
         handle = ctypes.c_void_p.from_param(function.value or 0)
 
         lock = threading.Lock()
-        stored = [None if cell is None else cell[1].from_buffer(buffer, cell[0]) for cell in cells]
+        stored = [() if cell is None else (cell[1].from_buffer(buffer, cell[0]),) for cell in cells]
 
         def on(stream: int) -> Launch:
             config = _LaunchConfig(*grid, *block, shared, stream or None, None, 0)
@@ -100,8 +124,8 @@ class RawDriver:
 
         return on
 
-    def done(self, status: int) -> bool:
-        """Return whether something was launched; it was not where another context is current.
+    def done(self, status: int, name: str = "cuLaunchKernelEx") -> bool:
+        """Return whether something was launched by *name*; it was not where another context is current.
 
         PyCUDA's error is raised for any other *status* of failure.
         """
@@ -109,7 +133,7 @@ class RawDriver:
             return True
         if status in _NOT_CURRENT:
             return False
-        raise self._error("cuLaunchKernelEx", status)
+        raise self._error(name, status)
 
     def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
         """Allow *size* bytes of dynamic shared memory."""

@@ -12,6 +12,7 @@ taken over is a valid key.
 
 from __future__ import annotations
 
+import importlib
 import keyword
 import struct
 import weakref
@@ -72,6 +73,7 @@ class _Probe:
     still: tuple[str, ...] = ()
 
 
+_UNRECORDED: Final = "not ({v}.requires_grad and __records())"  # set on a tensor, and switched, at any time
 _DTYPE_AND_SHAPE: Final = ("{v}.dtype", "{v}.shape")
 _NUMBERS: Final[Mapping[type, _Probe]] = {
     int: _Probe("{v}"),
@@ -112,8 +114,7 @@ def _torch_probe(tensor: Any) -> _Probe:
     strides = "{v}.is_contiguous()" if _in_rows(tensor.shape) and tensor.is_contiguous() else "{v}.stride()"
     # not the views whose memory holds other values than they have; only complex numbers have conjugates
     true = ("not {v}.is_neg()", "not {v}.is_conj()") if tensor.dtype.is_complex else ("not {v}.is_neg()",)
-    if str(tensor.device) == "cpu":
-        true = (*true, "not {v}.requires_grad")  # refused, and set on a tensor at any time
+    true = (*true, _UNRECORDED)
     return _Probe("{v}.data_ptr()", (*_DTYPE_AND_SHAPE, "{v}.device", strides), true)
 
 
@@ -140,6 +141,11 @@ def _pycuda_probe(array: Any) -> _Probe:
                       record="__ref(__memory_{v})",
                       same=("__type({v}) is {k}", f"{memory} is not None", "__memory_{v} is {r}()"), still=layout)
     return _Probe("__int({v}.gpudata)", layout, ("{v}.gpudata is not None",))
+
+
+def _records() -> bool:
+    """Return whether Torch records what happens to tensors with gradients."""
+    return bool(importlib.import_module("torch").is_grad_enabled())
 
 
 def _in_rows(shape: Sequence[int]) -> bool:
@@ -302,7 +308,7 @@ def _compiled(
     space: dict[str, Any] = {
         "__type": type, "__id": id, "__len": len, "__int": int, "__float": float, "__bool": bool, "__ref": weakref.ref,
         "__pack": struct.pack, "__absent": ABSENT, "__Result": Result, "__outputs": tuple(shown),
-        "__current": packed.current and packed.current.ask, "__record": None, "__recent": None,
+        "__current": packed.current and packed.current.ask, "__records": _records, "__record": None, "__recent": None,
     }  # fmt: skip
     all_names = (*names, *(name for name in arguments if name not in names))
     can_name = all(_is_free(name) for name in all_names)
@@ -380,7 +386,8 @@ def _conditions(
         space["__check"] = check
         conditions.append(f"__check({', '.join(values[name][0] for name in tensors)})")
         same.append(conditions[0])
-        probes |= {name: _Probe(probes[name].key) for name in tensors}
+        probes |= {name: _Probe(probes[name].key, needed=(_UNRECORDED,) if tensor.requires_grad else ())
+                   for name, tensor in tensors.items()}
     for number, (name, (variable, value)) in enumerate(values.items()):
         probe, kind = probes[name], f"__kind{number}"
         space[kind] = type(value)

@@ -87,7 +87,8 @@ def solve_sizes(kernel: str, arrays: Iterable[ArrayArg], views: Mapping[str, Arr
             if not form[0]:  # checked with the layout
                 continue
             ((name, coefficient),) = form[0].items()
-            value, rest = divmod(equation.value - form[1], coefficient)
+            distance = equation.value - form[1]  # which may be a symbol, and has no divmod then
+            value, rest = distance // coefficient, distance % coefficient
             if rest:
                 raise call_error(kernel, Diagnostic(
                     "inconsistent-size", f"no integer '{name}' fits '{equation.array}'",

@@ -59,6 +59,11 @@ class Steps:
         """The number of launches."""
         return self.check(lambda _: None)
 
+    @cached_property
+    def key(self) -> tuple[int, ...]:
+        """The values that decide which launches there are, and with which grids."""
+        return tuple(self.sizes[name] for name in sorted(host_names(self.launches)))
+
     def check(self, look: Callable[[Step], None]) -> int:
         """Call *look* for launches of each grid, and return the number of all launches.
 

@@ -14,11 +14,11 @@ from polyloop.expr.records import VECTORS
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.cudacopies import copy_definitions
-from polyloop.target.cudadevice import cuda_device
+from polyloop.target.cudadevice import cuda_device, cuda_together
 from polyloop.target.cudatypes import complex_operators, cuda_definitions
 from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_definitions
 
-__all__ = ["CUDA_LANGUAGE", "CudaTarget", "own_architecture"]
+__all__ = ["CUDA_LANGUAGE", "CudaTarget", "own_architecture", "with_one_launch"]
 
 _LIMITS: Final = DeviceLimits(has_shuffles=True)
 _HOPPER: Final = 90
@@ -148,3 +148,16 @@ def CudaTarget(  # noqa: N802 - reads as the class
     language = _language(arch, min_blocks, full_blocks=full_blocks)
     assert language.limits is not None, "the CUDA language has limits"
     return Target("cuda", language, language.limits, arch, min_blocks, full_blocks)
+
+
+@cache
+def with_one_launch(target: Target) -> Target:
+    """Return a target for CUDA whose programs have all launches in one, with barriers of the grid between them.
+
+    Arrays then change within a launch, so that no pointer is ``__restrict__``: reads must not go through the cache for
+    what does not change.
+    """
+    language = target.language
+    syntax = replace(language.syntax, function=f"{_HELPER} void", launch_bounds="", restrict="")
+    device = (*language.device, cuda_together(language.syntax.launch_bounds))
+    return replace(target, language=replace(language, syntax=syntax, device=device))

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from polyloop.codegen.device.entries import Atomics, Entry, Loads, LookBack, Reductions, Shuffles, Threads, Word
+from polyloop.codegen.device.entries import (
+    Atomics,
+    Entry,
+    Loads,
+    LookBack,
+    Reductions,
+    Shuffles,
+    Threads,
+    Together,
+    Word,
+)  # fmt: skip
 from polyloop.target.cudaboxes import BOXES
 from polyloop.target.cudacopies import COPIES
 from polyloop.target.cudamatrices import cuda_matrices, shared_matrices
 
-__all__ = ["cuda_device"]
+__all__ = ["cuda_device", "cuda_together"]
 
 _THREADS: Final = Threads(
     axes={
@@ -80,6 +90,41 @@ _VOLTA: Final = 70
 _AMPERE: Final = 80
 _HOPPER: Final = 90
 _WITHOUT_COPIES: Final = frozenset({"50", "52", "53", "60", "61", "62", "70", "72", "75"})
+
+
+_WAIT_FOR_BLOCKS: Final = """\
+static __device__ __forceinline__ void wait_for_blocks(unsigned int *grid_state)
+{
+    __syncthreads();
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        const unsigned int rounds = *(volatile unsigned int *)(grid_state + 1);  // it grows when all have come
+        __threadfence();
+        if (atomicAdd(grid_state, 1u) == gridDim.x - 1) {
+            *(volatile unsigned int *)grid_state = 0;
+            __threadfence();
+            atomicAdd(grid_state + 1, 1u);
+        } else {
+            while (*(volatile unsigned int *)(grid_state + 1) == rounds) {}
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}"""
+
+
+def cuda_together(launch_bounds: str) -> Together:
+    """Return the entry for all launches of a program in one."""
+    return Together(
+        function='extern "C" __global__ void',
+        launch_bounds=launch_bounds,
+        block="const uint3 blockIdx",  # it hides the one of the launch that all are in
+        make_block="const uint3 {name} = {{{x}, {y}, {z}}};",
+        own="blockIdx.x",
+        count="gridDim.x",
+        table="const {type} *__restrict__ {name}",
+        state="unsigned int *{name}",
+        barrier=(_WAIT_FOR_BLOCKS, "wait_for_blocks"),
+    )
 
 
 def cuda_device(arch: str) -> tuple[Entry, ...]:

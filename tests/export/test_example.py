@@ -1,4 +1,4 @@
-"""The program in C of ``examples/embedding``: built by CMake, run, compared with NumPy."""
+"""The programs in C and C++ of ``examples/embedding``: built by CMake, run, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -11,31 +11,63 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyloop.runtime.gpu import device_architecture, gpu_available
+
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "examples/embedding/c_program"
+PROGRAMS = ROOT / "examples/embedding"
 
 
-@pytest.fixture(scope="module")
-def poisson(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(program: str, folder: Path, *options: str, needs: tuple[str, ...] = ("cmake",)) -> Path:
     """Return the built program."""
-    cmake = shutil.which("cmake")
-    if cmake is None:
-        pytest.skip("CMake is not installed")
-    folder = tmp_path_factory.mktemp("poisson")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if missing := [name for name in needs if shutil.which(name) is None]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     for command in (
-        [cmake, "-S", str(PROGRAM), "-B", str(folder), f"-DPython3_EXECUTABLE={sys.executable}"],
-        [cmake, "--build", str(folder)],
+        ["cmake", "-S", str(PROGRAMS / program), "-B", str(folder), f"-DPython3_EXECUTABLE={sys.executable}", *options],
+        ["cmake", "--build", str(folder)],
     ):
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     return folder / "poisson"
 
 
+@pytest.fixture(scope="module")
+def poisson(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the program in C."""
+    return built("c_program", tmp_path_factory.mktemp("poisson"))
+
+
+@pytest.fixture(scope="module")
+def poisson_on_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the program in C++."""
+    arch = device_architecture() or "sm_90"
+    return built("cuda_program", tmp_path_factory.mktemp("poisson"), f"-DARCH={arch}", needs=("cmake", "nvcc"))
+
+
 @pytest.mark.parametrize(("n", "steps"), [(3, 1), (17, 5), (130, 20)])
 def test_it_solves_as_numpy_does(poisson: Path, tmp_path: Path, n: int, steps: int) -> None:
-    file = tmp_path / "u.bin"
-    done = subprocess.run([poisson, str(n), str(steps), str(file)], capture_output=True, text=True, check=True)
+    solved(poisson, tmp_path / "u.bin", n, steps)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("n", "steps"), [(3, 1), (17, 5), (130, 20), (1500, 4)])
+def test_it_solves_on_a_gpu(poisson_on_gpu: Path, tmp_path: Path, n: int, steps: int) -> None:
+    solved(poisson_on_gpu, tmp_path / "u.bin", n, steps)
+
+
+def test_nvcc_builds_the_program_for_a_gpu(poisson_on_gpu: Path, tmp_path: Path) -> None:
+    """Without a GPU, it says so."""
+    done = subprocess.run([poisson_on_gpu, "2", "1", tmp_path / "u.bin"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    if gpu_available()[0]:
+        assert done.stderr == "jacobi_step: the kernel assumes n >= 3 (status 6001)\n"
+    else:
+        assert done.stderr.startswith(("CUDA driver version is insufficient", "no CUDA-capable device"))
+
+
+def solved(program: Path, file: Path, n: int, steps: int) -> None:
+    """Run *program* and compare what it writes and prints with NumPy."""
+    done = subprocess.run([program, str(n), str(steps), str(file)], capture_output=True, text=True, check=True)
     f, u = 1.0 / np.arange(1, n * n + 1, dtype=np.float64).reshape(n, n), np.zeros((n, n))
     for _ in range(steps):
         new = np.zeros_like(u)

@@ -246,9 +246,7 @@ def bound(program: HostProgram, size: int) -> Steps:
 def test_grids_differ_by_iteration_and_empty_ones_are_left_out() -> None:
     found = bound(PROGRAMS["lu"], 21)
     assert found.count == len([*found]) == 40
-    assert [step.grid for step in found if step.launch.name == "lu_0"] == [
-        (3 - (k + 1) // 8, 1, 1) for k in range(20)
-    ]
+    assert [step.grid for step in found if step.launch.name == "lu_0"] == [(3 - (k + 1) // 8, 1, 1) for k in range(20)]
     assert [step.inames["k"] for step in found][:4] == [0, 0, 1, 1]
     assert not bound(PROGRAMS["lu"], 1)
 
@@ -265,7 +263,7 @@ def test_parameters_of_a_launch_hold_the_inames_of_its_iteration() -> None:
     program = pl.generate_code(PROGRAMS["lu"].kernel(), target=pl.CudaTarget())
     given = Binder(program, HostMemory()).bind(PROGRAMS["lu"].inputs(5))
     module, known = GpuModule(program, compile_cuda(program.device_code, "sm_90").cubin), dict[str, bytes]()
-    packed = [module.parameters(step, {"a": 12345}, given, known) for step in given.launches]
+    packed = [module.parameters.of_step(step, {"a": 12345}, given, known) for step in given.launches]
     assert [struct.unpack("<Qii", buffer) for buffer in packed] == [(12345, 5, k) for k in range(4) for _ in "sU"]
 
 
@@ -332,20 +330,64 @@ def test_a_private_value_that_lives_from_one_iteration_to_the_next_is_refused() 
     assert "private-across-launches" in error.value.codes
 
 
-@pytest.mark.parametrize("launches", ["graph", "cooperative", "later"])
-def test_launches_of_another_kind_are_refused(launches: str) -> None:
+@pytest.mark.parametrize("target", [pl.CTarget(), pl.CudaTarget()])
+def test_launches_of_another_kind_are_refused(target: Any) -> None:
     with pytest.raises(pl.CompilerError) as error:
-        pl.compile(PROGRAMS["jacobi"].kernel(), target=pl.CTarget(), launches=launches)
-    lines = [f"compile on kernel 'jacobi': launches={launches!r} is not supported [unsupported-launches]"]
-    if launches == "later":
-        lines.append('  Hint: leave it out, or pass launches="host"')
-    else:
-        lines.append("  Note: launches are started one after the other, and the loops around them run in Python")
-        lines.append(
-            '  Hint: pass launches="host"; a call that run.bind(..) returns can be captured in a CUDA graph and '
-            "replayed: with torch.cuda.graph(graph): call()"
-        )
-    assert str(error.value).splitlines() == lines
+        pl.compile(PROGRAMS["jacobi"].kernel(), target=target, launches="later")
+    assert str(error.value).splitlines() == [
+        "compile on kernel 'jacobi': launches='later' is not supported [unsupported-launches]",
+        '  Hint: leave it out, or pass launches="host"',
+    ]
 
 
 # }}}
+
+
+def test_a_value_passes_from_one_iteration_of_the_host_to_the_next() -> None:
+    """The launch that writes it is the launch that reads it, one iteration later."""
+    knl = pl.make_kernel(
+        "{[t, i]: 0 <= t < steps and 0 <= i < n}",
+        """
+        for t
+            v[i] = a[i] + t {id=first}
+            p[i] = if(t > 0, p[i], 0) + v[n - 1 - i] {id=sum, dep=first}
+            out[t, i] = p[i] {dep=sum}
+        end
+        """,
+        [pl.GlobalArg("a, v", F, shape="n"), pl.GlobalArg("out", F, shape="steps, n"),
+         pl.TemporaryVariable("p", F, shape="n"), ...],
+        assumptions="n >= 1 and steps >= 1", silenced_warnings=["read-before-write"],
+    ).tag_inames({"i": "g.0"})  # fmt: skip
+    a = np.arange(5.0)
+    given = {"a": a, "v": np.zeros(5), "out": np.zeros((3, 5)), "steps": 3, "n": 5}
+    expected = np.cumsum([a[::-1] + t for t in range(3)], axis=0)
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert around(program) == (("t",), ("t",))
+    for found in run_on_fibres(program, copied(given)).values():
+        agree(found, {"out": expected})
+
+
+def test_an_inner_loop_of_the_host_divides_no_other_loop() -> None:
+    """Both statements of the first loop are one launch: the second loop alone has a loop inside."""
+    knl = pl.make_kernel(
+        "{[t, s, r, i]: 0 <= t, s, r < steps and 0 <= i < n}",
+        """
+        for t
+            v[i] = u[n - 1 - i] + 1 {id=flipped}
+            w[i] = 2*v[i] {id=doubled, dep=flipped}
+            u[i] = w[n - 1 - i] {id=back, dep=doubled}
+        end
+        for s
+            x[i] = u[i] {id=start, dep=back}
+            for r
+                y[i] = x[n - 1 - i] {id=there, dep=start}
+                x[i] = y[n - 1 - i] + 1 {id=again, dep=there}
+            end
+            u[i] = x[n - 1 - i] {id=end, dep=again}
+        end
+        """,
+        [pl.GlobalArg("u, v, w, x, y", F, shape="n"), ...], assumptions="n >= 1 and steps >= 1",
+        loop_priority=["t, i", "s, r, i"],
+    ).tag_inames({"i": "g.0"})  # fmt: skip
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert around(program) == (("t",), ("t",), ("s",), ("s", "r"), ("s", "r"), ("s",))

@@ -266,7 +266,7 @@ class _Tensor:
         self._facts = {"data_ptr": 4096, "stride": (3, 1), "is_neg": False, "is_conj": False, **facts}
         self._facts["is_contiguous"] = self._facts["stride"] == (3, 1)
         self.dtype, self.shape = facts.get("dtype", COMPLEX), facts.get("shape", (2, 3))
-        self.device = facts.get("device", "cuda:0")
+        self.device, self.requires_grad = facts.get("device", "cuda:0"), False
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
         return lambda: self._facts[name]

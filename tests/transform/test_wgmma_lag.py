@@ -74,9 +74,7 @@ def altered(text: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    "mistake", ["no wait", "no wait behind", "no end of groups", "no barrier", "a slot too few"]
-)
+@pytest.mark.parametrize("mistake", ["no wait", "no wait behind", "no end of groups", "no barrier", "a slot too few"])
 def test_fibres_see_mistakes(mistake: str) -> None:
     knl = product(64, groups=2, lag=1)
     program = pl.generate_code(tiled(knl, 3), target=TARGET)
@@ -134,6 +132,14 @@ def test_a_tile_that_is_filled_again_too_early(golden: Golden) -> None:
         pl.generate_code(tiled(product(64, lag=1)), target=TARGET)
     assert error.value.codes == ("product-under-way",)
     golden("messages/wgmma_tile_under_way.txt", str(error.value))
+
+
+def test_a_waiver_is_not_about_products_under_way() -> None:
+    """What the user vouches for is what the kernel computes, not that an instruction has what it reads."""
+    knl = pl.unchecked(tiled(product(64, lag=1)), "tried here")
+    with pytest.raises(VerificationError) as error:
+        pl.generate_code(knl, target=TARGET)
+    assert error.value.codes == ("product-under-way",)
 
 
 @pytest.mark.parametrize("stages", [3, 4])

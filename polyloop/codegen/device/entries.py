@@ -30,6 +30,7 @@ __all__ = [
     "SharedMatrices",
     "Shuffles",
     "Threads",
+    "Together",
     "Word",
     "lacking",
 ]
@@ -107,6 +108,48 @@ class Threads(Entry):
     shared_space: str = ""
     shared_barrier: str = ""
     blocks: str = ""
+
+
+@dataclass(frozen=True)
+class Together(Entry):
+    """All launches of a program in one function, whose blocks wait for each other between two launches.
+
+    Attributes
+    ----------
+    function
+        Qualifiers and result type of the function that is launched; those of launches are called by it.
+    launch_bounds
+        As in :class:`~polyloop.codegen.language.Syntax`.
+    block
+        The parameter by which the function of a launch is told its block.
+    make_block
+        Declaration of a block: a format with the fields ``{name}``, ``{x}``, ``{y}`` and ``{z}``.
+    own, count
+        The number of a block among those that run, and how many of them there are.
+    table
+        Parameter with the list of launches: a format with the fields ``{type}`` and ``{name}``.
+    state
+        Parameter with the state of the barrier: a format with the field ``{name}``.
+    barrier
+        Definition of the function by which all blocks wait for each other, and its name.
+    """
+
+    what = "barriers of all blocks of a launch"
+    hint = 'leave out launches="cooperative"'
+    function: str
+    launch_bounds: str
+    block: str
+    make_block: str
+    own: str
+    count: str
+    table: str
+    state: str
+    barrier: tuple[str, str]
+
+    def texts(self) -> Iterator[str]:
+        """Yield all texts in the entry."""
+        yield from super().texts()
+        yield from self.barrier
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,174 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, Final
+
+import numpy as np
+
+import polyloop as pl
+from polyloop.expr.dtypes import dtype_name, to_dtype
+from polyloop.library.registers import Tiles, in_parts, in_registers, in_two_launches
+from polyloop.library.tensor_cores import in_double_precision, on_groups_of_warps, on_tensor_cores, stored_by_boxes
+
+__all__ = ["matmul", "program"]
+
+
+def program(dtype: Any = np.float32, result: Any = None, target: pl.Target | None = None) -> pl.LoopKernel:
+    """Return the product as it is written: ``c[i, j] = sum(k, a[i, k]*b[k, j])``."""
+    element = to_dtype(dtype)
+    stored = to_dtype(result) if result is not None else np.dtype(np.float32) if element.itemsize < 4 else element
+    return pl.make_kernel(
+        "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        [pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("b", element, shape="p, n"),
+         pl.GlobalArg("c", stored, shape="m, n"), ...],
+        name="matmul",
+        target=target,
+        assumptions="m >= 1 and n >= 1 and p >= 1",
+    )  # fmt: skip
+
+
+def multiples(knl: pl.LoopKernel, of: int) -> pl.LoopKernel:
+    """Return the product for rows whose lengths are multiples of some elements."""
+    return knl if of == 1 else pl.assume(knl, f"n mod {of} = 0 and p mod {of} = 0")
+
+
+def single(base: pl.LoopKernel, tiles: Tiles) -> pl.LoopKernel:
+    """Return a product by threads with pieces of it in registers."""
+    return in_registers(multiples(base, tiles.vec), tiles)
+
+
+def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: int = 1) -> pl.LoopKernel:
+    """Return a product whose blocks add up parts of the terms: by atomic updates, or in two launches."""
+    knl = (in_parts if launches == 1 else in_two_launches)(multiples(base, tiles.vec), terms)
+    return in_registers(knl, tiles, term="k_part", grouped=False, stored_at_once=launches > 1)
+
+
+def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
+    large, middle, small = ((128, 128), (64, 64)), ((128, 64), (64, 32)), ((64, 64), (32, 32))
+    found = {"tiles of 128 x 128": partial(single, base, Tiles(*large))}
+    for name, tiles in (("128 x 64", middle), ("64 x 64", small)):
+        found[f"tiles of {name}"] = partial(single, base, Tiles(*tiles))
+    for name, tiles, terms in (("128 x 128", large, 1024), ("128 x 64", middle, 512), ("64 x 64", small, 512)):
+        found[f"tiles of {name}, parts of {terms}"] = partial(single_in_parts, base, Tiles(*tiles), terms)
+    for terms in (512, 1024):
+        found[f"tiles of 128 x 128, parts of {terms}, two launches"] = partial(
+            single_in_parts, base, Tiles(*large), terms, launches=2)
+    for name, tiles in (("128 x 128", large), ("64 x 64", small)):
+        found[f"tiles of {name}, any rows"] = partial(single, base, Tiles(*tiles, vec=1))
+    found["tiles of 64 x 64, parts of 512, any rows"] = partial(single_in_parts, base, Tiles(*small, vec=1), 512)
+    return found
+
+
+_DOUBLE: Final = Tiles((128, 128), (32, 64), piece=2, lanes=4, vec=2, pad=2, unroll=1)
+
+
+def double(base: pl.LoopKernel, vec: int) -> pl.LoopKernel:
+    """Return a product of float64 on tensor cores."""
+    return in_double_precision(multiples(base, vec), vec)
+
+
+def _float64(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
+    small = Tiles((64, 64), (32, 32), piece=2, lanes=4, vec=2, pad=2, unroll=1)
+    return {
+        "tensor cores": partial(double, base, 2),
+        "tensor cores, any rows": partial(double, base, 1),
+        "tiles of 128 x 128": partial(single, base, _DOUBLE),
+        "tiles of 64 x 64": partial(single, base, small),
+        "tiles of 64 x 64, parts of 256": partial(single_in_parts, base, small, 256),
+    }
+
+
+def by_groups(
+    base: pl.LoopKernel, name: str, rows: int, columns: int, *, boxes: bool = True, persistent: bool = False
+) -> pl.LoopKernel:
+    """Return a product by ``wgmma``, tiles fetched by the copy engine, results stored by it where *boxes* says so."""
+    intrinsic = f"wgmma_m64n{columns}k16_{name}"
+    group = 1 if persistent else 16
+    knl = on_groups_of_warps(multiples(base, 8), intrinsic, rows, columns, group=group, lag=1, via="tma")
+    if boxes:
+        knl = stored_by_boxes(knl)
+    return pl.persist_blocks(pl.order_blocks(knl, "bx", group=16), 132, ahead=True) if persistent else knl
+
+
+def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` whose blocks sum up parts of the terms, which a second launch adds up."""
+    knl = in_two_launches(multiples(base, 8), terms)
+    return on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, lag=1, via="tma", term="k_part", within="compute_sums"
+    )
+
+
+def by_warps(base: pl.LoopKernel, name: str, vec: int, *shape: Any) -> pl.LoopKernel:
+    """Return a product by ``mma.sync``, with copies of *vec* elements."""
+    is_async = vec > 1
+    return on_tensor_cores(
+        multiples(base, vec), f"mma_m16n8k16_{name}", 16, vec, *shape, ahead=is_async, spread=is_async and vec == 8,
+        swizzled=vec == 8,
+    )  # fmt: skip
+
+
+def _half(dtype: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
+    name = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(dtype)]
+    base, hopper = program(dtype), program(dtype, target=pl.CudaTarget("sm_90a"))
+    return {
+        "wgmma, tiles of 128 x 256": partial(by_groups, hopper, name, 128, 256),
+        "wgmma, tiles of 128 x 256, persistent": partial(by_groups, hopper, name, 128, 256, boxes=False,
+                                                         persistent=True),
+        "wgmma, tiles of 128 x 128": partial(by_groups, hopper, name, 128, 128),
+        "wgmma, tiles of 64 x 64": partial(by_groups, hopper, name, 64, 64),
+        "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
+        "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
+        "mma, tiles of 256 x 128": partial(by_warps, base, name, 8, (256, 128, 64), (64, 64), 3, 16),
+        "mma, tiles of 64 x 64": partial(by_warps, base, name, 8),
+        "mma, tiles of 256 x 128, rows of 4": partial(by_warps, base, name, 4, (256, 128, 64), (64, 64), 3, 16),
+        "mma, tiles of 64 x 64, rows of 2": partial(by_warps, base, name, 2),
+        "mma, tiles of 128 x 128, any rows": partial(by_warps, base, name, 1, (128, 128, 32), (64, 32), 2, 16),
+        "mma, tiles of 64 x 64, any rows": partial(by_warps, base, name, 1),
+    }
+
+
+@cache
+def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
+    """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` of matrices of any size.
+
+    ::
+
+        c = matmul()(a=a, b=b).c                         # a is m by p, b p by n, c m by n
+        print(matmul("bfloat16"))                        # the schedules and their conditions
+        print(matmul().choose(m=128, n=8192, p=8192))    # the one for these sizes, and why
+
+    Parameters
+    ----------
+    dtype
+        Of a and b: float32, float64, bfloat16 or float16.  The result of 16-bit types is in float32, in which they are
+        summed up.
+    target, device
+        As for :func:`polyloop.dispatch`.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``: another type.
+
+    Notes
+    -----
+    The recipes are in ``polyloop/library/registers.py`` and ``tensor_cores.py``.  Source: the structure is that of
+    CUTLASS, https://docs.nvidia.com/cutlass/media/docs/cpp/efficient_gemm.html.
+    """
+    element = to_dtype(dtype)
+    match dtype_name(element):
+        case "float32":
+            schedules = _float32(program(element))
+        case "float64":
+            schedules = _float64(program(element))
+        case "bfloat16" | "float16":
+            schedules = _half(element)
+        case other:
+            raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
+                "wrong-dtype", f"there is no product of {other} in the library", (),
+                ("pass float32, float64, bfloat16 or float16, or schedule the program: matmul.program(dtype)",))])
+    return pl.dispatch(program(element), schedules, target=target, device=device)

@@ -1,0 +1,216 @@
+"""Softmax and layer norm of the rows of a matrix."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from math import gcd
+from typing import Any, Final
+
+import numpy as np
+
+import polyloop as pl
+from polyloop.expr.dtypes import to_dtype
+
+__all__ = ["layer_norm", "softmax"]
+
+_BYTES: Final = 16
+"""What a thread loads or stores at once, at most."""
+
+
+def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of sums: float32 for 16-bit types."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+
+
+def softmax_program(dtype: Any = np.float32) -> pl.LoopKernel:
+    """Return softmax as it is written: ``y[i, k] = exp(x[i, k] - max x[i])/sum(exp(x[i] - max x[i]))``."""
+    element = to_dtype(dtype)
+    return pl.make_kernel(
+        "{[i, k]: 0 <= i < m and 0 <= k < n}",
+        """
+        for i
+            <> row[k] = x[i, k]
+            <> top = max(k, row[k])
+            <> power[k] = exp(row[k] - top)
+            <> scale = 1/sum(k, power[k])
+            y[i, k] = power[k]*scale
+        end
+        """,
+        [pl.GlobalArg("x, y", element, shape="m, n"), pl.TemporaryVariable("row, power", _computed(element), shape="n"),
+         pl.TemporaryVariable("top, scale", _computed(element)), ...],
+        name="softmax",
+        assumptions="m >= 1 and n >= 1",
+    )  # fmt: skip
+
+
+def layer_norm_program(dtype: Any = np.float32, eps: float = 1e-5) -> pl.LoopKernel:
+    """Return layer norm as it is written: rows of mean 0 and variance 1, times ``gamma``, plus ``beta``."""
+    element = to_dtype(dtype)
+    return pl.make_kernel(
+        "{[i, k]: 0 <= i < m and 0 <= k < n}",
+        f"""
+        for i
+            <> row[k] = x[i, k]
+            <> mean = sum(k, row[k])/n
+            <> away[k] = row[k] - mean
+            <> scale = rsqrt(sum(k, away[k]*away[k])/n + {eps})
+            y[i, k] = away[k]*scale*gamma[k] + beta[k]
+        end
+        """,
+        [pl.GlobalArg("x, y", element, shape="m, n"), pl.GlobalArg("gamma, beta", element, shape="n"),
+         pl.TemporaryVariable("row, away", _computed(element), shape="n"),
+         pl.TemporaryVariable("mean, scale", _computed(element)), ...],
+        name="layer_norm",
+        assumptions="m >= 1 and n >= 1",
+    )  # fmt: skip
+
+
+def _held(knl: pl.LoopKernel) -> tuple[str, ...]:
+    """Return the temporaries that have an element for each of a row."""
+    return tuple(name for name, temporary in knl.temporaries.items() if temporary.shape)
+
+
+def in_registers(program: pl.LoopKernel, threads: int, rows: int, most: int, *, n: int) -> pl.LoopKernel:
+    """Return *program* for rows of *n* elements, each in the registers of some threads from its load to its store.
+
+    ::
+
+        # before
+        for i:  row[k] = x[i, k];  ..;  y[i, k] = ..
+        # after
+        each block: some rows i;  each thread t of a row:
+            for step, lane:  row[step, lane] = x[i, (step*threads + t)*vec + lane]
+            ..                                          # sums and maxima of the threads together
+            for step, lane:  y[i, ..] = ..
+
+    Parameters
+    ----------
+    threads
+        Of a row.
+    rows
+        Of a block.
+    most
+        Elements of a row that a thread keeps.
+    """
+    vec = _vector(program, n)
+    knl = pl.fix_parameters(pl.assume(program, f"n <= {threads * most}"), n=n)
+    held = _held(knl)
+    knl = pl.split_iname(knl, "k", vec, outer_iname="part", inner_iname="lane", inner_tag="vec" if vec > 1 else "unr")
+    knl = pl.split_iname(knl, "part", threads, outer_iname="step", outer_tag="unr", inner_iname="t", inner_tag="l.0")
+    for name in held:  # [step, thread, lane], of which each thread has its own
+        knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, vec), name, 0, threads)
+    if rows == 1:
+        return pl.tag_inames(knl, "i:g.0")
+    return pl.split_iname(knl, "i", rows, outer_tag="g.0", inner_tag="l.1")
+
+
+def in_shared(program: pl.LoopKernel, threads: int, *, n: int) -> pl.LoopKernel:
+    """Return *program* for rows of *n* elements, each in the shared memory of a block."""
+    vec = _vector(program, n)
+    name, *others = _held(program)
+    size = program.temporaries[name].dtype
+    assert size is not None, "the types of a library's programs are stated"
+    knl = pl.fix_parameters(pl.assume(program, f"n <= {_SHARED // size.itemsize}"), n=n)
+    for other in others:
+        knl = recomputed(knl, other)
+    knl = pl.set_temporary_address_space(knl, name, "local")
+    knl = pl.split_iname(knl, "k", vec, outer_iname="part", inner_iname="lane", inner_tag="vec" if vec > 1 else "unr")
+    knl = pl.split_iname(knl, "part", threads, outer_iname="step", inner_iname="t", inner_tag="l.0")
+    return pl.tag_inames(knl, "i:g.0")
+
+
+_SHARED: Final = 224 * 1024
+"""Shared memory of a block on Hopper, less what sums of threads need [bytes]."""
+
+
+def in_passes(program: pl.LoopKernel, threads: int, vec: int = 1) -> pl.LoopKernel:
+    """Return *program* with a block a row, which is read anew for each sum: for rows of any length."""
+    knl = program if vec == 1 else pl.assume(program, f"n mod {vec} = 0")
+    for name in _held(knl):
+        knl = recomputed(knl, name)
+    knl = pl.split_iname(knl, "k", vec, outer_iname="part", inner_iname="lane", inner_tag="vec" if vec > 1 else "unr")
+    knl = pl.split_iname(knl, "part", threads, outer_iname="step", inner_iname="t", inner_tag="l.0")
+    return pl.tag_inames(knl, "i:g.0")
+
+
+def recomputed(knl: pl.LoopKernel, name: str) -> pl.LoopKernel:
+    """Return *knl* with a temporary array computed anew where it is read."""
+    return pl.expand_subst(pl.assignment_to_subst(knl, name))
+
+
+def _vector(program: pl.LoopKernel, n: int) -> int:
+    """Return how many elements of a row of *n* are loaded at once."""
+    sizes = [argument.dtype.itemsize for argument in program.arguments if argument.name == "x" and argument.dtype]
+    return gcd(n, _BYTES // sizes[0])
+
+
+def _schedules(program: pl.LoopKernel) -> dict[str, Any]:
+    """Return the schedules of a program of rows: threads of a row double with its length."""
+    vec = _vector(program, _BYTES)
+    return {
+        "a warp a row, 8 a block": partial(in_registers, program, 32, 8, 32),
+        "a warp a row, 4 a block": partial(in_registers, program, 32, 4, 32),
+        "128 threads a row": partial(in_registers, program, 128, 1, 32),
+        "128 threads a row, 2 a block": partial(in_registers, program, 128, 2, 32),
+        "256 threads a row, 2 a block": partial(in_registers, program, 256, 2, 32),
+        "256 threads a row": partial(in_registers, program, 256, 1, 32),
+        "512 threads a row": partial(in_registers, program, 512, 1, 64),
+        "1024 threads a row": partial(in_registers, program, 1024, 1, 32),
+        "1024 threads a row, in shared memory": partial(in_shared, program, 1024),
+        "1024 threads a row, vectors, several passes": partial(in_passes, program, 1024, vec),
+        "1024 threads a row, several passes": partial(in_passes, program, 1024),
+        "256 threads a row, several passes": partial(in_passes, program, 256),
+    }
+
+
+@cache
+def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
+    """Return the softmax of each row of a matrix: ``y[i] = exp(x[i] - max x[i])/sum(exp(x[i] - max x[i]))``.
+
+    ::
+
+        y = softmax()(x=x).y                       # x and y have m rows of n elements
+        print(softmax().choose(m=4096, n=1000))    # the schedule for these sizes, and why
+
+    Rows that fit into the registers of a block are read once; there is a program for each length of them, made at the
+    first call.  Sums of 16-bit elements are in float32.
+
+    Parameters
+    ----------
+    dtype
+        Of the elements: float64, float32, bfloat16 or float16.
+    target, device
+        As for :func:`polyloop.dispatch`.
+
+    Notes
+    -----
+    Source: M. Milakov, N. Gimelshein, Online normalizer calculation for softmax, 2018, for what rows read several
+    times cost.
+    """
+    program = softmax_program(dtype)
+    return pl.dispatch(program, _schedules(program), target=target, device=device)
+
+
+@cache
+def layer_norm(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
+    """Return the layer norm of each row of a matrix: mean 0 and variance 1, times ``gamma``, plus ``beta``.
+
+    ::
+
+        y = layer_norm()(x=x, gamma=gamma, beta=beta).y      # x and y have m rows of n elements, gamma and beta n
+
+    As :func:`softmax`; 1e-5 is added to the variance.
+
+    Parameters
+    ----------
+    dtype
+        Of the elements: float64, float32, bfloat16 or float16.
+    target, device
+        As for :func:`polyloop.dispatch`.
+
+    Notes
+    -----
+    Source: J. L. Ba, J. R. Kiros, G. E. Hinton, Layer Normalization, 2016, https://arxiv.org/abs/1607.06450.
+    """
+    program = layer_norm_program(dtype)
+    return pl.dispatch(program, _schedules(program), target=target, device=device)

@@ -1,0 +1,150 @@
+"""Matrix products on tensor cores: by warps (``mma.sync``), and by groups of four warps (``wgmma``)."""
+
+from __future__ import annotations
+
+import polyloop as pl
+
+__all__ = ["in_double_precision", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes"]
+
+
+def on_tensor_cores(
+    knl: pl.LoopKernel,
+    intrinsic: str,
+    depth: int,
+    vec: int,
+    block: tuple[int, int, int] = (64, 64, 32),
+    warp: tuple[int, int] = (32, 32),
+    stages: int = 4,
+    group: int = 1,
+    *,
+    ahead: bool = False,
+    spread: bool = False,
+    swizzled: bool = False,
+    turned: bool = False,
+) -> pl.LoopKernel:
+    """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
+
+    Tiles are copied *vec* elements at a time: asynchronously, if these are 4 bytes at least.  Blocks run down the rows,
+    *group* columns of blocks at a time: what these read stays in the cache.  With *ahead*, operands come into registers
+    while the terms before are added up; with *spread*, the copies of the next tiles are started in equal shares at each
+    step of *depth* terms.  With *swizzled*, tiles that ldmatrix reads are not padded: rows that begin 16 bytes off cut
+    the sectors of 32 bytes that come from memory, and these then come twice.  With *turned*, columns of the product are
+    rows of the instruction: for one that takes neighbours of these from one lane.
+    """
+    (rows, columns, terms), (height, width) = block, warp
+    high = rows // height
+    tile_rows, tile_columns = (8, 16) if turned else (16, 8)
+    # blocks, warps, and the tiles of one instruction
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_warp", outer_tag=f"l/32%{high}")
+    knl = pl.split_iname(knl, "i_warp", tile_rows, outer_iname="mi", inner_iname="ii", outer_tag="unr")
+    if group == 1:
+        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    else:
+        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block")
+        knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
+    knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_warp", outer_tag=f"l/{32 * high}")
+    knl = pl.split_iname(knl, "j_warp", tile_columns, outer_iname="ni", inner_iname="jj", outer_tag="unr")
+    knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="k_block")
+    knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = pl.prioritize_loops(knl, "ko, kk, ni, mi" if turned else "ko, kk, mi, ni")
+    knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
+    # tiles in shared memory, copied some elements at a time
+    whole = {"a_tile", "b_tile"} if depth == 16 else {"a_tile"}  # tiles that ldmatrix reads
+    whole = whole if swizzled else set()
+    pads = {"a_tile": depth // 2, "b_tile": 8} | dict.fromkeys(whole, 0)
+    swept = {"a_tile": "wi, mi, ii_lane, ii_reg, kk, ki", "b_tile": "wj, ni, jj_lane, jj_reg, kk, ki"}
+    for tile, sweep in swept.items():
+        lanes = vec if vec > 1 else None
+        knl = pl.add_prefetch(knl, tile[0], sweep, temporary_name=tile, pad=pads[tile], vec=lanes)
+        knl = pl.swizzle(knl, tile) if tile in whole else knl
+    if vec == 1:
+        knl = pl.tag_inames(knl, "jj_reg:unr", force=True)  # which are stored one by one, too
+    if vec * 32 // depth < 4:
+        return pl.pipeline(knl, "ko", stages=2, via="registers")
+    knl = pl.pipeline(knl, "ko", stages=stages, via="cp.async")
+    if not spread:
+        return knl
+    threads, steps = 32 * high * (columns // width), terms // depth
+    for array, length in (("a", rows), ("b", columns)):
+        share = length * terms // (vec * threads * steps)
+        knl = pl.split_iname(
+            knl, f"{array}_dim_0_outer", share, outer_iname=f"{array}_step", inner_iname=f"{array}_share",
+            outer_tag="unr", inner_tag="unr", do_tagged_check=False,
+        )  # fmt: skip
+    return pl.rename_inames(knl, "a_step, b_step", "kk", existing_ok=True)
+
+
+def in_double_precision(knl: pl.LoopKernel, vec: int = 2) -> pl.LoopKernel:
+    """Return a product of float64 by ``mma.sync``: blocks of 128 by 128, eight warps, copies of *vec* elements."""
+    # rows: blocks of 128, 2 warps of 64, each 4 tiles of 16
+    knl = pl.split_iname(knl, "i", 128, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_block", 64, outer_iname="wi", inner_iname="i_warp", outer_tag="l/32%2")
+    knl = pl.split_iname(knl, "i_warp", 16, outer_iname="mi", inner_iname="ii", outer_tag="unr")
+    # columns: blocks of 128, 4 warps of 32, each 4 tiles of 8
+    knl = pl.split_iname(knl, "j", 128, outer_iname="bx", inner_iname="j_block")
+    knl = pl.split_iname(knl, "j_block", 32, outer_iname="wj", inner_iname="j_warp", outer_tag="l/64")
+    knl = pl.split_iname(knl, "j_warp", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
+    # the order of the blocks: 4 columns of blocks, down the rows
+    knl = pl.split_iname(knl, "bx", 4, outer_iname="bg", inner_iname="bc", outer_tag="g.2", inner_tag="g.0")
+    # terms: tiles of 16, 2 instructions each
+    knl = pl.split_iname(knl, "k", 16, outer_iname="ko", inner_iname="k_block")
+    knl = pl.split_iname(knl, "k_block", 8, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
+    wide = vec if vec > 1 else None
+    knl = pl.tensorize(knl, "insn", "mma_m16n8k8_f64", ahead=True)
+    # tiles in shared memory, copied 16 bytes at a time
+    knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=4, vec=wide)
+    knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=4, vec=wide)
+    return pl.pipeline(knl, "ko", stages=3, via="cp.async")
+
+
+def on_groups_of_warps(
+    knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
+    lag: int = 0, via: str = "cp.async", panels: bool = True, term: str = "k", within: str = "insn",
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product in blocks of some rows and columns, by an intrinsic for 64 rows and these columns.
+
+    With *panels*, the second operand is stored by rows of n, otherwise by rows of k.  *term* and *within* are the loop
+    over terms and the instruction of a product in parts.
+
+    Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
+    waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
+    """
+    size = 4 if intrinsic.endswith("tf32") else 2
+    # blocks, groups of four warps, and the tiles of one instruction
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_block", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
+    if group == 1:
+        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj", outer_tag="g.0")
+    else:
+        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj")
+        knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
+    knl = pl.split_iname(knl, term, 128 // size, outer_iname="ko", inner_iname="k_block")
+    knl = pl.split_iname(knl, "k_block", 32 // size, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = pl.prioritize_loops(knl, "ko, kk")
+    knl = pl.tensorize(knl, within, intrinsic, lag=lag)
+    # tiles in shared memory: rows of 128 bytes, swizzled
+    knl = pl.add_prefetch(knl, "a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", temporary_name="a_tile", vec=16 // size)
+    knl = pl.add_prefetch(knl, "b", "jj_reg_0, jj_lane, jj_reg_2, kk, ki", temporary_name="b_tile", vec=16 // size)
+    if panels and columns > 64:
+        knl = pl.split_array_axis(knl, "b_tile", 1, 64)
+        knl = pl.tag_array_axes(knl, "b_tile", "N1,N2,N0")
+    for tile in ("a_tile", "b_tile"):
+        knl = pl.swizzle(knl, tile, bits=3, base=3 if size == 2 else 2, shift=3)
+    return pl.pipeline(knl, "ko", stages=stages, via=via)
+
+
+def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
+    """Return a product whose sums go through shared memory, from where the copy engine stores them.
+
+    They lie where *shares* was, which nobody reads any more.  Panels have 32 columns: rows of 128 bytes, swizzled.
+    """
+    names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
+    knl = pl.buffer_array(
+        knl, "c", names, temporary_name="c_tile", temporary_address_space="local", default_tag="box"
+    )
+    knl = pl.split_array_axis(knl, "c_tile", 1, 32)
+    knl = pl.tag_array_axes(knl, "c_tile", "N1,N2,N0")
+    knl = pl.swizzle(knl, "c_tile", bits=3, base=2, shift=3)
+    return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl

@@ -1,0 +1,480 @@
+"""``pl.dispatch``: one callable of several schedules of one program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import log2
+from typing import Annotated, Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from polyloop.display import brief
+from polyloop.edge.checks import EXPLAINED
+from polyloop.errors import ArgumentError, Diagnostic, TuningError, unknown_name
+from polyloop.expr.dtypes import find_dtype
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.devices import Device, find_device
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.executor import DeferredKernel
+from polyloop.runtime.gpu import device_architecture, device_name, gpu_available
+from polyloop.runtime.gpuarrays import DeviceMemory
+from polyloop.runtime.invoke import CompiledKernel
+from polyloop.runtime.sizes import solve_sizes
+from polyloop.runtime.specialize import open_arguments
+from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, call_error
+from polyloop.target.base import Target
+from polyloop.target.c import CTarget
+from polyloop.target.cuda import CudaTarget
+from polyloop.tuning.conditions import ALIGNED, CallFacts
+from polyloop.tuning.estimate import estimate
+from polyloop.tuning.report import Tuned
+from polyloop.tuning.schedules import Family, Refused, Schedule
+from polyloop.tuning.tune import tune
+
+__all__ = ["Chosen", "Dispatcher", "dispatch"]
+
+Recipes: TypeAlias = Mapping[str, LoopKernel | Callable[..., LoopKernel]]
+_MOST_CALLS: Final = 1024
+"""Kinds of calls whose schedule is remembered."""
+_SAME: Final = 1.02
+"""Ratio of estimates up to which the order of the schedules decides."""
+_NEAR: Final = 1.0
+"""Distance of sizes, as a power of two in each of them, within which a measurement tells about others."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The schedule of a call.
+
+    Attributes
+    ----------
+    name
+        Of the schedule.
+    why
+        In one line.
+    schedule
+        Its kernel, conditions and program.
+    rejected
+        Schedules that are not valid for the call, with the conditions that fail.
+    seconds
+        Times of the valid ones, measured or estimated, as far as they were asked for.
+    """
+
+    name: str
+    why: str
+    schedule: Schedule = field(repr=False)
+    rejected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    __repr__ = brief
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.why}"]
+        lines += [f"{time * 1e6:12.2f} us  {name}" for name, time in sorted(self.seconds.items(), key=lambda x: x[1])]
+        lines += [f"{'not valid':>15}  {name}: {'; '.join(why)}" for name, why in self.rejected.items()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Times [s] of schedules that ``pl.tune`` found for one call."""
+
+    call: CallFacts
+    device: str
+    seconds: Mapping[str, float]
+
+
+class Dispatcher(DeferredKernel):
+    """One callable of several schedules of one program; :func:`polyloop.dispatch` makes it.
+
+    It is called as a :class:`polyloop.CompiledKernel`.  A call takes the schedule that :meth:`choose` returns, which is
+    compiled when it is first taken; a repeated call costs what that of a compiled kernel costs.  ``print`` it for a
+    table of the schedules and their conditions.
+
+    Attributes
+    ----------
+    names
+        The schedules, in the order in which they were given.
+    """
+
+    def __init__(self, program: LoopKernel, schedules: Recipes, target: Target | None, device: Device | None) -> None:
+        self._program, self._given_target, self._device = program, target, device
+        self._is_cuda = _is_cuda(schedules, target)
+        self._families = {
+            name: Family(name, made, self._program, self._target_for) for name, made in schedules.items()}
+        self._choices: dict[tuple[object, ...], Chosen] = {}
+        self._estimates: dict[tuple[object, ...], float] = {}
+        self._fixed: WeakKeyDictionary[CompiledKernel, Mapping[str, int]] = WeakKeyDictionary()
+        self._measured: list[_Measured] = []
+        self._open = tuple(argument.name for argument in open_arguments(self._program))
+        self._start(program, Diagnostic(
+            "not-specialized", "the schedule is chosen at the call, and there was none yet", (),
+            ("call it first, or take one: d.choose(..).schedule.compiled",)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        hints = ("make it again where it is loaded; d.record() has what was measured",)
+        message = "a dispatcher cannot be pickled or copied: its schedules may be functions"
+        raise call_error(self._name, Diagnostic("not-picklable", message, hints=hints))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The schedules, in the order in which they were given."""
+        return tuple(self._families)
+
+    # {{{ the choice
+
+    def choose(self, /, **call: Any) -> Chosen:  # noqa: ANN401  # arrays of any library
+        """Return the schedule for a call, and why.
+
+        ::
+
+            d.choose(m=128, n=8192, p=8192)           # sizes: arrays are supposed to be aligned
+            d.choose(a=a, b=b)                        # arrays, as in a call
+            d.choose(n=1000, alignment={"x": 4})      # addresses that are multiples of 4 bytes alone
+
+        Parameters
+        ----------
+        call
+            Sizes or arrays by their names; ``dtypes``: the type of each argument that the program leaves open;
+            ``alignment``: array -> bytes of which its address is a multiple.
+
+        Raises
+        ------
+        ArgumentError
+            ``no-schedule``: none is valid, with the conditions that each fails; ``missing-argument``,
+            ``inconsistent-size``, ``unknown-argument``.
+        """
+        return self._choice(self._facts(call))
+
+    def _choice(self, call: CallFacts) -> Chosen:
+        found = self._choices.get(call.key)
+        if found is None:
+            if len(self._choices) >= _MOST_CALLS:
+                self._choices.clear()
+            found = self._choices[call.key] = self._chosen(call)
+        return found
+
+    def valid(self, /, **call: Any) -> Mapping[str, Schedule]:  # noqa: ANN401  # arrays of any library
+        """Return the schedules that are valid for a call, by name; parameters as of :meth:`choose`."""
+        return self._split(self._facts(call))[0]
+
+    def _split(self, call: CallFacts) -> tuple[dict[str, Schedule], dict[str, tuple[str, ...]]]:
+        """Return the valid schedules, and the failed conditions of the others."""
+        valid, rejected = dict[str, Schedule](), dict[str, tuple[str, ...]]()
+        for name, family in self._families.items():
+            member = family.member(call.sizes)
+            failed = (member.why,) if isinstance(member, Refused) else member.failed(call)
+            if isinstance(member, Refused) or failed:
+                rejected[name] = failed
+            else:
+                valid[name] = member
+        return valid, rejected
+
+    def _chosen(self, call: CallFacts) -> Chosen:
+        valid, rejected = self._split(call)
+        if not valid:
+            raise call_error(self._name, Diagnostic(
+                "no-schedule", f"no schedule is valid for {call}",
+                tuple(f"{name}: {'; '.join(why)}" for name, why in rejected.items()),
+                ("pass arguments that fulfil the conditions of one of them",
+                 "or add a schedule without conditions to pl.dispatch")))  # fmt: skip
+
+        def chosen(name: str, why: str, seconds: Mapping[str, float]) -> Chosen:
+            return Chosen(name, why, valid[name], rejected, seconds)
+
+        if (measured := self._nearest(call, valid)) is not None:
+            name = min(measured.seconds, key=lambda name: measured.seconds[name])
+            where = f" at {measured.call}" if _distance(measured.call, call) else ""
+            return chosen(name, f"the fastest that was measured on {measured.device}{where}", measured.seconds)
+        if len(valid) == 1:
+            return chosen(next(iter(valid)), "the only one that is valid", {})
+        if self._device is None:
+            return chosen(next(iter(valid)), "the first that is valid: nothing was tuned for this processor", {})
+        seconds = {name: self._estimate(schedule, call) for name, schedule in valid.items()}
+        least = min(seconds.values())
+        name = next(name for name, time in seconds.items() if time <= _SAME*least)
+        return chosen(name, f"the least time by the model of {self._device.name}: nothing was tuned", seconds)
+
+    def _estimate(self, schedule: Schedule, call: CallFacts) -> float:
+        assert self._device is not None, "estimates are of a device"
+        key = (schedule, *sorted(call.sizes.items()))
+        if key not in self._estimates:
+            if len(self._estimates) >= _MOST_CALLS:
+                self._estimates.clear()
+            self._estimates[key] = estimate(schedule.kernel, call.sizes, self._device)
+        return self._estimates[key]
+
+    # }}}
+    # {{{ what was measured
+
+    def tune(self, /, seconds: float = 10.0, **arguments: Any) -> Tuned:  # noqa: ANN401  # arrays of any library
+        """Measure the valid schedules with these arguments by :func:`polyloop.tune`, and choose by it from now on.
+
+        Calls of sizes within a factor of two of these, in each of them, take the fastest of those measured.
+
+        Parameters
+        ----------
+        seconds
+            Time [s] for the race.
+        arguments
+            As in a call.
+
+        Returns
+        -------
+        Tuned
+            A trial for each valid schedule.
+        """
+        call = self._facts(arguments)
+        valid, _ = self._split(call)
+        if not valid:
+            self._chosen(call)  # raises
+        kernels = {name: schedule.kernel for name, schedule in valid.items()}
+        fixed = {name for schedule in valid.values() for name in schedule.kernel.fixed}
+        given = {name: value for name, value in arguments.items() if name not in fixed}
+        target = self._given_target or (None if self._is_cuda else CTarget())
+        found = tune(lambda schedule: kernels[schedule], {"schedule": list(kernels)}, given, target=target,
+                     seconds=seconds)  # fmt: skip
+        self._learn(_Measured(call, self._place(), {
+            str(trial.choice["schedule"]): trial.time.median for trial in found.trials if trial.time is not None}))
+        return found
+
+    def record(self) -> str:
+        """Return what was measured as JSON, for :meth:`read_record` of another process."""
+        return json.dumps([{
+            "sizes": dict(one.call.sizes), "device": one.device, "seconds": dict(one.seconds),
+            "dtypes": {name: str(dtype) for name, dtype in one.call.dtypes.items()},
+        } for one in self._measured], indent=1)  # fmt: skip
+
+    def read_record(self, text: str) -> None:
+        """Take over what :meth:`record` returned; schedules of other names are left out.
+
+        Raises
+        ------
+        TuningError
+            ``bad-record``.
+        """
+        for one in _entries(text):
+            known = {name: time for name, time in one.seconds.items() if name in self._families}
+            if known:
+                self._learn(_Measured(one.call, one.device, known))
+
+    def _learn(self, measured: _Measured) -> None:
+        self._measured = [one for one in self._measured
+                          if (one.call.key, one.device) != (measured.call.key, measured.device)]
+        self._measured.append(measured)
+        self._choices.clear()
+        self._latest = None
+        self._enter(self._plain)
+
+    def _nearest(self, call: CallFacts, valid: Mapping[str, Schedule]) -> _Measured | None:
+        """Return the measurement whose sizes are the nearest, with the times of valid schedules."""
+        here, best = self._place(), None
+        for one in self._measured:
+            known = {name: time for name, time in one.seconds.items() if name in valid}
+            away = _distance(one.call, call)
+            if one.device == here and known and away <= _NEAR and (best is None or away < best[0]):
+                best = away, _Measured(one.call, one.device, known)
+        return None if best is None else best[1]
+
+    # }}}
+    # {{{ calls
+
+    def _found(self, arguments: Mapping[str, object]) -> CompiledKernel:
+        """Return the compiled schedule for *arguments*."""
+        call = self._facts(arguments)
+        with self._lock:
+            schedule = self._choice(call).schedule
+            run = schedule.compiled
+            self._fixed[run] = schedule.kernel.fixed
+        return run
+
+    def _own(self, run: CompiledKernel, arguments: Mapping[str, object]) -> Mapping[str, object] | None:
+        """Return *arguments* without the sizes that the schedule has fixed."""
+        fixed = self._fixed[run]
+        if not any(name in fixed for name in arguments):
+            return arguments
+        if any(name in arguments and arguments[name] != value for name, value in fixed.items()):
+            return None
+        return {name: value for name, value in arguments.items() if name not in fixed}
+
+    def _facts(self, given: Mapping[str, Any]) -> CallFacts:
+        given = dict(given)
+        alignments = dict(given.pop("alignment", {})) if "alignment" not in self._program.names() else {}
+        dtypes = dict(given.pop("dtypes", {})) if "dtypes" not in self._program.names() else {}
+        types = {name: dtype for name, spelling in dtypes.items() if (dtype := find_dtype(spelling)) is not None}
+        names = [argument.name for argument in self._program.arguments]
+        for name in given:
+            if name not in names:
+                raise call_error(self._name, unknown_name("argument", name, names))
+        memory = DeviceMemory() if self._is_cuda else HostMemory()
+        arrays = [a for a in self._program.arguments if isinstance(a, ArrayArg) and given.get(a.name) is not None]
+        views = {a.name: memory.view(self._name, a.name, given[a.name]) for a in arrays}
+        for name, view in views.items():
+            alignments.setdefault(name, self._alignment(view))
+            if name in self._open:
+                types.setdefault(name, view.dtype)
+        integers = {name: int(given[name]) for name in self._program.parameters if given.get(name) is not None}
+        found = solve_sizes(self._name, arrays, views, integers, self._program.parameters)
+        sizes = {name: found.values[name] for name in self._program.parameters}
+        return CallFacts(sizes, alignments, types, self._architecture())
+
+    def _alignment(self, view: ArrayView) -> int:
+        """Return the bytes that the address of an array is a multiple of; one that is copied to a GPU begins anew."""
+        is_copied = view.kind is ArrayKind.NUMPY and self._is_cuda
+        return ALIGNED if is_copied or not view.pointer else min(ALIGNED, view.pointer & -view.pointer)
+
+    def _architecture(self) -> str:
+        if not self._is_cuda:
+            return ""
+        found = device_architecture()
+        if found is None and self._device is not None:
+            found = f"sm_{self._device.architecture}"
+        return found or "sm_90"
+
+    # }}}
+
+    def _target_for(self, kernel: LoopKernel) -> Target:
+        if self._given_target is not None:
+            return self._given_target
+        if not self._is_cuda:
+            return CTarget()
+        return kernel.target if isinstance(kernel.target, Target) else CudaTarget(self._architecture())
+
+    def _place(self) -> str:
+        """Return the device that is measured."""
+        return (device_name() or "GPU") if self._is_cuda else "this processor"
+
+    def __repr__(self) -> str:
+        return f"<Dispatcher '{self._name}': {', '.join(self._families)}>"
+
+    def __str__(self) -> str:
+        width = max(map(len, self._families))
+        lines = [f"'{self._name}' for {'CUDA' if self._is_cuda else 'C'}, by "
+                 f"{'what was measured, else ' if self._measured else ''}"
+                 f"{'the order below' if self._device is None else f'the model of {self._device.name}'}"]
+        for name, family in self._families.items():
+            lines += [f"  {name:<{width}}  {text}" for text in _told(family)]
+        return "\n".join(lines)
+
+
+def _told(family: Family) -> Iterator[str]:
+    """Yield a line for each schedule of *family* that was made."""
+    known = list(family.known())
+    if family.sizes:
+        yield f"made for each {', '.join(family.sizes)}; so far {len(known)}"
+    elif not known:
+        yield "made when it is first asked for"
+    for schedule in known:
+        yield "; ".join(map(str, schedule.conditions)) or "always valid"
+
+
+def _is_cuda(schedules: Recipes, target: Target | None) -> bool:
+    said = {made.target.name for made in schedules.values()
+            if isinstance(made, LoopKernel) and isinstance(made.target, Target)}
+    if target is not None:
+        return target.name == "cuda"
+    return "cuda" in said or ("c" not in said and gpu_available()[0])
+
+
+def _distance(one: CallFacts, other: CallFacts) -> float:
+    """Return the greatest ratio of sizes, as a power of two; infinity for other types."""
+    if one.dtypes != other.dtypes or one.sizes.keys() != other.sizes.keys():
+        return float("inf")
+    pairs = [(one.sizes[name], other.sizes[name]) for name in one.sizes]
+    return max((0.0 if a == b else abs(log2(a / b)) if a > 0 and b > 0 else float("inf") for a, b in pairs),
+               default=0.0)  # fmt: skip
+
+
+def _entries(text: str) -> Iterator[_Measured]:
+    try:
+        for one in json.loads(text):
+            dtypes = {name: np.dtype(found) for name, given in one["dtypes"].items()
+                      if (found := find_dtype(given)) is not None}
+            call = CallFacts(one["sizes"], {}, dtypes)
+            yield _Measured(call, one["device"], {name: float(time) for name, time in one["seconds"].items()})
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise TuningError("dispatch", None, [Diagnostic(
+            "bad-record", "the text is no record of a dispatcher", (str(error),), ("pass what d.record() returned",),
+        )]) from None  # fmt: skip
+
+
+def dispatch(
+    program: LoopKernel,
+    schedules: Annotated[Recipes, EXPLAINED],
+    *,
+    target: Target | None = None,
+    device: str | Device | None = None,
+) -> Dispatcher:
+    """Return one callable of several schedules of one program, which chooses at each call.
+
+    The conditions under which a schedule is valid are those that its program asks for at the call: what it assumes of
+    sizes, which sizes are fixed, how arrays are aligned, how many blocks a grid has, the types of arguments that the
+    program leaves open, and the instructions of the device.  Of the valid schedules, a call takes the fastest that
+    :meth:`Dispatcher.tune` measured for these sizes or near ones, otherwise the one with the least time by the model of
+    :func:`polyloop.explain`; on a processor, for which there is no model, the first.
+
+    ::
+
+        program = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]")
+        plain = pl.split_iname(program, "i", 256, outer_tag="g.0", inner_tag="l.0")
+        wide = pl.split_iname(pl.assume(program, "n mod 4 = 0"), "i", 4, inner_tag="vec")
+        wide = pl.split_iname(wide, "i_outer", 256, outer_tag="g.0", inner_tag="l.0")
+
+        # before: the caller chooses
+        y = (wide if len(x) % 4 == 0 else plain)(x=x).y
+
+        # after
+        d = pl.dispatch(program, {"wide": wide, "plain": plain})
+        y = d(x=x).y
+        print(d.choose(n=1000))
+
+    Parameters
+    ----------
+    program
+        The kernel as written, of which all schedules are made.
+    schedules
+        Name -> a transformed kernel; or a function of sizes of the program that returns one, for those sizes or for
+        all: it is called when a call has them, and a size that it fixes is still passed, or follows from the arrays.
+        The preferred one first, where nothing else decides.
+    target
+        By default that of the kernels; if they have none, CUDA where there is a GPU, otherwise C.
+    device
+        Model that the choice is made for, as for :func:`polyloop.explain`; by default the GPU of this machine, and
+        ``"H200"`` for CUDA where there is none.
+
+    Returns
+    -------
+    Dispatcher
+        It is called like a compiled kernel; ``choose`` tells which schedule a call takes, and why.
+
+    Raises
+    ------
+    TuningError
+        ``no-schedules``; ``other-program``: a schedule computes something else; ``unknown-dtype``: one leaves a type
+        open; ``bad-build``: a function returns no kernel; ``unknown-parameter``: a function has a parameter that is no
+        size of the program.
+
+    Notes
+    -----
+    Source: dispatch by predicates, E. Ernst, C. Kaplan, C. Chambers, ECOOP 1998,
+    https://doi.org/10.1007/BFb0054092; here the predicates are derived from the schedules.
+    """
+    if not schedules:
+        raise TuningError("dispatch", None, [Diagnostic(
+            "no-schedules", "there is no schedule to choose from", (),
+            ('pass them by names: pl.dispatch(program, {"plain": knl})',))])  # fmt: skip
+    is_cuda = _is_cuda(schedules, target)
+    return Dispatcher(program, schedules, target, _model(device) if is_cuda else None)
+
+
+def _model(device: str | Device | None) -> Device | None:
+    """Return the device to choose for; None if the GPU of this machine is one that nothing is published of."""
+    if device is not None:
+        return find_device(device)
+    try:
+        return find_device(device_name() or "H200")
+    except ArgumentError:
+        return None

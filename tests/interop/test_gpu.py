@@ -1,0 +1,250 @@
+"""The same on a GPU: operators on streams and in graphs, arrays of JAX, Numba and DLPack, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from tests.interop.libraries import F, added, matvec, matvec_backward, refused
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.gpu
+NAME = "polyloop_gpu_tests::"
+
+
+def library(name: str) -> Any:
+    """Return a library; skip the test where it is not installed."""
+    return pytest.importorskip(name)
+
+
+@pytest.fixture
+def torch() -> Any:
+    found = library("torch")
+    if not found.cuda.is_available():
+        pytest.skip("PyTorch has no CUDA")
+    found.manual_seed(0)
+    return found
+
+
+def tagged() -> pl.LoopKernel:
+    return matvec().split_iname("i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
+def scaled() -> pl.LoopKernel:
+    """Return ``z[i] = s*x[i]``."""
+    data = [pl.GlobalArg("x, z", F, shape="n"), pl.ValueArg("s", F), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "z[i] = s*x[i]", data, name="scaled")
+    return knl.split_iname("i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_one_operator_on_both_devices(torch: Any) -> None:
+    import polyloop.torch  # noqa: PLC0415 - where PyTorch is
+
+    op = polyloop.torch.custom_op(tagged(), f"{NAME}both", backward=matvec_backward())
+    a, x = torch.rand(300, 40), torch.rand(40)
+    for device in ("cpu", "cuda", "cpu", "cuda"):
+        one, two = (each.detach().to(device).requires_grad_() for each in (a, x))
+        out = op(one, two, 2.0)
+        assert out.device.type == device
+        torch.testing.assert_close(out, 2 * one @ two, rtol=1e-4, atol=1e-4)
+        own = torch.autograd.grad(torch.sin(out).sum(), (one, two))
+        other = torch.autograd.grad(torch.sin(2 * one @ two).sum(), (one, two))
+        for mine, theirs in zip(own, other, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-3)
+    torch.library.opcheck(op, (a.cuda().requires_grad_(), x.cuda(), 2.0))
+    assert "is in host memory" in refused(lambda: op(a.cuda(), x, 1.0))
+
+
+def test_an_operator_runs_on_the_current_stream_and_in_a_graph(torch: Any) -> None:
+    import polyloop.torch  # noqa: PLC0415 - where PyTorch is
+
+    op = polyloop.torch.custom_op(scaled(), f"{NAME}stream")
+    x = torch.rand(1 << 20, device="cuda")
+    op(x, 1.0)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        busy = torch.rand(4096, 4096, device="cuda")
+        for _ in range(10):
+            busy = busy @ busy
+            busy = busy / busy.norm()
+        late = x * 0 + 3  # after the products
+        out = op(late, 2.0)
+    torch.cuda.current_stream().wait_stream(stream)
+    assert torch.equal(out, torch.full_like(out, 6.0))
+    graph, given = torch.cuda.CUDAGraph(), torch.ones(1000, device="cuda")
+    op(given, 2.0)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        found = op(op(given, 2.0), 3.0)
+    for number in range(3):
+        given.fill_(number)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(found, torch.full_like(found, 6.0 * number))
+
+
+def test_compiled_by_inductor_without_graph_breaks(torch: Any) -> None:
+    import polyloop.torch  # noqa: PLC0415 - where PyTorch is
+
+    op = polyloop.torch.custom_op(scaled(), f"{NAME}compiled", backward=scaled_backward())
+
+    def model(x: Any) -> Any:
+        return torch.sin(op(torch.cos(x), 2.0)).sum()
+
+    compiled = torch.compile(model, fullgraph=True)
+    for size in (1000, 1001, 3000):
+        x = torch.rand(size, device="cuda", requires_grad=True)
+        (own,), (other,) = torch.autograd.grad(compiled(x), (x,)), torch.autograd.grad(model(x), (x,))
+        torch.testing.assert_close(own, other)
+
+
+def scaled_backward() -> pl.LoopKernel:
+    data = [pl.GlobalArg("grad_x, grad_z", F, shape="n"), pl.ValueArg("s", F), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "grad_x[i] = s*grad_z[i]", data, name="scaled_backward")
+    return knl.split_iname("i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_an_operator_costs_little_more_than_the_kernel(torch: Any) -> None:
+    """The times of the host, without waiting; the best of several rounds."""
+    import polyloop.torch  # noqa: PLC0415 - where PyTorch is
+
+    op = polyloop.torch.custom_op(scaled(), f"{NAME}cost")
+    run, x = pl.compile(scaled(), target=pl.CudaTarget()), torch.rand(256, device="cuda")
+    z = torch.empty_like(x)
+
+    def host(call: Any) -> float:
+        best = 1.0
+        for _ in range(15):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(500):
+                call()
+            best = min(best, (time.perf_counter() - start) / 500)
+        return 1e6 * best
+
+    own = host(lambda: op(x, 2.0))
+    kernel, allocation = host(lambda: run(x=x, z=z, s=2.0)), host(lambda: torch.empty_like(x))
+    print(f"operator {own:.1f} us, kernel {kernel:.1f} us, allocation {allocation:.1f} us")
+    assert own - kernel - allocation < 10
+
+
+def test_gradients_are_refused_on_a_gpu_too(torch: Any) -> None:
+    run, x = pl.compile(scaled(), target=pl.CudaTarget()), torch.ones(1000, device="cuda")
+    z = torch.zeros_like(x)
+    for _ in range(3):
+        run(x=x, z=z, s=2.0)
+    x.requires_grad_()
+    for _ in range(2):
+        assert "'x' requires gradients" in refused(lambda: run(x=x, z=z, s=2.0))
+        with torch.no_grad():
+            run(x=x, z=z, s=3.0)
+    assert torch.equal(z, torch.full_like(z, 3.0))
+
+
+def test_changed_tensors_on_a_gpu(torch: Any) -> None:
+    import polyloop.torch  # noqa: PLC0415 - where PyTorch is
+
+    change = polyloop.torch.custom_op(added().split_iname("i", 128, outer_tag="g.0", inner_tag="l.0"), f"{NAME}changed")
+    u, v = torch.zeros(1000, device="cuda"), torch.ones(1000, device="cuda")
+    change(u, v)
+    torch.compile(change, fullgraph=True, backend="aot_eager")(u, v)
+    assert torch.equal(u, 2 * v)
+    assert "[overlapping-arguments]" in refused(lambda: change(u[:400], u[200:600]))
+
+
+def on_the_gpu(jax: Any) -> Any:
+    """Return JAX's first GPU; skip where it has none."""
+    try:
+        return jax.devices("gpu")[0]
+    except RuntimeError:
+        pytest.skip("JAX has no GPU")
+
+
+def test_arrays_of_jax_are_read_and_made_on_the_gpu() -> None:
+    jax = library("jax")
+    place = on_the_gpu(jax)
+    run = pl.compile(scaled(), target=pl.CudaTarget())
+    x = jax.device_put(np.arange(1000, dtype=F), place)
+    results = [run(x=jax.numpy.sin(x), s=number).z for number in range(4)]
+    for number, z in enumerate(results):
+        assert isinstance(z, jax.Array)
+        assert z.devices() == {place}
+        np.testing.assert_allclose(np.asarray(z), number * np.sin(np.arange(1000)), rtol=1e-5, atol=1e-6)
+    assert "[read-only-output]" in refused(lambda: run(x=x, z=results[0], s=2))
+    assert "is on a GPU, and this kernel runs on the CPU" in refused(
+        lambda: pl.compile(scaled(), target=pl.CTarget())(x=x, s=2))
+
+
+def test_jax_call_refuses_arrays_on_a_gpu_with_a_reason() -> None:
+    jax = library("jax")
+    place = on_the_gpu(jax)
+    import polyloop.jax  # noqa: PLC0415 - where JAX is
+
+    f, x = polyloop.jax.call(matvec()), jax.device_put(np.ones(4, F), place)
+    a = jax.device_put(np.ones((3, 4), F), place)
+    assert "this runs on the CPU [wrong-device]" in refused(lambda: f(a, x, 1.0))
+    with pytest.raises(Exception, match=r"polyloop\.jax\.call runs on the CPU"):
+        jax.block_until_ready(jax.jit(lambda a, x: f(a, x, 1.0))(a, x))
+
+
+def test_arrays_of_numba() -> None:
+    cuda = library("numba.cuda")
+    run, x = pl.compile(scaled(), target=pl.CudaTarget()), cuda.to_device(np.arange(1000, dtype=F))
+    z = cuda.to_device(np.zeros(1000, F))
+    assert run(x=x, z=z, s=2).z is z
+    cuda.synchronize()
+    assert np.array_equal(z.copy_to_host(), 2 * np.arange(1000, dtype=F))
+
+
+def test_arrays_that_describe_or_lend_themselves() -> None:
+    cupy = library("cupy")
+    run = pl.compile(scaled(), target=pl.CudaTarget())
+    x = cupy.arange(1000, dtype=F)
+    assert isinstance(run(x=x, s=2).z, cupy.ndarray)
+    z = cupy.zeros_like(x)
+
+    class Described:
+        """An array that only describes itself, as those of libraries do that are not known."""
+
+        def __init__(self, array: Any) -> None:
+            self._array = array
+
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            return self._array.__cuda_array_interface__
+
+    class Lent:
+        """An array that only lends its memory by DLPack."""
+
+        def __dlpack_device__(self) -> Any:
+            return x.__dlpack_device__()
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return x.__dlpack__(**options)
+
+    one, two = Described(x), Described(z)
+    assert run(x=one, z=two, s=3).z is two
+    cupy.cuda.get_current_stream().synchronize()
+    assert bool((z == 3 * x).all())
+    run(x=Lent(), z=z, s=4)
+    cupy.cuda.get_current_stream().synchronize()
+    assert bool((z == 4 * x).all())
+    assert "the library of the inputs has no allocator" in refused(lambda: run(x=one, s=3))
+
+
+def test_the_module_of_the_examples(torch: Any) -> None:
+    folder = ROOT / "examples/embedding/torch_module"
+    done = subprocess.run(
+        [sys.executable, "module.py"], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "10 steps on cuda: gradients agree" in done.stdout
