@@ -1,11 +1,10 @@
 """``python -m benchmarks arrays``: what a call costs the host, by the library of its arrays.
 
 The kernel scales an array of 256 elements, and there is one that sums it into an array without axes.  Times are the
-best of several rounds of many calls, on the CPU [us]: with outputs that are passed, a new number each time, outputs that
-are allocated; beside it the operator of PyTorch, the function of JAX and the gufunc of the same kernel.  Libraries that
-are not installed are left out.
+best of several rounds of many calls, on the CPU [us]: with outputs that are passed, a new number each time, outputs
+that are allocated; beside it the operator of PyTorch, the function of JAX and the gufunc of the same kernel.
+Libraries that are not installed are left out.
 """
-# ruff: noqa: ANN401  # arrays of libraries without types
 
 from __future__ import annotations
 

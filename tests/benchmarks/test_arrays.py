@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from benchmarks import arrays
@@ -12,7 +14,7 @@ def test_it_prints_a_line_for_each_kind_of_call(
 ) -> None:
     monkeypatch.setattr(arrays, "_CALLS", 2)
     monkeypatch.setattr(arrays, "_ROUNDS", 1)
-    monkeypatch.setattr(arrays.importlib, "import_module", absent)
+    monkeypatch.setattr(importlib, "import_module", absent)
     assert arrays.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["| call | us |", "|---|---|"]
