@@ -180,7 +180,7 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: 
     match dtype_name(element):
         case "float32" | "float64" if _is_for_processors(target):
             lanes = 64 // element.itemsize
-            schedules = {f"vectors of {lanes}": partial(in_vectors, program(element), lanes)}
+            schedules: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, program(element), lanes)}
         case "float32":
             schedules = _float32(program(element))
         case "float64":

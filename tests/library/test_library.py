@@ -58,14 +58,14 @@ def ready(kernel: str, dtype: str) -> pl.Dispatcher:
     return made
 
 
-def check(kernel: str, dtype: str, run: Callable[..., Mapping[str, Any]], sizes: Mapping[str, int]) -> None:
+def check(kernel: str, dtype: str, run: Callable[..., Any], sizes: Mapping[str, int]) -> None:
     given, wanted = CASES[kernel](np.random.default_rng(1), np.dtype(getattr(ml_dtypes, dtype, dtype)), **sizes)
     found = run(**given)
     for name, want in wanted.items():
         got = np.asarray(found[name]).astype(np.float64)
         assert got.shape == want.shape
         rtol = 2e-5 if kernel == "matmul" and dtype != "float64" else RTOL[dtype]
-        np.testing.assert_allclose(got, want, rtol, rtol * np.abs(want).max(), err_msg=f"{sizes}")
+        np.testing.assert_allclose(got, want, rtol, rtol*np.abs(want).max(), err_msg=f"{sizes}")
 
 
 def on_fibres(schedule: Schedule) -> Callable[..., Mapping[str, Any]]:
@@ -84,7 +84,8 @@ def names(kernel: str, dtype: str) -> Sequence[str]:
 PRODUCTS = [("matmul", dtype, name) for dtype in ("float32", "float64", "bfloat16") for name in names("matmul", dtype)]
 ROWS = [(kernel, dtype, name) for kernel in ("softmax", "layer_norm") for dtype in ("float32", "bfloat16")
         for name in names(kernel, dtype)]  # fmt: skip
-TILES = [("transpose", dtype, name) for dtype in ("float32", "float64", "bfloat16") for name in names("transpose", dtype)]
+TILES = [("transpose", dtype, name) for dtype in ("float32", "float64", "bfloat16")
+         for name in names("transpose", dtype)]  # fmt: skip
 SIZES: Mapping[str, Sequence[Mapping[str, int]]] = {
     "matmul": [{"m": 1, "n": 1, "p": 1}, {"m": 67, "n": 35, "p": 37}, {"m": 130, "n": 136, "p": 1040}],
     "transpose": [{"m": 1, "n": 1}, {"m": 67, "n": 37}, {"m": 72, "n": 136}],
