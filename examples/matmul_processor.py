@@ -10,6 +10,7 @@ import numpy as np
 
 import polyloop as pl
 from examples import matmul_tiled
+from polyloop.library.matmul import in_vectors
 
 SIZES = [
     {"m": 1, "n": 1, "p": 1},
@@ -32,19 +33,8 @@ def program(dtype: Any = np.float32) -> pl.LoopKernel:
     )
 
 
-def in_registers(knl: pl.LoopKernel, lanes: int) -> pl.LoopKernel:
-    """Return a product by tiles of 12 rows and two vectors of some lanes each."""
-    knl = pl.split_iname(knl, "i", 144, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
-    knl = pl.split_iname(knl, "j", 24*lanes, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
-    knl = pl.split_iname(knl, "i_block", 12, outer_iname="i_tile", inner_iname="row", inner_tag="ilp")
-    knl = pl.split_iname(knl, "j_block", 2*lanes, outer_iname="j_tile", inner_iname="column")
-    knl = pl.split_iname(knl, "column", lanes, outer_iname="vector", inner_iname="lane")
-    knl = pl.tag_inames(knl, {"vector": "ilp", "lane": "vec"})
-    return pl.prioritize_loops(knl, "j_tile, i_tile")
-
-
 def transformed() -> pl.LoopKernel:
-    return in_registers(program(), 16)
+    return in_vectors(program(), 16)
 
 
 if __name__ == "__main__":

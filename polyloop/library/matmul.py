@@ -12,6 +12,7 @@ import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.registers import Tiles, in_parts, in_registers, in_two_launches
 from polyloop.library.tensor_cores import in_double_precision, on_groups_of_warps, on_tensor_cores, stored_by_boxes
+from polyloop.runtime.gpu import gpu_available
 
 __all__ = ["matmul", "program"]
 
@@ -45,6 +46,17 @@ def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: 
     """Return a product whose blocks add up parts of the terms: by atomic updates, or in two launches."""
     knl = (in_parts if launches == 1 else in_two_launches)(multiples(base, tiles.vec), terms)
     return in_registers(knl, tiles, term="k_part", grouped=False, stored_at_once=launches > 1)
+
+
+def in_vectors(base: pl.LoopKernel, lanes: int) -> pl.LoopKernel:
+    """Return a product for a processor, by tiles of 12 rows and two vectors of some lanes each, in its registers."""
+    knl = pl.split_iname(base, "i", 144, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "j", 24*lanes, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    knl = pl.split_iname(knl, "i_block", 12, outer_iname="i_tile", inner_iname="row", inner_tag="ilp")
+    knl = pl.split_iname(knl, "j_block", 2*lanes, outer_iname="j_tile", inner_iname="column")
+    knl = pl.split_iname(knl, "column", lanes, outer_iname="vector", inner_iname="lane")
+    knl = pl.tag_inames(knl, {"vector": "ilp", "lane": "vec"})
+    return pl.prioritize_loops(knl, "j_tile, i_tile")
 
 
 def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
@@ -131,6 +143,11 @@ def _half(dtype: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
     }
 
 
+def _is_for_processors(target: pl.Target | None) -> bool:
+    """Return whether dispatchers of this *target* are for C."""
+    return not gpu_available()[0] if target is None else target.name == "c"
+
+
 @cache
 def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
     """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` of matrices of any size.
@@ -161,6 +178,9 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: 
     """
     element = to_dtype(dtype)
     match dtype_name(element):
+        case "float32" | "float64" if _is_for_processors(target):
+            lanes = 64 // element.itemsize
+            schedules: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, program(element), lanes)}
         case "float32":
             schedules = _float32(program(element))
         case "float64":

@@ -1,0 +1,188 @@
+"""Every schedule of the ready kernels at awkward sizes: CUDA C on fibres, C, NVRTC, a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop import library
+from polyloop.runtime.fibres import disagreement, run_on_fibres
+from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.tuning.schedules import Schedule
+
+CUDA = pl.CudaTarget("sm_90a")
+BF16 = np.dtype(ml_dtypes.bfloat16)
+RTOL = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 1e-2, "float16": 2e-3}
+Arrays = Mapping[str, Any]
+
+
+def matmul_case(rng: np.random.Generator, dtype: np.dtype[Any], m: int, n: int, p: int) -> tuple[Arrays, Arrays]:
+    a, b = ((rng.random(shape) - 0.5).astype(dtype) for shape in ((m, p), (p, n)))
+    return {"a": a, "b": b}, {"c": a.astype(np.float64) @ b.astype(np.float64)}
+
+
+def transpose_case(rng: np.random.Generator, dtype: np.dtype[Any], m: int, n: int) -> tuple[Arrays, Arrays]:
+    a = rng.random((m, n)).astype(dtype)
+    return {"a": a}, {"b": a.T.astype(np.float64)}
+
+
+def softmax_case(rng: np.random.Generator, dtype: np.dtype[Any], m: int, n: int) -> tuple[Arrays, Arrays]:
+    x = rng.normal(0, 3, (m, n)).astype(dtype)
+    powers = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))
+    return {"x": x}, {"y": powers / powers.sum(1, keepdims=True)}
+
+
+def layer_norm_case(rng: np.random.Generator, dtype: np.dtype[Any], m: int, n: int) -> tuple[Arrays, Arrays]:
+    x, gamma, beta = rng.normal(1, 3, (m, n)).astype(dtype), rng.random(n).astype(dtype), rng.random(n).astype(dtype)
+    wide = x.astype(np.float64)
+    away = wide - wide.mean(1, keepdims=True)
+    y = away / np.sqrt((away**2).mean(1, keepdims=True) + 1e-5) * gamma.astype(np.float64) + beta.astype(np.float64)
+    return {"x": x, "gamma": gamma, "beta": beta}, {"y": y}
+
+
+CASES: Mapping[str, Callable[..., tuple[Arrays, Arrays]]] = {
+    "matmul": matmul_case, "transpose": transpose_case, "softmax": softmax_case, "layer_norm": layer_norm_case,
+}  # fmt: skip
+
+
+@cache
+def ready(kernel: str, dtype: str) -> pl.Dispatcher:
+    """Return the dispatcher for CUDA, where there is no GPU too."""
+    made: pl.Dispatcher = getattr(library, kernel)(dtype, target=CUDA, device="H200")
+    return made
+
+
+def check(kernel: str, dtype: str, run: Callable[..., Any], sizes: Mapping[str, int]) -> None:
+    given, wanted = CASES[kernel](np.random.default_rng(1), np.dtype(getattr(ml_dtypes, dtype, dtype)), **sizes)
+    found = run(**given)
+    for name, want in wanted.items():
+        got = np.asarray(found[name]).astype(np.float64)
+        assert got.shape == want.shape
+        rtol = 2e-5 if kernel == "matmul" and dtype != "float64" else RTOL[dtype]
+        np.testing.assert_allclose(got, want, rtol, rtol*np.abs(want).max(), err_msg=f"{sizes}")
+
+
+def on_fibres(schedule: Schedule) -> Callable[..., Mapping[str, Any]]:
+    def run(**arrays: Any) -> Mapping[str, Any]:
+        outputs = run_on_fibres(schedule.program, arrays)
+        assert disagreement(outputs, rtol=1e-4, atol=1e-4) is None
+        return dict(outputs["random"].items())
+
+    return run
+
+
+def names(kernel: str, dtype: str) -> Sequence[str]:
+    return ready(kernel, dtype).names
+
+
+PRODUCTS = [("matmul", dtype, name) for dtype in ("float32", "float64", "bfloat16") for name in names("matmul", dtype)]
+ROWS = [(kernel, dtype, name) for kernel in ("softmax", "layer_norm") for dtype in ("float32", "bfloat16")
+        for name in names(kernel, dtype)]  # fmt: skip
+TILES = [("transpose", dtype, name) for dtype in ("float32", "float64", "bfloat16")
+         for name in names("transpose", dtype)]  # fmt: skip
+SIZES: Mapping[str, Sequence[Mapping[str, int]]] = {
+    "matmul": [{"m": 1, "n": 1, "p": 1}, {"m": 67, "n": 35, "p": 37}, {"m": 130, "n": 136, "p": 1040}],
+    "transpose": [{"m": 1, "n": 1}, {"m": 67, "n": 37}, {"m": 72, "n": 136}],
+    "softmax": [{"m": 1, "n": 1}, {"m": 3, "n": 37}, {"m": 10, "n": 136}],
+    "layer_norm": [{"m": 1, "n": 1}, {"m": 3, "n": 37}, {"m": 10, "n": 136}],
+}
+"""A single element, primes, and multiples of 8 over the ends of tiles and of parts of sums."""
+
+
+EVERY = pytest.mark.parametrize(("kernel", "dtype", "name"), [*PRODUCTS, *ROWS, *TILES])
+
+
+@EVERY
+def test_every_schedule_on_fibres(kernel: str, dtype: str, name: str) -> None:
+    ran = 0
+    for sizes in SIZES[kernel]:
+        if kernel == "matmul" and sizes["p"] > 1024 and "parts" not in name:
+            sizes = {**sizes, "p": 264}  # noqa: PLW2901 - fewer terms, which are added up together
+        schedule = ready(kernel, dtype).valid(**sizes).get(name)
+        if schedule is not None:
+            check(kernel, dtype, on_fibres(schedule), sizes)
+            ran += 1
+    assert ran, "one of the sizes is for each schedule"
+
+
+@EVERY
+@pytest.mark.nvrtc
+def test_every_schedule_compiles(kernel: str, dtype: str, name: str) -> None:
+    schedule = ready(kernel, dtype).valid(**SIZES[kernel][-1]).get(name)
+    if schedule is None:
+        schedule = ready(kernel, dtype).valid(**SIZES[kernel][1])[name]
+    compile_cuda(schedule.program.device_code, "sm_90a")
+
+
+# {{{ on a GPU
+
+PRODUCT_SIZES = [(1, 1, 1), (127, 129, 131), (509, 1021, 1023), (133, 1048, 2056), (1000, 1000, 1000), (260, 256, 4100)]
+WIDTHS = [1, 37, 1000, 1001, 4099, 16384, 33001, 65536, 100003]
+TILE_SIZES = [(1, 1), (67, 1021), (1028, 516), (2049, 4099)]
+
+
+def on_gpu(kernel: str, dtype: str, sizes: Mapping[str, int]) -> None:
+    """Run each valid schedule, and what the dispatcher chooses."""
+    made: pl.Dispatcher = getattr(library, kernel)(dtype)
+    for schedule in made.valid(**sizes).values():
+        check(kernel, dtype, lambda run=schedule.compiled, **arrays: run(**arrays, poison=True), sizes)
+    check(kernel, dtype, lambda **arrays: made(**arrays, poison=True), sizes)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", PRODUCT_SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_products_on_a_gpu(dtype: str, shape: tuple[int, int, int]) -> None:
+    on_gpu("matmul", dtype, dict(zip("mnp", shape, strict=True)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kernel", ["softmax", "layer_norm"])
+def test_rows_on_a_gpu(kernel: str, dtype: str, width: int) -> None:
+    on_gpu(kernel, dtype, {"m": 5, "n": width})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", TILE_SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_transposes_on_a_gpu(dtype: str, shape: tuple[int, int]) -> None:
+    on_gpu("transpose", dtype, dict(zip("mn", shape, strict=True)))
+
+
+# }}}
+
+
+@pytest.mark.parametrize("sizes", SIZES["softmax"])
+@pytest.mark.parametrize("kernel", ["softmax", "layer_norm", "transpose"])
+def test_in_c(kernel: str, sizes: Mapping[str, int]) -> None:
+    made: pl.Dispatcher = getattr(library, kernel)("float32", target=pl.CTarget())
+    check(kernel, "float32", lambda **arrays: made(**arrays, poison=True), sizes)
+
+
+@pytest.mark.parametrize("sizes", SIZES["matmul"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_in_c(dtype: str, sizes: Mapping[str, int]) -> None:
+    made = library.matmul(dtype, target=pl.CTarget())
+    assert made.choose(**sizes).name.startswith("vectors")
+    check("matmul", dtype, lambda **arrays: made(**arrays, poison=True), sizes)
+
+
+def test_another_type_is_refused() -> None:
+    with pytest.raises(pl.ArgumentError, match="there is no product of int32 in the library"):
+        library.matmul("int32")
+
+
+def test_sizes_choose() -> None:
+    chosen = {sizes: ready("matmul", "float32").choose(**dict(zip("mnp", sizes, strict=True))).name
+              for sizes in ((4096, 4096, 4096), (512, 512, 8192), (1023, 1023, 1023))}  # fmt: skip
+    assert chosen[4096, 4096, 4096] == "tiles of 128 x 128"
+    assert "parts" in chosen[512, 512, 8192]
+    assert chosen[1023, 1023, 1023].endswith("any rows")
