@@ -14,7 +14,7 @@ from polyloop.expr.dtypes import to_dtype
 __all__ = ["layer_norm", "softmax"]
 
 _BYTES: Final = 16
-"""What a thread loads or stores at once, at most."""
+"""Bytes that a thread loads or stores at once, at most."""
 
 
 def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -139,7 +139,7 @@ def recomputed(knl: pl.LoopKernel, name: str) -> pl.LoopKernel:
 
 
 def _vector(program: pl.LoopKernel, n: int) -> int:
-    """Return how many elements of a row of *n* are loaded at once."""
+    """Return the number of elements of a row of *n* that are loaded at once."""
     sizes = [argument.dtype.itemsize for argument in program.arguments if argument.name == "x" and argument.dtype]
     return gcd(n, _BYTES // sizes[0])
 

@@ -138,7 +138,7 @@ def on_groups_of_warps(
 def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
     """Return a product whose sums go through shared memory, from where the copy engine stores them.
 
-    They lie where *shares* was, which nobody reads any more.  Panels have 32 columns: rows of 128 bytes, swizzled.
+    They lie where *shares* was, which is not read any more.  Panels have 32 columns: rows of 128 bytes, swizzled.
     """
     names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
     knl = pl.buffer_array(

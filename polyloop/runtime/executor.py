@@ -87,6 +87,7 @@ def compiled(
     if launches in ("graph", "cooperative"):
         _refuse_one(program, launches)
     found = load(program, _Wider(kernel, chosen), architecture, by_position(kernel), launches)
+    found.fixed = kernel.fixed
     if found.cubin:
         problems, warnings = local_memory(found.program, found.cubin, found.ptx)
         if problems:

@@ -77,6 +77,8 @@ class CompiledKernel(functools.partial[Result], Shown):
         The arguments that may be passed by position.
     launches
         How the launches of a call are started, if that was asked for: see :func:`polyloop.compile`.
+    fixed
+        Sizes that the kernel was compiled for, which are no arguments any more.
     """
 
     # It is a partial, of a function that knows the latest kind of call (see repeat.py), because Python calls those
@@ -87,6 +89,7 @@ class CompiledKernel(functools.partial[Result], Shown):
     regenerate: Callable[[int], GeneratedProgram] | None = None
     positions: tuple[str, ...] = ()
     launches: str | None = None
+    fixed: Mapping[str, int] = field(default_factory=dict, init=False)
     _small: Backend = field(init=False)
     _large: Backend | None = field(default=None, init=False)
     _repeats: Repeats = field(init=False)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import log2
 from typing import Annotated, Any, Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -107,7 +106,6 @@ class Dispatcher(DeferredKernel):
             name: Family(name, made, self._program, self._target_for) for name, made in schedules.items()}
         self._choices: dict[tuple[object, ...], Chosen] = {}
         self._estimates: dict[tuple[object, ...], float] = {}
-        self._fixed: WeakKeyDictionary[CompiledKernel, Mapping[str, int]] = WeakKeyDictionary()
         self._measured: list[_Measured] = []
         self._open = tuple(argument.name for argument in open_arguments(self._program))
         self._start(program, Diagnostic(
@@ -286,14 +284,11 @@ class Dispatcher(DeferredKernel):
         """Return the compiled schedule for *arguments*."""
         call = self._facts(arguments)
         with self._lock:
-            schedule = self._choice(call).schedule
-            run = schedule.compiled
-            self._fixed[run] = schedule.kernel.fixed
-        return run
+            return self._choice(call).schedule.compiled
 
     def _own(self, run: CompiledKernel, arguments: Mapping[str, object]) -> Mapping[str, object] | None:
         """Return *arguments* without the sizes that the schedule has fixed."""
-        fixed = self._fixed[run]
+        fixed = run.fixed
         if not any(name in fixed for name in arguments):
             return arguments
         if any(name in arguments and arguments[name] != value for name, value in fixed.items()):

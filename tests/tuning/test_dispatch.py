@@ -116,7 +116,9 @@ def test_bad_schedules() -> None:
 
 def test_what_was_measured_decides() -> None:
     d = several(target=C)
-    d.read_record('[{"sizes": {"n": 80}, "dtypes": {}, "device": "this processor", "seconds": {"fixed": 2, "plain": 1}}]')
+    d.read_record(
+        '[{"sizes": {"n": 80}, "dtypes": {}, "device": "this processor", "seconds": {"fixed": 2, "plain": 1}}]'
+    )
     assert d.choose(n=80).name == d.choose(n=100).name == "plain"
     assert d.choose(n=8).name == "fixed", "too far away"
     assert "measured on this processor at n = 80" in d.choose(n=100).why
