@@ -121,7 +121,7 @@ class DeferredKernel(CompiledKernel):
         raise NotImplementedError
 
     def _own(self, run: CompiledKernel, arguments: Mapping[str, object]) -> Mapping[str, object] | None:
-        """Return what *run* is called with for *arguments*; None if it is not their program."""
+        """Return the arguments of *run* for *arguments*; None if it is not their program."""
         del run
         return arguments
 

@@ -77,7 +77,7 @@ class SizeCondition:
         return show(self.expression)
 
     def failed(self, call: CallFacts) -> str:
-        """Return why *call* does not fulfil it; the empty string if it does."""
+        """Return the reason why *call* does not fulfil it; the empty string if it does."""
         if evaluate(self.expression, call.sizes):
             return ""
         return f"{self} is false for {describe(self.expression, call.sizes)}"
@@ -96,7 +96,7 @@ class AlignmentCondition:
         return f"'{self.array}' begins at a multiple of {self.nbytes} bytes"
 
     def failed(self, call: CallFacts) -> str:
-        """Return why *call* does not fulfil it; the empty string if it does."""
+        """Return the reason why *call* does not fulfil it; the empty string if it does."""
         found = call.alignments.get(self.array, ALIGNED)
         return "" if found % self.nbytes == 0 else f"{self}: this one at a multiple of {found}"
 
@@ -114,7 +114,7 @@ class TypeCondition:
         return f"'{self.argument}' is {dtype_name(self.dtype)}"
 
     def failed(self, call: CallFacts) -> str:
-        """Return why *call* does not fulfil it; the empty string if it does, or has no such argument."""
+        """Return the reason why *call* does not fulfil it; the empty string if it does, or has no such argument."""
         found = call.dtypes.get(self.argument)
         return "" if found is None or found == self.dtype else f"{self}: this one is {dtype_name(found)}"
 
@@ -136,7 +136,7 @@ class DeviceCondition:
         return not self.architecture[-1:].isdigit()
 
     def failed(self, call: CallFacts) -> str:
-        """Return why *call* does not fulfil it; the empty string if it does."""
+        """Return the reason why *call* does not fulfil it; the empty string if it does."""
         here, needed = (_capability(name) for name in (call.architecture, self.architecture))
         return "" if here == needed or (here > needed and not self._is_own) else f"{self}: this is {call.architecture}"
 
@@ -153,7 +153,7 @@ Condition: TypeAlias = SizeCondition | AlignmentCondition | TypeCondition | Devi
 def conditions_of(
     kernel: LoopKernel, program: GeneratedProgram, target: Target, open_types: Iterable[str]
 ) -> tuple[Condition, ...]:
-    """Return what *program*, generated of *kernel*, asks of a call.
+    """Return the conditions that *program*, generated of *kernel*, puts on a call.
 
     These are the checks that each call makes (:attr:`GeneratedProgram.checks`, ``alignments``, limits of grids), sizes
     that were fixed, the types of the arguments *open_types*, and the architecture.

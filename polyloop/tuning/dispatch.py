@@ -240,7 +240,7 @@ class Dispatcher(DeferredKernel):
         return found
 
     def record(self) -> str:
-        """Return what was measured as JSON, for :meth:`read_record` of another process."""
+        """Return the measurements as JSON, for :meth:`read_record` of another process."""
         return json.dumps([{
             "sizes": dict(one.call.sizes), "device": one.device, "seconds": dict(one.seconds),
             "dtypes": {name: str(dtype) for name, dtype in one.call.dtypes.items()},

@@ -19,7 +19,7 @@ _ENOUGH: Final = 0.5
 
 
 def estimate(kernel: LoopKernel, sizes: Mapping[str, int], device: Device) -> float:
-    """Return how long *kernel* takes on *device* [s], to compare schedules of one program.
+    """Return the time of *kernel* on *device* [s], to compare schedules of one program.
 
     It is the bound of ``pl.explain``: the longest of all resources, where a launch whose blocks do not come out even
     takes as long as its last round of blocks, and one with few blocks has a part of the memory's bandwidth.

@@ -45,7 +45,7 @@ arguments is compared."""
 
 
 def fingerprint(kernel: LoopKernel) -> str:
-    """Return what a kernel computes, as text: how it was made, and the steps since that changed it on purpose."""
+    """Return the meaning of a kernel as text: how it was made, and the steps since that changed it on purpose."""
     made = kernel.made
     if isinstance(made, Written):
         made = replace(made, options=tuple(option for option in made.options if option[0] not in _OF_A_KERNEL))
@@ -197,7 +197,7 @@ def _parameters(name: str, function: Callable[..., object], program: LoopKernel)
 
 
 def _difference(program: LoopKernel, kernel: LoopKernel, name: str) -> Diagnostic | None:
-    """Return how *kernel* is of another program than *program*; None if it is not, for some sizes and types."""
+    """Return the difference of the program of *kernel* from *program*; None if it is not, for some sizes and types."""
     mine = program
     types = {argument.name: argument.dtype for argument in kernel.arguments if argument.dtype is not None}
     wanted = {argument.name: types[argument.name] for argument in open_arguments(program) if argument.name in types}
