@@ -212,7 +212,7 @@ def _measure(torch: Any, device: Any, job: Job, made: Sequence[Made]) -> Figure:
 def _in_turn(device: Any, rivals: Sequence[Sequence[Callable[[], object]]]) -> list[float]:
     """Return the median time of one call of each [us]; those that are far behind are timed less often."""
     first = device.in_turn(rivals, warm_up=1, repeat=3)
-    limit = 2 * min(first[0], *first[2:])
+    limit = 2 * min([first[0], *first[2:]])
     near = [number for number, found in enumerate(first) if found <= limit]
     again = device.in_turn([rivals[number] for number in near], warm_up=0, repeat=_SAMPLES) if near else []
     times = dict(enumerate(first)) | dict(zip(near, again, strict=True))
