@@ -61,7 +61,7 @@ static XLA_FFI_Error *@_error(XLA_FFI_CallFrame *frame, const char *text)
 /* Whether XLA only asks for the version, and the answer. */
 static int @_is_asked(XLA_FFI_CallFrame *frame)
 {
-    XLA_FFI_Extension_Base *extension = frame->extension_start;
+    __typeof__(frame->extension_start) extension = frame->extension_start; /* its name is another one in jaxlib 0.11 */
     if (extension == NULL || extension->type != XLA_FFI_Extension_Metadata)
         return 0;
     XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)extension)->metadata;

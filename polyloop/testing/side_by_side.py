@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.perf_counter()
     with subprocess.Popen(
         [sys.executable, "-c", _OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=options.other,
-        env={**os.environ, "PYTHONPATH": str(options.other.resolve())},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(options.other.resolve()), *sys.path[1:]])},
     ) as other:  # fmt: skip
         assert other.stdin is not None, "it is a pipe"
         assert other.stdout is not None, "it is a pipe"

@@ -21,7 +21,7 @@ def built(program: str, folder: Path, *options: str, needs: tuple[str, ...] = ("
     """Return the built program."""
     if missing := [name for name in needs if shutil.which(name) is None]:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
     for command in (
         ["cmake", "-S", str(PROGRAMS / program), "-B", str(folder), f"-DPython3_EXECUTABLE={sys.executable}", *options],
         ["cmake", "--build", str(folder)],

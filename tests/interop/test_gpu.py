@@ -244,7 +244,7 @@ def test_arrays_that_describe_or_lend_themselves() -> None:
 def test_the_module_of_the_examples(torch: Any) -> None:
     folder = ROOT / "examples/embedding/torch_module"
     done = subprocess.run(
-        [sys.executable, "module.py"], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False)
+        [sys.executable, "module.py"], cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "10 steps on cuda: gradients agree" in done.stdout
