@@ -140,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks library", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD", help="calls with all of these words in their names")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write everything as JSON")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write the times by which calls are chosen")
     parser.add_argument("--seconds", type=float, default=140.0, help="begin no call after this time")
     options = parser.parse_args(arguments)
     is_there, reason = gpu_available()
@@ -154,7 +155,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures.append(figure)
         if options.save is not None:
             options.save.write_text(json.dumps([asdict(one) for one in figures], indent=1))
+    if options.record is not None:
+        options.record.write_text(recorded(figures, find_device(device_name() or "").name))
     return int(any(not error < _LIMIT for figure in figures for error in figure.errors.values()))
+
+
+def recorded(figures: Sequence[Figure], device: str) -> str:
+    """Return the times of *figures*, measured on *device*, as :mod:`polyloop.library.records` reads them."""
+    jobs = {str(job): job for job in JOBS}
+    entries = []
+    for figure in figures:
+        job = jobs[figure.job]
+        right = {name: time for name, time in figure.times.items() if figure.errors.get(name, 1.0) < _LIMIT}
+        seconds = {name: float(f"{time * 1e-6:.4g}") for name, time in sorted(right.items(), key=lambda one: one[1])}
+        entries.append({"kernel": job.kernel, "dtype": job.dtype, "sizes": dict(job.sizes), "device": device,
+                        "seconds": seconds})
+    return "[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n"
 
 
 def measured(jobs: Sequence[Job], seconds: float) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
+from polyloop.library.records import with_records
 from polyloop.library.registers import Tiles, in_parts, in_registers, in_two_launches
 from polyloop.library.tensor_cores import in_double_precision, on_groups_of_warps, on_tensor_cores, stored_by_boxes
 from polyloop.runtime.gpu import gpu_available
@@ -173,6 +174,9 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: 
 
     Notes
     -----
+    Schedules in "parts of" k add their parts to the result by atomic updates, unless they have two launches: the order
+    of a sum, and with it its rounding, may differ from call to call.  Others always give the same result.
+
     The recipes are in ``polyloop/library/registers.py`` and ``tensor_cores.py``.  Source: the structure is that of
     CUTLASS, https://docs.nvidia.com/cutlass/media/docs/cpp/efficient_gemm.html.
     """
@@ -191,4 +195,5 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: 
             raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
                 "wrong-dtype", f"there is no product of {other} in the library", (),
                 ("pass float32, float64, bfloat16 or float16, or schedule the program: matmul.program(dtype)",))])
-    return pl.dispatch(program(element), schedules, target=target, device=device)
+    found = pl.dispatch(program(element), schedules, target=target, device=device)
+    return with_records(found, "matmul", str(element))

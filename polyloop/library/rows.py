@@ -10,6 +10,7 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import to_dtype
+from polyloop.library.records import with_records
 
 __all__ = ["layer_norm", "softmax"]
 
@@ -188,7 +189,8 @@ def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None, device:
     times cost.
     """
     program = softmax_program(dtype)
-    return pl.dispatch(program, _schedules(program), target=target, device=device)
+    found = pl.dispatch(program, _schedules(program), target=target, device=device)
+    return with_records(found, "softmax", str(to_dtype(dtype)))
 
 
 @cache
@@ -213,4 +215,5 @@ def layer_norm(dtype: Any = np.float32, *, target: pl.Target | None = None, devi
     Source: J. L. Ba, J. R. Kiros, G. E. Hinton, Layer Normalization, 2016, https://arxiv.org/abs/1607.06450.
     """
     program = layer_norm_program(dtype)
-    return pl.dispatch(program, _schedules(program), target=target, device=device)
+    found = pl.dispatch(program, _schedules(program), target=target, device=device)
+    return with_records(found, "layer_norm", str(to_dtype(dtype)))

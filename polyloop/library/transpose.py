@@ -9,6 +9,7 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import to_dtype
+from polyloop.library.records import with_records
 
 __all__ = ["transpose"]
 
@@ -83,9 +84,10 @@ def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None, devic
     """
     base = program(dtype)
     vec = max(1, 16 // to_dtype(dtype).itemsize)
-    return pl.dispatch(base, {
+    found = pl.dispatch(base, {
         "vectors, tiles of 64": partial(in_tiles, base, 64, 16, vec),
         "tiles of 64": partial(in_tiles, base, 64, 8),
         "tiles of 64, 16 rows": partial(in_tiles, base, 64, 16),
         "tiles of 32": partial(in_tiles, base, 32, 8),
     }, target=target, device=device)  # fmt: skip
+    return with_records(found, "transpose", str(to_dtype(dtype)))

@@ -235,7 +235,7 @@ class Dispatcher(DeferredKernel):
         target = self._given_target or (None if self._is_cuda else CTarget())
         found = tune(lambda schedule: kernels[schedule], {"schedule": list(kernels)}, given, target=target,
                      seconds=seconds)  # fmt: skip
-        self._learn(_Measured(call, self._place(), {
+        self._learn(_Measured(call, self._measured_place(), {
             str(trial.choice["schedule"]): trial.time.median for trial in found.trials if trial.time is not None}))
         return found
 
@@ -339,8 +339,17 @@ class Dispatcher(DeferredKernel):
         return kernel.target if isinstance(kernel.target, Target) else CudaTarget(self._architecture())
 
     def _place(self) -> str:
-        """Return the device that is measured."""
-        return (device_name() or "GPU") if self._is_cuda else "this processor"
+        """Return the device that is chosen for."""
+        if not self._is_cuda:
+            return "this processor"
+        return self._device.name if self._device is not None else device_name() or "GPU"
+
+    def _measured_place(self) -> str:
+        """Return the device that is measured: that of the machine, whatever device is chosen for."""
+        if not self._is_cuda:
+            return "this processor"
+        model = _model(None)
+        return model.name if model is not None and device_name() else device_name() or "GPU"
 
     def __repr__(self) -> str:
         return f"<Dispatcher '{self._name}': {', '.join(self._families)}>"

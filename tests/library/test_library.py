@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +18,7 @@ from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.tuning.schedules import Schedule
 
+ROOT = Path(__file__).parents[2]
 CUDA = pl.CudaTarget("sm_90a")
 BF16 = np.dtype(ml_dtypes.bfloat16)
 RTOL = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 1e-2, "float16": 2e-3}
@@ -186,3 +189,29 @@ def test_sizes_choose() -> None:
     assert chosen[4096, 4096, 4096] == "tiles of 128 x 128"
     assert "parts" in chosen[512, 512, 8192]
     assert chosen[1023, 1023, 1023].endswith("any rows")
+
+
+RECORDED = [
+    (entry["kernel"], entry["dtype"], tuple(entry["sizes"].items()), tuple(entry["seconds"]))
+    for entry in json.loads((ROOT / "polyloop/data/library_times.json").read_text())
+]
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), sorted({entry[:2] for entry in RECORDED}))
+def test_times_that_come_with_the_library_are_of_its_schedules(kernel: str, dtype: str) -> None:
+    d = getattr(library, kernel)(dtype, target=pl.CudaTarget("sm_90"), device="H100")
+    listed = str(d)
+    for *of, sizes, names in RECORDED:
+        if of == [kernel, dtype]:
+            assert names, f"nothing was measured at {sizes}"
+            assert not [name for name in names if f"  {name} " not in listed], sizes
+
+
+def test_a_call_takes_what_was_measured_on_the_device() -> None:
+    d = library.transpose("float32", target=pl.CudaTarget("sm_90"), device="H100")
+    assert d.choose(m=8200, n=8200).name == "tiles of 64, 16 rows"
+    assert "measured on NVIDIA H100" in d.choose(m=8200, n=8200).why
+    assert "measured on NVIDIA H100" in d.choose(m=8000, n=9000).why
+    assert "model" in d.choose(m=100, n=100).why, "too far away"
+    other = library.transpose("float32", target=pl.CudaTarget("sm_90"), device="H200")
+    assert "model of NVIDIA H200" in other.choose(m=8200, n=8200).why
