@@ -10,6 +10,7 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
+from polyloop.library.elements import element_type
 from polyloop.library.records import with_records
 from polyloop.library.registers import Tiles, in_parts, in_registers, in_two_launches
 from polyloop.library.tensor_cores import in_double_precision, on_groups_of_warps, on_tensor_cores, stored_by_boxes
@@ -180,20 +181,13 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: 
     The recipes are in ``polyloop/library/registers.py`` and ``tensor_cores.py``.  Source: the structure is that of
     CUTLASS, https://docs.nvidia.com/cutlass/media/docs/cpp/efficient_gemm.html.
     """
-    element = to_dtype(dtype)
-    match dtype_name(element):
-        case "float32" | "float64" if _is_for_processors(target):
-            lanes = 64 // element.itemsize
-            schedules: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, program(element), lanes)}
-        case "float32":
-            schedules = _float32(program(element))
-        case "float64":
-            schedules = _float64(program(element))
-        case "bfloat16" | "float16":
-            schedules = _half(element)
-        case other:
-            raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
-                "wrong-dtype", f"there is no product of {other} in the library", (),
-                ("pass float32, float64, bfloat16 or float16, or schedule the program: matmul.program(dtype)",))])
+    element = element_type("matmul", dtype, "polyloop.library.matmul.program(dtype)")
+    if element.itemsize > 2 and _is_for_processors(target):
+        lanes = 64 // element.itemsize
+        schedules: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, program(element), lanes)}
+    elif element.itemsize > 2:
+        schedules = _float32(program(element)) if element.itemsize == 4 else _float64(program(element))
+    else:
+        schedules = _half(element)
     found = pl.dispatch(program(element), schedules, target=target, device=device)
     return with_records(found, "matmul", str(element))

@@ -10,6 +10,7 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import to_dtype
+from polyloop.library.elements import element_type
 from polyloop.library.records import with_records
 
 __all__ = ["layer_norm", "softmax"]
@@ -183,14 +184,20 @@ def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None, device:
     target, device
         As for :func:`polyloop.dispatch`.
 
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``: another type.
+
     Notes
     -----
     Source: M. Milakov, N. Gimelshein, Online normalizer calculation for softmax, 2018, for what rows read several
     times cost.
     """
-    program = softmax_program(dtype)
+    element = element_type("softmax", dtype, "polyloop.library.rows.softmax_program(dtype)")
+    program = softmax_program(element)
     found = pl.dispatch(program, _schedules(program), target=target, device=device)
-    return with_records(found, "softmax", str(to_dtype(dtype)))
+    return with_records(found, "softmax", str(element))
 
 
 @cache
@@ -210,10 +217,16 @@ def layer_norm(dtype: Any = np.float32, *, target: pl.Target | None = None, devi
     target, device
         As for :func:`polyloop.dispatch`.
 
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``: another type.
+
     Notes
     -----
     Source: J. L. Ba, J. R. Kiros, G. E. Hinton, Layer Normalization, 2016, https://arxiv.org/abs/1607.06450.
     """
-    program = layer_norm_program(dtype)
+    element = element_type("layer_norm", dtype, "polyloop.library.rows.layer_norm_program(dtype)")
+    program = layer_norm_program(element)
     found = pl.dispatch(program, _schedules(program), target=target, device=device)
-    return with_records(found, "layer_norm", str(to_dtype(dtype)))
+    return with_records(found, "layer_norm", str(element))

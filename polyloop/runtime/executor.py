@@ -54,7 +54,7 @@ def refuse_launches(kernel: str, launches: str | None, target: Target | None) ->
     if launches in (None, "host"):
         return
     if launches not in ("graph", "cooperative"):
-        raise _unsupported(kernel, launches, (), ('leave it out, or pass launches="host"',))
+        raise _unsupported(kernel, launches, (), ('leave it out, or pass "host", "graph" or "cooperative"',))
     if target is not None and target.name != "cuda":
         notes = (f"it is for CUDA, and the kernel is compiled for '{target.name}'",)
         raise _unsupported(kernel, launches, notes, ("leave it out, or pass target=pl.CudaTarget()",))

@@ -12,6 +12,7 @@ import numpy as np
 
 from polyloop.display import brief
 from polyloop.edge.checks import EXPLAINED
+from polyloop.edge.words import shown
 from polyloop.errors import ArgumentError, Diagnostic, TuningError, unknown_name
 from polyloop.expr.dtypes import find_dtype
 from polyloop.kernel.arrays import ArrayArg
@@ -466,9 +467,11 @@ def dispatch(
     Source: dispatch by predicates, E. Ernst, C. Kaplan, C. Chambers, ECOOP 1998,
     https://doi.org/10.1007/BFb0054092; here the predicates are derived from the schedules.
     """
-    if not schedules:
+    is_mapping = isinstance(schedules, Mapping)
+    if not is_mapping or not schedules or not all(isinstance(name, str) for name in schedules):
         raise TuningError("dispatch", None, [Diagnostic(
-            "no-schedules", "there is no schedule to choose from", (),
+            "no-schedules", "there is no schedule to choose from",
+            () if is_mapping else (f"given: {shown(schedules)}",),
             ('pass them by names: pl.dispatch(program, {"plain": knl})',))])  # fmt: skip
     is_cuda = _is_cuda(schedules, target)
     return Dispatcher(program, schedules, target, _model(device) if is_cuda else None)

@@ -179,8 +179,13 @@ def test_products_in_c(dtype: str, sizes: Mapping[str, int]) -> None:
 
 
 def test_another_type_is_refused() -> None:
-    with pytest.raises(pl.ArgumentError, match="there is no product of int32 in the library"):
-        library.matmul("int32")
+    for kernel in ("matmul", "softmax", "layer_norm"):
+        with pytest.raises(pl.ArgumentError, match=f"the library has no {kernel} of int32") as refused:
+            getattr(library, kernel)("int32")
+        assert refused.value.codes == ("wrong-dtype",)
+        with pytest.raises(pl.KernelError) as unknown:
+            getattr(library, kernel)("floot32")
+        assert unknown.value.codes == ("unknown-dtype",)
 
 
 def test_sizes_choose() -> None:

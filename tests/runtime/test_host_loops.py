@@ -336,7 +336,7 @@ def test_launches_of_another_kind_are_refused(target: Any) -> None:
         pl.compile(PROGRAMS["jacobi"].kernel(), target=target, launches="later")
     assert str(error.value).splitlines() == [
         "compile on kernel 'jacobi': launches='later' is not supported [unsupported-launches]",
-        '  Hint: leave it out, or pass launches="host"',
+        '  Hint: leave it out, or pass "host", "graph" or "cooperative"',
     ]
 
 

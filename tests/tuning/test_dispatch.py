@@ -106,8 +106,9 @@ def test_another_program_is_refused() -> None:
 
 
 def test_bad_schedules() -> None:
-    with pytest.raises(pl.TuningError, match="no-schedules"):
-        pl.dispatch(PROGRAM, {})
+    for none in ({}, [PROGRAM], PROGRAM, {1: PROGRAM}):
+        with pytest.raises(pl.TuningError, match="no-schedules"):
+            pl.dispatch(PROGRAM, none)  # type: ignore[arg-type]
     with pytest.raises(pl.TuningError, match="unknown-parameter"):
         pl.dispatch(PROGRAM, {"of": lambda q: q})
     with pytest.raises(pl.TuningError, match="bad-build"):
