@@ -1,12 +1,8 @@
-"""Last writes: for each read, the write whose value it sees.
+"""Last writes: for each read, the write whose value it sees, computed by ISL and then proven.
 
-Of a few writes they are found as a difference of relations: all earlier writes of the element, less those with a
-must-write behind them.  That takes a step for each three of reads and writes: of 32 writes to one array it takes five
-times as long as ISL's dataflow analysis, of two, in the tiles of a product by ``wgmma``, a third of its time.
-
-ISL's analysis computes last writes as lexicographic maxima.  With quotients among redundant bounds, it was seen to
-return another write than the last one, depending on the order of the bounds.  With may-writes, it was seen to leave one
-out.  So its result is used only after a proof, by tests for empty sets:
+ISL computes last writes as lexicographic maxima.  With quotients among redundant bounds, it was seen to return another
+write than the last one, depending on the order of the bounds.  With may-writes, it was seen to leave one out.  So its
+result is used only after a proof, by tests for empty sets:
 
 * a write in the result is of the element, is before the read, and no must-write comes in between;
 * each read has such a must-write, or is said to have none;
@@ -18,14 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import islpy as isl
 
-__all__ = ["FEW", "Accesses", "LastWrites", "last_writes"]
-
-FEW: Final = 4
-"""Relations of writes up to which differences are faster than ISL's analysis and its proof."""
+__all__ = ["Accesses", "LastWrites", "last_writes"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ class Accesses:
         return Accesses(*(part.detect_equalities().remove_redundancies() for part in parts))
 
     def differences(self) -> LastWrites:
-        """Return the last writes as differences of relations: right by definition, and slow for many writes."""
+        """Return the last writes as differences of relations: always right, but slow."""
         return LastWrites(self.pairs.subtract(self.hidden), self.reads.domain().subtract(self.sure_pairs.domain()))
 
     def faults(self, result: LastWrites) -> Iterator[str]:
@@ -120,8 +112,6 @@ def last_writes(accesses: Accesses) -> LastWrites:
 
 
 def _proven(accesses: Accesses) -> LastWrites:
-    if accesses.sure.n_map() + accesses.possible.n_map() <= FEW:
-        return accesses.differences()
     for form in (Accesses.computed, _simply_computed):
         try:
             result = form(accesses)

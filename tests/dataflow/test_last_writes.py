@@ -11,16 +11,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.dataflow import last_writes as module
-from polyloop.dataflow.last_writes import FEW, Accesses, LastWrites, last_writes
+from polyloop.dataflow.last_writes import Accesses, LastWrites, last_writes
 from tests.transform.checking import check
-
-
-@pytest.fixture(autouse=True, params=[0, FEW], ids=["by ISL", "as differences"])
-def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Find last writes in either way, however many there are."""
-    monkeypatch.setattr(module, "FEW", request.param)
-
 
 _BOUNDS = (
     "[n] -> { [i, j] : i >= 0 }",
