@@ -79,7 +79,7 @@ def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None, devic
 
     Notes
     -----
-    The recipes are :func:`polyloop.library.transpose.in_tiles` with several sizes. Source: G. Ruetsch, P. Micikevicius,
+    The recipes are ``polyloop.library.transpose.in_tiles`` with several sizes. Source: G. Ruetsch, P. Micikevicius,
     Optimizing Matrix Transpose in CUDA, 2009.
     """
     base = program(dtype)

@@ -66,7 +66,8 @@ def values() -> tuple[object, ...]:
         pl.ForeignFunction("f", [np.float32], np.float32), pl.ReductionOperation("both", "a + b", neutral=0),
         next(entry.matrix.intrinsic for entry in large.instructions if entry.matrix is not None),
         pl.Tuned((*trials, refused), 0), knl.loops, pl.auto, pl.check_equivalence(simple, simple), *errors, warning,
-        errors[0].found[0], simple.made,
+        errors[0].found[0], simple.made, pl.gufunc(simple), pl.dispatch(simple, {"plain": simple}, target=c),
+        pl.OpenCLDevice(),
     )  # fmt: skip
 
 
