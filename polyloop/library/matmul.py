@@ -11,7 +11,7 @@ import numpy as np
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.elements import element_type
-from polyloop.library.records import with_records
+from polyloop.library.records import ready
 from polyloop.library.registers import Tiles, in_parts, in_registers, in_two_launches
 from polyloop.library.tensor_cores import in_double_precision, on_groups_of_warps, on_tensor_cores, stored_by_boxes
 from polyloop.runtime.gpu import gpu_available
@@ -189,5 +189,4 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: 
         schedules = _float32(program(element)) if element.itemsize == 4 else _float64(program(element))
     else:
         schedules = _half(element)
-    found = pl.dispatch(program(element), schedules, target=target, device=device)
-    return with_records(found, "matmul", str(element))
+    return ready("matmul", element, program(element), schedules, target, device)

@@ -7,13 +7,16 @@ type, sizes, device, and the time of each schedule [s].
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+import numpy as np
+
 import polyloop as pl
 
-__all__ = ["with_records"]
+__all__ = ["ready"]
 
 _FILE: Final = "library_times.json"
 
@@ -23,8 +26,12 @@ def _entries() -> tuple[dict[str, Any], ...]:
     return tuple(json.loads(files("polyloop").joinpath("data", _FILE).read_text(encoding="utf-8")))
 
 
-def with_records(dispatcher: pl.Dispatcher, kernel: str, dtype: str) -> pl.Dispatcher:
-    """Return *dispatcher* of a ready kernel with the times that were measured of it."""
-    own = [entry for entry in _entries() if (entry["kernel"], entry["dtype"]) == (kernel, dtype)]
-    dispatcher.read_record(json.dumps([{**entry, "dtypes": {}} for entry in own]))
-    return dispatcher
+def ready(
+    kernel: str, dtype: np.dtype[Any], program: pl.LoopKernel, schedules: Mapping[str, Any],
+    target: pl.Target | None, device: str | None,
+) -> pl.Dispatcher:  # fmt: skip
+    """Return the dispatcher of a ready kernel for elements of *dtype*, with the times that were measured of it."""
+    found = pl.dispatch(program, schedules, target=target, device=device)
+    own = [entry for entry in _entries() if (entry["kernel"], entry["dtype"]) == (kernel, str(dtype))]
+    found.read_record(json.dumps([{**entry, "dtypes": {}} for entry in own]))
+    return found

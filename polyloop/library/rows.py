@@ -11,7 +11,7 @@ import numpy as np
 import polyloop as pl
 from polyloop.expr.dtypes import to_dtype
 from polyloop.library.elements import element_type
-from polyloop.library.records import with_records
+from polyloop.library.records import ready
 
 __all__ = ["layer_norm", "softmax"]
 
@@ -196,8 +196,7 @@ def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None, device:
     """
     element = element_type("softmax", dtype, "polyloop.library.rows.softmax_program(dtype)")
     program = softmax_program(element)
-    found = pl.dispatch(program, _schedules(program), target=target, device=device)
-    return with_records(found, "softmax", str(element))
+    return ready("softmax", element, program, _schedules(program), target, device)
 
 
 @cache
@@ -228,5 +227,4 @@ def layer_norm(dtype: Any = np.float32, *, target: pl.Target | None = None, devi
     """
     element = element_type("layer_norm", dtype, "polyloop.library.rows.layer_norm_program(dtype)")
     program = layer_norm_program(element)
-    found = pl.dispatch(program, _schedules(program), target=target, device=device)
-    return with_records(found, "layer_norm", str(element))
+    return ready("layer_norm", element, program, _schedules(program), target, device)

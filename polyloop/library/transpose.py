@@ -9,7 +9,7 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import to_dtype
-from polyloop.library.records import with_records
+from polyloop.library.records import ready
 
 __all__ = ["transpose"]
 
@@ -82,12 +82,11 @@ def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None, devic
     The recipes are ``polyloop.library.transpose.in_tiles`` with several sizes. Source: G. Ruetsch, P. Micikevicius,
     Optimizing Matrix Transpose in CUDA, 2009.
     """
-    base = program(dtype)
-    vec = max(1, 16 // to_dtype(dtype).itemsize)
-    found = pl.dispatch(base, {
+    element = to_dtype(dtype)
+    base, vec = program(element), max(1, 16 // element.itemsize)
+    return ready("transpose", element, base, {
         "vectors, tiles of 64": partial(in_tiles, base, 64, 16, vec),
         "tiles of 64": partial(in_tiles, base, 64, 8),
         "tiles of 64, 16 rows": partial(in_tiles, base, 64, 16),
         "tiles of 32": partial(in_tiles, base, 32, 8),
-    }, target=target, device=device)  # fmt: skip
-    return with_records(found, "transpose", str(to_dtype(dtype)))
+    }, target, device)  # fmt: skip

@@ -357,8 +357,9 @@ class Dispatcher(DeferredKernel):
 
     def __str__(self) -> str:
         width = max(map(len, self._families))
+        is_measured = any(one.device == self._place() for one in self._measured)
         lines = [f"'{self._name}' for {'CUDA' if self._is_cuda else 'C'}, by "
-                 f"{'what was measured, else ' if self._measured else ''}"
+                 f"{'what was measured, else ' if is_measured else ''}"
                  f"{'the order below' if self._device is None else f'the model of {self._device.name}'}"]
         for name, family in self._families.items():
             lines += [f"  {name:<{width}}  {text}" for text in _told(family)]

@@ -220,3 +220,5 @@ def test_a_call_takes_what_was_measured_on_the_device() -> None:
     assert "model" in d.choose(m=100, n=100).why, "too far away"
     other = library.transpose("float32", target=pl.CudaTarget("sm_90"), device="H200")
     assert "model of NVIDIA H200" in other.choose(m=8200, n=8200).why
+    heads = [str(of).splitlines()[0] for of in (d, other, library.transpose("float32", target=pl.CTarget()))]
+    assert ["what was measured" in head for head in heads] == [True, False, False]
