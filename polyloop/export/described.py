@@ -14,6 +14,7 @@ import numpy as np
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.export.manifest import Manifest, bundle_error
 from polyloop.export.trees import Tree, affine, is_tree, names, value
+from polyloop.runtime.foreign.view import element_range
 
 __all__ = ["Array", "Bound", "Described", "Number", "Passed", "bound", "call_error", "described"]
 
@@ -98,10 +99,7 @@ class Passed:
 
     def byte_range(self) -> tuple[int, int]:
         """Return the half-open range of addresses [bytes] of the elements."""
-        if 0 in self.shape:
-            return self.pointer, self.pointer
-        reaches = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
-        low, high = sum(min(0, reach) for reach in reaches), sum(max(0, reach) for reach in reaches) + 1
+        low, high = element_range(self.shape, self.strides)
         return self.pointer + low * self.dtype.itemsize, self.pointer + high * self.dtype.itemsize
 
 
