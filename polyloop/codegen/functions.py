@@ -116,6 +116,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     ahead = walker.run(launch.ahead, context) if launch.ahead else ()
     if numbering is not None and ahead:
         walker.ahead = (numbering.of_next(ahead),)
+    closing = walker.run(launch.closing, context) if launch.closing else ()
     body = walker.run(launch.tree, context)
     for axis in axes:
         if axis.name in scope.used and not axis.starts_at_zero:
@@ -128,7 +129,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     def in_turn(body: Block) -> Block:
         if numbering is None or not launch.order.persists:
             return body
-        return (*opening, *((numbering.of_first(ahead),) if ahead else ()), numbering.in_turn(body))
+        return (*opening, *((numbering.of_first(ahead),) if ahead else ()), numbering.in_turn(body), *closing)
 
     kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else ()
     body, dynamic = declare_temporaries(body, launch, scope, in_turn, kept)

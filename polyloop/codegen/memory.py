@@ -21,7 +21,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.axes import number_of
 from polyloop.schedule.plan import Launch
-from polyloop.schedule.storage import Storage, shared_bytes
+from polyloop.schedule.storage import Storage, pool_spans, shared_bytes
 
 __all__ = ["asks_for_shared", "declare_temporaries"]
 
@@ -34,7 +34,8 @@ def asks_for_shared(launch: Launch, language: Language) -> bool:
     limits, threads = language.limits, language.find(Threads)
     if limits is None or threads is None or not threads.dynamic_shared:
         return False
-    return shared_bytes(launch.temporaries) > limits.static_shared_bytes
+    at_end = any(storage.at_end for storage in launch.temporaries)  # which no union can say
+    return at_end or shared_bytes(launch.temporaries) > limits.static_shared_bytes
 
 
 def _unchanged(body: Block) -> Block:
@@ -85,18 +86,19 @@ def declare_temporaries(
 
 def _carved(body: Block, storages: Iterable[Storage], scope: Scope) -> tuple[Block, int]:
     """Return *body* with *storages* as parts of one array of dynamic shared memory, and its size [bytes]."""
-    memory = scope.names.fresh("shared_memory")
-    parts: list[Carve] = []
-    pools: dict[str, int] = {}
-    size = alignment = 0
-    for storage in sorted(storages, key=lambda s: s.pool or ""):
+    memory, storages = scope.names.fresh("shared_memory"), sorted(storages, key=lambda s: s.pool or "")
+    spans, starts, alignments = pool_spans(storages), dict[str, int](), dict[str, int]()
+    for storage in storages:
         own = max(_ALIGNMENT, scope.findings.aligned.get(storage.name, 0), storage.dtype.alignment)
-        alignment = max(alignment, own)
-        start = pools.get(storage.pool or "", -(-size // own) * own)
-        if storage.pool is not None:
-            pools[storage.pool] = start
-        parts.append(Carve(scope.ctype(storage.dtype), storage.name, storage.dims, memory, start))
-        size = max(size, start + storage.nbytes)
+        place = storage.pool or storage.name
+        alignments[place] = max(own, alignments.get(place, 0))
+    parts, size = list[Carve](), 0
+    for storage in storages:
+        place, (first, behind) = storage.pool or storage.name, spans[storage.name]
+        start = starts.setdefault(place, -(-size // alignments[place]) * alignments[place])
+        parts.append(Carve(scope.ctype(storage.dtype), storage.name, storage.dims, memory, start + first))
+        size = max(size, start + behind)
+    alignment = max(alignments.values(), default=0)
     text = scope.language.need(Threads).dynamic_shared.format(name=memory, bytes=alignment)
     return (Sync(text), *parts, *body), size
 

@@ -136,15 +136,17 @@ def on_groups_of_warps(
 
 
 def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
-    """Return a product whose sums go through shared memory, from where the copy engine stores them.
+    """Return a product whose results go through shared memory, from where the copy engine stores them.
 
-    They lie where *shares* was, which is not read any more.  Panels have 32 columns: rows of 128 bytes, swizzled.
+    They lie where *shares* was, which is not read any more.  Panels have rows of 128 bytes, swizzled.
     """
     names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
+    dtype = knl.arrays()["c"].dtype
+    assert dtype is not None, "c has a type"
     knl = pl.buffer_array(
         knl, "c", names, temporary_name="c_tile", temporary_address_space="local", default_tag="box"
     )
-    knl = pl.split_array_axis(knl, "c_tile", 1, 32)
+    knl = pl.split_array_axis(knl, "c_tile", 1, 128 // dtype.itemsize)
     knl = pl.tag_array_axes(knl, "c_tile", "N1,N2,N0")
-    knl = pl.swizzle(knl, "c_tile", bits=3, base=2, shift=3)
+    knl = pl.swizzle(knl, "c_tile", bits=3, base=3 if dtype.itemsize == 2 else 2, shift=3)
     return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl

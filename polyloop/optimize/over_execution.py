@@ -29,6 +29,7 @@ import pymbolic.primitives as p
 
 from polyloop.dataflow.value_flow import writers_of
 from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.dtypes import DType, is_floating
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children
 from polyloop.frozen import replace
@@ -203,7 +204,7 @@ def _is_plain(placement: Placement, placed: Placed) -> bool:
     lowered = placed.lowered
     if not isinstance(lowered.part, Assign | Init | Update) or len(lowered.writes) != 1:
         return False
-    if lowered.instruction.matrix is not None:  # optimize/zero_fill.py
+    if lowered.instruction.matrix is not None and not isinstance(lowered.part, Assign):  # optimize/zero_fill.py
         return False
     if lowered.atomic or lowered.across or lowered.along or lowered.fixed or lowered.instruction.step:
         return False
@@ -220,14 +221,14 @@ def _is_within_block(placement: Placement, access: Access) -> bool:
     """Return whether *access* goes to a known element of floating-point storage within the block."""
     kernel = placement.program.kernel
     if access.array in placement.program.accumulators:
-        dtype: np.dtype[np.generic] | None = accumulator_dtypes(kernel)[access.array]
+        dtype: DType | None = accumulator_dtypes(kernel)[access.array]
     else:
         temporary = kernel.temporaries.get(access.array)
         if temporary is None or placement.spaces[access.array] is AddressSpace.GLOBAL or not _is_memory(temporary):
             return False
         dtype = temporary.dtype
     is_simple = not access.fields and access.kind is not Other.START
-    return is_simple and dtype is not None and dtype.kind == "f"
+    return is_simple and dtype is not None and is_floating(dtype)
 
 
 def _is_memory(temporary: TemporaryVariable) -> bool:

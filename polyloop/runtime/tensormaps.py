@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from polyloop.runtime.arguments import Binding
@@ -22,8 +22,9 @@ _KINDS: Final[Mapping[int, int]] = {1: 0, 2: 1, 4: 2, 8: 4}
 _TF32: Final = 11
 """``CU_TENSOR_MAP_DATA_TYPE_TFLOAT32``: the engine rounds float32 to 11 bits."""
 _SWIZZLES: Final[Mapping[int, int]] = {0: 0, 128: 3}
-_PROMOTION: Final = 3
-"""``CU_TENSOR_MAP_L2_PROMOTION_L2_256B``: what the second-level cache reads at once."""
+_WIDE, _NARROW = 3, 2
+"""``CU_TENSOR_MAP_L2_PROMOTION_L2_256B`` and ``.._L2_128B``: what the second-level cache reads at once."""
+_WIDE_BYTES: Final = 256
 _MOST_AXES: Final = 5
 
 
@@ -33,6 +34,11 @@ def _sizes(described: TensorMap, binding: Binding) -> tuple[list[int], list[int]
     values |= {name: int(value) for name, value in binding.scalars.items() if value.dtype.kind in "iu"}
     extents = [evaluate(extent, values) for extent in described.extents]
     return extents, [evaluate(stride, values) * described.dtype.itemsize for stride in described.strides]
+
+
+def _promotion(strides: Sequence[int]) -> int:
+    """Return what the cache is to read at once: where rows begin anywhere, much of a wide piece is not asked for."""
+    return _NARROW if any(stride % _WIDE_BYTES for stride in strides) else _WIDE
 
 
 def driver_map(described: TensorMap, binding: Binding, address: int) -> bytes:
@@ -55,7 +61,7 @@ def driver_map(described: TensorMap, binding: Binding, address: int) -> bytes:
         "cuTensorMapEncodeTiled", ctypes.c_void_p(place), ctypes.c_int(kind),
         ctypes.c_uint32(rank), ctypes.c_void_p(address), wide(*extents), wide_strides(*strides[1:]),
         narrow(*described.box), narrow(*[1] * rank), ctypes.c_int(0), ctypes.c_int(_SWIZZLES[described.swizzle]),
-        ctypes.c_int(_PROMOTION), ctypes.c_int(0),
+        ctypes.c_int(_promotion(strides[1:])), ctypes.c_int(0),
     )  # fmt: skip
     return ctypes.string_at(place, BYTES)
 

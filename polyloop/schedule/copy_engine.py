@@ -11,7 +11,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.frozen import quick
 from polyloop.poly.affine import Affine
 
-__all__ = ["AwaitBox", "EngineStep", "OpenRings", "Pieces", "StartBox", "StoreBox", "TensorMap"]
+__all__ = ["AwaitBox", "AwaitStores", "EngineStep", "OpenRings", "Pieces", "StartBox", "StoreBox", "TensorMap"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +84,21 @@ class StoreBox:
     """The copy of a box to the array, by one thread, which goes on when the elements in shared memory have been read.
 
     ``pieces`` are as in :class:`StartBox`.  If ``is_once`` is False, elements are stored more than once, and the thread
-    waits until they are in the array.  If ``has_fence`` is True, it may have stored elements of the box itself.
+    waits until they are in the array.  If ``has_fence`` is True, it may have stored elements of the box itself.  If
+    ``is_late`` is True, :class:`AwaitStores` waits for it.
     """
 
     map: TensorMap
     pieces: Pieces
     is_once: bool
     has_fence: bool = False
+    is_late: bool = False
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class AwaitStores:
+    """The wait, by the thread that stores boxes, until their elements in shared memory have been read."""
 
 
 @quick
@@ -101,5 +109,5 @@ class OpenRings:
     rings: tuple[tuple[str, int], ...]
 
 
-EngineStep: TypeAlias = StartBox | AwaitBox | StoreBox | OpenRings
+EngineStep: TypeAlias = StartBox | AwaitBox | StoreBox | AwaitStores | OpenRings
 """Actions of a copy engine, which are no assignments of threads."""

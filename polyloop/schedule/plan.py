@@ -295,14 +295,18 @@ class Turns:
 
     Attributes
     ----------
-    opening, ahead
-        If blocks execute several ones of the grid: what they execute once, and the first copies of the next one,
-        which are started at a barrier of the tree.
+    opening, ahead, closing
+        If blocks execute several ones of the grid: what they execute once, the first copies of the next one, which are
+        started at a barrier of the tree, and what they execute at the end.
+    late
+        Statements that store boxes from shared memory, which are read in the next turn at the latest.
     """
 
     order: BlockOrder
     opening: Tree = ()
     ahead: Tree = ()
+    closing: Tree = ()
+    late: frozenset[str] = _NONE
 
 
 _PLAIN_TURNS: Final = Turns(_IN_ORDER)
@@ -360,9 +364,14 @@ class Launch:
         return self.turns.ahead
 
     @property
+    def closing(self) -> Tree:
+        """Statements that a block of the launch executes behind all turns."""
+        return self.turns.closing
+
+    @property
     def whole(self) -> Tree:
         """Everything that its blocks execute."""
-        return (*self.opening, *self.ahead, *self.tree)
+        return (*self.opening, *self.ahead, *self.tree, *self.closing)
 
     @property
     def hosts(self) -> tuple[str, ...]:

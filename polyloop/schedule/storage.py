@@ -13,10 +13,12 @@ from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.swizzle import Swizzle
 
-__all__ = ["POOL_ALIGNMENT", "Lane", "Packed", "Storage", "Strided", "shared_bytes"]
+__all__ = ["POOL_ALIGNMENT", "Lane", "Packed", "Storage", "Strided", "pool_spans", "shared_bytes"]
 
 POOL_ALIGNMENT: Final = 16
 """Greatest alignment of an element type [bytes]; the size of storage that several types share is a multiple of it."""
+_END_ALIGNMENT: Final = 1024
+"""Alignment at the end of a pool [bytes]: the greatest one that a copy engine or an instruction asks for."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Storage:
         Extents [elements], constant for private and local storage.
     pool
         Name of the storage that it shares with other temporaries.
+    at_end
+        True if it lies at the end of that storage, and not at its beginning.
     lane
         Set if each lane of a warp holds one element in a variable.
     cleared
@@ -87,6 +91,7 @@ class Storage:
     address_space: AddressSpace
     layout: Packed | Strided = _PLAIN
     pool: str | None = None
+    at_end: bool = False
     lane: Lane | None = None
     cleared: bool = False
 
@@ -127,6 +132,21 @@ class Storage:
     def nbytes(self) -> int:
         """Size [bytes]."""
         return prod(self.dims) * self.dtype.itemsize
+
+
+def pool_spans(storages: Iterable[Storage]) -> dict[str, tuple[int, int]]:
+    """Return the bytes of each of *storages* in shared memory, from the beginning of its pool: first, and behind."""
+    shared = [storage for storage in storages if storage.address_space is AddressSpace.LOCAL]
+    sizes = dict[str, int]()
+    for storage in shared:
+        place = storage.pool or storage.name
+        sizes[place] = max(sizes.get(place, 0), storage.nbytes)
+    found = dict[str, tuple[int, int]]()
+    for storage in shared:
+        room = sizes[storage.pool or storage.name] - storage.nbytes
+        first = room // _END_ALIGNMENT * _END_ALIGNMENT if storage.at_end else 0
+        found[storage.name] = first, first + storage.nbytes
+    return found
 
 
 def shared_bytes(storages: Iterable[Storage]) -> int:

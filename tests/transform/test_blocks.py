@@ -243,9 +243,21 @@ def test_the_copy_engine_stores_results_of_each_turn(shares: str, ahead: bool) -
     text = body(check(pl.persist_blocks(knl, 2, ahead=ahead), 128, 192, 320))
     if shares:
         assert re.search(r"publish_stores\(\);\n *__syncthreads\(\);\n *if \(tx == 0\) \{\n *store_box", text)
-        assert text.rindex("store_box_2d(") < text.rindex(" box_2d(&b_tile") or not ahead, "copies wait for the place"
-    elif ahead:
+    if ahead:
         assert text.rindex(" box_2d(&b_tile") < text.index("store_box_2d("), "in front of the stores"
+        turn = text[text.index("for (int block") :]
+        assert turn.count("__syncthreads") == 3, "in the loop, in front of the copies, and in front of the stores"
+        assert turn.count("publish_stores") == 1
+        assert turn.count("boxes_read") == (3 if shares else 2)
+
+
+def test_what_shares_storage_with_a_ring_lies_behind_the_slots_that_are_filled_ahead() -> None:
+    knl = stored(boxed(product(64, lag=1), 4))
+    program = pl.generate_code(pl.persist_blocks(knl, 2, ahead=True), target=TARGET)
+    at = {name: int(found) for name, found in re.findall(r"\(&(\w+)\)\[.*shared_memory \+ (\d+)\)", program.device_code)}
+    assert at["c_tile"] - at["b_tile"] == 2 * 64 * 128, "two slots of 64 rows"
+    plain = pl.generate_code(pl.persist_blocks(knl, 2), target=TARGET).device_code
+    assert "shared_memory" not in plain or "c_tile" in plain
 
 
 @pytest.mark.parametrize("ahead", [False, True])
@@ -262,22 +274,46 @@ def test_large_blocks_spill_nothing_and_keep_products_apart(ahead: bool) -> None
 @pytest.mark.parametrize("mistake", ["no barrier before copies", "no barrier in the loop"])
 def test_fibres_see_mistakes(mistake: str) -> None:
     knl = pl.persist_blocks(boxed(product(64, groups=2, lag=1), 3), 1, ahead=True)
-    program = pl.generate_code(knl, target=TARGET)
     barrier = {
         "no barrier before copies": "        __syncthreads();\n        if (block + (int)gridDim.x",
         "no barrier in the loop": "            __syncthreads();\n",
     }[mistake]
-    assert program.device_code.count(barrier) == 1
-    torn = program.device_code.replace(barrier, barrier.replace("__syncthreads();", ""))
+    assert _is_seen(knl, barrier, barrier.replace("__syncthreads();", ""), 256)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "depth"),
+    [("no wait in the loop", 256), ("no wait before the next stores", 64), ("no wait at the end", 256),
+     ("results in the first slots", 256)],
+)
+def test_fibres_see_mistakes_of_late_stores(mistake: str, depth: int) -> None:
+    knl = pl.persist_blocks(stored(boxed(product(64, lag=1), 4)), 1, ahead=True)
+    code = pl.generate_code(knl, target=TARGET).device_code
+    at = {name: f"{found});" for name, found in re.findall(r"\(&(\w+)\)\[.*(shared_memory \+ \d+)\)", code)}
+    before, after = {
+        "no wait in the loop": ("                boxes_read();\n", ""),
+        "no wait before the next stores": ("        if (tx == 0)\n            boxes_read();\n        __syncthreads();",
+                                           "        __syncthreads();"),
+        "no wait at the end": ("    if (tx == 0)\n        boxes_read();\n}", "}"),
+        "results in the first slots": (at["c_tile"], at["b_tile"]),
+    }[mistake]  # fmt: skip
+    assert _is_seen(knl, before, after, depth)
+
+
+def _is_seen(knl: pl.LoopKernel, before: str, after: str, depth: int) -> bool:
+    """Return whether some order of fibres shows that *after* is wrong in place of *before*."""
+    program = pl.generate_code(knl, target=TARGET)
+    assert program.device_code.count(before) == 1
     rng = np.random.default_rng(0)
-    a, b = rng.integers(-3, 4, (256, 256)), rng.integers(-3, 4, (128, 256))
+    a, b = rng.integers(-3, 4, (256, depth)), rng.integers(-3, 4, (128, depth))
     given = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((256, 128), F4)}
-    try:
-        outputs = run_on_fibres(replace(program, device_code=torn), given)
-    except VerificationError:
-        return  # threads that wait for bytes that never come
     wanted = (a @ b.T).astype(F4)
-    assert any(not np.array_equal(result["c"], wanted) for result in outputs.values())
+    assert all(np.array_equal(result["c"], wanted) for result in run_on_fibres(program, given).values())
+    try:
+        outputs = run_on_fibres(replace(program, device_code=program.device_code.replace(before, after)), given)
+    except VerificationError:
+        return True  # threads that wait for bytes that never come
+    return any(not np.array_equal(result["c"], wanted) for result in outputs.values())
 
 
 # }}}

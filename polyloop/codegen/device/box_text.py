@@ -17,7 +17,7 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Block, Call
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.frozen import replace
-from polyloop.schedule.copy_engine import AwaitBox, OpenRings, Pieces, StartBox, StoreBox, TensorMap
+from polyloop.schedule.copy_engine import AwaitBox, AwaitStores, OpenRings, Pieces, StartBox, StoreBox, TensorMap
 from polyloop.schedule.plan import Statement
 
 __all__ = ["box_block"]
@@ -35,6 +35,8 @@ def box_block(expressions: Expressions, statement: Statement, context: Context) 
             return tuple(calls.loads(start))
         case StoreBox() as store:
             return tuple(calls.stores(store))
+        case AwaitStores():
+            return (calls.stores_read(),)
         case _:
             raise AssertionError(f"'{statement.name}' is of no copy engine")
 
@@ -70,7 +72,7 @@ class _Calls:
             yield replace(made, instruction=self.statement.instruction)
 
     def stores(self, store: StoreBox) -> Iterator[Call]:
-        """Yield the copies of a box to the array, with the wait for them."""
+        """Yield the copies of a box to the array, with the wait for them if it is not late."""
         described = store.map
         if store.has_fence:
             yield publication(self.scope)
@@ -79,8 +81,14 @@ class _Calls:
         for tile, at in self._boxes(store.pieces):
             made = self._call(name, lines, _map(described), tile, *at)
             yield replace(made, instruction=self.statement.instruction)
-        read, complete = self.functions.stored
-        yield self._call("boxes_read", read) if store.is_once else self._call("boxes_stored", complete)
+        if not store.is_once:
+            yield self._call("boxes_stored", self.functions.stored[1])
+        elif not store.is_late:
+            yield self.stores_read()
+
+    def stores_read(self) -> Call:
+        """Return the wait until the elements of stored boxes have been read."""
+        return self._call("boxes_read", self.functions.stored[0])
 
     def _boxes(self, pieces: Pieces) -> Iterator[tuple[c.Code, list[c.Code]]]:
         """Yield the address in the tile, and the subscripts in the array, with which each box begins."""

@@ -39,8 +39,10 @@ def _fenced(launch: Launch, statements: dict[str, Statement]) -> Launch:
     arrays |= {t.name for t in launch.temporaries if t.pool in pools}
     if not any(_stores(statement, arrays) for statement in own):
         return launch
-    in_loop = launch.order.persists  # stores of one turn precede the next one
-    return replace(launch, tree=_marked(launch.tree, statements, arrays, is_stored=in_loop)[0])
+    tree, is_left = _marked(launch.tree, statements, arrays)
+    if is_left and launch.order.persists:  # stores of one turn precede the next one
+        tree, _ = _marked(launch.tree, statements, arrays, is_stored=True)
+    return replace(launch, tree=tree)
 
 
 def _used_past_threads(statement: Statement) -> Collection[str]:

@@ -21,14 +21,15 @@ import islpy as isl
 
 from polyloop.codegen.language import Language
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
-from polyloop.kernel.tree import Loop, Node, Run, runs
+from polyloop.kernel.tree import Barrier, Loop, Node, Run
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import constant_bounds
-from polyloop.schedule.copy_engine import StartBox
+from polyloop.poly.axes import is_thread_axis
+from polyloop.schedule.copy_engine import AwaitStores, StartBox, StoreBox
 from polyloop.schedule.plan import Launch, LoopForms, Schedule, Statement
+from polyloop.schedule.turns import first_iterations
 
 __all__ = ["with_starts_ahead"]
 
@@ -50,9 +51,9 @@ def with_starts_ahead(schedule: Schedule, language: Language) -> Schedule:
     for launch in schedule.launches:
         loop = next((node for node in launch.tree if isinstance(node, Loop) and _starts(node, statements)), None)
         if launch.order.ahead and loop is not None:
-            begin = _begin(schedule, loop, statements)
-            first = tuple(_first_copies(loop, begin, statements))
-            launches.append(replace(launch, turns=replace(launch.turns, ahead=first)))
+            first = tuple(_first_copies(loop, _first(schedule, loop, statements), statements))
+            ahead = replace(launch, turns=replace(launch.turns, ahead=first))
+            launches.append(_with_late_stores(ahead, loop, statements))
             forms = _without_front(forms, loop.iname)
         else:
             launches.append(launch)
@@ -66,28 +67,21 @@ def _starts(loop: Loop, statements: Mapping[str, Statement]) -> list[str]:
     ]
 
 
-def _begin(schedule: Schedule, loop: Loop, statements: Mapping[str, Statement]) -> int:
-    """Return the first iteration of *loop* with other statements than starts."""
-    starts = {*_starts(loop, statements)}
-    least = [_least(statements[name], loop.iname) for name in runs(loop.body) if name not in starts]
-    known = [number for number in least if number is not None]
-    if not known or len(known) < len(least) or any(_least(statements[name], loop.iname) is None for name in starts):
+def _first(schedule: Schedule, loop: Loop, statements: Mapping[str, Statement]) -> range:
+    """Return the first iterations of *loop*, which have starts alone."""
+    found = first_iterations(loop, _starts(loop, statements), statements)
+    if found is None:
         note = f"the first iterations of '{loop.iname}', which have copies alone, are not known"
         hint = "let the loop begin at a number, or leave out ahead=True"
         problem = Diagnostic("not-ahead", "copies cannot start before the next turn", (note,), (hint,))
         raise CodegenError("generate_code", schedule.name, [problem])
-    return min(known)
+    return found
 
 
-def _least(statement: Statement, iname: str) -> int | None:
-    return constant_bounds(statement.domain, statement.dims.index(iname))[0] if iname in statement.dims else None
-
-
-def _first_copies(loop: Loop, begin: int, statements: dict[str, Statement]) -> Iterator[Node]:
-    """Yield the copies of the iterations before *begin*, and leave the others in their statements."""
+def _first_copies(loop: Loop, numbers: range, statements: dict[str, Statement]) -> Iterator[Node]:
+    """Yield the copies of the iterations *numbers*, and leave the others in their statements."""
     starts = {name: statements[name] for name in _starts(loop, statements)}
-    first = min(least for statement in starts.values() if (least := _least(statement, loop.iname)) is not None)
-    for value in range(first, begin):
+    for value in numbers:
         for name, statement in starts.items():
             made = _at(statement, loop.iname, value)
             if not made.domain.is_empty():
@@ -95,7 +89,7 @@ def _first_copies(loop: Loop, begin: int, statements: dict[str, Statement]) -> I
                 statements[made.name] = made
                 yield Run(made.name)
     for name, statement in starts.items():
-        later = statement.domain.lower_bound_val(_SET, statement.dims.index(loop.iname), begin)
+        later = statement.domain.lower_bound_val(_SET, statement.dims.index(loop.iname), numbers.stop)
         statements[name] = replace(statement, domain=later)
 
 
@@ -115,6 +109,48 @@ def _at(statement: Statement, iname: str, value: int) -> Statement:
     return replace(
         statement, dims=dims, domain=domain, action=action, lhs=fixed(statement.lhs), rhs=fixed(statement.rhs)
     )
+
+
+def _with_late_stores(launch: Launch, loop: Loop, statements: dict[str, Statement]) -> Launch:
+    """Return *launch* with waits for late stores of boxes: before copies in *loop*, before the barrier, and at the end.
+
+    Copies wait if they fill a place that is stored.
+    """
+    late = {name: statements[name] for name in sorted(launch.turns.late)}
+    if not late:
+        return launch
+    for name, statement in late.items():
+        assert isinstance(statement.action, StoreBox), f"'{name}' stores a box"
+        statements[name] = replace(statement, action=replace(statement.action, is_late=True))
+    pools = {t.name: t.pool or t.name for t in launch.temporaries}
+    stored = {pools[array_name(statement.rhs)] for statement in late.values()}
+    starts = [name for name in _starts(loop, statements) if pools[array_name(statements[name].lhs)] in stored]
+    waits = {name: _awaiting(statements[name], f"{name} waits", statements) for name in starts[:1]}
+    body = tuple(entry for node in loop.body for entry in (*_before(node, waits), node))
+    last = next(iter(late.values()))
+    threads = [dim for dim in last.dims if is_thread_axis(dim)]
+    domain = last.domain
+    for dim in reversed(last.dims):
+        if dim not in threads:
+            domain = domain.project_out(_SET, last.dims.index(dim), 1)
+    alone = _awaiting(replace(last, dims=tuple(threads), domain=domain), f"{last.name} waits", statements)
+    tree = list[Node]()
+    for node in launch.tree:
+        if isinstance(node, Barrier) and node.starts:
+            tree.append(alone)
+        tree.append(replace(node, body=body) if node is loop else node)
+    return replace(launch, tree=tuple(tree), turns=replace(launch.turns, closing=(alone,)))
+
+
+def _before(node: Node, waits: Mapping[str, Run]) -> Iterator[Run]:
+    if isinstance(node, Run) and node.name in waits:
+        yield waits[node.name]
+
+
+def _awaiting(statement: Statement, name: str, statements: dict[str, Statement]) -> Run:
+    """Return the wait for stores of boxes, for the instances of *statement*."""
+    statements[name] = replace(statement, name=name, action=AwaitStores())
+    return Run(name)
 
 
 def _without_front(forms: LoopForms, iname: str) -> LoopForms:
