@@ -37,27 +37,30 @@ _ELEMENTS: Final = 2**27
 """Of a matrix whose rows are normalized."""
 _SAMPLES: Final = 9
 _MOST_SETS: Final = 32
+_BYTES: Final = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 _PLACE = "cuda"
 """Where PyTorch's arrays are."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One call of a ready kernel: which, for which type and sizes."""
+    """One call of a ready kernel: which, for which type and sizes, and of products the type of the result."""
 
     kernel: str
     dtype: str
     sizes: tuple[tuple[str, int], ...]
+    result: str = ""
 
     def __str__(self) -> str:
-        short = {"float32": "fp32", "float64": "fp64", "bfloat16": "bf16"}[self.dtype]
+        short = {"float32": "fp32", "float64": "fp64", "bfloat16": "bf16", "float16": "fp16"}
         if self.kernel in ("softmax", "layer_norm"):
-            return f"{self.kernel} {short} {dict(self.sizes)['n']}"
-        return f"{self.kernel} {short} {' x '.join(str(value) for _, value in self.sizes)}"
+            return f"{self.kernel} {short[self.dtype]} {dict(self.sizes)['n']}"
+        to = f" to {short[self.result]}" if self.result not in ("", self.dtype) else ""
+        return f"{self.kernel} {short[self.dtype]}{to} {' x '.join(str(value) for _, value in self.sizes)}"
 
 
-def _product(dtype: str, *shapes: tuple[int, int, int]) -> list[Job]:
-    return [Job("matmul", dtype, tuple(zip("mnp", shape, strict=True))) for shape in shapes]
+def _product(dtype: str, *shapes: tuple[int, int, int], result: str = "") -> list[Job]:
+    return [Job("matmul", dtype, tuple(zip("mnp", shape, strict=True)), result or dtype) for shape in shapes]
 
 
 def _rows(dtype: str, *widths: int) -> list[Job]:
@@ -69,7 +72,11 @@ JOBS: Final = (
     *_product("float32", *((n,) * 3 for n in (512, 1000, 1024, 1023, 3072, 4096)), (512, 512, 8192),
               (128, 8192, 8192)),
     *_product("float64", (1024, 1024, 8192), (128, 4096, 4096), (1023, 1023, 1023)),
-    *_product("bfloat16", (4096, 4096, 4096), (1024, 1024, 8192), (128, 4096, 4096), (1023, 1023, 1023)),
+    *_product("bfloat16", *((n,) * 3 for n in (2048, 4096, 6144, 8192)), (8192, 8192, 512), (4000, 3000, 5000),
+              (1024, 1024, 8192), (128, 4096, 4096), (16, 8192, 8192), (1023, 1023, 1023)),
+    *_product("float16", *((n,) * 3 for n in (2048, 4096, 6144, 8192))),
+    *_product("bfloat16", (4096, 4096, 4096), (1024, 1024, 8192), (128, 4096, 4096), (1023, 1023, 1023),
+              result="float32"),
     *(Job("transpose", "float32", (("m", n), ("n", n))) for n in (4096, 8200, 12289)),
     *_rows("float32", 32, 257, 1000, 1024, 4096, 4099, 16384, 32768, 65536, 131072, 262144),
     *_rows("bfloat16", 32, 1000, 1024, 4096, 16384, 65536, 131072, 262144),
@@ -94,7 +101,8 @@ class Made:
 def make(job: Job, device: str, architecture: str, target: pl.Target | None = None) -> list[Made]:
     """Return the valid schedules of a call, compiled into the disk cache."""
     found = []
-    kernel = getattr(library, job.kernel)(job.dtype, target=target, device=device)
+    which = (job.dtype, job.result) if job.result else (job.dtype,)
+    kernel = getattr(library, job.kernel)(*which, target=target, device=device)
     for name, schedule in kernel.valid(**dict(job.sizes)).items():
         arch = schedule.target.arch if schedule.kernel.target is not None else architecture
         try:
@@ -168,7 +176,8 @@ def recorded(figures: Sequence[Figure], device: str) -> str:
         job = jobs[figure.job]
         right = {name: time for name, time in figure.times.items() if figure.errors.get(name, 1.0) < _LIMIT}
         seconds = {name: float(f"{time * 1e-6:.4g}") for name, time in sorted(right.items(), key=lambda one: one[1])}
-        entries.append({"kernel": job.kernel, "dtype": job.dtype, "sizes": dict(job.sizes), "device": device,
+        result = {"result": job.result} if job.result else {}
+        entries.append({"kernel": job.kernel, "dtype": job.dtype, **result, "sizes": dict(job.sizes), "device": device,
                         "seconds": seconds})
     return "[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n"
 
@@ -242,11 +251,11 @@ def _sets(job: Job, l2_bytes: int) -> int:
 
 def _moved(job: Job) -> int:
     """Return the bytes that a call reads and writes at least."""
-    size, sizes = {"float64": 8, "float32": 4, "bfloat16": 2}[job.dtype], dict(job.sizes)
+    size, sizes = _BYTES[job.dtype], dict(job.sizes)
     if job.kernel != "matmul":
         return 2 * size * sizes["m"] * sizes["n"]
     m, n, p = (sizes[name] for name in "mnp")
-    return size * (m * p + p * n) + max(4, size) * m * n
+    return size * (m * p + p * n) + _BYTES[job.result] * m * n
 
 
 def _inputs(torch: Any, job: Job) -> dict[str, Any]:

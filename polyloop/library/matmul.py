@@ -96,16 +96,20 @@ def _float64(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
     }
 
 
-def by_groups(
-    base: pl.LoopKernel, name: str, rows: int, columns: int, *, boxes: bool = True, persistent: bool = False
-) -> pl.LoopKernel:
-    """Return a product by ``wgmma``, tiles fetched by the copy engine, results stored by it where *boxes* says so."""
-    intrinsic = f"wgmma_m64n{columns}k16_{name}"
-    group = 1 if persistent else 16
-    knl = on_groups_of_warps(multiples(base, 8), intrinsic, rows, columns, group=group, lag=1, via="tma")
-    if boxes:
-        knl = stored_by_boxes(knl)
-    return pl.persist_blocks(pl.order_blocks(knl, "bx", group=16), 132, ahead=True) if persistent else knl
+_MULTIPROCESSORS: Final = 132
+"""Of an H100 and of an H200, on each of which one block runs."""
+
+
+def _panel(rows: int, columns: int) -> int:
+    """Return the width of panels in which blocks that run at once read as few rows and columns as they can."""
+    return max(1, round((_MULTIPROCESSORS * rows / columns) ** 0.5))
+
+
+def by_groups(base: pl.LoopKernel, name: str, rows: int, columns: int, *, persistent: bool = False) -> pl.LoopKernel:
+    """Return a product by ``wgmma``, tiles fetched and results stored by the copy engine, blocks in panels."""
+    knl = on_groups_of_warps(multiples(base, 8), f"wgmma_m64n{columns}k16_{name}", rows, columns, lag=1, via="tma")
+    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=_panel(rows, columns))
+    return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
 
 def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
@@ -125,13 +129,12 @@ def by_warps(base: pl.LoopKernel, name: str, vec: int, *shape: Any) -> pl.LoopKe
     )  # fmt: skip
 
 
-def _half(dtype: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
+def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
     name = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(dtype)]
-    base, hopper = program(dtype), program(dtype, target=pl.CudaTarget("sm_90a"))
+    base, hopper = program(dtype, result), program(dtype, result, target=pl.CudaTarget("sm_90a"))
     return {
         "wgmma, tiles of 128 x 256": partial(by_groups, hopper, name, 128, 256),
-        "wgmma, tiles of 128 x 256, persistent": partial(by_groups, hopper, name, 128, 256, boxes=False,
-                                                         persistent=True),
+        "wgmma, tiles of 128 x 256, persistent": partial(by_groups, hopper, name, 128, 256, persistent=True),
         "wgmma, tiles of 128 x 128": partial(by_groups, hopper, name, 128, 128),
         "wgmma, tiles of 64 x 64": partial(by_groups, hopper, name, 64, 64),
         "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
@@ -151,7 +154,9 @@ def _is_for_processors(target: pl.Target | None) -> bool:
 
 
 @cache
-def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
+def matmul(
+    dtype: Any = np.float32, result: Any = None, *, target: pl.Target | None = None, device: str | None = None
+) -> pl.Dispatcher:
     """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` of matrices of any size.
 
     ::
@@ -163,15 +168,17 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: 
     Parameters
     ----------
     dtype
-        Of a and b: float32, float64, bfloat16 or float16.  The result of 16-bit types is in float32, in which they are
-        summed up.
+        Of a and b: float32, float64, bfloat16 or float16.
+    result
+        Of c: that of a and b, or float32 for 16-bit types, which is the default: products are summed up in it.  With
+        16 bits half as much is stored, which is what other libraries do.
     target, device
         As for :func:`polyloop.dispatch`.
 
     Raises
     ------
     ArgumentError
-        ``wrong-dtype``: another type.
+        ``wrong-dtype``: another type, or results of one that the library does not store.
 
     Notes
     -----
@@ -182,11 +189,32 @@ def matmul(dtype: Any = np.float32, *, target: pl.Target | None = None, device: 
     CUTLASS, https://docs.nvidia.com/cutlass/media/docs/cpp/efficient_gemm.html.
     """
     element = element_type("matmul", dtype, "polyloop.library.matmul.program(dtype)")
+    stored = _result_type(element, result)
+    base = program(element, stored)
     if element.itemsize > 2 and _is_for_processors(target):
         lanes = 64 // element.itemsize
-        schedules: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, program(element), lanes)}
+        schedules: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, base, lanes)}
     elif element.itemsize > 2:
-        schedules = _float32(program(element)) if element.itemsize == 4 else _float64(program(element))
+        schedules = _float32(base) if element.itemsize == 4 else _float64(base)
     else:
-        schedules = _half(element)
-    return ready("matmul", element, program(element), schedules, target, device)
+        schedules = _half(element, stored)
+    return ready("matmul", element, base, schedules, target, device, stored)
+
+
+def _result_type(element: np.dtype[Any], result: Any) -> np.dtype[Any]:
+    """Return the type of c.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``.
+    """
+    usual = np.dtype(np.float32) if element.itemsize < 4 else element
+    stored = usual if result is None else to_dtype(result, "matmul")
+    if stored not in (usual, element):
+        has = dtype_name(element)
+        raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
+            "wrong-dtype", f"the library stores no product of {has} as {dtype_name(stored)}", (),
+            (f"pass result={' or '.join(repr(dtype_name(one)) for one in dict.fromkeys((usual, element)))}, or schedule "
+             "the program yourself: polyloop.library.matmul.program(dtype, result)",))])
+    return stored

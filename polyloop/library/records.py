@@ -1,7 +1,7 @@
 """Times of the schedules of ready kernels that were measured, by which a call is chosen before anything is tuned.
 
 ``python -m benchmarks library --record FILE`` measures them; ``polyloop/data/library_times.json`` has them: kernel,
-type, sizes, device, and the time of each schedule [s].
+type, that of results, sizes, device, and the time of each schedule [s].
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ def _entries() -> tuple[dict[str, Any], ...]:
 
 def ready(
     kernel: str, dtype: np.dtype[Any], program: pl.LoopKernel, schedules: Mapping[str, Any],
-    target: pl.Target | None, device: str | None,
+    target: pl.Target | None, device: str | None, result: np.dtype[Any] | None = None,
 ) -> pl.Dispatcher:  # fmt: skip
-    """Return the dispatcher of a ready kernel for elements of *dtype*, with the times that were measured of it."""
+    """Return the dispatcher of a ready kernel for elements of *dtype*, with the times that were measured of it.
+
+    *result* is the type of its results where there is a choice.
+    """
     found = pl.dispatch(program, schedules, target=target, device=device)
-    own = [entry for entry in _entries() if (entry["kernel"], entry["dtype"]) == (kernel, str(dtype))]
+    which = (kernel, str(dtype), None if result is None else str(result))
+    own = [entry for entry in _entries() if (entry["kernel"], entry["dtype"], entry.get("result")) == which]
     found.read_record(json.dumps([{**entry, "dtypes": {}} for entry in own]))
     return found
