@@ -208,9 +208,9 @@ def _extents(extents: tuple[Expression, ...] | None) -> str:
 
 
 def _longer(extent: Expression, count: int) -> Expression:
-    if isinstance(extent, int) or not count:
-        return extent + count
-    return p.Sum((extent, count))
+    if not count:
+        return extent
+    return extent + count if isinstance(extent, int) else p.Sum((extent, count))
 
 
 Argument: TypeAlias = ArrayArg | ValueArg

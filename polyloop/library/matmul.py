@@ -13,7 +13,14 @@ from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.elements import element_type
 from polyloop.library.records import ready
 from polyloop.library.registers import Tiles, in_parts, in_registers, in_two_launches
-from polyloop.library.tensor_cores import in_double_precision, on_groups_of_warps, on_tensor_cores, stored_by_boxes
+from polyloop.library.tensor_cores import (
+    in_double_precision,
+    on_groups_of_warps,
+    on_tensor_cores,
+    stored_by_boxes,
+    stored_by_rows,
+    with_padded_copies,
+)
 from polyloop.runtime.gpu import gpu_available
 
 __all__ = ["matmul", "program"]
@@ -112,6 +119,15 @@ def by_groups(base: pl.LoopKernel, name: str, rows: int, columns: int, *, persis
     return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
 
+def by_groups_on_copies(base: pl.LoopKernel, name: str, rows: int, columns: int) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` of copies of a and b with padded rows, for rows of any length."""
+    knl = on_groups_of_warps(
+        with_padded_copies(base), f"wgmma_m64n{columns}k16_{name}", rows, columns, lag=1, via="tma",
+        operands=("a_rows", "b_rows"),
+    )  # fmt: skip
+    return pl.order_blocks(stored_by_rows(knl, columns), "bx", group=_panel(rows, columns))
+
+
 def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
     """Return a product by ``wgmma`` whose blocks sum up parts of the terms, which a second launch adds up."""
     knl = in_two_launches(multiples(base, 8), terms)
@@ -139,6 +155,9 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "wgmma, tiles of 64 x 64": partial(by_groups, hopper, name, 64, 64),
         "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
         "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
+        "wgmma, tiles of 128 x 256, padded copies": partial(by_groups_on_copies, hopper, name, 128, 256),
+        "wgmma, tiles of 128 x 128, padded copies": partial(by_groups_on_copies, hopper, name, 128, 128),
+        "wgmma, tiles of 64 x 64, padded copies": partial(by_groups_on_copies, hopper, name, 64, 64),
         "mma, tiles of 256 x 128": partial(by_warps, base, name, 8, (256, 128, 64), (64, 64), 3, 16),
         "mma, tiles of 64 x 64": partial(by_warps, base, name, 8),
         "mma, tiles of 256 x 128, rows of 4": partial(by_warps, base, name, 4, (256, 128, 64), (64, 64), 3, 16),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import polyloop as pl
 
-__all__ = ["in_double_precision", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes"]
+__all__ = [
+    "in_double_precision", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes", "stored_by_rows",
+    "with_padded_copies",
+]  # fmt: skip
 
 
 def on_tensor_cores(
@@ -102,11 +105,12 @@ def in_double_precision(knl: pl.LoopKernel, vec: int = 2) -> pl.LoopKernel:
 def on_groups_of_warps(
     knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
     lag: int = 0, via: str = "cp.async", panels: bool = True, term: str = "k", within: str = "insn",
+    operands: tuple[str, str] = ("a", "b"),
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of some rows and columns, by an intrinsic for 64 rows and these columns.
 
     With *panels*, the second operand is stored by rows of n, otherwise by rows of k.  *term* and *within* are the loop
-    over terms and the instruction of a product in parts.
+    over terms and the instruction of a product in parts, *operands* the arrays whose tiles are fetched.
 
     Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
     waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
@@ -125,14 +129,54 @@ def on_groups_of_warps(
     knl = pl.prioritize_loops(knl, "ko, kk")
     knl = pl.tensorize(knl, within, intrinsic, lag=lag)
     # tiles in shared memory: rows of 128 bytes, swizzled
-    knl = pl.add_prefetch(knl, "a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", temporary_name="a_tile", vec=16 // size)
-    knl = pl.add_prefetch(knl, "b", "jj_reg_0, jj_lane, jj_reg_2, kk, ki", temporary_name="b_tile", vec=16 // size)
+    swept = ("wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", "jj_reg_0, jj_lane, jj_reg_2, kk, ki")
+    for array, tile, inames in zip(operands, ("a_tile", "b_tile"), swept, strict=True):
+        knl = pl.add_prefetch(knl, array, inames, temporary_name=tile, vec=16 // size)
     if panels and columns > 64:
         knl = pl.split_array_axis(knl, "b_tile", 1, 64)
         knl = pl.tag_array_axes(knl, "b_tile", "N1,N2,N0")
     for tile in ("a_tile", "b_tile"):
         knl = pl.swizzle(knl, tile, bits=3, base=3 if size == 2 else 2, shift=3)
     return pl.pipeline(knl, "ko", stages=stages, via=via)
+
+
+def with_padded_copies(knl: pl.LoopKernel, align_bytes: int = 128) -> pl.LoopKernel:
+    """Return a product of copies of a and b, made by a launch of its own, whose rows begin at multiples of some bytes.
+
+    ::
+
+        # before
+        for i, j:  c[i, j] = sum(k, a[i, k]*b[k, j])
+        # after
+        for row, column:  a_rows[row, column] = a[row, column]     # and b_rows likewise
+        for i, j:  c[i, j] = sum(k, a_rows[i, k]*b_rows[k, j])
+
+    Copies of boxes ask for rows of whole 16 bytes, and are fast where rows begin with a line of the cache.
+    """
+    for name, inames in (("a", "i, k"), ("b", "k, j")):
+        row, column = f"{name}_row", f"{name}_column"
+        knl = pl.add_prefetch(
+            knl, name, inames, fetch_outer_inames=[], dim_arg_names=[row, column], default_tag=None,
+            temporary_name=f"{name}_rows", temporary_address_space="global",
+        )  # fmt: skip
+        knl = pl.add_padding(knl, f"{name}_rows", 0, align_bytes)
+        knl = pl.split_iname(knl, column, 256, outer_tag="g.0", inner_tag="l.0")
+        knl = pl.split_iname(knl, row, 16, outer_tag="g.1", inner_tag="unr")
+    return knl
+
+
+def stored_by_rows(knl: pl.LoopKernel, columns: int, shares: str = "b_tile") -> pl.LoopKernel:
+    """Return a product in blocks of some *columns* whose results go through shared memory, by threads, row by row.
+
+    Rows may have any length.  Results lie where *shares* was, which is not read any more.
+    """
+    names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
+    dtype = knl.arrays()["c"].dtype
+    assert dtype is not None, "c has a type"
+    base = (16 // dtype.itemsize).bit_length() - 1
+    knl = pl.buffer_array(knl, "c", names, temporary_name="c_tile", temporary_address_space="local")
+    knl = pl.swizzle(knl, "c_tile", bits=3, base=base, shift=columns.bit_length() - 1 - base)
+    return pl.alias_temporaries(knl, [shares, "c_tile"])
 
 
 def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
@@ -148,5 +192,5 @@ def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel
     )
     knl = pl.split_array_axis(knl, "c_tile", 1, 128 // dtype.itemsize)
     knl = pl.tag_array_axes(knl, "c_tile", "N1,N2,N0")
-    knl = pl.swizzle(knl, "c_tile", bits=3, base=3 if dtype.itemsize == 2 else 2, shift=3)
+    knl = pl.swizzle(knl, "c_tile", bits=3, base=(16 // dtype.itemsize).bit_length() - 1, shift=3)
     return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl

@@ -159,13 +159,20 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
     array = kernel.arrays().get(source)
     if array is None:  # what a reduction has collected is no array
         return False
-    if placement.spaces[source] is AddressSpace.GLOBAL and writers_of(placement, source):
+    if placement.spaces[source] is AddressSpace.GLOBAL and not _is_set_before(placement, placed, source):
         return False
     is_plain = temporary.initializer is None and not temporary.is_shuffled
     dtype = temporary.dtype
     if not is_plain or dtype is None or dtype != array.dtype or not is_number(dtype):
         return False
     return is_exact(placement, temporary.name)
+
+
+def _is_set_before(placement: Placement, placed: Placed, array: str) -> bool:
+    """Return whether nothing writes *array* but in nests of their own in front of a statement."""
+    return all(
+        common_loops(placement, writer, placed) == ((), True) for writer in writers_of(placement, array)
+    )
 
 
 def whole_products(

@@ -71,7 +71,8 @@ class _Rewriting:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.statements = dict(schedule.statements)
-        self.arrays = {a.name: a for a in schedule.contract.arguments if isinstance(a, ArrayArg)}
+        given = (*schedule.contract.arguments, *schedule.contract.workspace)
+        self.arrays = {a.name: a for a in given if isinstance(a, ArrayArg)}
         self.known = known_of(schedule.contract.assumptions).divisibility
         self.taken = {argument.name for argument in schedule.contract.arguments} | {*schedule.file_scope.tables}
         self.taken |= {t.name for launch in schedule.launches for t in launch.temporaries}

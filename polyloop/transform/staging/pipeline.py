@@ -13,7 +13,7 @@ from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.nodes import array_name
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
-from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested
@@ -359,8 +359,10 @@ def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction
     value = expand_rules(filler.expression, kernel.substitutions)
     source = kernel.arrays().get(array_name(value)) if isinstance(value, p.Subscript | p.Variable) else None
     dtype = kernel.temporaries[rotation.buffer].dtype
-    space = place(assign_auto(kernel)).spaces[rotation.buffer]
-    if not isinstance(source, ArrayArg) or source.dtype != dtype:
+    spaces = place(assign_auto(kernel)).spaces
+    space = spaces[rotation.buffer]
+    is_global = source is not None and spaces.get(source.name, AddressSpace.GLOBAL) is AddressSpace.GLOBAL
+    if not isinstance(source, ArrayArg | TemporaryVariable) or not is_global or source.dtype != dtype:
         yield Diagnostic(
             "not-a-copy",
             f"'{filler.id}' does more than to copy elements of an array in global memory",
