@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -61,13 +62,16 @@ def ready(kernel: str, dtype: str) -> pl.Dispatcher:
     return made
 
 
-def check(kernel: str, dtype: str, run: Callable[..., Any], sizes: Mapping[str, int]) -> None:
+def check(
+    kernel: str, dtype: str, run: Callable[..., Any], sizes: Mapping[str, int], result: str | None = None
+) -> None:
     given, wanted = CASES[kernel](np.random.default_rng(1), np.dtype(getattr(ml_dtypes, dtype, dtype)), **sizes)
     found = run(**given)
     for name, want in wanted.items():
         got = np.asarray(found[name]).astype(np.float64)
         assert got.shape == want.shape
         rtol = 2e-5 if kernel == "matmul" and dtype != "float64" else RTOL[dtype]
+        rtol = RTOL[result] if result is not None else rtol
         np.testing.assert_allclose(got, want, rtol, rtol*np.abs(want).max(), err_msg=f"{sizes}")
 
 
@@ -114,6 +118,30 @@ def test_every_schedule_on_fibres(kernel: str, dtype: str, name: str) -> None:
     assert ran, "one of the sizes is for each schedule"
 
 
+@pytest.mark.parametrize("family", ["by_groups", "by_groups_on_copies", "by_warps"])
+def test_results_of_16_bits_on_fibres(family: str) -> None:
+    module = importlib.import_module("polyloop.library.matmul")  # the package has a function of this name
+    more = {"by_groups": (64, 64), "by_groups_on_copies": (64, 64), "by_warps": (1,)}[family]
+    program = module.program("bfloat16", "bfloat16", target=CUDA)
+    made = pl.generate_code(getattr(module, family)(program, "bf16", *more), target=CUDA)
+
+    def run(**arrays: Any) -> Mapping[str, Any]:
+        outputs = run_on_fibres(made, arrays)
+        assert disagreement(outputs) is None
+        return dict(outputs["random"].items())
+
+    for shape in ((1, 8, 8), (130, 136, 264), *(((1, 1, 1), (67, 35, 37)) if family != "by_groups" else ())):
+        check("matmul", "bfloat16", run, dict(zip("mnp", shape, strict=True)), result="bfloat16")
+
+
+def test_results_of_other_types_are_refused() -> None:
+    with pytest.raises(pl.ArgumentError, match="stores no product of bfloat16 as float16") as refused:
+        library.matmul("bfloat16", "float16")
+    assert refused.value.codes == ("wrong-dtype",)
+    with pytest.raises(pl.ArgumentError, match="pass result='float32'"):
+        library.matmul("float32", "float64")
+
+
 @EVERY
 @pytest.mark.nvrtc
 def test_every_schedule_compiles(kernel: str, dtype: str, name: str) -> None:
@@ -130,12 +158,12 @@ WIDTHS = [1, 37, 1000, 1001, 4099, 16384, 33001, 65536, 100003]
 TILE_SIZES = [(1, 1), (67, 1021), (1028, 516), (2049, 4099)]
 
 
-def on_gpu(kernel: str, dtype: str, sizes: Mapping[str, int]) -> None:
+def on_gpu(kernel: str, dtype: str, sizes: Mapping[str, int], result: str | None = None) -> None:
     """Run each valid schedule, and what the dispatcher chooses."""
-    made: pl.Dispatcher = getattr(library, kernel)(dtype)
+    made: pl.Dispatcher = getattr(library, kernel)(*((dtype,) if result is None else (dtype, result)))
     for schedule in made.valid(**sizes).values():
-        check(kernel, dtype, lambda run=schedule.compiled, **arrays: run(**arrays, poison=True), sizes)
-    check(kernel, dtype, lambda **arrays: made(**arrays, poison=True), sizes)
+        check(kernel, dtype, lambda run=schedule.compiled, **arrays: run(**arrays, poison=True), sizes, result)
+    check(kernel, dtype, lambda **arrays: made(**arrays, poison=True), sizes, result)
 
 
 @pytest.mark.gpu
@@ -143,6 +171,13 @@ def on_gpu(kernel: str, dtype: str, sizes: Mapping[str, int]) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 def test_products_on_a_gpu(dtype: str, shape: tuple[int, int, int]) -> None:
     on_gpu("matmul", dtype, dict(zip("mnp", shape, strict=True)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", PRODUCT_SIZES)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_products_of_16_bits_on_a_gpu(dtype: str, shape: tuple[int, int, int]) -> None:
+    on_gpu("matmul", dtype, dict(zip("mnp", shape, strict=True)), dtype)
 
 
 @pytest.mark.gpu
@@ -197,17 +232,18 @@ def test_sizes_choose() -> None:
 
 
 RECORDED = [
-    (entry["kernel"], entry["dtype"], tuple(entry["sizes"].items()), tuple(entry["seconds"]))
+    (entry["kernel"], entry["dtype"], entry.get("result"), tuple(entry["sizes"].items()), tuple(entry["seconds"]))
     for entry in json.loads((ROOT / "polyloop/data/library_times.json").read_text())
 ]
 
 
-@pytest.mark.parametrize(("kernel", "dtype"), sorted({entry[:2] for entry in RECORDED}))
-def test_times_that_come_with_the_library_are_of_its_schedules(kernel: str, dtype: str) -> None:
-    d = getattr(library, kernel)(dtype, target=pl.CudaTarget("sm_90"), device="H100")
+@pytest.mark.parametrize(("kernel", "dtype", "result"), sorted({entry[:3] for entry in RECORDED}, key=str))
+def test_times_that_come_with_the_library_are_of_its_schedules(kernel: str, dtype: str, result: str | None) -> None:
+    which = (dtype,) if result is None else (dtype, result)
+    d = getattr(library, kernel)(*which, target=pl.CudaTarget("sm_90"), device="H100")
     listed = str(d)
     for *of, sizes, names in RECORDED:
-        if of == [kernel, dtype]:
+        if of == [kernel, dtype, result]:
             assert names, f"nothing was measured at {sizes}"
             assert not [name for name in names if f"  {name} " not in listed], sizes
 
