@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import arrays, codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import graphs, library, run
+from benchmarks.gpu import drawn, graphs, library, run
 
 __all__ = ["BENCHMARKS", "main"]
 
@@ -15,6 +15,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "arrays": arrays.main,
     "codegen": codegen.main,
     "cpu": cpu.main,
+    "drawn": drawn.main,
     "creation": creation.main,
     "examples": examples.main,
     "gpu": run.main,

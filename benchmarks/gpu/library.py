@@ -31,7 +31,7 @@ from polyloop.runtime.invoke import load
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.tuning.estimate import estimate
 
-__all__ = ["JOBS", "Job", "main"]
+__all__ = ["JOBS", "Figure", "Job", "Made", "main", "measure"]
 
 _ELEMENTS: Final = 2**27
 """Of a matrix whose rows are normalized."""
@@ -199,14 +199,15 @@ def measured(jobs: Sequence[Job], seconds: float) -> Any:
                 pool.shutdown(wait=False, cancel_futures=True)
                 return
             try:
-                yield _measure(torch, device, job, future.result())
+                yield measure(torch, device, job, future.result())
             except Exception as error:
                 print(f"{job}: {type(error).__name__}: {error}"[:400], file=sys.stderr)
             torch.cuda.empty_cache()
     print(f"took {time.perf_counter() - begin:.0f} s on {name}", file=sys.stderr)
 
 
-def _measure(torch: Any, device: Any, job: Job, made: Sequence[Made]) -> Figure:
+def measure(torch: Any, device: Any, job: Job, made: Sequence[Made]) -> Figure:
+    """Return the times of the schedules *made* for a call, which is refused by those that are not for it."""
     sets = [_inputs(torch, job) for _ in range(_sets(job, device.l2_bytes))]
     wanted, output = _expected(torch, job, sets[0])
     rivals: list[tuple[str, list[Callable[[], object]]]] = [

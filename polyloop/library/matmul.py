@@ -23,7 +23,7 @@ from polyloop.library.tensor_cores import (
 )
 from polyloop.runtime.gpu import gpu_available
 
-__all__ = ["matmul", "program"]
+__all__ = ["matmul", "program", "schedules"]
 
 
 def program(dtype: Any = np.float32, result: Any = None, target: pl.Target | None = None) -> pl.LoopKernel:
@@ -112,9 +112,15 @@ def _panel(rows: int, columns: int) -> int:
     return max(1, round((_MULTIPROCESSORS * rows / columns) ** 0.5))
 
 
+def _stages(rows: int, columns: int) -> int:
+    """Return the buffers of tiles for which shared memory has room, 6 at most."""
+    return min(6, 3 * 2**16 // (128 * (rows + columns)))
+
+
 def by_groups(base: pl.LoopKernel, name: str, rows: int, columns: int, *, persistent: bool = False) -> pl.LoopKernel:
     """Return a product by ``wgmma``, tiles fetched and results stored by the copy engine, blocks in panels."""
-    knl = on_groups_of_warps(multiples(base, 8), f"wgmma_m64n{columns}k16_{name}", rows, columns, lag=1, via="tma")
+    intrinsic, stages = f"wgmma_m64n{columns}k16_{name}", _stages(rows, columns)
+    knl = on_groups_of_warps(multiples(base, 8), intrinsic, rows, columns, stages, lag=1, via="tma")
     knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=_panel(rows, columns))
     return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
@@ -122,8 +128,8 @@ def by_groups(base: pl.LoopKernel, name: str, rows: int, columns: int, *, persis
 def by_groups_on_copies(base: pl.LoopKernel, name: str, rows: int, columns: int) -> pl.LoopKernel:
     """Return a product by ``wgmma`` of copies of a and b with padded rows, for rows of any length."""
     knl = on_groups_of_warps(
-        with_padded_copies(base), f"wgmma_m64n{columns}k16_{name}", rows, columns, lag=1, via="tma",
-        operands=("a_rows", "b_rows"),
+        with_padded_copies(base), f"wgmma_m64n{columns}k16_{name}", rows, columns, _stages(rows, columns), lag=1,
+        via="tma", operands=("a_rows", "b_rows"),
     )  # fmt: skip
     return pl.order_blocks(stored_by_rows(knl, columns), "bx", group=_panel(rows, columns))
 
@@ -132,8 +138,9 @@ def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, 
     """Return a product by ``wgmma`` whose blocks sum up parts of the terms, which a second launch adds up."""
     knl = in_two_launches(multiples(base, 8), terms)
     return on_groups_of_warps(
-        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, lag=1, via="tma", term="k_part", within="compute_sums"
-    )
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, _stages(rows, columns), lag=1, via="tma", term="k_part",
+        within="compute_sums",
+    )  # fmt: skip
 
 
 def by_warps(base: pl.LoopKernel, name: str, vec: int, *shape: Any) -> pl.LoopKernel:
@@ -165,6 +172,15 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "mma, tiles of 128 x 128, any rows": partial(by_warps, base, name, 1, (128, 128, 32), (64, 32), 2, 16),
         "mma, tiles of 64 x 64, any rows": partial(by_warps, base, name, 1),
     }
+
+
+def schedules(dtype: Any = np.float32, result: Any = None) -> Mapping[str, Callable[..., pl.LoopKernel]]:
+    """Return the schedules for GPUs, by name: functions that make them, some of them for the sizes of a call."""
+    element = to_dtype(dtype)
+    stored = _result_type(element, result)
+    if element.itemsize == 2:
+        return _half(element, stored)
+    return (_float32 if element.itemsize == 4 else _float64)(program(element, stored))
 
 
 def _is_for_processors(target: pl.Target | None) -> bool:
@@ -212,12 +228,10 @@ def matmul(
     base = program(element, stored)
     if element.itemsize > 2 and _is_for_processors(target):
         lanes = 64 // element.itemsize
-        schedules: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, base, lanes)}
-    elif element.itemsize > 2:
-        schedules = _float32(base) if element.itemsize == 4 else _float64(base)
+        made: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, base, lanes)}
     else:
-        schedules = _half(element, stored)
-    return ready("matmul", element, base, schedules, target, device, stored)
+        made = schedules(element, stored)
+    return ready("matmul", element, base, made, target, device, stored)
 
 
 def _result_type(element: np.dtype[Any], result: Any) -> np.dtype[Any]:
@@ -234,6 +248,6 @@ def _result_type(element: np.dtype[Any], result: Any) -> np.dtype[Any]:
         has = dtype_name(element)
         raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
             "wrong-dtype", f"the library stores no product of {has} as {dtype_name(stored)}", (),
-            (f"pass result={' or '.join(repr(dtype_name(one)) for one in dict.fromkeys((usual, element)))}, or schedule "
-             "the program yourself: polyloop.library.matmul.program(dtype, result)",))])
+            (f"pass result={' or '.join(repr(dtype_name(one)) for one in dict.fromkeys((usual, element)))}, or "
+             "schedule the program yourself: polyloop.library.matmul.program(dtype, result)",))])
     return stored
