@@ -227,6 +227,8 @@ def measure(torch: Any, device: Any, job: Job, made: Sequence[Made]) -> Figure:
             errors[one.name] = _apart(torch, calls[0].result[output], wanted)
             model[one.name] = one.model
             rivals.append((one.name, list(calls)))
+        except pl.ArgumentError:
+            continue  # the call is none for this schedule
         except Exception as error:
             print(f"{job}, {one.name}: {type(error).__name__}: {error}"[:300], file=sys.stderr)
     del wanted
