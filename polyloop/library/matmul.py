@@ -87,9 +87,19 @@ def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
 _DOUBLE: Final = Tiles((128, 128), (32, 64), piece=2, lanes=4, vec=2, pad=2, unroll=1)
 
 
-def double(base: pl.LoopKernel, vec: int) -> pl.LoopKernel:
+def double(
+    base: pl.LoopKernel, vec: int, block: tuple[int, int] = (128, 128), warp: tuple[int, int] = (64, 32)
+) -> pl.LoopKernel:
     """Return a product of float64 on tensor cores."""
-    return in_double_precision(multiples(base, vec), vec)
+    return in_double_precision(multiples(base, vec), vec, block, warp)
+
+
+def double_in_parts(
+    base: pl.LoopKernel, terms: int, block: tuple[int, int] = (128, 128), warp: tuple[int, int] = (64, 32)
+) -> pl.LoopKernel:
+    """Return a product of float64 on tensor cores whose blocks sum up *terms* terms, which a second launch adds up."""
+    knl = in_two_launches(multiples(base, 2), terms)
+    return in_double_precision(knl, 2, block, warp, grouped=False, term="k_part", within="compute_sums")
 
 
 def _float64(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
@@ -97,6 +107,11 @@ def _float64(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
     return {
         "tensor cores": partial(double, base, 2),
         "tensor cores, any rows": partial(double, base, 1),
+        "tensor cores, tiles of 64 x 64": partial(double, base, 2, (64, 64), (32, 32)),
+        "tensor cores, tiles of 64 x 64, any rows": partial(double, base, 1, (64, 64), (32, 32)),
+        "tensor cores, parts of 1024": partial(double_in_parts, base, 1024),
+        "tensor cores, parts of 4096": partial(double_in_parts, base, 4096),
+        "tensor cores, tiles of 64 x 64, parts of 1024": partial(double_in_parts, base, 1024, (64, 64), (32, 32)),
         "tiles of 128 x 128": partial(single, base, _DOUBLE),
         "tiles of 64 x 64": partial(single, base, small),
         "tiles of 64 x 64, parts of 256": partial(single_in_parts, base, small, 256),

@@ -78,28 +78,39 @@ def on_tensor_cores(
     return pl.rename_inames(knl, "a_step, b_step", "kk", existing_ok=True)
 
 
-def in_double_precision(knl: pl.LoopKernel, vec: int = 2) -> pl.LoopKernel:
-    """Return a product of float64 by ``mma.sync``: blocks of 128 by 128, eight warps, copies of *vec* elements."""
-    # rows: blocks of 128, 2 warps of 64, each 4 tiles of 16
-    knl = pl.split_iname(knl, "i", 128, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
-    knl = pl.split_iname(knl, "i_block", 64, outer_iname="wi", inner_iname="i_warp", outer_tag="l/32%2")
+def in_double_precision(
+    knl: pl.LoopKernel, vec: int = 2, block: tuple[int, int] = (128, 128), warp: tuple[int, int] = (64, 32), *,
+    stages: int = 3, grouped: bool = True, term: str = "k", within: str = "insn",
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product of float64 by ``mma.sync``, in blocks and warps of some rows and columns.
+
+    Copies take *vec* elements.  Blocks run down the rows, 4 columns of blocks at a time, if they are *grouped*.  *term*
+    and *within* are the loop over terms and the instruction of a product in parts.
+    """
+    (rows, columns), (height, width) = block, warp
+    high = rows // height
+    # rows: blocks, warps, and tiles of 16
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_warp", outer_tag=f"l/32%{high}")
     knl = pl.split_iname(knl, "i_warp", 16, outer_iname="mi", inner_iname="ii", outer_tag="unr")
-    # columns: blocks of 128, 4 warps of 32, each 4 tiles of 8
-    knl = pl.split_iname(knl, "j", 128, outer_iname="bx", inner_iname="j_block")
-    knl = pl.split_iname(knl, "j_block", 32, outer_iname="wj", inner_iname="j_warp", outer_tag="l/64")
+    # columns: blocks, warps, and tiles of 8
+    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block")
+    knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_warp", outer_tag=f"l/{32 * high}")
     knl = pl.split_iname(knl, "j_warp", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
-    # the order of the blocks: 4 columns of blocks, down the rows
-    knl = pl.split_iname(knl, "bx", 4, outer_iname="bg", inner_iname="bc", outer_tag="g.2", inner_tag="g.0")
+    if grouped:  # the order of the blocks: 4 columns of blocks, down the rows
+        knl = pl.split_iname(knl, "bx", 4, outer_iname="bg", inner_iname="bc", outer_tag="g.2", inner_tag="g.0")
+    else:
+        knl = pl.tag_inames(knl, "bx:g.0")
     # terms: tiles of 16, 2 instructions each
-    knl = pl.split_iname(knl, "k", 16, outer_iname="ko", inner_iname="k_block")
+    knl = pl.split_iname(knl, term, 16, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", 8, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = pl.tensorize(pl.prioritize_loops(knl, "ko, kk"), within, "mma_m16n8k8_f64", ahead=True)
     knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
-    wide = vec if vec > 1 else None
-    knl = pl.tensorize(knl, "insn", "mma_m16n8k8_f64", ahead=True)
     # tiles in shared memory, copied 16 bytes at a time
+    wide = vec if vec > 1 else None
     knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=4, vec=wide)
     knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=4, vec=wide)
-    return pl.pipeline(knl, "ko", stages=3, via="cp.async")
+    return pl.pipeline(knl, "ko", stages=stages, via="cp.async")
 
 
 def on_groups_of_warps(
