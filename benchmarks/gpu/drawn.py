@@ -24,7 +24,7 @@ from benchmarks.gpu.library import Figure, Job, Made, measure
 from polyloop.runtime.gpu import device_architecture, device_name, gpu_available
 from polyloop.runtime.nvrtc import compile_cuda
 
-__all__ = ["drawn", "main"]
+__all__ = ["TYPES", "drawn", "made", "main"]
 
 TYPES: Final = ("bfloat16", "float16", "float32", "float64")
 _MOST: Final = {"bfloat16": 2**37, "float16": 2**37, "float32": 2**34, "float64": 2**35}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -124,7 +125,7 @@ _MULTIPROCESSORS: Final = 132
 
 def _panel(rows: int, columns: int) -> int:
     """Return the width of panels in which blocks that run at once read as few rows and columns as they can."""
-    return max(1, round((_MULTIPROCESSORS * rows / columns) ** 0.5))
+    return max(1, round(sqrt(_MULTIPROCESSORS * rows / columns)))
 
 
 def _stages(rows: int, columns: int) -> int:

@@ -253,11 +253,9 @@ def test_the_copy_engine_stores_results_of_each_turn(shares: str, ahead: bool) -
 
 def test_what_shares_storage_with_a_ring_lies_behind_the_slots_that_are_filled_ahead() -> None:
     knl = stored(boxed(product(64, lag=1), 4))
-    program = pl.generate_code(pl.persist_blocks(knl, 2, ahead=True), target=TARGET)
-    at = {name: int(found) for name, found in re.findall(r"\(&(\w+)\)\[.*shared_memory \+ (\d+)\)", program.device_code)}
+    code = pl.generate_code(pl.persist_blocks(knl, 2, ahead=True), target=TARGET).device_code
+    at = {name: int(found) for name, found in re.findall(r"\(&(\w+)\)\[.*shared_memory \+ (\d+)\)", code)}
     assert at["c_tile"] - at["b_tile"] == 2 * 64 * 128, "two slots of 64 rows"
-    plain = pl.generate_code(pl.persist_blocks(knl, 2), target=TARGET).device_code
-    assert "shared_memory" not in plain or "c_tile" in plain
 
 
 @pytest.mark.parametrize("ahead", [False, True])
