@@ -37,7 +37,7 @@ def _sizes(described: TensorMap, binding: Binding) -> tuple[list[int], list[int]
 
 
 def _promotion(strides: Sequence[int]) -> int:
-    """Return the size of the pieces that the cache reads; where rows begin anywhere, wide ones bring much for nothing."""
+    """Return the size of pieces that the cache reads; where rows begin anywhere, wide ones bring much for nothing."""
     return _NARROW if any(stride % _WIDE_BYTES for stride in strides) else _WIDE
 
 
