@@ -44,7 +44,7 @@ def numbers(dtype: Any, source: Any) -> Array:
     """Return numbers of type *source*: all of *dtype*, what is halfway between two, next to these, and any bits."""
     rng = np.random.default_rng(0)
     if np.dtype(source).kind == "i":
-        return np.arange(-600, 600).astype(source) * np.asarray(131).astype(source)
+        return (np.arange(-600, 600) * 131).astype(source)
     own = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64)
     own = np.sort(own[np.isfinite(own)])
     halves = (own[1:] + own[:-1]) / 2

@@ -31,7 +31,7 @@ from polyloop.transform.loops.reorder import PrioritizeLoops
 from polyloop.transform.loops.split import SplitIname
 from polyloop.transform.loops.tag import TagInames, parallel_violations
 from polyloop.transform.parameters import InsnMatch, Pairs, pairs
-from polyloop.verification.matrix_instructions import matrix_problems
+from polyloop.verification.matrix_instructions import factor, matrix_problems
 
 __all__ = ["Tensorize"]
 
@@ -168,7 +168,7 @@ class Tensorize(Transform):
         if instruction.matrix is not None or not isinstance(term, p.Product) or len(term.children) != 2:
             has = "is carried out by one already" if instruction.matrix else "is no sum of products of two elements"
             return self._refused(instruction, f"it {has}", "leave one sum(k, a[i, k]*b[k, j]) in the instruction")
-        left, right = term.children
+        left, right = (factor(part, self._value()) for part in term.children)
         if not isinstance(left, p.Subscript) or not isinstance(right, p.Subscript):
             return self._refused(instruction, "its factors are no elements", "compute the factors beforehand")
         orders = ((left, right), (right, left))
