@@ -609,12 +609,18 @@ static inline void mma_m16n8k8_tf32(int line, float *const (&d)[4], const unsign
     multiply<8>(line, d, a, b, [](unsigned x, int) { return float_of(x & 0xffffe000u); });
 }
 // Numbers of 8 bits: e4m3, e5m2 (the upper half of a float16), and integers.
-static inline float e4m3_of(unsigned bits) {
-    int size = bits & 127;
-    float value = size == 127 ? NAN : size < 8 ? ldexpf((float)size, -9) : ldexpf((float)(size % 8 + 8), size / 8 - 10);
-    return bits & 128 ? -value : value;
-}
-static inline float e5m2_of(unsigned bits) { return half_of((bits & 255) << 8); }
+static float e4m3_values[256], e5m2_values[256];
+static const bool has_values = [] {
+    for (int bits = 0; bits < 256; bits++) {
+        int size = bits & 127;
+        float value = size == 127 ? NAN : size < 8 ? ldexpf((float)size, -9) : ldexpf((float)(size % 8 + 8), size / 8 - 10);
+        e4m3_values[bits] = bits & 128 ? -value : value;
+        e5m2_values[bits] = half_of(bits << 8);
+    }
+    return true;
+}();
+static inline float e4m3_of(unsigned bits) { return e4m3_values[bits & 255]; }
+static inline float e5m2_of(unsigned bits) { return e5m2_values[bits & 255]; }
 static inline float s8_of(unsigned bits) { return (float)(signed char)bits; }
 static inline float u8_of(unsigned bits) { return (float)(unsigned char)bits; }
 template <class Result, class Decode>
