@@ -291,7 +291,7 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
         raise _bad(f"the shape {intrinsic.shape} of '{intrinsic.name}' is not three powers of two")
     if intrinsic.operands not in _OPERANDS:
         raise _bad(f"'{intrinsic.name}' has operands of type {intrinsic.operands}",
-                   f"registers hold elements of 8 to 64 bits: {', '.join(x.name for x in _OPERANDS)}")  # fmt: skip
+                   f"registers hold elements of 8, 16, 32 or 64 bits: {', '.join(x.name for x in _OPERANDS)}")  # fmt: skip
     for operand in "abd":
         lanes = intrinsic.lanes_of(operand)
         places = {(part.in_lane, part.place * 2**n) for part in intrinsic.layout(operand)
