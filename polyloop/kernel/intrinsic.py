@@ -290,8 +290,9 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
     if any(n < 1 or n & (n - 1) for n in intrinsic.shape):
         raise _bad(f"the shape {intrinsic.shape} of '{intrinsic.name}' is not three powers of two")
     if intrinsic.operands not in _OPERANDS:
+        known = ", ".join(dtype.name for dtype in _OPERANDS)
         raise _bad(f"'{intrinsic.name}' has operands of type {intrinsic.operands}",
-                   f"registers hold elements of 8, 16, 32 or 64 bits: {', '.join(x.name for x in _OPERANDS)}")  # fmt: skip
+                   f"registers hold elements of 8, 16, 32 or 64 bits: {known}")  # fmt: skip
     for operand in "abd":
         lanes = intrinsic.lanes_of(operand)
         places = {(part.in_lane, part.place * 2**n) for part in intrinsic.layout(operand)

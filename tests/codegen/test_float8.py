@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 import polyloop as pl
 from polyloop.errors import CodegenError
 from polyloop.expr.dtypes import rounded
+from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.target.opencl import OPENCL_LANGUAGE
 
 Array = np.ndarray[Any, Any]
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -111,6 +114,41 @@ def test_beyond_the_greatest_number_it_stays_the_greatest() -> None:
     assert rounded(x, np.dtype(E5M2)).astype(float).tolist()[:2] == [57344, -57344]
     assert np.isnan(rounded(np.nan, np.dtype(E4M3)))
     assert rounded(1.0 + 2.0**-4 + 2.0**-40, np.dtype(E4M3)) == 1.125, "rounded once: float32 lies halfway"
+
+
+_AS_C = """
+#include <stdint.h>
+#include <string.h>
+typedef uint8_t uchar;
+typedef uint32_t uint;
+typedef uint64_t ulong;
+static uint as_uint(float x) { uint r; memcpy(&r, &x, 4); return r; }
+static float as_float(uint x) { float r; memcpy(&r, &x, 4); return r; }
+static ulong as_ulong(double x) { ulong r; memcpy(&r, &x, 8); return r; }
+static double as_double(ulong x) { double r; memcpy(&r, &x, 8); return r; }
+"""
+
+
+@TYPES
+def test_the_text_in_opencl_c_computes_the_same(dtype: Any) -> None:
+    """Its words are defined in C here, where no device of OpenCL is asked for."""
+    name = np.dtype(dtype).name
+    keys = (name, f"widen {name}", f"narrow {name}", f"narrow_double {name}")
+    entries = [f"void {call}({kind} x, {name} *r) {{ *r = {function}(x); }}"
+               for call, kind, function in (("single", "float", f"to_{name}"), ("wide", "double", f"double_to_{name}"))]
+    entries.append(f"float back({name} x) {{ return {name}_to_float(x); }}")
+    texts = [OPENCL_LANGUAGE.definitions[key].text for key in keys]
+    library = open_library("\n".join([_AS_C, *texts, *entries]))
+    library.back.restype, library.back.argtypes = ctypes.c_float, [ctypes.c_uint8]
+    for call, source, kind in (("single", np.float32, ctypes.c_float), ("wide", np.float64, ctypes.c_double)):
+        x, found = numbers(dtype, source), ctypes.c_uint8()
+        function = getattr(library, call)
+        for value, wanted in zip(x, by_definition(x, dtype), strict=True):
+            function(kind(value), ctypes.byref(found))
+            assert found.value == wanted, value
+    for bits in range(256):
+        wide = np.uint8(bits).view(dtype).astype(np.float32)
+        np.testing.assert_equal(np.float32(library.back(bits)), wide)
 
 
 @TYPES
