@@ -21,7 +21,7 @@ _LONG_ARGUMENT: Final = {"f": "9.0f", "": "20.0"}
 
 
 _WORDS: Final = Words(
-    _FUNCTION, "unsigned char", "unsigned int", "unsigned long long", "struct {name} {{ {byte} bits; }};",
+    _FUNCTION, ("unsigned char", "unsigned int", "unsigned long long"), "struct {name} {{ {byte} bits; }};",
     "__float_as_uint({0})", "__uint_as_float({0})", "(unsigned long long)__double_as_longlong({0})",
     "__longlong_as_double((long long)({0}))", hardware="__CUDA_ARCH__ >= 890",
 )  # fmt: skip

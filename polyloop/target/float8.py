@@ -25,7 +25,7 @@ class Words:
     ----------
     helper
         Qualifiers of a function.
-    byte, word, long
+    integers
         Unsigned integers of 8, 32 and 64 bits.
     struct
         Definition of a structure, with the fields ``{name}`` and ``{byte}``.
@@ -40,9 +40,7 @@ class Words:
     """
 
     helper: str
-    byte: str
-    word: str
-    long: str
+    integers: tuple[str, str, str]
     struct: str
     bits: str
     value: str
@@ -87,7 +85,7 @@ def float8_functions() -> dict[tuple[str, str], str]:
 def float8_definitions(words: Words) -> Iterator[tuple[str, Definition]]:
     """Yield the types and conversions, by name."""
     for form in _FORMATS:
-        yield form.name, Definition(words.struct.format(name=form.name, byte=words.byte))
+        yield form.name, Definition(words.struct.format(name=form.name, byte=words.integers[0]))
         needs = (form.name, *words.needs)
         yield f"widen {form.name}", Definition(_widen(form, words), needs)
         yield f"narrow {form.name}", Definition(_narrow(form, words, double=False), needs)
@@ -99,10 +97,10 @@ def _widen(form: _Format, words: Words) -> str:
     shift = mantissa - form.mantissa
     offset = (bias + form.least - 1) << mantissa
     unit = f"{2.0 ** (form.least - form.mantissa)!r}f"
-    normal = words.value.format(f"({words.word})(size << {shift}) + {offset:#x}u")
+    normal = words.value.format(f"({words.integers[1]})(size << {shift}) + {offset:#x}u")
     special = words.value.format(f"0x7f800000u | size << {shift}")
     software = [
-        f"const {words.word} size = a.bits & 0x7fu;",
+        f"const {words.integers[1]} size = a.bits & 0x7fu;",
         f"const float x = size < {1 << form.mantissa}u ? (float)size * {unit}",
         f"    : size < {form.special:#x}u ? {normal} : {special};",
         "return a.bits >> 7 ? -x : x;",
@@ -120,7 +118,8 @@ def _widen(form: _Format, words: Words) -> str:
 def _narrow(form: _Format, words: Words, *, double: bool) -> str:
     """Return the conversion: below the least normal number an addition rounds to multiples of the least one."""
     mantissa, bias = _DOUBLE if double else _FLOAT
-    word, end = (words.long, words.suffix) if double else (words.word, "u")
+    byte, *wider = words.integers
+    word, end = (wider[1], words.suffix) if double else (wider[0], "u")
     bits, value = (words.long_bits, words.long_value) if double else (words.bits, words.value)
     kind, f = ("double", "") if double else ("float", "f")
     shift = mantissa - form.mantissa
@@ -137,13 +136,13 @@ def _narrow(form: _Format, words: Words, *, double: bool) -> str:
         f"{word} near = size < {normal} ? {small}",
         f"    : ((size + {half} + (size >> {shift} & 1)) >> {shift}) - {offset};",
         f"near = near < {form.greatest:#x} ? near : {form.greatest:#x};  // beyond the greatest number: to it",
-        f"{form.name} r = {{({words.byte})(size > {infinity} ? 0x7f : near | (bits >> {sign} & 0x80))}};",
+        f"{form.name} r = {{({byte})(size > {infinity} ? 0x7f : near | (bits >> {sign} & 0x80))}};",
         "return r;",
     ]
     hardware = [
         "unsigned short pair;",
         f'asm("cvt.rn.satfinite.{form.short}x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(a));',
-        f"{form.name} r = {{({words.byte})(a != a ? 0x7f : pair)}};",
+        f"{form.name} r = {{({byte})(a != a ? 0x7f : pair)}};",
         "return r;",
     ]
     name = f"double_to_{form.name}" if double else f"to_{form.name}"

@@ -187,7 +187,7 @@ def bit_definitions(signature: str, types: Mapping[str, str], clz: str, ctz: str
 
 
 _WORDS: Final = Words(
-    "static inline", "uint8_t", "uint32_t", "uint64_t",
+    "static inline", ("uint8_t", "uint32_t", "uint64_t"),
     "typedef struct {{ {byte} bits; }} {name};  // a floating-point number of 8 bits",
     "float_bits({0})", "bits_float({0})", "double_bits({0})", "bits_double({0})", needs=("float bits",),
 )  # fmt: skip

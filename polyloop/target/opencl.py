@@ -151,7 +151,7 @@ def _atomics(*, long: bool) -> Atomics:
 
 
 _WORDS8: Final = Words(
-    _HELPER, "uchar", "uint", "ulong",
+    _HELPER, ("uchar", "uint", "ulong"),
     "typedef struct {{ {byte} bits; }} {name};  // a floating-point number of 8 bits",
     "as_uint({0})", "as_float({0})", "as_ulong({0})", "as_double({0})", suffix="ul",
 )  # fmt: skip

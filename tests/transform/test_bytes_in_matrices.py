@@ -97,6 +97,7 @@ def test_numbers_at_several_widths(dtype: Any, n: int) -> None:
     assert f"wgmma_m64n{n}k32_{KINDS[dtype]}_kk(" in check(tiled(by_groups(dtype, n)), dtype, 64, n, 128)
 
 
+@pytest.mark.slow
 @ALL
 def test_other_targets_add_up_as_the_kernel_says(dtype: Any) -> None:
     given, expected = numbers(dtype, 64, 64, 128)
@@ -114,11 +115,11 @@ def test_numbers_of_products_that_run_on(dtype: Any, via: str) -> None:
 
 
 @ALL
-@pytest.mark.parametrize("via", ["cp.async", "tma"])
+@pytest.mark.parametrize("via", [pytest.param("cp.async", marks=pytest.mark.slow), "tma"])
 def test_numbers_at_the_edges_of_tiles(dtype: Any, via: str) -> None:
     knl = tiled(by_groups(dtype, 64, whole=False), 3, via=via)
-    for shape in ((1, 8, 16), (66, 72, 272)):
-        check(knl, dtype, *shape)
+    check(knl, dtype, 66, 72, 272)
+    check(knl, dtype, 1, 8, 16)
 
 
 def test_the_text(golden: Golden) -> None:
@@ -230,6 +231,7 @@ def test_numbers_of_warps(dtype: Any, stages: int) -> None:
     assert "ldmatrix_x4(b_frag" in text
 
 
+@pytest.mark.slow
 @ALL
 def test_numbers_of_warps_that_load_by_elements(dtype: Any) -> None:
     text = check(by_warps(dtype, "n mod 2 = 0"), dtype, 33, 24, 70, target=ADA)
