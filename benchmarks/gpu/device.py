@@ -29,6 +29,8 @@ extern "C" __global__ void spin(long long cycles)
 }
 """
 _SPIN_CYCLES: Final = 1_000_000
+_OF_OTHERS: Final = 2
+"""``np.dtype.isbuiltin`` of the types that a package has registered."""
 _WARM_UP: Final = 3
 _REPEAT: Final = 20
 
@@ -58,7 +60,7 @@ class Device:
 
     def array(self, values: np.ndarray[Any, Any]) -> Any:
         """Return a copy of *values* in the GPU's memory."""
-        if values.dtype.kind == "V":  # a type that NumPy's buffers do not have
+        if values.dtype.isbuiltin == _OF_OTHERS:  # a type that NumPy's buffers do not have
             return self._arrays.to_gpu(values.view(f"u{values.itemsize}")).view(values.dtype)
         return self._arrays.to_gpu(values)
 

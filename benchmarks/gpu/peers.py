@@ -13,8 +13,10 @@ import numpy as np
 from benchmarks.gpu import handwritten
 from benchmarks.gpu.triton_calls import TRITON
 
-__all__ = ["PEERS", "Peer", "calls_of", "load_peers"]
+__all__ = ["PEERS", "Peer", "as_tensor", "calls_of", "load_peers"]
 
+_OF_OTHERS: Final = 2
+"""``np.dtype.isbuiltin`` of the types that a package has registered."""
 _WIDTHS: Final = (1024, 4096, 16384, 65536)
 
 Call: TypeAlias = Callable[[], object]
@@ -32,6 +34,19 @@ def _torch_wide_product(torch: Any, arrays: Mapping[str, Any]) -> Sequence[Calla
     """Return products of 16-bit elements with results in single precision, as ours, and in 16 bits."""
     a, b = arrays["a"], arrays["b"]
     return [lambda: torch.mm(a, b, out_dtype=torch.float32), lambda: torch.mm(a, b)]
+
+
+def _torch_scaled(torch: Any, arrays: Mapping[str, Any]) -> Sequence[Callable[[], object]]:
+    """Return products of 8-bit elements; Hopper's own sums are the fast ones, others add parts in float32 besides."""
+    a, b = arrays["a"], arrays["b"].T
+    one, scale = (torch.tensor(value, dtype=torch.float32, device="cuda") for value in (1.0, float(arrays["scale"])))
+
+    def product(*, fast: bool) -> Callable[[], object]:
+        return lambda: torch._scaled_mm(  # noqa: SLF001 - it has no other name
+            a, b, scale_a=scale, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
+        )
+
+    return [product(fast=True), product(fast=False)]
 
 
 def _torch_tf32(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
@@ -81,6 +96,8 @@ _TORCH: Final[Calls] = {
     "bf16 GEMM, 8-byte rows": _torch_wide_product,
     "bf16 GEMM, odd rows": _torch_wide_product,
     "fp16 GEMM": _torch_wide_product,
+    **dict.fromkeys(("fp8 GEMM by wgmma and TMA", "fp8 GEMM by wgmma, TMA both ways",
+                     "fp8 GEMM by wgmma and TMA, ahead"), _torch_scaled),
     "tf32 GEMM": _torch_tf32,
     "tf32 GEMM by wgmma and TMA": _torch_tf32_transposed,
     "tf32 GEMM by wgmma and TMA, ahead": _torch_tf32_transposed,
@@ -175,17 +192,19 @@ class Peer:
     taken: Callable[[Any, Any], Any]
 
 
-def _as_tensor(_: Any, array: Any) -> Any:
+def as_tensor(_: Any, array: Any) -> Any:
+    """Return an array of PyCUDA's, or a tensor, as a tensor on the GPU, without a copy."""
     torch: Any = importlib.import_module("torch")
-    if array.dtype.name == "bfloat16":  # NumPy's own types have no such name
-        return torch.as_tensor(array.view(np.int16), device="cuda").view(torch.bfloat16)
+    if isinstance(array.dtype, np.dtype) and array.dtype.isbuiltin == _OF_OTHERS:  # of ml_dtypes
+        bits = torch.as_tensor(array.view(f"i{array.dtype.itemsize}"), device="cuda")
+        return bits.view(getattr(torch, array.dtype.name))
     return torch.as_tensor(array, device="cuda")
 
 
 PEERS: Final[Mapping[str, Peer]] = {
-    "torch": Peer("torch", _TORCH, _as_tensor),
+    "torch": Peer("torch", _TORCH, as_tensor),
     "cupy": Peer("cupy", _CUPY, lambda cupy, array: cupy.asarray(array)),
-    "triton": Peer("benchmarks.gpu.triton_kernels", TRITON, _as_tensor),
+    "triton": Peer("benchmarks.gpu.triton_kernels", TRITON, as_tensor),
     "CUDA C": Peer("benchmarks.gpu.handwritten", handwritten.HANDWRITTEN, lambda _, array: array),
 }
 """By the name of their column.  The products of torch and CuPy are cuBLAS', their sparse ones cuSPARSE's."""

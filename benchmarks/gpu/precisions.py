@@ -10,7 +10,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled
-from examples import matmul_float64, matmul_float64_mma, matmul_mma, matmul_wgmma
+from examples import matmul_float64, matmul_float64_mma, matmul_fp8, matmul_mma, matmul_wgmma
 
 __all__ = ["PRECISIONS"]
 
@@ -161,6 +161,45 @@ def _tf32_on_groups_of_warps(name: str, *sizes: int | Mapping[str, int], turns: 
     )
 
 
+def _bytes(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
+    arrays = _transposed(sizes, rng)
+    return {name: (16 * value).astype(ml_dtypes.float8_e4m3fn) for name, value in arrays.items()} | {"scale": F(2**-6)}
+
+
+def _expected_of_bytes(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
+    (at, product), = _expected_transposed({name: arrays[name].astype(F) for name in "ab"}).values()
+    return {"c": (at, product * float(arrays["scale"]))}
+
+
+def _fp8_on_groups_of_warps(
+    name: str, *sizes: int | Mapping[str, int], by_boxes: bool = False, turns: str = ""
+) -> Case:
+    """Return a product of e4m3 with the second matrix transposed, with results in bfloat16."""
+
+    def build() -> pl.LoopKernel:
+        knl = matmul_fp8.on_groups_of_warps(
+            matmul_fp8.program(), "wgmma_m64n256k32_e4m3", 128, 256, stages=4, group=1 if turns else 16, lag=1,
+            via="tma", panels=False,
+        )  # fmt: skip
+        if turns:
+            return _in_turns(knl, turns)
+        return matmul_fp8.stored_by_boxes(knl) if by_boxes else knl
+
+    return Case(
+        name,
+        build,
+        tuple(dict.fromkeys("mnp", n) if isinstance(n, int) else n for n in sizes),
+        {"m": 130, "n": 264, "p": 144},
+        _bytes,
+        _expected_of_bytes,
+        lambda sizes: _elements(sizes) + sizes["m"] * sizes["n"],
+        _work,
+        unit="tensor float8_e4m3fn",
+        rtol=1e-2,
+        arch=matmul_fp8.ARCH,
+    )
+
+
 def _of_doubles(
     name: str, build: Callable[[], pl.LoopKernel], small: Mapping[str, int], unit: str, *sizes: int | Mapping[str, int]
 ) -> Case:
@@ -220,5 +259,8 @@ PRECISIONS: Final = (
     _tf32_on_groups_of_warps(
         "tf32 GEMM by wgmma and TMA, ahead", 4096, 8192, {"m": 8192, "n": 8192, "p": 512}, turns="ahead"
     ),
+    _fp8_on_groups_of_warps("fp8 GEMM by wgmma and TMA", 4096, 8192, {"m": 4000, "n": 3000, "p": 5008}),
+    _fp8_on_groups_of_warps("fp8 GEMM by wgmma, TMA both ways", 4096, 8192, by_boxes=True),
+    _fp8_on_groups_of_warps("fp8 GEMM by wgmma and TMA, ahead", 4096, 8192, turns="ahead"),
     _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32_pairs", 8192, _UNEVEN, rtol=1e-3),
 )

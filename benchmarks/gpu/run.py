@@ -28,7 +28,7 @@ import polyloop as pl
 from benchmarks.gpu.case import Random
 from benchmarks.gpu.cases import CASES, Case
 from benchmarks.gpu.device import Device
-from benchmarks.gpu.peers import calls_of, load_peers
+from benchmarks.gpu.peers import as_tensor, calls_of, load_peers
 from benchmarks.gpu.report import Figure, Run, as_json, as_markdown, as_table, from_json, with_run
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.devices import DEVICES
@@ -243,8 +243,10 @@ def _apart(device: Device, libraries: Mapping[str, Any], checked: _Checked, call
     mine, other = checked.found, returned if hasattr(returned, "shape") else output  # Triton returns its kernel
     if "torch" in libraries:
         torch = libraries["torch"]
-        a, b = (torch.as_tensor(array, device="cuda") for array in (mine, other))
-        rounded = torch.finfo(b.dtype).eps / 2 if b.dtype in (torch.float16, torch.bfloat16) else 0.0
+        a, b = (as_tensor(torch, array) for array in (mine, other))
+        short = [x.dtype for x in (a, b) if x.dtype in (torch.float16, torch.bfloat16)]
+        rounded = sum(torch.finfo(dtype).eps / 2 for dtype in short)
+        a, b = (x.float() if x.dtype in short else x for x in (a, b))
         apart = float((a - b).abs().max() / a.abs().max()) - rounded
     else:
         a, b = mine.get(), other.get()

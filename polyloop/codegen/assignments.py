@@ -24,7 +24,7 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign, Call, Verbatim
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.verbatim import verbatim
-from polyloop.expr.dtypes import is_half
+from polyloop.expr.dtypes import is_narrow
 from polyloop.expr.nodes import CText, array_name
 from polyloop.mapping.collective_shape import Kind
 from polyloop.schedule import plan
@@ -79,7 +79,7 @@ class Assignments:
         copy = self._stored(statement, context)
         assert isinstance(copy, Assign), "a copy is an assignment"
         _, _, dtype = self.expressions.target(statement.lhs, context)
-        zero = c.Raw(f"{self.scope.ctype(dtype)}{{}}") if is_half(dtype) else literal(self.scope, 0, dtype)
+        zero = c.Raw(f"{self.scope.ctype(dtype)}{{}}") if is_narrow(dtype) else literal(self.scope, 0, dtype)
         return replace(copy, value=c.Choice(condition, copy.value, zero))
 
     def new(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:

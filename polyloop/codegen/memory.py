@@ -15,7 +15,7 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Block, Carve, Declare, Sync, Union
 from polyloop.codegen.tree.declare import declare_private, declare_shared
 from polyloop.codegen.tree.fold_initial_value import begun
-from polyloop.expr.dtypes import is_half
+from polyloop.expr.dtypes import is_narrow
 from polyloop.expr.records import is_record, is_vector
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
@@ -127,4 +127,4 @@ def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
 
 def _is_struct(dtype: np.dtype[np.generic]) -> bool:
     """Return True if a variable of a type cannot be assigned 0."""
-    return is_half(dtype) or (is_record(dtype) and not is_vector(dtype))
+    return is_narrow(dtype) or (is_record(dtype) and not is_vector(dtype))

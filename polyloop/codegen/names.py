@@ -45,7 +45,7 @@ _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CU
 # Helpers that are in no table: those of matrix instructions (device/matrix.py), boxes (device/box_text.py), vectors
 # (records.py) and atomics.
 _MATRICES: Final = """
-pack load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
+pack pack_bytes load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
 ldmatrix_x4_trans publish_stores tile_descriptor products_begin products_commit
 """
 _BOXES: Final = """
@@ -108,7 +108,7 @@ def _helpers(language: Language) -> Iterator[str]:
         for entry in (INTRINSICS[name] for name in BUILT_IN):
             if entry.is_shared:
                 yield from (f"{entry.name}_{rows}" for rows in ("kk", "kj", "ik", "ij"))
-                yield from (f"products_{word}_{entry.registers('d')}" for word in ("ready", "end", "done"))
+                yield from (f"products_{word}_{entry.result_words}" for word in ("ready", "end", "done"))
         yield from (f"products_wait_{pending}" for pending in range(MOST_PENDING + 1))
         yield from (f"{dtype}x{count}" for dtype in language.types for count in _LANES)
     if language.is_parallel:

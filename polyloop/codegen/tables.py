@@ -11,6 +11,7 @@ import numpy as np
 
 from polyloop.codegen.language import Language
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import is_narrow
 from polyloop.kernel.arrays import Table
 
 __all__ = ["literal", "table_text", "table_violations"]
@@ -21,7 +22,7 @@ _PER_LINE: Final = 8
 def table_violations(name: str, table: Table, language: Language) -> list[Diagnostic]:
     """Return a diagnostic if *language* has no constants of the type of *table*."""
     dtype = table.dtype
-    if dtype.kind not in "biuf" or dtype.name not in language.types or (dtype.itemsize == 2 and dtype.kind == "f"):
+    if dtype.kind not in "biuf" or dtype.name not in language.types or is_narrow(dtype):
         message = f"target '{language.name}' cannot have constants of type '{dtype.name}' in its text"
         hints = ("give the initializer a real type of 32 or 64 bits, or pass it as an argument",)
         return [Diagnostic("unsupported-initializer", f"temporary '{name}': {message}", hints=hints)]

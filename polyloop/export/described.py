@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from math import prod
 from typing import Any
@@ -43,8 +44,9 @@ class Number:
 
     @property
     def passed(self) -> np.dtype[Any]:
-        """The type that functions take: a 16-bit float is passed as float32."""
-        return np.dtype(np.float32) if self.dtype.itemsize == 2 and self.dtype.kind not in "iu" else self.dtype
+        """The type that functions take: a float of 8 or 16 bits is passed as float32."""
+        is_narrow = self.dtype.itemsize <= 2 and self.dtype.kind in "fV"
+        return np.dtype(np.float32) if is_narrow else self.dtype
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,9 @@ def _described(data: Mapping[str, Any]) -> Described:
 
 def dtype_of(name: object) -> np.dtype[Any]:
     """Return the type of that name."""
-    if name == "bfloat16":
-        half: np.dtype[Any] = np.dtype(import_module("ml_dtypes").bfloat16)
-        return half
+    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        narrow: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), str(name)))
+        return narrow
     found = np.dtype(str(name))
     if found.kind not in "biufc" and found.str != f"|{name}":  # "V8": 8 bytes of a record in a temporary array
         raise ValueError(f"{name!r} is no type of a number")
@@ -233,7 +235,10 @@ def _number(kernel: str, number: Number, given: Any) -> Any:
     if whole and not np.iinfo(number.dtype).min <= int(found) <= np.iinfo(number.dtype).max:
         raise call_error(kernel, "wrong-type", f"'{number.name}' = {found} does not fit {number.dtype}", "",
                          "pass a smaller one")
-    return number.passed.type(number.dtype.type(found))
+    convert: Callable[[Any], Any] = number.dtype.type
+    if number.dtype.itemsize == 1 and kind in "fV":  # its conversion is not NumPy's
+        convert = partial(import_module("polyloop.expr.dtypes").rounded, dtype=number.dtype)
+    return number.passed.type(convert(found))
 
 
 def _check_element(kernel: str, array: Array, view: Passed | None) -> None:

@@ -105,7 +105,7 @@ class DeviceCode:
         else:
             strides = tuple(stride // dtype.itemsize for stride in found["strides"])
         if dtype.kind == "V" and dtype.itemsize == array.dtype.itemsize:
-            dtype = array.dtype  # the protocol has no name for bfloat16
+            dtype = array.dtype  # the protocol has no name for bfloat16 and floats of 8 bits
         pointer, is_read_only = found["data"]
         return Passed(int(pointer or 0), dtype, shape, strides, not is_read_only, given, found.get("stream"))
 

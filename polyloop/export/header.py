@@ -12,8 +12,11 @@ from polyloop.kernel.arrays import ArrayArg
 __all__ = ["header_text", "parameter_text", "signature"]
 
 
-_HALVES = {"float16": ("cuda_fp16.h", "__half"), "bfloat16": ("cuda_bf16.h", "__nv_bfloat16")}
-"""Header and type of 16-bit floats in C++ for CUDA; in C they are bits."""
+_HALVES = {
+    "float16": ("cuda_fp16.h", "__half"), "bfloat16": ("cuda_bf16.h", "__nv_bfloat16"),
+    "float8_e4m3fn": ("cuda_fp8.h", "__nv_fp8_e4m3"), "float8_e5m2": ("cuda_fp8.h", "__nv_fp8_e5m2"),
+}  # fmt: skip
+"""Header and type of floats of 8 and 16 bits in C++ for CUDA; in C they are bits."""
 
 
 def parameter_text(interface: Interface, entry: Array | Number) -> str:
@@ -25,13 +28,13 @@ def parameter_text(interface: Interface, entry: Array | Number) -> str:
 
 
 def _halves(interface: Interface) -> Iterator[str]:
-    """Yield the definitions of the types of 16-bit floats."""
+    """Yield the definitions of the types of floats of 8 and 16 bits."""
     used = sorted({array.half for array in interface.arrays if array.half}) if interface.is_cuda else []
     for half in used:
         header, ctype = _HALVES[half]
         name = f"{interface.prefix}_{half}"
         yield from ("#ifdef __cplusplus", f"#include <{header}>", f"typedef {ctype} {name};", "#else",
-                    f"typedef uint16_t {name}; /* its bits */", "#endif", "")
+                    f"typedef uint{8 if half.startswith('float8') else 16}_t {name}; /* its bits */", "#endif", "")
 
 
 def signature(interface: Interface) -> str:

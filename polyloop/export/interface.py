@@ -13,7 +13,7 @@ from pymbolic import primitives as p
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.export.trees import MOST_DEPTH, Tree, names
-from polyloop.expr.dtypes import computed, is_bool, is_complex, is_half, is_integer
+from polyloop.expr.dtypes import computed, is_bool, is_complex, is_integer, is_narrow
 from polyloop.expr.nodes import Expression
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
@@ -48,13 +48,13 @@ class Array:
 
     @property
     def ctype(self) -> str:
-        """The type of an element in the launcher: complex numbers are pairs, 16-bit floats and records are bits."""
+        """The type of an element in the launcher: complex numbers are pairs, narrow floats and records are bits."""
         return "void" if is_record(self.dtype) else _ctype(self.dtype)
 
     @property
     def half(self) -> str | None:
-        """``"float16"`` or ``"bfloat16"``, if elements are of that type."""
-        return self.dtype.name if is_half(self.dtype) else None
+        """``"float16"``, ``"bfloat16"``, ``"float8_e4m3fn"`` or ``"float8_e5m2"``, if elements are of that type."""
+        return self.dtype.name if is_narrow(self.dtype) else None
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Number:
 
     @property
     def ctype(self) -> str:
-        """The type of the parameter: a 16-bit float is passed as ``float``."""
+        """The type of the parameter: one of 8 or 16 bits is passed as ``float``."""
         return _ctype(np.dtype(computed(self.dtype)))
 
 
@@ -108,8 +108,8 @@ class Interface:
 def _ctype(dtype: np.dtype[Any]) -> str:
     if is_bool(dtype):
         return "bool"
-    if is_half(dtype):
-        return "uint16_t"
+    if is_narrow(dtype):
+        return f"uint{8 * dtype.itemsize}_t"
     if is_integer(dtype):
         return f"{dtype.name}_t"
     size = dtype.itemsize // 2 if is_complex(dtype) else dtype.itemsize

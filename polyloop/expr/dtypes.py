@@ -1,7 +1,7 @@
 """Scalar types: the spellings that are accepted, as ``numpy.dtype``, and questions about them.
 
-NumPy has no bfloat16; ``ml_dtypes`` adds it.  NumPy's own questions (``dtype.kind``, ``np.issubdtype``) do not know it
-for a number, which is why they are asked here and nowhere else.
+NumPy has no bfloat16 and no floating-point numbers of 8 bits; ``ml_dtypes`` adds them.  NumPy's own questions
+(``dtype.kind``, ``np.issubdtype``) do not know them for numbers, which is why they are asked here and nowhere else.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from polyloop.expr.records import (
 
 __all__ = [
     "BFLOAT16",
+    "FLOAT8_E4M3FN",
+    "FLOAT8_E5M2",
     "DType",
     "accepted_types",
     "as_complex",
@@ -43,15 +45,18 @@ __all__ = [
     "integer_limits",
     "is_bool",
     "is_complex",
+    "is_float8",
     "is_floating",
     "is_half",
     "is_inexact",
     "is_integer",
+    "is_narrow",
     "is_number",
     "is_record",
     "is_signed",
     "is_unsigned",
     "lowest_and_highest",
+    "rounded",
     "to_dtype",
     "type_spelling",
     "type_words",
@@ -62,6 +67,15 @@ DType: TypeAlias = np.dtype[np.generic]
 
 BFLOAT16: Final[DType] = np.dtype(ml_dtypes.bfloat16)
 """The upper half of a float32: 8 bits of exponent, 8 of precision."""
+FLOAT8_E4M3FN: Final[DType] = np.dtype(ml_dtypes.float8_e4m3fn)
+"""8 bits: 4 of exponent, 4 of precision, up to 448; it has a NaN and no infinity."""
+FLOAT8_E5M2: Final[DType] = np.dtype(ml_dtypes.float8_e5m2)
+"""8 bits: 5 of exponent, 3 of precision, up to 57344: the upper half of a float16."""
+_FLOAT8: Final = {FLOAT8_E4M3FN: (3, -6, 448.0), FLOAT8_E5M2: (2, -14, 57344.0)}
+"""Bits of the mantissa, the exponent of the least normal number, the greatest number."""
+_ML_DTYPES: Final = (BFLOAT16, *_FLOAT8)
+_ML_TYPES: Final[tuple[type, ...]] = tuple(own.type for own in _ML_DTYPES)
+_NAN_BITS: Final = 0x7F
 
 _NAMES: Final = (
     "bool",
@@ -83,7 +97,7 @@ _CODES: Final = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8
 _BY_NAME: Final[dict[str, DType]] = {
     **{name: np.dtype(name) for name in _NAMES},
     **{code: np.dtype(code) for code in _CODES},
-    "bfloat16": BFLOAT16,
+    **{dtype.name: dtype for dtype in _ML_DTYPES},
     "bool_": np.dtype("bool"),
     "half": np.dtype("float16"),
     "single": np.dtype("float32"),
@@ -92,7 +106,7 @@ _BY_NAME: Final[dict[str, DType]] = {
     "cdouble": np.dtype("complex128"),
 }
 _SUPPORTED: Final = frozenset(_BY_NAME.values())
-_SHOWN: Final = (*_NAMES[:9], "bfloat16", *_NAMES[9:])
+_SHOWN: Final = (*_NAMES[:9], *(dtype.name for dtype in _ML_DTYPES), *_NAMES[9:])
 _AMBIGUOUS: Final = {
     "float": "write float32 or float64",
     "int": "write int32 or int64",
@@ -135,8 +149,8 @@ def is_unsigned(dtype: DType) -> bool:
 
 
 def is_floating(dtype: DType) -> bool:
-    """Return whether *dtype* is a real floating-point type, bfloat16 among them."""
-    return dtype.kind == "f" or dtype == BFLOAT16
+    """Return whether *dtype* is a real floating-point type, bfloat16 and those of 8 bits among them."""
+    return dtype.kind == "f" or dtype in _ML_DTYPES
 
 
 def is_complex(dtype: DType) -> bool:
@@ -146,12 +160,22 @@ def is_complex(dtype: DType) -> bool:
 
 def is_inexact(dtype: DType) -> bool:
     """Return whether *dtype* is a floating-point type, real or complex."""
-    return dtype.kind in "fc" or dtype == BFLOAT16
+    return dtype.kind in "fc" or dtype in _ML_DTYPES
 
 
 def is_half(dtype: DType) -> bool:
-    """Return whether *dtype* is float16 or bfloat16, which are stored in 16 bits and computed with in float32."""
+    """Return whether *dtype* is float16 or bfloat16."""
     return dtype.itemsize == 2 and is_floating(dtype)
+
+
+def is_float8(dtype: DType) -> bool:
+    """Return whether *dtype* is a floating-point type of 8 bits: float8_e4m3fn or float8_e5m2."""
+    return dtype in _FLOAT8
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Return whether *dtype* is a floating-point type of 8 or 16 bits: a way to store what is computed in float32."""
+    return is_half(dtype) or is_float8(dtype)
 
 
 def is_number(dtype: DType) -> bool:
@@ -160,8 +184,27 @@ def is_number(dtype: DType) -> bool:
 
 
 def computed(dtype: DType) -> DType:
-    """Return the type in which values of *dtype* are computed: float32 for the 16-bit ones, else *dtype* itself."""
-    return np.dtype("float32") if is_half(dtype) else dtype
+    """Return the type in which values of *dtype* are computed: float32 for narrow ones, else *dtype* itself."""
+    return np.dtype("float32") if is_narrow(dtype) else dtype
+
+
+def rounded(value: Any, dtype: DType) -> Any:  # noqa: ANN401 - a number or an array, as it comes
+    """Return *value* converted to *dtype* as NumPy does; to types of 8 bits as the conversion of CUDA C does.
+
+    That is ``__nv_cvt_double_to_fp8`` with ``__NV_SATFINITE``: to the nearest number, of two the even one, with one
+    rounding; beyond the greatest number to it, infinities too.  NaN becomes the one with all bits but the sign.
+    """
+    found = np.asarray(value)
+    if not is_float8(dtype) or found.dtype == dtype:
+        return found.astype(dtype)[()]
+    mantissa, least, most = _FLOAT8[dtype]
+    with np.errstate(invalid="ignore"):  # NaN
+        wide = found.astype(np.float64)
+        _, exponents = np.frexp(wide)
+        last = np.maximum(exponents - 1, least) - mantissa
+        near = np.clip(np.ldexp(np.rint(np.ldexp(wide, -last)), last), -most, most)
+        bits = np.asarray(near.astype(dtype)).view(np.uint8)
+    return np.where(np.isnan(wide), np.uint8(_NAN_BITS), bits).view(dtype)[()]
 
 
 def as_real(dtype: DType) -> DType:
@@ -200,7 +243,7 @@ def accepted_types(dtype: DType) -> tuple[type, ...]:
         return (bool, np.bool_)
     if is_integer(dtype):
         return (int, np.integer)
-    real = (int, float, np.integer, np.floating, BFLOAT16.type)
+    real: tuple[type, ...] = (int, float, np.integer, np.floating, *_ML_TYPES)
     return (*real, complex, np.complexfloating) if is_complex(dtype) else real
 
 
@@ -254,8 +297,8 @@ def _from_data(data: object) -> DType | None:
 def find_dtype(spelling: object) -> DType | None:
     """Return the type meant by *spelling*, or None if there is none.
 
-    Accepted are ``np.dtype``, NumPy scalar types, ``ml_dtypes.bfloat16``, the Python types ``bool``, ``int``, ``float``
-    and ``complex``, and names such as ``"float32"``, ``"np.float32"``, ``"f4"`` or ``"bfloat16"``.
+    Accepted are ``np.dtype``, NumPy scalar types, ``ml_dtypes.bfloat16``, ``ml_dtypes.float8_e4m3fn``, the Python types
+    ``bool``, ``int``, ``float`` and ``complex``, and names such as ``"float32"``, ``"np.float32"`` or ``"f4"``.
     """
     if isinstance(spelling, str):
         if spelling.startswith("{"):
@@ -270,7 +313,8 @@ def find_dtype(spelling: object) -> DType | None:
             return spelling if record_fault(spelling) is None else None
         return spelling if spelling in _SUPPORTED else None
     if isinstance(spelling, type) and (
-        spelling in (bool, int, float, complex, ml_dtypes.bfloat16) or issubclass(spelling, np.number | np.bool_)
+        spelling in (bool, int, float, complex, *_ML_TYPES)
+        or issubclass(spelling, np.number | np.bool_)
     ):
         if spelling in _ABSTRACT:
             return None

@@ -23,6 +23,7 @@ static_assert static_cast template this thread_local throw true try typeid typen
 """
 _CUDA = """
 blockIdx blockDim threadIdx gridDim warpSize dim3 half half2 float16 bfloat16 complex64 complex128 cudaError_t
+float8_e4m3fn float8_e5m2
 char1 char2 char3 char4 uchar1 uchar2 uchar3 uchar4 short1 short2 short3 short4 ushort1 ushort2 ushort3 ushort4
 int1 int2 int3 int4 uint1 uint2 uint3 uint4 long1 long2 long3 long4 ulong1 ulong2 ulong3 ulong4
 longlong1 longlong2 longlong3 longlong4 ulonglong1 ulonglong2 ulonglong3 ulonglong4

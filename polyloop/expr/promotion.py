@@ -8,8 +8,8 @@ the
   open: ``(i + 0.5)*x`` is float32 with a float32 ``x``, and float64 where nothing says otherwise.
 * Integers among themselves follow NumPy, except that uint64 with a signed integer, which NumPy makes float64, is
   refused.  Arithmetic on two bools counts: it is int32.
-* float16 and bfloat16 are ways to store: they are computed in float32 (:func:`polyloop.expr.dtypes.computed`), and a
-  value is rounded where it is stored or cast.  Both together are float32.
+* float16, bfloat16, float8_e4m3fn and float8_e5m2 are ways to store: they are computed in float32
+  (:func:`polyloop.expr.dtypes.computed`), and a value is rounded where it is stored or cast.  Two together are float32.
 
 The reasons stand in docs/adr/0004-types.md.
 """
@@ -33,9 +33,9 @@ from polyloop.expr.dtypes import (
     is_bool,
     is_complex,
     is_floating,
-    is_half,
     is_inexact,
     is_integer,
+    is_narrow,
     is_signed,
 )
 from polyloop.expr.functions import Domain, Function, ResultType
@@ -170,7 +170,7 @@ def _strongest(dtypes: Sequence[DType]) -> DType:
         return _common_integer(dtypes)
     total = inexact[0]
     for dtype in inexact[1:]:
-        if total != dtype and is_half(total) and is_half(dtype):
+        if total != dtype and is_narrow(total) and is_narrow(dtype):
             total = np.dtype("float32")
         elif is_complex(total) or is_complex(dtype):
             total = as_complex(total) if as_complex(total).itemsize >= as_complex(dtype).itemsize else as_complex(dtype)

@@ -35,7 +35,7 @@ _HEADER: Final = "xla/ffi/api/c_api.h"
 _DTYPES: Final = {
     "bool": "PRED", "int8": "S8", "int16": "S16", "int32": "S32", "int64": "S64", "uint8": "U8", "uint16": "U16",
     "uint32": "U32", "uint64": "U64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
-    "complex64": "C64", "complex128": "C128",
+    "complex64": "C64", "complex128": "C128", "float8_e4m3fn": "F8E4M3FN", "float8_e5m2": "F8E5M2",
 }  # fmt: skip
 _HANDLER: Final = r"""
 #include <stdio.h>

@@ -140,10 +140,12 @@ _HOPPER_CLOCK: Final = Figure(1.98e9, f"{_HOPPER}: 66.9 TFLOP/s from 132 multipr
 _HOPPER_RATES: Final = _rates(
     _HOPPER, float64=33.5, float32=66.9, float16=133.8, bfloat16=133.8, int32=33.5,
     tensor_float64=66.9, tensor_tf32=494.7, tensor_float16=989.4, tensor_bfloat16=989.4,
+    tensor_float8_e4m3fn=1978.9, tensor_float8_e5m2=1978.9, tensor_int8=1978.9, tensor_uint8=1978.9,
 )  # fmt: skip
 _AMPERE_RATES: Final = _rates(
     _AMPERE, float64=9.7, float32=19.5, float16=78.0, bfloat16=39.0, int32=19.5,
     tensor_float64=19.5, tensor_tf32=156.0, tensor_float16=312.0, tensor_bfloat16=312.0,
+    tensor_int8=624.0, tensor_uint8=624.0,
 )  # fmt: skip
 
 DEVICES: Final[Mapping[str, Device]] = MappingProxyType(

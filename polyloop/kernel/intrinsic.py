@@ -19,7 +19,7 @@ import numpy as np
 
 from polyloop.display import brief
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.dtypes import BFLOAT16, DType
+from polyloop.expr.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, DType, is_integer
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.devices import WARP_SIZES
 
@@ -57,10 +57,11 @@ class MatrixIntrinsic:
         Extents ``(m, n, p)``, powers of two; n may be any multiple of 8 if operands are in shared memory.
     a, b, d
         Layouts: ``"{ [i, k] -> [lane, register] : .. }"``, of the elements in the order of the registers; two elements
-        of 16 bits share a register.  An empty one of ``a`` and ``b``: both are in shared memory (``wgmma``).
+        of 16 bits, or four of 8, share a register.  An empty one of ``a`` and ``b``: both are in shared memory
+        (``wgmma``).
     operands
-        Type of the elements of ``a`` and ``b``: float16, bfloat16, float32 or float64.  Those of ``d`` are float64 if
-        these are, and float32 otherwise.
+        Type of the elements of ``a`` and ``b``: float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, int8
+        or uint8.  Those of ``d`` are float64 for float64, int32 for integers, and float32 otherwise.
     instruction
         The PTX instruction.  Its operands are the registers of d, a, b and d, of which those of a and b have 32 bits,
         or 64 for float64.
@@ -89,7 +90,8 @@ class MatrixIntrinsic:
         """Return the domain and the instruction of the kernel that the instruction is."""
         m, n, p = self.shape
         domain = f"{{[i, j, k]: 0 <= i < {m} and 0 <= j < {n} and 0 <= k < {p}}}"
-        return f"{domain}\nd[i, j] = d[i, j] + sum(k, a[i, k]*b[k, j])"
+        factor = "cast(int32, a[i, k])" if is_integer(self.operands) else "a[i, k]"
+        return f"{domain}\nd[i, j] = d[i, j] + sum(k, {factor}*b[k, j])"
 
     @property
     def extents(self) -> Mapping[str, int]:
@@ -104,7 +106,14 @@ class MatrixIntrinsic:
     @property
     def results(self) -> DType:
         """Type of the elements of ``d``."""
+        if is_integer(self.operands):
+            return np.dtype(np.int32)
         return np.dtype(np.float64 if self.is_double else np.float32)
+
+    @property
+    def result_words(self) -> str:
+        """The number of results of a lane, and their type if it is no floating-point one, in names of functions."""
+        return f"{self.registers('d')}{'_s32' if is_integer(self.results) else ''}"
 
     @property
     def is_double(self) -> bool:
@@ -253,6 +262,12 @@ def _bad(message: str, *notes: str) -> KernelError:
     return KernelError("declare_intrinsic", None, [Diagnostic("bad-intrinsic", message, notes, (hint,))])
 
 
+_OPERANDS: Final = (
+    FLOAT8_E4M3FN, FLOAT8_E5M2, np.dtype(np.float16), BFLOAT16, np.dtype(np.float32), np.dtype(np.float64),
+    np.dtype(np.int8), np.dtype(np.uint8),
+)  # fmt: skip
+
+
 def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
     """Put a matrix instruction into the table that :func:`polyloop.tensorize` looks names up in.
 
@@ -274,9 +289,10 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
                    "those that are read from shared memory are in the table already")  # fmt: skip
     if any(n < 1 or n & (n - 1) for n in intrinsic.shape):
         raise _bad(f"the shape {intrinsic.shape} of '{intrinsic.name}' is not three powers of two")
-    if intrinsic.operands not in {np.dtype(np.float16), BFLOAT16, np.dtype(np.float32), np.dtype(np.float64)}:
+    if intrinsic.operands not in _OPERANDS:
+        known = ", ".join(dtype.name for dtype in _OPERANDS)
         raise _bad(f"'{intrinsic.name}' has operands of type {intrinsic.operands}",
-                   "registers hold elements of 16, 32 or 64 bits: float16, bfloat16, float32 or float64")  # fmt: skip
+                   f"registers hold elements of 8, 16, 32 or 64 bits: {known}")  # fmt: skip
     for operand in "abd":
         lanes = intrinsic.lanes_of(operand)
         places = {(part.in_lane, part.place * 2**n) for part in intrinsic.layout(operand)
@@ -303,6 +319,26 @@ _D_16X8_PAIRS: Final = "{ [i, j] -> [4*floor(i/2) + floor(j/2), 2*(i mod 2) + j 
 _B_8X8: Final = "{ [k, j] -> [4*j + k mod 4, floor(k/4)] : 0 <= k < 8 and 0 <= j < 8 }"
 
 
+_A_16X32: Final = (
+    "{ [i, k] -> [4*(i mod 8) + floor((k mod 16)/4), 8*floor(k/16) + 4*floor(i/8) + k mod 4] "
+    ": 0 <= i < 16 and 0 <= k < 32 }"
+)
+_B_32X8: Final = "{ [k, j] -> [4*j + floor((k mod 16)/4), 4*floor(k/16) + k mod 4] : 0 <= k < 32 and 0 <= j < 8 }"
+_BYTES: Final = (
+    ("e4m3", FLOAT8_E4M3FN), ("e5m2", FLOAT8_E5M2), ("s8", np.dtype(np.int8)), ("u8", np.dtype(np.uint8)),
+)  # fmt: skip
+
+
+def _of_bytes() -> Iterator[MatrixIntrinsic]:
+    """Yield the instructions of warps for elements of 8 bits: PTX ISA, "Matrix Fragments for mma.m16n8k32"."""
+    for name, dtype in _BYTES:
+        to, capability = ("s32", 80) if is_integer(dtype) else ("f32", 89)
+        yield MatrixIntrinsic(
+            f"mma_m16n8k32_{name}", (16, 8, 32), _A_16X32, _B_32X8, _D_16X8, dtype,
+            f"mma.sync.aligned.m16n8k32.row.col.{to}.{name}.{name}.{to}", capability=capability,
+        )  # fmt: skip
+
+
 def _of_doubles(m: int, p: int, capability: int) -> MatrixIntrinsic:
     """Return the instruction for matrices of float64, of m by 8 results."""
     high = f" and 0 <= i < {m}"
@@ -315,18 +351,25 @@ def _of_doubles(m: int, p: int, capability: int) -> MatrixIntrinsic:
     )  # fmt: skip
 
 
+_LEAST_WIDE: Final = 24
+"""Products of integers have 8, 24 or a multiple of 16 columns."""
+
+
 def _of_warpgroups() -> Iterator[MatrixIntrinsic]:
     """Yield the instructions of groups of four warps, for 64 by n results: PTX ISA, "wgmma.mma_async"."""
-    for name, dtype in (("f16", np.dtype(np.float16)), ("bf16", BFLOAT16), ("tf32", np.dtype(np.float32))):
-        depth = 32 // dtype.itemsize
+    wide = (("f16", np.dtype(np.float16)), ("bf16", BFLOAT16), ("tf32", np.dtype(np.float32)))
+    for name, dtype in (*wide, *_BYTES):
+        depth, to = 32 // dtype.itemsize, "s32" if is_integer(dtype) else "f32"
         for n in range(8, 257, 8):
+            if is_integer(dtype) and n % 16 and n > _LEAST_WIDE:
+                continue
             layout = (
                 "{ [i, j] -> [32*floor(i/16) + 4*(i mod 8) + floor((j mod 8)/2), "
                 f"4*floor(j/8) + 2*(floor(i/8) mod 2) + j mod 2] : 0 <= i < 64 and 0 <= j < {n} }}"
             )
             yield MatrixIntrinsic(
                 f"wgmma_m64n{n}k{depth}_{name}", (64, n, depth), "", "", layout, dtype,
-                f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{name}.{name}", capability=90,
+                f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{to}.{name}.{name}", capability=90,
             )  # fmt: skip
 
 
@@ -351,13 +394,13 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
             "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", conversion="cvt.rna.tf32.f32",
             newer=(90, "cvt.rn.tf32.f32"),
         ),
-        _of_doubles(8, 4, 80), _of_doubles(16, 4, 90), _of_doubles(16, 8, 90), _of_doubles(16, 16, 90),
+        *_of_bytes(), _of_doubles(8, 4, 80), _of_doubles(16, 4, 90), _of_doubles(16, 8, 90), _of_doubles(16, 16, 90),
         *_of_warpgroups(),
     )
 }  # fmt: skip
 """By name; :func:`declare_intrinsic` adds to it.
 
-PTX ISA, "Matrix Fragments for mma.m16n8k16", "mma.m16n8k8", "mma.m16n8k4" and "mma.m8n8k4".
+PTX ISA, "Matrix Fragments for mma.m16n8k32", "mma.m16n8k16", "mma.m16n8k8", "mma.m16n8k4" and "mma.m8n8k4".
 """
 
 BUILT_IN: Final = frozenset(INTRINSICS)

@@ -168,6 +168,28 @@ def by_warps(base: pl.LoopKernel, name: str, vec: int, *shape: Any) -> pl.LoopKe
     )  # fmt: skip
 
 
+def by_warps_in_tf32(base: pl.LoopKernel, vec: int, *shape: Any) -> pl.LoopKernel:
+    """Return a product of float32 by ``mma.sync``, which takes 11 bits of an element, with copies of *vec* elements.
+
+    Copies of 16 bytes come with everything that large products ask for; columns are rows of the instruction then, since
+    a lane has neighbours of these.
+    """
+    is_wide = vec == 4
+    return on_tensor_cores(
+        multiples(base, vec), f"mma_m16n8k8_tf32{'_pairs' if is_wide else ''}", 8, vec, *shape, ahead=is_wide,
+        spread=is_wide, swizzled=is_wide, turned=is_wide,
+    )  # fmt: skip
+
+
+def _tf32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
+    return {
+        "mma, tiles of 128 x 256": partial(by_warps_in_tf32, base, 4, (128, 256, 32), (64, 64), 3, 16),
+        "mma, tiles of 64 x 64": partial(by_warps_in_tf32, base, 4, (64, 64, 32), (32, 32), 3, 16),
+        "mma, tiles of 128 x 128, any rows": partial(by_warps_in_tf32, base, 1, (128, 128, 32), (64, 32), 3, 16),
+        "mma, tiles of 64 x 64, any rows": partial(by_warps_in_tf32, base, 1, (64, 64, 32), (32, 32), 3, 16),
+    }
+
+
 def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
     name = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(dtype)]
     base, hopper = program(dtype, result), program(dtype, result, target=pl.CudaTarget("sm_90a"))
@@ -206,8 +228,9 @@ def _is_for_processors(target: pl.Target | None) -> bool:
 
 @cache
 def matmul(
-    dtype: Any = np.float32, result: Any = None, *, target: pl.Target | None = None, device: str | None = None
-) -> pl.Dispatcher:
+    dtype: Any = np.float32, result: Any = None, *, precision: str | None = None, target: pl.Target | None = None,
+    device: str | None = None,
+) -> pl.Dispatcher:  # fmt: skip
     """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` of matrices of any size.
 
     ::
@@ -223,13 +246,17 @@ def matmul(
     result
         Of c: that of a and b, or float32 for 16-bit types, which is the default: products are summed up in it.  With
         16 bits half as much is stored, which is what other libraries do.
+    precision
+        ``"tf32"``: products of float32 may go through tensor cores, which take 11 bits of each element, rounded to the
+        nearest; sums are in float32.  On processors there is nothing to gain, and they are computed as float32.
     target, device
         As for :func:`polyloop.dispatch`.
 
     Raises
     ------
     ArgumentError
-        ``wrong-dtype``: another type, or results of one that the library does not store.
+        ``wrong-dtype``: another type, results of one that the library does not store, or a precision that the type
+        does not have.
 
     Notes
     -----
@@ -241,13 +268,24 @@ def matmul(
     """
     element = element_type("matmul", dtype, "polyloop.library.matmul.program(dtype)")
     stored = _result_type(element, result)
+    _check_precision(element, precision)
     base = program(element, stored)
     if element.itemsize > 2 and _is_for_processors(target):
         lanes = 64 // element.itemsize
         made: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, base, lanes)}
     else:
-        made = schedules(element, stored)
-    return ready("matmul", element, base, made, target, device, stored)
+        made = _tf32(base) if precision is not None else schedules(element, stored)
+    kernel = "matmul" if precision is None else f"matmul in {precision}"
+    return ready(kernel, element, base, made, target, device, stored)
+
+
+def _check_precision(element: np.dtype[Any], precision: str | None) -> None:
+    """Raise ``wrong-dtype`` unless products of *element* can have a *precision*."""
+    if precision is None or (precision == "tf32" and element == np.dtype(np.float32)):
+        return
+    raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
+        "wrong-dtype", f"the library has no matmul of {dtype_name(element)} with precision={precision!r}", (),
+        ("leave it out, or pass precision='tf32' for float32",))])
 
 
 def _result_type(element: np.dtype[Any], result: Any) -> np.dtype[Any]:

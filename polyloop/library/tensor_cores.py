@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polyloop as pl
+from polyloop.kernel.intrinsic import INTRINSICS
 
 __all__ = [
     "in_double_precision", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes", "stored_by_rows",
@@ -126,7 +127,7 @@ def on_groups_of_warps(
     Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
     waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
     """
-    size = 4 if intrinsic.endswith("tf32") else 2
+    size = INTRINSICS[intrinsic].operands.itemsize
     # blocks, groups of four warps, and the tiles of one instruction
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "i_block", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
@@ -147,7 +148,7 @@ def on_groups_of_warps(
         knl = pl.split_array_axis(knl, "b_tile", 1, 64)
         knl = pl.tag_array_axes(knl, "b_tile", "N1,N2,N0")
     for tile in ("a_tile", "b_tile"):
-        knl = pl.swizzle(knl, tile, bits=3, base=3 if size == 2 else 2, shift=3)
+        knl = pl.swizzle(knl, tile, bits=3, base=(16 // size).bit_length() - 1, shift=3)
     return pl.pipeline(knl, "ko", stages=stages, via=via)
 
 

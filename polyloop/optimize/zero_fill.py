@@ -24,7 +24,7 @@ import pymbolic.primitives as p
 from polyloop.dataflow.pass_through import definitions
 from polyloop.dataflow.value_flow import is_exact, known_flow, readers_of, writers_of
 from polyloop.expr.dtypes import is_number
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, TypeCast
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import GroupAxis
@@ -222,6 +222,8 @@ def _is_zero(term: Expression) -> bool:
             return any(map(_is_zero, children)) and all(_is_zero(x) or _is_finite(x) for x in children)
         case p.Sum(children):
             return all(map(_is_zero, children))
+        case TypeCast():
+            return _is_zero(term.child)
         case _:
             return False
 

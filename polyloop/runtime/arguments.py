@@ -13,7 +13,16 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.edge.words import shown
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
-from polyloop.expr.dtypes import accepted_types, computed, has_room, integer_limits, is_bool, is_complex, is_integer
+from polyloop.expr.dtypes import (
+    accepted_types,
+    computed,
+    has_room,
+    integer_limits,
+    is_bool,
+    is_complex,
+    is_integer,
+    rounded,
+)
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
@@ -497,7 +506,7 @@ def _expected(dtype: np.dtype[Any]) -> str:
 
 
 def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) -> np.generic:
-    """Return *value* as a NumPy scalar of *dtype*; a 16-bit float is rounded and returned as float32.
+    """Return *value* as a NumPy scalar of *dtype*; a float of 8 or 16 bits is rounded and returned as float32.
 
     Raises
     ------
@@ -521,7 +530,7 @@ def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) 
         raise call_error(kernel, Diagnostic("wrong-type", message, (f"{dtype} holds {low} to {high}",), hints))
     if isinstance(value, int) and not is_integer(dtype) and np.asarray(value).dtype == object:
         value = float(value)  # no integer of NumPy holds it
-    scalar = np.asarray(value).astype(dtype).astype(computed(dtype))[()]
+    scalar = np.asarray(rounded(value, dtype)).astype(computed(dtype))[()]
     assert isinstance(scalar, np.generic), f"{dtype} is no scalar type"
     return scalar
 

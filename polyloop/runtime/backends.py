@@ -11,7 +11,7 @@ import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic
-from polyloop.expr.dtypes import computed, is_half, is_integer
+from polyloop.expr.dtypes import computed, is_integer, is_narrow
 from polyloop.expr.records import field_dtype, field_names, field_offset, is_record, record_name
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.arguments import Binder, Binding, convert_scalar
@@ -217,7 +217,7 @@ def free_numbers(binder: Binder) -> tuple[Free, ...]:
             continue
         if described and is_integer(dtype):
             continue
-        found.append(Free(argument.name, np.dtype(computed(dtype)), not is_half(dtype),
+        found.append(Free(argument.name, np.dtype(computed(dtype)), not is_narrow(dtype),
                           functools.partial(_converted, program.kernel, argument.name, dtype)))
     return tuple(found)
 

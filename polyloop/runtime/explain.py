@@ -220,7 +220,8 @@ class _Facts:
         if matrix is None or not isinstance(placed.lowered.part, Update):
             return _units(entry)
         name = dtype_name(matrix.intrinsic.operands)
-        return (f"tensor {'tf32' if name == 'float32' else name}",) if is_inexact(entry.dtype) else ()
+        is_sum = is_inexact(entry.dtype) or entry.dtype == matrix.intrinsic.results
+        return (f"tensor {'tf32' if name == 'float32' else name}",) if is_sum else ()
 
     def unused(self, placed: Placed) -> None:
         """Add a note if most of the values that a statement computes or fetches are unused."""

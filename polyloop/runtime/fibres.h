@@ -57,7 +57,7 @@ struct Product {
     unsigned long long a, b;
     void (*read)(double *terms, unsigned long long a, unsigned long long b);
     int group;
-    bool is_read;
+    bool is_read, is_whole;  // whole: sums of 32-bit integers, which wrap
     double terms[128];
 };
 // Sums to which products add: their value by the complete ones; the thread has poison in its place.
@@ -262,13 +262,14 @@ static Sums &sums_of(float *into, int count) {
 }
 
 static void issue_product(float *into, int count, unsigned long long a, unsigned long long b,
-                          void (*read)(double *, unsigned long long, unsigned long long)) {
+                          void (*read)(double *, unsigned long long, unsigned long long), bool is_whole) {
     Fibre &me = fibres[current];
     Sums &sums = sums_of(into, count);
     for (int r = 0; r < count; r++) if (memcmp(into + r, "\377\377\377\377", 4)) sums.value[r] = NAN;  // set meanwhile
     sums.under_way++;
     Product &product = another(me.products, me.product_count, me.product_room);
     product.into = into, product.a = a, product.b = b, product.read = read, product.group = me.product_group;
+    product.is_whole = is_whole;
     product.is_read = order == FORWARD || (order == RANDOM && next_random(2));
     if (product.is_read) read(product.terms, a, b);
 }
@@ -288,7 +289,14 @@ static void await_products(int pending) {
         }
         if (!product.is_read) product.read(product.terms, product.a, product.b);
         Sums &sums = sums_of(product.into, 0);
-        for (int r = 0; r < sums.count; r++) sums.value[r] = (float)(sums.value[r] + product.terms[r]);
+        for (int r = 0; r < sums.count; r++) {
+            if (product.is_whole) {
+                unsigned sum;
+                memcpy(&sum, sums.value + r, sizeof(sum));
+                sum += (unsigned)(long long)product.terms[r];
+                memcpy(sums.value + r, &sum, sizeof(sum));
+            } else sums.value[r] = (float)(sums.value[r] + product.terms[r]);
+        }
         if (!--sums.under_way) memcpy(sums.into, sums.value, sizeof(float) * sums.count);
     }
     me.product_count = kept;
@@ -558,12 +566,14 @@ template <class T> static inline const T *of_lane(int number) {
     return found;
 }
 struct Registers { const unsigned *a, *b; };
-template <int depth, class Decode> static inline void multiply(int line, float *const (&d)[4], const unsigned *a,
-                                                               const unsigned *b, Decode decode) {
-    const int each = depth / 8;  // elements in a register: two of 16 bits, or one of 32
+static inline void add_up(float &to, double sum) { to = (float)sum; }
+static inline void add_up(int &to, double sum) { to = (int)(unsigned)(long long)sum; }
+template <int depth, class Result, class Decode>
+static inline void multiply(int line, Result *const (&d)[4], const unsigned *a, const unsigned *b, Decode decode) {
+    const int each = depth / 8;  // elements in a register: four of 8 bits, two of 16 bits, or one of 32
     Registers mine = {a, b};
     show(line, &mine);
-    float sums[4];
+    Result sums[4];
     for (int r = 0; r < 4; r++) {
         int i = lane() / 4 + 8 * (r / 2), j = 2 * (lane() % 4) + r % 2;
         double sum = *d[r];
@@ -573,7 +583,7 @@ template <int depth, class Decode> static inline void multiply(int line, float *
             unsigned y = of_lane<Registers>(4 * j + group)->b[half];
             sum += (double)decode(x, k % each) * decode(y, k % each);
         }
-        sums[r] = (float)sum;
+        add_up(sums[r], sum);
     }
     wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
     for (int r = 0; r < 4; r++) *d[r] = sums[r];
@@ -598,6 +608,25 @@ static inline void mma_m16n8k16_f16(int line, float *const (&d)[4], const unsign
 static inline void mma_m16n8k8_tf32(int line, float *const (&d)[4], const unsigned *a, const unsigned *b) {
     multiply<8>(line, d, a, b, [](unsigned x, int) { return float_of(x & 0xffffe000u); });
 }
+// Numbers of 8 bits: e4m3, e5m2 (the upper half of a float16), and integers.
+static float e4m3_values[256], e5m2_values[256];
+static const bool has_values = [] {
+    for (int bits = 0; bits < 256; bits++) {
+        int size = bits & 127;
+        float value = size == 127 ? NAN : size < 8 ? ldexpf((float)size, -9) : ldexpf((float)(size % 8 + 8), size / 8 - 10);
+        e4m3_values[bits] = bits & 128 ? -value : value;
+        e5m2_values[bits] = half_of(bits << 8);
+    }
+    return true;
+}();
+static inline float e4m3_of(unsigned bits) { return e4m3_values[bits & 255]; }
+static inline float e5m2_of(unsigned bits) { return e5m2_values[bits & 255]; }
+static inline float s8_of(unsigned bits) { return (float)(signed char)bits; }
+static inline float u8_of(unsigned bits) { return (float)(unsigned char)bits; }
+template <class Result, class Decode>
+static inline void mma_of_bytes(int line, Result *const (&d)[4], const unsigned *a, const unsigned *b, Decode decode) {
+    multiply<32>(line, d, a, b, [=](unsigned x, int number) { return decode(x >> 8 * number & 255); });
+}
 struct Doubles { const double *a, *b; };
 template <int rows, int depth> static inline void mma_f64(int line, double *const (&d)[rows / 4], const double *a,
                                                           const double *b) {
@@ -620,16 +649,25 @@ static inline size_t shared_place(const void *place) {
     places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)place;
     return (size_t)place;
 }
-enum Kind { FLOAT16, BFLOAT16, TF32 };
+enum Kind { FLOAT16, BFLOAT16, TF32, E4M3, E5M2, S8, U8 };
+static constexpr int bytes_of(Kind kind) { return kind == TF32 ? 4 : kind < TF32 ? 2 : 1; }
 // The element in a row and column of a tile: rows of 128 bytes, swizzled, eight of them in a group.
 template <Kind kind> static inline double of_tile(unsigned long long tile, int row, int column) {
-    const int size = kind == TF32 ? 4 : 2, width = 128 / size;
+    const int size = bytes_of(kind), width = 128 / size;
     size_t panels = (tile >> 16 & 0x3fff) << 4, groups = (tile >> 32 & 0x3fff) << 4;
     size_t offset = row / 8 * groups + row % 8 * 128 + column / width * panels + column % width * size;
     uintptr_t place = (uintptr_t)places[tile & 0x3fff] + offset;
     unsigned bits = 0;
     memcpy(&bits, (const char *)(place ^ (place >> 7 & 7) << 4), size);
-    return kind == TF32 ? float_of(bits & 0xffffe000u) : kind == BFLOAT16 ? float_of(bits << 16) : half_of(bits);
+    switch (kind) {
+    case TF32: return float_of(bits & 0xffffe000u);
+    case BFLOAT16: return float_of(bits << 16);
+    case E4M3: return e4m3_of(bits);
+    case E5M2: return e5m2_of(bits);
+    case S8: return s8_of(bits);
+    case U8: return u8_of(bits);
+    default: return half_of(bits);
+    }
 }
 template <int n, Kind kind, bool a_turned, bool b_turned>
 static void read_tiles(double *terms, unsigned long long a, unsigned long long b) {
@@ -637,13 +675,13 @@ static void read_tiles(double *terms, unsigned long long a, unsigned long long b
     for (int r = 0; r < n / 2; r++) {
         int i = number / 32 * 16 + number % 32 / 4 + 8 * (r / 2 % 2), j = r / 4 * 8 + 2 * (number % 4) + r % 2;
         terms[r] = 0;
-        for (int k = 0; k < (kind == TF32 ? 8 : 16); k++)
+        for (int k = 0; k < 32 / bytes_of(kind); k++)
             terms[r] += (a_turned ? of_tile<kind>(a, k, i) : of_tile<kind>(a, i, k)) *
                         (b_turned ? of_tile<kind>(b, k, j) : of_tile<kind>(b, j, k));
     }
 }
 template <int n, Kind kind, bool a_turned, bool b_turned>
-static inline void wgmma(int line, float *d, unsigned long long a, unsigned long long b) {
+static inline void wgmma(int line, void *d, unsigned long long a, unsigned long long b) {
     if (current / 128 != (current / 128 * 128 + 127) / 128 || threads % 128) fail(EXITED, line, 0);
     for (int s = 0; s < 2; s++) {
         unsigned long long mine = s ? b : a;
@@ -651,7 +689,7 @@ static inline void wgmma(int line, float *d, unsigned long long a, unsigned long
         for (int k = 0; k < 32; k++) if ((unsigned long long)of_lane<char>(k) != mine) fail(DIFFERENT_BARRIERS, line, k);
         wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
     }
-    issue_product(d, n / 2, a, b, read_tiles<n, kind, a_turned, b_turned>);
+    issue_product((float *)d, n / 2, a, b, read_tiles<n, kind, a_turned, b_turned>, kind == S8 || kind == U8);
 }
 template <int count>
 static inline void ldmatrix(int line, unsigned *const (&into)[count], const void *row, bool transposed) {

@@ -54,6 +54,9 @@ _MMA: Final = re.compile(
     r'asm volatile\("mma\.sync\.aligned\.(m16n8k16(?=.*f16)|m16n8k8(?=.*tf32))\.row\.col\.f32\.(\w+)\.\2\.f32 '
     r'[^"]*"\s*:[^;]*\);'
 )
+_MMA_OF_BYTES: Final = re.compile(
+    r'asm volatile\("mma\.sync\.aligned\.m16n8k32\.row\.col\.([fs]32)\.(e4m3|e5m2|s8|u8)\.\2\.\1 [^"]*"\s*:[^;]*\);'
+)
 _MMA_OF_DOUBLES: Final = re.compile(
     r'asm volatile\("mma\.sync\.aligned\.m(8|16)n8k(4|8|16)\.row\.col\.f64\.f64\.f64\.f64 [^"]*"\s*:[^;]*\);'
 )
@@ -61,8 +64,8 @@ _LDMATRIX: Final = re.compile(
     r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16 [^"]*"\s*:[^;]*\);'
 )
 _WGMMA: Final = re.compile(
-    r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.f32\.(f16|bf16|tf32)\.\2 '
-    r'[^"]*, 1, 1(?:, (\d), (\d))?;[^"]*"\s*:[^;]*\);'
+    r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.[fs]32\.(\w+)\.\2 '
+    r'[^"]*?(?:, 1, 1(?:, (\d), (\d))?)?;[^"]*"\s*:[^;]*\);'
 )
 _OPEN: Final = re.compile(r'asm volatile\("mbarrier\.init[^"]*"\s*:[^;]*\);')
 _EXPECT: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.expect_tx[^"]*"\s*:[^;]*\);')
@@ -125,12 +128,13 @@ def _body(program: GeneratedProgram) -> str:
     body = _AWAIT.sub("polyloop::await_bytes(__LINE__, ring + slot, *phases >> slot & 1);", body)
     body = _BOXES_STORED.sub("polyloop::await_stores();", _BOX.sub(_box, body))
     body = _MMA.sub(_product, body)
+    body = _MMA_OF_BYTES.sub(_product_of_bytes, body)
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
     body = _NO_EFFECT.sub("(void)0;", _PRODUCTS.sub(_group_of_products, _WGMMA.sub(_product_of_tiles, body)))
     if found := re.search(r"w?g?mma(?:\.sync|_async)[\w.]*", body):
         message = f"fibres do not know the matrix instruction {found[0]}"
-        hint = "they know m16n8k16 and m64nNk16 of float16 and bfloat16, m16n8k8 and m64nNk8 of tf32, and float64"
+        hint = "they know m16n8 and m64nN of numbers of 8 and 16 bits and of tf32, and m8n8 and m16n8 of float64"
         raise CodegenError("run_on_fibres", program.kernel, [Diagnostic("unsupported-intrinsic", message, (), (hint,))])
     return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
 
@@ -146,6 +150,11 @@ def _product(match: re.Match[str]) -> str:
     return f"polyloop::mma_{match[1]}_{match[2]}(__LINE__, {{&d0, &d1, &d2, &d3}}, a, b);"
 
 
+def _product_of_bytes(match: re.Match[str]) -> str:
+    """Return the call that a matrix instruction of elements of 8 bits becomes."""
+    return f"polyloop::mma_of_bytes(__LINE__, {{&d0, &d1, &d2, &d3}}, a, b, polyloop::{match[2]}_of);"
+
+
 def _product_of_doubles(match: re.Match[str]) -> str:
     """Return the call that a matrix instruction of float64 becomes."""
     into = ", ".join(f"&d{number}" for number in range(int(match[1]) // 4))
@@ -154,7 +163,7 @@ def _product_of_doubles(match: re.Match[str]) -> str:
 
 def _product_of_tiles(match: re.Match[str]) -> str:
     """Return the call that a matrix instruction of four warps becomes."""
-    kind = {"f16": "FLOAT16", "bf16": "BFLOAT16", "tf32": "TF32"}[match[2]]
+    kind = {"f16": "FLOAT16", "bf16": "BFLOAT16"}.get(match[2], match[2].upper())
     turned = f"{match[3] or 0}, {match[4] or 0}"
     return f"polyloop::wgmma<{match[1]}, polyloop::{kind}, {turned}>(__LINE__, d, a, b);"
 

@@ -83,13 +83,17 @@ class HostMemory:
         return ArrayView(ArrayKind.NUMPY, pointer, dtype, shape, strides, True, -1, None, array)
 
 
+_OF_OTHERS: Final = 2
+"""``np.dtype.isbuiltin`` of the types that a package has registered."""
+
+
 def jax_array(array: np.ndarray[Any, Any]) -> Any:
     """Return the JAX array of the memory of *array*, which no other may change once the kernel is done.
 
     JAX copies what is not in C order, or begins at no multiple of 64 bytes.
     """
     jax = importlib.import_module("jax")
-    if array.dtype.kind == "V":  # of ml_dtypes, which NumPy does not lend
+    if array.dtype.isbuiltin == _OF_OTHERS:  # of ml_dtypes, which NumPy does not lend
         return jax.device_put(array, jax.devices("cpu")[0], may_alias=True)
     return jax.dlpack.from_dlpack(array)
 

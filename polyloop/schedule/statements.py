@@ -35,7 +35,7 @@ from polyloop.schedule.plan import (
 )
 from polyloop.sync.async_copy import arrivals
 from polyloop.sync.async_product import Completion
-from polyloop.verification.matrix_instructions import is_swapped
+from polyloop.verification.matrix_instructions import factor, is_swapped
 
 __all__ = ["statements_of"]
 
@@ -166,7 +166,7 @@ def _with_product(action: Action, placed: Placed, term: Expression) -> Action:
         return action
     assert isinstance(term, p.Product), "it was proven that the terms are products"
     assert placed.digits is not None, "it was proven that lanes are digits of the thread number"
-    left, right = term.children
+    left, right = (factor(part, matrix.intrinsic) for part in term.children)
     a, b = (right, left) if is_swapped(lowered, matrix) else (left, right)
     forms = placed.digits.forms
     axes = {}

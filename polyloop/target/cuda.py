@@ -42,6 +42,8 @@ _TYPES: Final = {
     "uint64": "unsigned long long",
     "float16": "float16",
     "bfloat16": "bfloat16",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
     "float32": "float",
     "float64": "double",
     "complex64": "complex64",

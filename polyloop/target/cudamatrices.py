@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from polyloop.codegen.device.entries import Matrices, SharedMatrices
+from polyloop.expr.dtypes import DType, is_integer
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 
 __all__ = ["cuda_matrices", "shared_matrices"]
@@ -13,6 +14,14 @@ __all__ = ["cuda_matrices", "shared_matrices"]
 _PACK: Final = (
     "unsigned int (unsigned short low, unsigned short high)", "return low | (unsigned int)high << 16;",
 )  # fmt: skip
+
+
+_PACK_BYTES: Final = (
+    "unsigned int (unsigned char x0, unsigned char x1, unsigned char x2, unsigned char x3)",
+    "return x0 | (unsigned int)x1 << 8 | (unsigned int)x2 << 16 | (unsigned int)x3 << 24;",
+)
+_REGISTERS: Final = {"float32": ("float", "f"), "float64": ("double", "d"), "int32": ("int", "r")}
+"""C type of a result, and the constraint of its register in inline PTX."""
 
 
 _DESCRIPTOR: Final = (
@@ -27,8 +36,9 @@ _COMMIT: Final = ("void ()", 'asm volatile("wgmma.commit_group.sync.aligned;" ::
 def cuda_matrices(arch: str) -> Matrices:
     """Return the matrix instructions of the devices of one architecture."""
     return Matrices(
-        partial(_lacks, arch), _multiply, _load, _convert, _PACK, _pair, "__float_as_uint", "__uint_as_float"
-    )
+        partial(_lacks, arch), _multiply, _load, _convert, _PACK, _pair, "__float_as_uint", "__uint_as_float",
+        _PACK_BYTES,
+    )  # fmt: skip
 
 
 def shared_matrices() -> SharedMatrices:
@@ -61,10 +71,11 @@ def _multiply(intrinsic: MatrixIntrinsic) -> list[str]:
         number += count
     text = f"{intrinsic.instruction} {', '.join([*groups, groups[0]])};"
     double = intrinsic.is_double
+    kind, letter = _REGISTERS[intrinsic.results.name]
     given = ", ".join(f'"{"d" if double else "r"}"({x}[{n}])' for x, count in counts.items() for n in range(count))
-    taken = ", ".join(f'"+{"d" if double else "f"}"({name})' for name in results)
+    taken = ", ".join(f'"+{letter}"({name})' for name in results)
     register = "double" if double else "unsigned int"
-    parameters = [f"{'double' if double else 'float'} &{name}" for name in results]
+    parameters = [f"{kind} &{name}" for name in results]
     parameters += [f"const {register} (&{x})[{n}]" for x, n in counts.items()]
     margin = " " * len("asm volatile")
     return [f"void ({', '.join(parameters)})",
@@ -76,17 +87,24 @@ def _multiply_shared(intrinsic: MatrixIntrinsic, a: str, b: str) -> list[str]:
     count = intrinsic.registers("d")
     results = "{" + ", ".join(f"%{n}" for n in range(count)) + "}"
     turned = f", {int(a != 'k')}, {int(b != 'k')}" if intrinsic.operands.itemsize == 2 else ""
-    text = f"{intrinsic.instruction} {results}, %{count}, %{count + 1}, p, 1, 1{turned};"
-    taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
-    return ["void (float *d, unsigned long long a, unsigned long long b)",
+    signs = "" if is_integer(intrinsic.operands) else ", 1, 1"
+    text = f"{intrinsic.instruction} {results}, %{count}, %{count + 1}, p{signs}{turned};"
+    kind, taken = _results(count, intrinsic.results)
+    return [f"void ({kind} *d, unsigned long long a, unsigned long long b)",
             'asm volatile("{\\n.reg .pred p;\\nsetp.eq.u32 p, 0, 0;\\n"', f'             "{text}\\n}}"',
             f"             : {taken}", '             : "l"(a), "l"(b));']  # fmt: skip
 
 
-def _finish(count: int) -> list[str]:
+def _results(count: int, dtype: DType) -> tuple[str, str]:
+    """Return the C type of the results of a thread, and the operands of inline PTX that they are."""
+    kind, letter = _REGISTERS[dtype.name]
+    return kind, ", ".join(f'"+{letter}"(d[{n}])' for n in range(count))
+
+
+def _finish(count: int, dtype: DType) -> list[str]:
     """Return the function that ends a group of products and waits for it; their results are used behind it."""
-    taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
-    return ["void (float *d)", 'asm volatile("wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;"',
+    kind, taken = _results(count, dtype)
+    return [f"void ({kind} *d)", 'asm volatile("wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;"',
             f'             : {taken} :: "memory");']  # fmt: skip
 
 
@@ -95,16 +113,16 @@ def _wait(pending: int) -> list[str]:
     return ["void ()", f'asm volatile("wgmma.wait_group.sync.aligned {pending};" ::: "memory");']
 
 
-def _complete(count: int) -> list[str]:
+def _complete(count: int, dtype: DType) -> list[str]:
     """Return the function that waits for all groups of products; their results are used behind it."""
-    taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
-    return ["void (float *d)", f'asm volatile("wgmma.wait_group.sync.aligned 0;" : {taken} :: "memory");']
+    kind, taken = _results(count, dtype)
+    return [f"void ({kind} *d)", f'asm volatile("wgmma.wait_group.sync.aligned 0;" : {taken} :: "memory");']
 
 
-def _ready(count: int) -> list[str]:
+def _ready(count: int, dtype: DType) -> list[str]:
     """Return the function behind which registers hold what products add to."""
-    taken = ", ".join(f'"+f"(d[{n}])' for n in range(count))
-    return ["void (float *d)", f'asm volatile("" : {taken} :: "memory");']
+    kind, taken = _results(count, dtype)
+    return [f"void ({kind} *d)", f'asm volatile("" : {taken} :: "memory");']
 
 
 def _load(count: int, transposed: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Types that NVRTC lacks without headers: float16, bfloat16 and complex numbers, as small structures.
+"""Types that NVRTC lacks without headers: floats of 8 and 16 bits, and complex numbers, as small structures.
 
 A program includes only the definitions that it uses.  ``cuda_fp16.h`` and ``cuda_bf16.h`` would have to be found on the
 machine and read in every compilation, but only four conversions are needed: arithmetic is in float.
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from polyloop.codegen.language import Definition
+from polyloop.target.float8 import Words, float8_definitions
 
 __all__ = ["complex_operators", "cuda_definitions"]
 
@@ -19,9 +20,17 @@ _LONG_ARGUMENT: Final = {"f": "9.0f", "": "20.0"}
 """Beyond it tanh is 1 within rounding."""
 
 
+_WORDS: Final = Words(
+    _FUNCTION, ("unsigned char", "unsigned int", "unsigned long long"), "struct {name} {{ {byte} bits; }};",
+    "__float_as_uint({0})", "__uint_as_float({0})", "(unsigned long long)__double_as_longlong({0})",
+    "__longlong_as_double((long long)({0}))", hardware="__CUDA_ARCH__ >= 890",
+)  # fmt: skip
+
+
 def cuda_definitions() -> Iterator[tuple[str, Definition]]:
     """Yield the definition of each type, conversion and complex function, by name."""
     yield from _halves()
+    yield from float8_definitions(_WORDS)
     for dtype in _PARTS:
         yield from _complex(dtype)
 

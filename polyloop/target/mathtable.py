@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from polyloop.codegen.language import Definition
+from polyloop.target.float8 import Words, float8_definitions, float8_functions
 
 __all__ = [
     "CUDA_FAST_FUNCTIONS",
@@ -78,6 +79,7 @@ def _c_functions() -> _Table:
         ("narrow_double", "float16"): "(_Float16)",
         ("widen", "bfloat16"): "to_float",
         ("narrow", "bfloat16"): "to_bfloat16",
+        **float8_functions(),
     }
 
 
@@ -102,7 +104,7 @@ def _cuda_functions() -> _Table:
     for dtype in ("float16", "bfloat16"):
         found["widen", dtype] = "to_float"
         found["narrow", dtype] = f"to_{dtype}"
-    return {**found, ("narrow_double", "float16"): "to_float16"}
+    return {**found, ("narrow_double", "float16"): "to_float16", **float8_functions()}
 
 
 def _opencl_functions() -> _Table:
@@ -126,7 +128,7 @@ def _opencl_functions() -> _Table:
     for dtype, name in (("float16", "half"), ("bfloat16", "bfloat16")):
         found["widen", dtype] = f"{name}_to_float"
         found["narrow", dtype] = f"to_{name}"
-    return {**found, ("narrow_double", "float16"): "double_to_half"}
+    return {**found, ("narrow_double", "float16"): "double_to_half", **float8_functions()}
 
 
 OPENCL_FUNCTIONS: Final[Mapping[tuple[str, str], str]] = _opencl_functions()
@@ -184,8 +186,25 @@ def bit_definitions(signature: str, types: Mapping[str, str], clz: str, ctz: str
             yield f"{name} {dtype}", Definition(text)
 
 
+_WORDS: Final = Words(
+    "static inline", ("uint8_t", "uint32_t", "uint64_t"),
+    "typedef struct {{ {byte} bits; }} {name};  // a floating-point number of 8 bits",
+    "float_bits({0})", "bits_float({0})", "double_bits({0})", "bits_double({0})", needs=("float bits",),
+)  # fmt: skip
+
+
+def _bits_in_c() -> Iterator[tuple[str, Definition]]:
+    """Yield the conversions between numbers and their bits."""
+    lines = []
+    for real, word in (("float", "uint32_t"), ("double", "uint64_t")):
+        union = f"union {{ {real} value; {word} bits; }} whole"
+        lines.append(f"static inline {word} {real}_bits({real} a) {{ {union} = {{.value = a}}; return whole.bits; }}")
+        lines.append(f"static inline {real} bits_{real}({word} a) {{ {union} = {{.bits = a}}; return whole.value; }}")
+    yield "float bits", Definition("\n".join(lines))
+
+
 def c_definitions() -> Iterator[tuple[str, Definition]]:
-    """Yield the types and functions that C lacks: bfloat16, functions of pi times a number."""
+    """Yield the types and functions that C lacks: bfloat16, floats of 8 bits, functions of pi times a number."""
     yield "bfloat16", Definition("typedef struct { uint16_t bits; } bfloat16;  // the upper half of a float")
     yield (
         "widen bfloat16",
@@ -210,6 +229,8 @@ def c_definitions() -> Iterator[tuple[str, Definition]]:
             ("bfloat16",),
         ),
     )
+    yield from _bits_in_c()
+    yield from float8_definitions(_WORDS)
     for dtype in ("complex64", "complex128"):
         ctype = {"complex64": "float _Complex", "complex128": "double _Complex"}[dtype]
         yield ctype, Definition("", ("complex.h",))

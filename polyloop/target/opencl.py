@@ -14,6 +14,7 @@ from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.records import VECTORS
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
+from polyloop.target.float8 import Words, float8_definitions
 from polyloop.target.mathtable import OPENCL_FAST_FUNCTIONS, OPENCL_FUNCTIONS
 
 __all__ = ["OPENCL_LANGUAGE", "OpenCLDevice", "OpenCLTarget"]
@@ -34,6 +35,8 @@ _TYPES: Final = {
     "uint64": "ulong",
     "float16": "half_bits",
     "bfloat16": "bfloat16",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
     "float32": "float",
     "float64": "double",
 }
@@ -147,6 +150,13 @@ def _atomics(*, long: bool) -> Atomics:
     return Atomics(native, "atomic_cmpxchg({0}, {1}, {2})", words)
 
 
+_WORDS8: Final = Words(
+    _HELPER, ("uchar", "uint", "ulong"),
+    "typedef struct {{ {byte} bits; }} {name};  // a floating-point number of 8 bits",
+    "as_uint({0})", "as_float({0})", "as_ulong({0})", "as_double({0})", suffix="ul",
+)  # fmt: skip
+
+
 def _definitions() -> Iterator[tuple[str, Definition]]:
     """Yield the types and functions that OpenCL C lacks: 16-bit floating-point numbers as values, trailing zeros."""
     yield "half_bits", Definition("typedef struct { ushort bits; } half_bits;  // a half, on any device")
@@ -176,6 +186,7 @@ def _definitions() -> Iterator[tuple[str, Definition]]:
         "}"
     )
     yield "narrow bfloat16", Definition(narrowed, ("bfloat16",))
+    yield from float8_definitions(_WORDS8)
     for dtype in _INTEGERS:
         own = _TYPES[f"u{dtype.removeprefix('u')}"]
         body = f"{{ {own} x = ({own})a; return (int)popcount(({own})(~x & ({own})(x - 1))); }}"

@@ -1,8 +1,8 @@
 """Expressions as Python closures over NumPy scalars: the arithmetic of the reference interpreter.
 
 Every operation converts its operands to their common type (``expr/typing.py``) and then applies the NumPy operation
-of that type; float16 and bfloat16 are computed in float32.  A value whose width is open takes the one that is wanted.
-Subscripts are exact Python integers.  An expression is compiled once and evaluated for every instance.
+of that type; floats of 8 and 16 bits are computed in float32.  A value whose width is open takes the one that is
+wanted.  Subscripts are exact Python integers.  An expression is compiled once and evaluated for every instance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from polyloop.edge.callbacks import asked
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.chains import CHAINS, operands, paired
 from polyloop.expr.constants import constant_of
-from polyloop.expr.dtypes import DType, computed, dtype_name, integer_limits, is_inexact, is_integer, is_signed
+from polyloop.expr.dtypes import DType, computed, dtype_name, integer_limits, is_inexact, is_integer, is_signed, rounded
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, ResultType
 from polyloop.expr.indexing import is_index_value
@@ -95,7 +95,7 @@ def converted(value: Any, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of an
         return value
     if is_record(dtype):
         return built(dtype, [value] * len(field_names(dtype)))
-    return np.asarray(value).astype(dtype)[()]
+    return rounded(value, dtype)
 
 
 def _number(value: int, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any type

@@ -36,6 +36,8 @@ def default_tolerance(kernels: Sequence[LoopKernel]) -> float:
 _PRECISION: Final[Mapping[str, float]] = {
     "float16": 8 * 2.0**-10,
     "bfloat16": 8 * 2.0**-7,
+    "float8_e4m3fn": 8 * 2.0**-3,
+    "float8_e5m2": 8 * 2.0**-2,
     "float32": 1000 * 2.0**-23,
     "float64": 1000 * 2.0**-52,
 }

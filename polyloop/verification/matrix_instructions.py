@@ -14,13 +14,16 @@ from functools import partial
 from math import prod
 
 import islpy as isl
+import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic
-from polyloop.expr.nodes import array_name
+from polyloop.expr.dtypes import is_integer
+from polyloop.expr.nodes import Expression, TypeCast, array_name
+from polyloop.expr.rewrite import children
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
-from polyloop.kernel.intrinsic import Matrix, Part
+from polyloop.kernel.intrinsic import Matrix, MatrixIntrinsic, Part
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential, ThreadDigit, Unroll, Vectorize, axis_name
 from polyloop.mapping.thread_mapping import Placed, Placement
@@ -30,16 +33,29 @@ from polyloop.program.infer_types import accumulator_dtypes
 from polyloop.program.ir import Access, Init, Lowered, Update
 from polyloop.proof.obligation import Claim, Obligation
 
-__all__ = ["by_whole_warps", "is_swapped", "lane_axes", "matrix_obligations", "matrix_problems", "operands"]
+__all__ = [
+    "by_whole_warps",
+    "factor",
+    "is_swapped",
+    "lane_axes",
+    "matrix_obligations",
+    "matrix_problems",
+    "operands",
+]
 
 _SET = isl.dim_type.set
 
 
+def factor(expr: Expression, intrinsic: MatrixIntrinsic) -> Expression:
+    """Return a factor without a cast to the type of the results, in which matrix instructions multiply."""
+    return expr.child if isinstance(expr, TypeCast) and np.dtype(expr.dtype) == intrinsic.results else expr
+
+
 def operands(lowered: Lowered) -> tuple[p.Subscript, p.Subscript] | None:
     """Return the two elements whose product is the term of a statement, None if it is no such product."""
-    term = lowered.rhs
-    if isinstance(term, p.Product) and len(term.children) == 2:
-        left, right = term.children
+    term, matrix = lowered.rhs, lowered.instruction.matrix
+    if matrix is not None and isinstance(term, p.Product) and len(term.children) == 2:
+        left, right = (factor(part, matrix.intrinsic) for part in term.children)
         if isinstance(left, p.Subscript) and isinstance(right, p.Subscript):
             return left, right
     return None
@@ -199,9 +215,17 @@ def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _P
                 return f"'{access.array}' depends on {missing}", "its operands are a[i, k] and b[k, j]"
             if not matrix.intrinsic.is_shared and not all(_is_of(form, matrix.of(axis)) for axis in axes):
                 return f"a subscript of '{access.array}' is no form of whole tiles", "split and fetch by whole tiles"
+    return _sum_problem(kernel, lowered, matrix.intrinsic)
+
+
+def _sum_problem(kernel: LoopKernel, lowered: Lowered, intrinsic: MatrixIntrinsic) -> _Problem | None:
+    """Return a problem of the types of products and sums."""
+    result = intrinsic.results
+    if is_integer(result) and not any(isinstance(part, TypeCast) for part in children(lowered.rhs)):
+        text = f"its products are {intrinsic.operands}, and wrap; those of the instruction are {result}"
+        return text, f"cast a factor: sum(k, cast({result}, a[i, k])*b[k, j])"
     held = accumulator_dtypes(kernel)[lowered.write.array]
-    if held != matrix.intrinsic.results:
-        result = matrix.intrinsic.results
+    if held != result:
         return f"its sums are {held}, and those of the instruction {result}", f"let the sum be of {result}"
     return None
 

@@ -68,6 +68,17 @@ def test_layouts_types_and_numbers(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, 2.0 * given + float(np.float16(0.1)), rtol=1e-6)
 
 
+def test_floats_of_8_bits(tmp_path: Path) -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = s*x[i]", [
+        pl.GlobalArg("x", "float8_e4m3fn", shape="n"), pl.GlobalArg("y", "float8_e5m2", shape="n"),
+        pl.ValueArg("s", "float8_e4m3fn"), ...])  # fmt: skip
+    run = pl.load(pl.export(knl, tmp_path, pl.CTarget(), bundle=True))
+    x = np.arange(5).astype("float8_e4m3fn")
+    found = run(x=x, s=1e9).y
+    assert found.dtype == "float8_e5m2"
+    assert found.astype(float).tolist() == [0, 448, 896, 1280, 1792]
+
+
 @pytest.mark.parametrize(("arguments", "code"), [
     ({"x": None}, "missing-argument"),
     ({"a": None}, "missing-argument"),

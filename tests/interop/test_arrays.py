@@ -103,7 +103,7 @@ def test_a_kernel_without_types_takes_those_of_jax() -> None:
     assert out.tolist() == [3.0, 3.0]
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "bfloat16", "complex64"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64"])
 def test_types(dtype: str) -> None:
     run = pl.compile(pl.make_kernel("{[i]: 0 <= i < n}", "z[i] = x[n - 1 - i]", [
         pl.GlobalArg("x, z", dtype, shape="n"), ...]), target=pl.CTarget())

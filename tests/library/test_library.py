@@ -22,7 +22,7 @@ from polyloop.tuning.schedules import Schedule
 ROOT = Path(__file__).parents[2]
 CUDA = pl.CudaTarget("sm_90a")
 BF16 = np.dtype(ml_dtypes.bfloat16)
-RTOL = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 1e-2, "float16": 2e-3}
+RTOL = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 1e-2, "float16": 2e-3, "tf32": 1e-3}
 Arrays = Mapping[str, Any]
 
 
@@ -57,20 +57,22 @@ CASES: Mapping[str, Callable[..., tuple[Arrays, Arrays]]] = {
 
 @cache
 def ready(kernel: str, dtype: str) -> pl.Dispatcher:
-    """Return the dispatcher for CUDA, where there is no GPU too."""
-    made: pl.Dispatcher = getattr(library, kernel)(dtype, target=CUDA, device="H200")
+    """Return the dispatcher for CUDA, where there is no GPU too; tf32 is a precision of float32."""
+    how = {"precision": dtype} if dtype == "tf32" else {}
+    made: pl.Dispatcher = getattr(library, kernel)("float32" if how else dtype, **how, target=CUDA, device="H200")
     return made
 
 
 def check(
     kernel: str, dtype: str, run: Callable[..., Any], sizes: Mapping[str, int], result: str | None = None
 ) -> None:
-    given, wanted = CASES[kernel](np.random.default_rng(1), np.dtype(getattr(ml_dtypes, dtype, dtype)), **sizes)
+    element = "float32" if dtype == "tf32" else getattr(ml_dtypes, dtype, dtype)
+    given, wanted = CASES[kernel](np.random.default_rng(1), np.dtype(element), **sizes)
     found = run(**given)
     for name, want in wanted.items():
         got = np.asarray(found[name]).astype(np.float64)
         assert got.shape == want.shape
-        rtol = 2e-5 if kernel == "matmul" and dtype != "float64" else RTOL[dtype]
+        rtol = 2e-5 if kernel == "matmul" and dtype not in ("float64", "tf32") else RTOL[dtype]
         rtol = RTOL[result] if result is not None else rtol
         np.testing.assert_allclose(got, want, rtol, rtol*np.abs(want).max(), err_msg=f"{sizes}")
 
@@ -88,7 +90,8 @@ def names(kernel: str, dtype: str) -> Sequence[str]:
     return ready(kernel, dtype).names
 
 
-PRODUCTS = [("matmul", dtype, name) for dtype in ("float32", "float64", "bfloat16") for name in names("matmul", dtype)]
+PRODUCTS = [("matmul", dtype, name) for dtype in ("float32", "tf32", "float64", "bfloat16")
+            for name in names("matmul", dtype)]  # fmt: skip
 ROWS = [(kernel, dtype, name) for kernel in ("softmax", "layer_norm") for dtype in ("float32", "bfloat16")
         for name in names(kernel, dtype)]  # fmt: skip
 TILES = [("transpose", dtype, name) for dtype in ("float32", "float64", "bfloat16")
@@ -160,7 +163,9 @@ TILE_SIZES = [(1, 1), (67, 1021), (1028, 516), (2049, 4099)]
 
 def on_gpu(kernel: str, dtype: str, sizes: Mapping[str, int], result: str | None = None) -> None:
     """Run each valid schedule, and what the dispatcher chooses."""
-    made: pl.Dispatcher = getattr(library, kernel)(*((dtype,) if result is None else (dtype, result)))
+    how = {"precision": dtype} if dtype == "tf32" else {}
+    given = ["float32" if how else dtype, *([] if result is None else [result])]
+    made: pl.Dispatcher = getattr(library, kernel)(*given, **how)
     for schedule in made.valid(**sizes).values():
         check(kernel, dtype, lambda run=schedule.compiled, **arrays: run(**arrays, poison=True), sizes, result)
     check(kernel, dtype, lambda **arrays: made(**arrays, poison=True), sizes, result)
@@ -168,7 +173,7 @@ def on_gpu(kernel: str, dtype: str, sizes: Mapping[str, int], result: str | None
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", PRODUCT_SIZES)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "tf32", "float64", "bfloat16", "float16"])
 def test_products_on_a_gpu(dtype: str, shape: tuple[int, int, int]) -> None:
     on_gpu("matmul", dtype, dict(zip("mnp", shape, strict=True)))
 
@@ -211,6 +216,23 @@ def test_products_in_c(dtype: str, sizes: Mapping[str, int]) -> None:
     made = library.matmul(dtype, target=pl.CTarget())
     assert made.choose(**sizes).name.startswith("vectors")
     check("matmul", dtype, lambda **arrays: made(**arrays, poison=True), sizes)
+
+
+def test_elements_are_rounded_to_the_nearest_of_tf32() -> None:
+    """A sum of one term: what is far less than the last of 11 bits is gone, half of it is rounded up."""
+    schedule = ready("matmul", "tf32").valid(m=1, n=1, p=1)["mma, tiles of 64 x 64, any rows"]
+    for value, wanted in ((1 + 2.0**-12, 1.0), (1 + 3 * 2.0**-12, 1 + 2.0**-10), (1 - 2.0**-24, 1.0)):
+        given = {"a": np.full((1, 1), value, np.float32), "b": np.ones((1, 1), np.float32)}
+        assert on_fibres(schedule)(**given)["c"].item() == wanted
+
+
+def test_tf32_is_a_precision_of_float32_alone() -> None:
+    exact = library.matmul(precision="tf32", target=pl.CTarget())
+    assert exact.names == library.matmul(target=pl.CTarget()).names, "processors have no tensor cores"
+    for dtype, precision in (("bfloat16", "tf32"), ("float64", "tf32"), ("float32", "tf23")):
+        with pytest.raises(pl.ArgumentError, match=f"no matmul of {dtype} with precision='{precision}'") as refused:
+            library.matmul(dtype, precision=precision)
+        assert refused.value.codes == ("wrong-dtype",)
 
 
 def test_another_type_is_refused() -> None:

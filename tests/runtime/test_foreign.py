@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.runtime.foreign.capsule import dlpack_view
+from polyloop.runtime.foreign.capsule import dlpack_dtype, dlpack_view
 from polyloop.runtime.foreign.readers import array_view, is_device_array
 from polyloop.runtime.foreign.view import ArrayKind
 
@@ -80,6 +80,16 @@ def test_overlaps_of_lent_memory_are_found(run: Any) -> None:
 @pytest.mark.parametrize("device", [(2, 0), (8, 0), (13, 0)])
 def test_memory_of_other_devices_is_refused(run: Any, device: tuple[int, int]) -> None:
     assert "[wrong-device]" in refused(lambda: run(x=Lent(np.ones(4, F), device)))
+
+
+@pytest.mark.parametrize(
+    ("code", "bits", "name"), [(4, 16, "bfloat16"), (10, 8, "float8_e4m3fn"), (12, 8, "float8_e5m2")]
+)
+def test_types_that_numpy_has_not_are_read(code: int, bits: int, name: str) -> None:
+    """``DLDataTypeCode`` of ``dlpack.h``: kDLBfloat, kDLFloat8_e4m3fn, kDLFloat8_e5m2."""
+    assert dlpack_dtype("k", "x", code, bits, 1) == np.dtype(name)
+    with pytest.raises(pl.ArgumentError):
+        dlpack_dtype("k", "x", code, bits, 2)
 
 
 def test_a_device_without_kernels_is_named() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from polyloop.errors import ArgumentError
-from polyloop.expr.dtypes import BFLOAT16
+from polyloop.expr.dtypes import BFLOAT16, FLOAT8_E4M3FN
 from polyloop.runtime import gpu
 from polyloop.runtime.gpu import gpu_available, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror
@@ -252,6 +252,8 @@ call on kernel 'k': 't' is in host memory, and this kernel runs on the GPU [wron
     odd = Tensor()
     odd.dtype = "torch.bfloat16"
     assert DeviceMemory().view("k", "t", odd).dtype == BFLOAT16
+    odd.dtype = "torch.float8_e4m3fn"
+    assert DeviceMemory().view("k", "t", odd).dtype == FLOAT8_E4M3FN
     odd.dtype = "torch.qint8"
     with pytest.raises(ArgumentError) as err:
         DeviceMemory().view("k", "t", odd)

@@ -336,7 +336,7 @@ def test_the_table_holds_what_may_be_declared(name: str) -> None:
 BF16_MMA = INTRINSICS["mma_m16n8k16_bf16"]
 BAD = {
     "shape": (replace(BF16_MMA, name="x", shape=(16, 8, 12)), "is not three powers of two"),
-    "types": (replace(BF16_MMA, name="x", operands=np.dtype(np.int32)), "elements of 16, 32 or 64 bits"),
+    "types": (replace(BF16_MMA, name="x", operands=np.dtype(np.int32)), "elements of 8, 16, 32 or 64 bits"),
     "taken": (replace(BF16_MMA, shape=(16, 8, 8)), "there is another intrinsic"),
     "none": (replace(BF16_MMA, name="x", d="{ [i] -> [i] }"), "a lane and a register"),
     "syntax": (replace(BF16_MMA, name="x", d="{ [i, j"), "is no layout"),

@@ -15,7 +15,7 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign, Call
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
-from polyloop.expr.dtypes import DType, computed, is_half, is_integer, is_signed
+from polyloop.expr.dtypes import DType, computed, is_half, is_integer, is_narrow, is_signed
 from polyloop.expr.records import is_record
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.updates import EXCHANGE
@@ -52,11 +52,11 @@ def atomic_update(
         pragma = scope.language.need(Atomics).directives.get((operation, dtype.name), "")
         if not pragma:
             return Call(_call(scope, operation, (target, name), value, dtype), statement.instruction)
-    operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
+    operator = "=" if is_narrow(dtype) else _PLAIN.get(operation, "=")
     new = as_unsigned(expressions.renderer, statement.rhs, value, dtype) if operation in _OPERATORS else value
-    if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
+    if operation in ("min", "max") or (is_narrow(dtype) and operation != EXCHANGE):
         new = _combined(scope, operation, dtype, _loaded(scope, target, dtype), value)
-    if is_half(dtype):
+    if is_narrow(dtype):
         new = narrowed(scope, dtype, new, computed(dtype))
     return Assign(target, operator, new, statement.instruction, pragma=pragma)
 
@@ -96,8 +96,8 @@ def _unsupported(scope: Scope, operation: str, dtype: DType) -> Diagnostic:
 
 
 def _loaded(scope: Scope, text: Code, dtype: DType) -> Code:
-    """Return an element as a value for arithmetic: 16-bit floats are widened."""
-    return widened(scope, dtype, text) if is_half(dtype) else text
+    """Return an element as a value for arithmetic: floats of 8 and 16 bits are widened."""
+    return widened(scope, dtype, text) if is_narrow(dtype) else text
 
 
 def _combined(scope: Scope, operation: str, dtype: DType, old: Code, value: Code) -> Code:
@@ -111,7 +111,7 @@ def _combined(scope: Scope, operation: str, dtype: DType, old: Code, value: Code
 
 def _compare_and_swap(scope: Scope, named: tuple[str, str], dtype: DType, combined: Code, word: Word) -> str:
     (name, space), ctype = named, scope.ctype(dtype)
-    if is_half(dtype):
+    if is_narrow(dtype):
         combined = narrowed(scope, dtype, combined, computed(dtype))
     declared = f"{word.type} *word = ({word.type} *)at, seen = *word, expected;"
     if space:

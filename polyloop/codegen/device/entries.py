@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import DType
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 
 __all__ = [
@@ -308,6 +309,8 @@ class Matrices(Entry):
         Returns the function that loads two neighbours as operands, given the name of the function for one.
     as_register, as_float
         Names of the functions from a float to a register with its bits, and back.
+    pack_bytes
+        The function that packs four elements of 8 bits into a register.
     """
 
     what = "matrix instructions"
@@ -320,6 +323,7 @@ class Matrices(Entry):
     pair: Callable[[str], Sequence[str]]
     as_register: str
     as_float: str
+    pack_bytes: Sequence[str]
 
 
 MOST_PENDING: Final = 7
@@ -341,16 +345,17 @@ class SharedMatrices(Entry):
     begin
         The function ahead of products, which lets them see the results.
     finish
-        Returns the function that ends a group of products and waits for all, given the number of results of a thread.
+        Returns the function that ends a group of products and waits for all, given the number of results of a thread
+        and their type.
     commit
         The function that ends a group of products.
     wait
         Returns the function that waits for all groups but the last ones, given their number.
     complete
-        Returns the function that waits for all groups, given the number of results of a thread.
+        Returns the function that waits for all groups, given the number of results of a thread and their type.
     ready
         Returns the function that stands between the first values of results and products that run on, given their
-        number: a compiler that moves values across it would set registers while products add to them.
+        number and type: a compiler that moves values across it would set registers while products add to them.
     """
 
     what = "matrix instructions with operands in shared memory"
@@ -358,11 +363,11 @@ class SharedMatrices(Entry):
     multiply: Callable[[MatrixIntrinsic, str, str], Sequence[str]]
     descriptor: Sequence[str]
     begin: Sequence[str]
-    finish: Callable[[int], Sequence[str]]
+    finish: Callable[[int, DType], Sequence[str]]
     commit: Sequence[str]
     wait: Callable[[int], Sequence[str]]
-    complete: Callable[[int], Sequence[str]]
-    ready: Callable[[int], Sequence[str]]
+    complete: Callable[[int, DType], Sequence[str]]
+    ready: Callable[[int, DType], Sequence[str]]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ belong to no term are loaded as zeros.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from typing import Final
@@ -31,6 +31,7 @@ from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, N
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.divergence import MATRIX
 from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.dtypes import DType, is_integer, is_narrow
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
@@ -52,6 +53,7 @@ _ROWS: Final = 8
 """Rows of the matrices that ``ldmatrix`` loads; each has 16 bytes."""
 _ROW_BYTES: Final = 16
 _PAIR_BYTES: Final = 8
+_WORD_BYTES: Final = 4
 
 
 def matrix_block(expressions: Expressions, statement: Statement, context: Context) -> Block:
@@ -247,20 +249,20 @@ class _Printer:
         yield Call(c.Apply(self.define("products_begin", shared.begin), ()), self.id)
         yield from self.nested(self.tensor.loops, [Call(c.Apply(function, (results, *places)), self.id)])
         if not self.tensor.product.runs_on:
-            yield from self.finished(self.define(f"products_end_{count}", shared.finish(count)))
+            yield from self.finished("products_end", shared.finish)
 
     def shared_first(self) -> Iterator[Node]:
         """Yield the call behind which registers hold what products that run on add to."""
-        shared, count = self.scope.language.need(SharedMatrices), self.intrinsic.registers("d")
-        yield from self.finished(self.define(f"products_ready_{count}", shared.ready(count)))
+        yield from self.finished("products_ready", self.scope.language.need(SharedMatrices).ready)
 
     def shared_wait(self) -> Iterator[Node]:
         """Yield the wait for all products that run on, behind which their results are used."""
-        shared, count = self.scope.language.need(SharedMatrices), self.intrinsic.registers("d")
-        yield from self.finished(self.define(f"products_done_{count}", shared.complete(count)))
+        yield from self.finished("products_done", self.scope.language.need(SharedMatrices).complete)
 
-    def finished(self, function: str) -> Block:
+    def finished(self, wish: str, make: Callable[[int, DType], Sequence[str]]) -> Block:
         """Return calls of a function that waits for products, for all results."""
+        count, results = self.intrinsic.registers("d"), self.intrinsic.results
+        function = self.define(f"{wish}_{self.intrinsic.result_words}", make(count, results))
         own = [(x, n) for x, n in self.tensor.loops if (x, n) not in self.both]
         return self.nested(own, [Call(c.Apply(function, (c.Unary(c.ADDRESS, self.accumulator(0)),)), self.id)])
 
@@ -375,7 +377,7 @@ class _Printer:
         columns = [part for part in operand.parts if part.axis != rows.axis]
         pair = [part for part in columns if not part.in_lane and part.place < self.intrinsic.per_register]
         across = [part for part in columns if part.in_lane]
-        if [(x.stride, x.extent) for x in pair] != [(1, 4 // size)][: size == 2] or [
+        if [(x.stride, x.extent) for x in pair] != [(1, 4 // size)][: size < _WORD_BYTES] or [
             (x.stride, x.extent, x.place) for x in across
         ] != [(4 // size, 4, 1)]:
             return None
@@ -449,8 +451,10 @@ class _Printer:
         forms = self.subscripts(operand, number)
         code = self.expressions.element(self.moved(operand.element, forms), self.context)
         if not self.intrinsic.is_double:
-            is_short = self.intrinsic.operands.itemsize == 2
-            code = c.Member(code, "bits") if is_short else c.Apply(self.converter(), (code,))
+            if is_narrow(self.intrinsic.operands):
+                code = c.Member(code, "bits")
+            elif not is_integer(self.intrinsic.operands):
+                code = c.Apply(self.converter(), (code,))
         condition = None if self.is_full else self.condition(operand, forms)
         return code if condition is None else c.Choice(condition, code, self.zero)
 
@@ -515,7 +519,9 @@ class _Printer:
         return self.define(wish, self.functions.load(count, transposed))
 
     def packer(self) -> str:
-        """Return the name of the function that packs two elements into a register."""
+        """Return the name of the function that packs two or four elements into a register."""
+        if self.intrinsic.operands.itemsize == 1:
+            return self.define("pack_bytes", self.functions.pack_bytes)
         return self.define("pack", self.functions.pack)
 
     def pair_loader(self) -> str:

@@ -21,7 +21,7 @@ from polyloop.codegen.loops.context import Context
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign
 from polyloop.codegen.tree.c_expr import Code
-from polyloop.expr.dtypes import dtype_name, is_complex, is_half
+from polyloop.expr.dtypes import dtype_name, is_complex, is_narrow
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
@@ -347,7 +347,7 @@ def leaves(dtype: _DType, prefix: str, field: Callable[[str], str]) -> Iterator[
             yield from leaves(field_dtype(dtype, name), f"{prefix}.{field(name)}", field)
     elif is_complex(dtype):
         yield from (f"{prefix}.re", f"{prefix}.im")
-    elif is_half(dtype):
+    elif is_narrow(dtype):
         yield f"{prefix}.bits"
     else:
         yield prefix

@@ -23,9 +23,10 @@ from polyloop.expr.dtypes import (
     is_bool,
     is_complex,
     is_floating,
-    is_half,
     is_inexact,
+    is_narrow,
     is_unsigned,
+    rounded,
 )
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS
@@ -106,9 +107,9 @@ def _type_cast(r: Renderer, expr: TypeCast, want: DType | None) -> Code:
     dtype = np.dtype(expr.dtype)
     child = expr.child
     if isinstance(child, int | float | complex) and (type(child) is int or is_inexact(dtype)):
-        return typed_literal(r.scope, np.asarray(child).astype(dtype)[()].item(), computed(dtype))
+        return typed_literal(r.scope, rounded(child, dtype).item(), computed(dtype))
     text, have = r.render_as(r.values, child, None), r.values.computed(child, None)  # a value, in a subscript too
-    if is_half(dtype):
+    if is_narrow(dtype):
         return widened(r.scope, dtype, narrowed(r.scope, dtype, text, have))
     if is_complex(dtype) and r.scope.language.functions.operators:
         return converted(r.scope, text, have, dtype)

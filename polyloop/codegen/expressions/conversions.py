@@ -1,4 +1,4 @@
-"""Conversions between types in C text: casts, 16-bit floating-point numbers, complex numbers."""
+"""Conversions between types in C text: casts, floating-point numbers of 8 and 16 bits, complex numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
-from polyloop.expr.dtypes import DType, as_real, is_complex, is_half
+from polyloop.expr.dtypes import DType, as_real, is_complex, is_narrow
 
 __all__ = ["cast", "converted", "narrowed", "widened"]
 
@@ -23,12 +23,12 @@ def cast(scope: Scope, dtype: DType, text: Code) -> Code:
 
 
 def widened(scope: Scope, dtype: DType, text: Code) -> Code:
-    """Return a stored float16 or bfloat16 as a float."""
+    """Return a stored floating-point number of 8 or 16 bits as a float."""
     return _applied(scope, "widen", dtype, text)
 
 
 def narrowed(scope: Scope, dtype: DType, text: Code, have: DType) -> Code:
-    """Return *text* of type *have* rounded to float16 or bfloat16, as it is stored.
+    """Return *text* of type *have* rounded to a type of 8 or 16 bits, as it is stored.
 
     A double is rounded once if the target can do so.  Otherwise it is rounded to float32 first, as ``ml_dtypes`` does
     for bfloat16.
@@ -42,7 +42,7 @@ def narrowed(scope: Scope, dtype: DType, text: Code, have: DType) -> Code:
 
 def converted(scope: Scope, text: Code, have: DType, want: DType) -> Code:
     """Return *text* of type *have*, converted for an assignment to a variable of type *want*."""
-    if is_half(want):
+    if is_narrow(want):
         return narrowed(scope, want, text, have)
     if not is_complex(want) or have == want or not scope.language.functions.operators:
         return text  # C converts by itself

@@ -21,7 +21,7 @@ from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
-from polyloop.expr.dtypes import DType, is_half, is_inexact
+from polyloop.expr.dtypes import DType, is_inexact, is_narrow
 from polyloop.expr.nodes import Expression, Lookup, array_name, element_of, field_path
 from polyloop.expr.printer import show
 from polyloop.expr.promotion import Weak
@@ -216,7 +216,7 @@ def _lookup(r: Renderer, expr: Lookup, want: DType | None) -> Code:
 
 def _widened(r: Renderer, expr: Expression, text: Code) -> Code:
     dtype = r.types.of(expr)
-    return text if isinstance(dtype, Weak) or not is_half(dtype) else widened(r.scope, dtype, text)
+    return text if isinstance(dtype, Weak) or not is_narrow(dtype) else widened(r.scope, dtype, text)
 
 
 def is_read_once(scope: Scope, name: str) -> bool:

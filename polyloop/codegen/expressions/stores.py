@@ -16,7 +16,7 @@ from polyloop.codegen.expressions.renderer import Renderer, Rule
 from polyloop.codegen.expressions.vectors import as_vector
 from polyloop.codegen.expressions.wrapping import without_cast
 from polyloop.codegen.tree.c_expr import Code
-from polyloop.expr.dtypes import DType, computed, is_half, is_integer
+from polyloop.expr.dtypes import DType, computed, is_integer, is_narrow
 from polyloop.expr.nodes import Expression, Record
 from polyloop.expr.records import field_dtype, field_names, is_record, is_vector
 
@@ -29,7 +29,7 @@ def stored(r: Renderer, expr: Expression, dtype: DType) -> Code:
         return as_vector(r, expr, dtype)
     if is_record(dtype):
         return r.render(expr, dtype)
-    if is_half(dtype) and isinstance(expr, p.Variable | p.Subscript) and r.types.of(expr) == dtype:
+    if is_narrow(dtype) and isinstance(expr, p.Variable | p.Subscript) and r.types.of(expr) == dtype:
         return element(r, expr)
     if type(expr) is int and is_integer(dtype):
         return literal(r.scope, np.asarray(expr).astype(dtype).item(), dtype)

@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.errors import Diagnostic
-from polyloop.expr.dtypes import BFLOAT16
+from polyloop.expr.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2
 from polyloop.runtime.foreign.view import ArrayKind, ArrayView, Borrowed, call_error, row_major
 
-__all__ = ["CUDA_DEVICES", "HOST_DEVICES", "dlpack_view", "lent_device"]
+__all__ = ["CUDA_DEVICES", "HOST_DEVICES", "dlpack_dtype", "dlpack_view", "lent_device"]
 
 HOST_DEVICES: Final = frozenset({1, 3, 11})
 """kDLCPU, kDLCUDAHost, kDLROCMHost: memory that the CPU reads."""
@@ -25,7 +25,9 @@ CUDA_DEVICES: Final = frozenset({2, 13})
 _LEGACY_STREAM: Final = 1
 _VERSION: Final = (1, 1)
 _READ_ONLY: Final = 1
-_CODES: Final = {0: "i", 1: "u", 2: "f", 4: "bfloat", 5: "c", 6: "b"}
+_CODES: Final = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+_ML_DTYPES: Final = {(4, 16): BFLOAT16, (10, 8): FLOAT8_E4M3FN, (12, 8): FLOAT8_E5M2}
+"""By type code and bits."""
 
 
 class _DLDevice(ctypes.Structure):
@@ -79,11 +81,12 @@ def _opened(capsule: Any) -> tuple[Any, bool]:
     return _DLTensor.from_address(get(capsule, b"dltensor")), False
 
 
-def _dtype(kernel: str, name: str, code: int, bits: int, lanes: int) -> np.dtype[Any]:
+def dlpack_dtype(kernel: str, name: str, code: int, bits: int, lanes: int) -> np.dtype[Any]:
+    """Return the type of a type code, a number of bits and of lanes; ``wrong-dtype`` if NumPy has none."""
+    if lanes == 1 and (code, bits) in _ML_DTYPES:
+        return _ML_DTYPES[code, bits]
     letter = _CODES.get(code)
     if letter is not None and lanes == 1 and bits % 8 == 0:
-        if letter == "bfloat" and bits == 16:
-            return BFLOAT16
         try:
             return np.dtype(f"{letter}{bits // 8}")
         except TypeError:
@@ -124,7 +127,7 @@ def dlpack_view(kernel: str, name: str, array: Any, kinds: tuple[ArrayKind, Arra
             "wrong-type", f"the library of '{name}' does not lend its memory",
             (f"{type(error).__name__}: {str(error).strip()[:200]}",), (f"pass a copy of '{name}'",))) from error
     tensor, is_read_only = _opened(capsule)
-    dtype = _dtype(kernel, name, tensor.code, tensor.bits, tensor.lanes)
+    dtype = dlpack_dtype(kernel, name, tensor.code, tensor.bits, tensor.lanes)
     shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
     strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else row_major(shape)
     return ArrayView(kinds[not on_host], (tensor.data or 0) + tensor.byte_offset, dtype, shape, strides,

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.value_flow import flow_of, is_exact, readers_of, writers_of
 from polyloop.errors import Diagnostic, VerificationError, unknown_name
-from polyloop.expr.dtypes import DType, dtype_name, is_half
+from polyloop.expr.dtypes import DType, dtype_name, is_narrow
 from polyloop.expr.nodes import Expression, TypeCast, array_name
 from polyloop.expr.rewrite import accesses, children, rebuild, reductions, substitute, variables
 from polyloop.expr.rules import expand_rules
@@ -471,4 +471,4 @@ def _is_of(value: Expression, dtype: DType, table: Mapping[str, DType | None]) -
     """
     if isinstance(value, p.Variable | p.Subscript):
         return infer(value, table.get) == dtype
-    return dtype.kind == "f" and not is_half(dtype) and infer_type(value, table.get) == dtype
+    return dtype.kind == "f" and not is_narrow(dtype) and infer_type(value, table.get) == dtype

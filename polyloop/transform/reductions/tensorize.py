@@ -31,7 +31,7 @@ from polyloop.transform.loops.reorder import PrioritizeLoops
 from polyloop.transform.loops.split import SplitIname
 from polyloop.transform.loops.tag import TagInames, parallel_violations
 from polyloop.transform.parameters import InsnMatch, Pairs, pairs
-from polyloop.verification.matrix_instructions import matrix_problems
+from polyloop.verification.matrix_instructions import factor, matrix_problems
 
 __all__ = ["Tensorize"]
 
@@ -81,6 +81,8 @@ class Tensorize(Transform):
         carry ``wgmma`` out, with operands in shared memory: rows of 128 bytes, :func:`swizzle` by ``(3, 3, 3)``.
         ``wgmma_m64n256k8_tf32`` reads tiles of float32 by rows of k, swizzled by ``(3, 2, 3)``, of which it takes 11
         bits: it cuts the others off, unless a copy engine has rounded them (``pipeline(.., via="tma")``).
+        Elements of 8 bits are read by rows of k, too, swizzled by ``(3, 4, 3)``: ``wgmma_m64n256k32_e4m3``,
+        ``.._e5m2``, ``.._s8``, ``.._u8``, and ``mma_m16n8k32_e4m3`` and so on for warps.
     inames
         Subscript ``i``, ``j`` or ``k`` of the intrinsic -> the iname that it is, where several have its extent.
     ahead
@@ -102,14 +104,16 @@ class Tensorize(Transform):
     ------
     TransformError
         ``unknown-intrinsic``, ``unknown-instruction``; ``bad-tensorize``: no iname with the right number of values,
-        other types than the intrinsic has, operands in private memory, a sum whose terms depend on i, j and k together,
-        terms that are ordered, a lag of an instruction that is waited for at once; ``product-under-way``: with a lag,
-        something else uses a sum while products add to it, with two instances; ``priority-conflict``, and what
-        :func:`tag_inames` raises.
+        other types than the intrinsic has, products of integers that wrap, operands in private memory, a sum whose
+        terms depend on i, j and k together, terms that are ordered, a lag of an instruction that is waited for at once;
+        ``product-under-way``: with a lag, something else uses a sum while products add to it, with two instances;
+        ``priority-conflict``, and what :func:`tag_inames` raises.
 
     Notes
     -----
     The order in which terms are added is that of the intrinsic; ``mma_m16n8k8_tf32`` rounds its operands to 11 bits.
+    Integers are multiplied as int32: a factor is ``cast(int32, a[i, k])``.  Hopper keeps about 14 bits of a sum of
+    products of floating-point numbers of 8 bits ("DeepSeek-V3 Technical Report", https://arxiv.org/abs/2412.19437).
     Targets without the instruction add up as the kernel says, and an older device than the intrinsic asks for is
     refused.  Code generation checks the loops again, after later transforms.  Source: PTX ISA, "Warp Level Matrix
     Multiply-Accumulate Instructions" and "Asynchronous Warpgroup Level Matrix Instructions".
@@ -168,7 +172,7 @@ class Tensorize(Transform):
         if instruction.matrix is not None or not isinstance(term, p.Product) or len(term.children) != 2:
             has = "is carried out by one already" if instruction.matrix else "is no sum of products of two elements"
             return self._refused(instruction, f"it {has}", "leave one sum(k, a[i, k]*b[k, j]) in the instruction")
-        left, right = term.children
+        left, right = (factor(part, self._value()) for part in term.children)
         if not isinstance(left, p.Subscript) or not isinstance(right, p.Subscript):
             return self._refused(instruction, "its factors are no elements", "compute the factors beforehand")
         orders = ((left, right), (right, left))
