@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from polyloop.target.c import CTarget
     from polyloop.target.certificate import Assumption, Certificate
     from polyloop.target.cuda import CudaTarget
+    from polyloop.target.hip import HipTarget
     from polyloop.target.interpreter import interpret
     from polyloop.target.loopy import add_and_infer_dtypes, generate_code_v2
     from polyloop.target.opencl import OpenCLDevice, OpenCLTarget
@@ -129,6 +130,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Function",
     "GeneratedProgram",
     "GlobalArg",
+    "HipTarget",
     "KernelError",
     "LaunchCheck",
     "LoadedKernel",
@@ -285,6 +287,7 @@ _LATER = {
     "Function": "kernel.build.function",
     "GeneratedProgram": "codegen.program",
     "GlobalArg": "kernel.text.specs",
+    "HipTarget": "target.hip",
     "LaunchCheck": "codegen.program",
     "MatrixIntrinsic": "kernel.intrinsic",
     "declare_intrinsic": "kernel.intrinsic",

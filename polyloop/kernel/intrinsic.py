@@ -70,6 +70,11 @@ class MatrixIntrinsic:
         A compute capability, and the conversion that devices have from it on; empty for none.
     capability
         The least compute capability, 80 for sm_80.
+    devices
+        Architectures of AMD that have it, such as ``"gfx90a"``, for which ``instruction`` is the machine instruction;
+        empty for an instruction of CUDA devices.
+    builtin
+        Clang's built-in function for it, for AMD devices.
     """
 
     name: str
@@ -82,6 +87,8 @@ class MatrixIntrinsic:
     conversion: str = ""
     capability: int = 80
     newer: tuple[int, str] | tuple[()] = ()
+    devices: tuple[str, ...] = ()
+    builtin: str = ""
 
     __repr__ = brief
 
@@ -330,6 +337,52 @@ def _of_warpgroups() -> Iterator[MatrixIntrinsic]:
             )  # fmt: skip
 
 
+_CDNA: Final = ("gfx90a", "gfx942")
+_RDNA: Final = ("gfx1100",)
+
+
+def _of_waves() -> Iterator[MatrixIntrinsic]:
+    """Yield the instructions of AMD devices: waves of 64 lanes (``mfma``), and of 32 (``wmma``).
+
+    AMD Instinct MI200 and MI300 Instruction Set Architecture, "Matrix fused-multiply-add"; RDNA3 Instruction Set
+    Architecture, "Wave Matrix Multiply Accumulate".  In ``wmma`` both halves of a wave hold the same operands.
+    """
+    halves = (("f16", np.dtype(np.float16), "f16"), ("bf16", BFLOAT16, "bf16_1k"))
+    single, double = np.dtype(np.float32), np.dtype(np.float64)
+
+    def mfma(size: int, p: int, name: str, dtype: DType, suffix: str, each: int) -> MatrixIntrinsic:
+        """Return the instruction for size x size results; a lane has *each* operands that are neighbours along k."""
+        within, sums = f"0 <= k < {p}", f"0 <= i < {size} and 0 <= j < {size}"
+        k = ("floor(k/4)", "k mod 4") if each > 1 else ("k", "0")
+        rows = ("floor(i/4)", "i mod 4") if size == 16 else ("(floor(i/4) mod 2)", "4*floor(i/8) + i mod 4")
+        rows = ("(i mod 4)", "floor(i/4)") if dtype == double else rows
+        kind = "f64" if dtype == double else "f32"
+        return MatrixIntrinsic(
+            f"mfma_m{size}n{size}k{p}_{name}", (size, size, p),
+            f"{{ [i, k] -> [{size}*{k[0]} + i, {k[1]}] : 0 <= i < {size} and {within} }}",
+            f"{{ [k, j] -> [{size}*{k[0]} + j, {k[1]}] : {within} and 0 <= j < {size} }}",
+            f"{{ [i, j] -> [{size}*{rows[0]} + j, {rows[1]}] : {sums} }}",
+            dtype, f"v_mfma_{kind}_{size}x{size}x{p}{suffix}", capability=0, devices=_CDNA,
+            builtin=f"__builtin_amdgcn_mfma_{kind}_{size}x{size}x{p}{suffix}",
+        )  # fmt: skip
+
+    for name, dtype, suffix in halves:
+        yield mfma(16, 16, name, dtype, suffix, 4)
+        yield mfma(32, 8, name, dtype, suffix, 4)
+    yield mfma(16, 4, "f32", single, "f32", 1)
+    yield mfma(32, 2, "f32", single, "f32", 1)
+    yield mfma(16, 4, "f64", double, "f64", 1)
+    box = "0 <= {0} < 16 and 0 <= {1} < 16"
+    for name, dtype, _ in halves:
+        yield MatrixIntrinsic(
+            f"wmma_m16n16k16_{name}", (16, 16, 16),
+            f"{{ [i, k] -> [i, k] : {box.format('i', 'k')} }}", f"{{ [k, j] -> [j, k] : {box.format('k', 'j')} }}",
+            f"{{ [i, j] -> [16*(i mod 2) + j, floor(i/2)] : {box.format('i', 'j')} }}",
+            dtype, f"v_wmma_f32_16x16x16_{name}", capability=0, devices=_RDNA,
+            builtin=f"__builtin_amdgcn_wmma_f32_16x16x16_{name}_w32",
+        )  # fmt: skip
+
+
 INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
     entry.name: entry
     for entry in (
@@ -352,7 +405,7 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
             newer=(90, "cvt.rn.tf32.f32"),
         ),
         _of_doubles(8, 4, 80), _of_doubles(16, 4, 90), _of_doubles(16, 8, 90), _of_doubles(16, 16, 90),
-        *_of_warpgroups(),
+        *_of_warpgroups(), *_of_waves(),
     )
 }  # fmt: skip
 """By name; :func:`declare_intrinsic` adds to it.

@@ -367,7 +367,7 @@ class _Printer:
         storage = self.shared(operand)
         if storage is None:
             return None
-        if self.intrinsic.is_double:  # ldmatrix spreads a row over lanes by 4 bytes
+        if self.functions.load is None or self.intrinsic.is_double:  # ldmatrix spreads a row over lanes by 4 bytes
             return None
         rows = next((part for part in operand.parts if part.in_lane and part.place == 4), None)
         if rows is None or (rows.stride, rows.extent) != (1, _ROWS):
@@ -511,6 +511,7 @@ class _Printer:
 
     def ldmatrix(self, count: int, *, transposed: bool) -> str:
         """Return the name of the function that loads some matrices of 8 rows of 16 bytes."""
+        assert self.functions.load is not None, "matrices are loaded where there is a function for it"
         wish = f"ldmatrix_x{count}{'_trans' if transposed else ''}"
         return self.define(wish, self.functions.load(count, transposed))
 
