@@ -34,7 +34,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class StreamingMultiprocessor:
-    """Limits of one multiprocessor; allocation happens in the granules given."""
+    """Limits of one multiprocessor, or of a compute unit; allocation happens in the granules given.
+
+    Registers are those of single threads, so that a vector register of a wave of 64 lanes is 64 of them.
+    """
 
     threads: int
     blocks: int
@@ -48,7 +51,13 @@ class StreamingMultiprocessor:
     registers_per_thread: int = 255
 
 
-MULTIPROCESSORS: Final[Mapping[int, StreamingMultiprocessor]] = MappingProxyType(
+_CDNA: Final = StreamingMultiprocessor(
+    2048, 16, 4 * 512 * 64, 64 * 1024, 0, register_granule=8 * 64, shared_granule=512, warp_size=64,
+    registers_per_thread=512,
+)  # fmt: skip
+"""A compute unit of four SIMD units, which hold 8 waves and 512 vector registers each, accumulators included."""
+
+MULTIPROCESSORS: Final[Mapping[int | str, StreamingMultiprocessor]] = MappingProxyType(
     {
         70: StreamingMultiprocessor(2048, 32, 65536, 96 * 1024, 0, shared_granule=256),
         75: StreamingMultiprocessor(1024, 16, 65536, 64 * 1024, 0, shared_granule=256),
@@ -57,10 +66,21 @@ MULTIPROCESSORS: Final[Mapping[int, StreamingMultiprocessor]] = MappingProxyType
         89: StreamingMultiprocessor(1536, 24, 65536, 100 * 1024, 1024),
         90: StreamingMultiprocessor(2048, 32, 65536, 228 * 1024, 1024),
         100: StreamingMultiprocessor(2048, 32, 65536, 228 * 1024, 1024),
+        "gfx90a": _CDNA,
+        "gfx942": _CDNA,
+        # A workgroup processor, which is two compute units: four SIMD units of 16 waves and 1536 vector registers.
+        "gfx1100": StreamingMultiprocessor(
+            2048, 32, 4 * 1536 * 32, 128 * 1024, 0, register_granule=24 * 32, shared_granule=1024,
+            registers_per_thread=256,
+        ),
     }
-)
-"""By compute capability.  CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the granules
-are those of NVIDIA's occupancy calculator (in Nsight Compute)."""
+)  # fmt: skip
+"""By compute capability, or by the architecture of an AMD GPU.
+
+CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the granules are those of NVIDIA's
+occupancy calculator (in Nsight Compute).  AMD Instinct MI200, MI300 and RDNA3 Instruction Set Architecture; waves,
+work-groups and granules as LLVM has them (``AMDGPUBaseInfo.cpp``, ``getTotalNumVGPRs``, ``getVGPRAllocGranule``,
+``getMaxWavesPerEU``, ``getMaxWorkGroupsPerCU``)."""
 
 WARP_SIZES: Final = frozenset(multiprocessor.warp_size for multiprocessor in MULTIPROCESSORS.values())
 """Threads of a warp, of all devices."""
