@@ -136,7 +136,7 @@ class GeneratedProgram(Shown):
     kernel
         Name of the kernel.
     target
-        ``"c"`` or ``"cuda"``.
+        ``"c"``, ``"cuda"``, ``"hip"`` or ``"opencl"``.
     device_code
         The whole source file.
     launches
@@ -163,6 +163,8 @@ class GeneratedProgram(Shown):
         Names of the kernel that are different in the text, with their names there.
     proofs
         Proofs about the text itself.
+    warp_size
+        Threads of a warp, or of a wave, that the text relies on; 1 where there are none.
     """
 
     kernel: str
@@ -180,6 +182,7 @@ class GeneratedProgram(Shown):
     indexed: tuple[IndexedArray, ...] = ()
     proofs: tuple[Proof, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    warp_size: int = 1
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

@@ -442,7 +442,8 @@ class _Printer:
         for part in operand.parts:
             if not part.in_lane:
                 const[part.axis] += part.stride * (number // part.place % part.extent)
-        return {axis: form.add(Affine((), const[axis])) for axis, form in self.forms(lanes).items()}
+        forms = {part.axis: Affine((), 0) for part in operand.parts} | self.forms(lanes)
+        return {axis: form.add(Affine((), const[axis])) for axis, form in forms.items()}
 
     def value(self, operand: Operand, number: int) -> Code:
         """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
