@@ -126,5 +126,4 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         ),
         index_bits=bits,
         proofs=proofs,
-        warp_size=1 if language.limits is None else language.warp_size,
     )  # fmt: skip

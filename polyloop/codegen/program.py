@@ -163,8 +163,6 @@ class GeneratedProgram(Shown):
         Names of the kernel that are different in the text, with their names there.
     proofs
         Proofs about the text itself.
-    warp_size
-        Threads of a warp, or of a wave, that the text relies on; 1 where there are none.
     """
 
     kernel: str
@@ -182,7 +180,6 @@ class GeneratedProgram(Shown):
     indexed: tuple[IndexedArray, ...] = ()
     proofs: tuple[Proof, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
-    warp_size: int = 1
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

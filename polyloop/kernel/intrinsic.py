@@ -69,12 +69,8 @@ class MatrixIntrinsic:
     newer
         A compute capability, and the conversion that devices have from it on; empty for none.
     capability
-        The least compute capability, 80 for sm_80.
-    devices
-        Architectures of AMD that have it, such as ``"gfx90a"``, for which ``instruction`` is the machine instruction;
-        empty for an instruction of CUDA devices.
-    builtin
-        Clang's built-in function for it, for AMD devices.
+        The least compute capability, 80 for sm_80; or the architectures of AMD that have it, such as ``("gfx90a",)``,
+        for which ``instruction`` is the machine instruction.
     """
 
     name: str
@@ -85,10 +81,8 @@ class MatrixIntrinsic:
     operands: DType
     instruction: str
     conversion: str = ""
-    capability: int = 80
+    capability: int | tuple[str, ...] = 80
     newer: tuple[int, str] | tuple[()] = ()
-    devices: tuple[str, ...] = ()
-    builtin: str = ""
 
     __repr__ = brief
 
@@ -97,6 +91,11 @@ class MatrixIntrinsic:
         m, n, p = self.shape
         domain = f"{{[i, j, k]: 0 <= i < {m} and 0 <= j < {n} and 0 <= k < {p}}}"
         return f"{domain}\nd[i, j] = d[i, j] + sum(k, a[i, k]*b[k, j])"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Architectures of AMD that have the instruction; empty for one of CUDA devices."""
+        return () if isinstance(self.capability, int) else self.capability
 
     @property
     def extents(self) -> Mapping[str, int]:
@@ -362,8 +361,7 @@ def _of_waves() -> Iterator[MatrixIntrinsic]:
             f"{{ [i, k] -> [{size}*{k[0]} + i, {k[1]}] : 0 <= i < {size} and {within} }}",
             f"{{ [k, j] -> [{size}*{k[0]} + j, {k[1]}] : {within} and 0 <= j < {size} }}",
             f"{{ [i, j] -> [{size}*{rows[0]} + j, {rows[1]}] : {sums} }}",
-            dtype, f"v_mfma_{kind}_{size}x{size}x{p}{suffix}", capability=0, devices=_CDNA,
-            builtin=f"__builtin_amdgcn_mfma_{kind}_{size}x{size}x{p}{suffix}",
+            dtype, f"v_mfma_{kind}_{size}x{size}x{p}{suffix}", capability=_CDNA,
         )  # fmt: skip
 
     for name, dtype, suffix in halves:
@@ -378,8 +376,7 @@ def _of_waves() -> Iterator[MatrixIntrinsic]:
             f"wmma_m16n16k16_{name}", (16, 16, 16),
             f"{{ [i, k] -> [i, k] : {box.format('i', 'k')} }}", f"{{ [k, j] -> [j, k] : {box.format('k', 'j')} }}",
             f"{{ [i, j] -> [16*(i mod 2) + j, floor(i/2)] : {box.format('i', 'j')} }}",
-            dtype, f"v_wmma_f32_16x16x16_{name}", capability=0, devices=_RDNA,
-            builtin=f"__builtin_amdgcn_wmma_f32_16x16x16_{name}_w32",
+            dtype, f"v_wmma_f32_16x16x16_{name}", capability=_RDNA,
         )  # fmt: skip
 
 

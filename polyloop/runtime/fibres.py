@@ -24,7 +24,7 @@ from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import find_compiler, open_library
-from polyloop.runtime.hip.fibre_text import hip_body, hip_header
+from polyloop.runtime.hip.fibre_text import hip_body, hip_header, wave_of
 from polyloop.runtime.parts import assembled
 from polyloop.runtime.steps import Step
 from polyloop.runtime.tensormaps import BYTES, fibre_map
@@ -101,8 +101,10 @@ def fibre_source(*programs: GeneratedProgram) -> str:
     have warps of one size.
     """
     header = (Path(__file__).parent / "fibres.h").read_text()
-    (wave,) = {program.warp_size for program in programs}
-    if any(program.target == "hip" for program in programs):
+    waves = {wave_of(program.device_code) for program in programs if program.target == "hip"}
+    if waves:
+        (wave,) = waves
+        assert all(program.target == "hip" for program in programs), "programs of one library have warps of one size"
         header = "\n".join([f"#define POLYLOOP_WAVE {wave}", header, hip_header()])
     bodies = [_body(program) for program in programs]
     includes = dict.fromkeys(line for body in bodies for line in _INCLUDE.findall(body))

@@ -38,7 +38,7 @@ def shared_matrices() -> SharedMatrices:
 
 def _lacks(arch: str, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:
     """Return the reason why the device lacks the instruction, and a hint; None if it has it."""
-    if intrinsic.devices:
+    if not isinstance(intrinsic.capability, int):
         hint = f'generate code for one: HipTarget("{intrinsic.devices[0]}"), or take an instruction of CUDA: mma_..'
         return f"it is an instruction of {' and '.join(intrinsic.devices)}, and the code is for {arch}", hint
     if intrinsic.is_shared:

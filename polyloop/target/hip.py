@@ -138,8 +138,9 @@ def _language(arch: str, *, full_blocks: bool) -> Language:
         max_grid_dims=(_MOST_BLOCKS, 65535, 65535), shared_bytes=known.shared_bytes,
         static_shared_bytes=known.shared_bytes, warp_size=known.wave, has_shuffles=True,
     )  # fmt: skip
+    syntax = replace(HIP_LANGUAGE.syntax, header=f"// HIP C++ for {arch}: waves of {known.wave} lanes")
     loops = replace(HIP_LANGUAGE.loops, full_blocks=full_blocks)
-    return replace(HIP_LANGUAGE, loops=loops, limits=limits, device=hip_device(arch))
+    return replace(HIP_LANGUAGE, syntax=syntax, loops=loops, limits=limits, device=hip_device(arch))
 
 
 def HipTarget(arch: str = "gfx942", *, full_blocks: bool = True) -> Target:  # noqa: N802 - reads as the class

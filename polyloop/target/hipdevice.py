@@ -1,4 +1,4 @@
-"""Device functions of HIP C++ for cooperation of threads: waves of 32 or 64 lanes, matrix instructions of CDNA and RDNA."""
+"""Device functions of HIP C++ for cooperation of threads: waves of 32 or 64 lanes, and matrix instructions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _THREADS: Final = Threads(
     blocks="gridDim.x",
 )
 _SHUFFLES: Final = Shuffles("__shfl", "__shfl_xor", "__shfl_up", "__shfl_down", has_masks=False)
-"""HIP, "Warp shuffle functions": the lanes that are active take part; the masks of ``__shfl_sync`` came with ROCm 6.2."""
+"""HIP, "Warp shuffle functions": active lanes take part; the masks of ``__shfl_sync`` came with ROCm 6.2."""
 _REDUCTIONS: Final = Reductions({("any", "bool"): "__any({1}) != 0", ("all", "bool"): "__all({1}) != 0"})
 
 _WORD32: Final = "unsigned int"
@@ -72,7 +72,7 @@ _ATOMICS: Final = Atomics(
         "uint64": Word(_WORD64, "{0}", "{0}"),
     },
 )  # fmt: skip
-"""HIP, "Atomic functions"; numbers of 16 bits are updated by Clang's compare-and-swap, which HIP has no function for."""
+"""HIP, "Atomic functions"; numbers of 16 bits are updated by Clang's compare-and-swap: HIP has no function for it."""
 
 _LOOK_BACK: Final = LookBack(
     take="atomicAdd({0}, 1)",
@@ -137,8 +137,9 @@ def _multiply(intrinsic: MatrixIntrinsic) -> list[str]:
     if length > 1:
         lines.append(f"typedef {element} operand __attribute__((ext_vector_type({length})));")
         given = [f"__builtin_bit_cast(operand, {x})" for x in "ab"]
-    modifiers = ", 0, 0, 0" if intrinsic.instruction.startswith("v_mfma") else ""
-    call = f"{intrinsic.builtin}({', '.join(given)}, sums{{{', '.join(names)}}}{modifiers})"
+    suffix, modifiers = ("", ", 0, 0, 0") if intrinsic.instruction.startswith("v_mfma") else ("_w32", "")
+    builtin = f"__builtin_amdgcn_{intrinsic.instruction.removeprefix('v_')}{suffix}"
+    call = f"{builtin}({', '.join(given)}, sums{{{', '.join(names)}}}{modifiers})"
     return [*lines, f"const sums d = {call};", *(f"{name} = d[{n}];" for n, name in enumerate(names))]
 
 

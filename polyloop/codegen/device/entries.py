@@ -156,8 +156,8 @@ class Together(Entry):
 class Shuffles(Entry):
     """Functions by which the lanes of a warp read variables of one another.
 
-    Each takes a mask of the calling lanes, if there are masks, a variable, and a number.  The number is the lane to read
-    (``read``), the XOR of the two lanes' numbers (``differing``), or the distance to the lane below or above.
+    Each takes a mask of the calling lanes, if there are masks, a variable, and a number.  The number is the lane to
+    read (``read``), the XOR of the two lanes' numbers (``differing``), or the distance to the lane below or above.
 
     Attributes
     ----------

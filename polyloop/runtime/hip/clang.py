@@ -67,7 +67,7 @@ def _linker(command: str) -> tuple[str, ...]:
 
 
 def _candidates() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield commands of compilers, each with that of its linker: ROCm's, that of the wheel of Zig, those on the path."""
+    """Yield commands of compilers, each with that of its linker: ROCm's, that of Zig's wheel, those on the path."""
     for root in _rocm():
         yield (str(root / "llvm/bin/clang"),), (str(root / "llvm/bin/ld.lld"),)
     spec = importlib.util.find_spec("ziglang")
@@ -81,7 +81,7 @@ def _candidates() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 def _output(command: Sequence[str]) -> str:
     try:
-        done = subprocess.run(  # noqa: S603  # a compiler, asked what it is
+        done = subprocess.run(  # a compiler, asked what it is
             command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):

@@ -29,6 +29,9 @@ from polyloop.target.source import generate_code
 
 __all__ = ["CodeObject", "HipResources", "compile_hip", "compile_text"]
 
+_COLUMNS: Final = (
+    "kernel", "VGPR", "AGPR", "SGPR", "LDS", "scratch", "spilled", "wave", "waves", "of", "limited by",
+)  # fmt: skip
 _FLAGS: Final = ("-x", "hip", "-nogpulib", "-nogpuinc", "--cuda-device-only", "-std=c++17", "-O3", "-Wno-pass-failed")
 _SECONDS: Final = 600.0
 _KERNEL: Final = re.compile(r"^  - \.agpr_count:.*?(?=^  - \.agpr_count:|^amdhsa\.target)", re.MULTILINE | re.DOTALL)
@@ -112,8 +115,8 @@ class CodeObject:
         return sum(count for name, count in found.items() if name.startswith(prefix))
 
     def __str__(self) -> str:
-        """A table of what each kernel takes."""
-        rows = [("kernel", "VGPR", "AGPR", "SGPR", "LDS", "scratch", "spilled", "wave", "waves", "of", "limited by")]
+        """Return a table of what each kernel takes."""
+        rows: list[tuple[str, ...]] = [_COLUMNS]
         for name, own in self.resources.items():
             held = own.occupancy
             shown = ("", "", "") if held is None else (str(held.warps), f"{held.fraction:.0%}", held.limited_by)
@@ -214,7 +217,7 @@ def _compiled(clang: Clang, whole: str, source: str, arch: str, flags: Sequence[
 
 def _run(command: Sequence[str], text: str, source: str) -> None:
     try:
-        done = subprocess.run(  # noqa: S603  # the compiler that was found
+        done = subprocess.run(  # the compiler that was found
             command, input=text, capture_output=True, text=True, timeout=_SECONDS, check=False
         )
         log, failed = done.stderr, done.returncode != 0

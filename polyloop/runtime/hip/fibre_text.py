@@ -6,11 +6,19 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["hip_body", "hip_header"]
+__all__ = ["hip_body", "hip_header", "wave_of"]
 
 _VECTOR: Final = re.compile(r"typedef (\w+) (\w+) __attribute__\(\(ext_vector_type\((\d+)\)\)\);")
+_WAVE: Final = re.compile(r"// HIP C\+\+ for \w+: waves of (\d+) lanes")
 _WIDENED: Final = "(float)__builtin_bit_cast(_Float16, a.bits)"
 _NARROWED: Final = "__builtin_bit_cast(unsigned short, (_Float16)a)"
+
+
+def wave_of(body: str) -> int:
+    """Return the lanes of a wave, as the first line of the text of a program says."""
+    found = _WAVE.match(body)
+    assert found is not None, "HIP C++ begins with the architecture"
+    return int(found[1])
 
 
 def hip_header() -> str:
