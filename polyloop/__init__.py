@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.executor import SpecializingKernel
     from polyloop.runtime.explain import explain
+    from polyloop.runtime.hip.code_object import CodeObject, compile_hip
     from polyloop.runtime.invoke import BoundCall, CompiledKernel
     from polyloop.schedule.counts import (
         gather_access_footprint_bytes,
@@ -113,6 +114,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "CInstruction",
     "CTarget",
     "Certificate",
+    "CodeObject",
     "CodegenError",
     "CompiledKernel",
     "CompilerError",
@@ -163,6 +165,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "cast",
     "check_equivalence",
     "compile",
+    "compile_hip",
     "declare_intrinsic",
     "dependences",
     "diff",
@@ -276,6 +279,7 @@ _LATER = {
     "CInstruction": "kernel.cinstruction",
     "CTarget": "target.c",
     "Certificate": "target.certificate",
+    "CodeObject": "runtime.hip.code_object",
     "CompiledKernel": "runtime.invoke",
     "ConstantArg": "kernel.text.specs",
     "CudaTarget": "target.cuda",
@@ -322,6 +326,7 @@ _LATER = {
     "draw_loops": "viz.loops",
     "draw_pipeline": "viz.pipeline",
     "draw_roofline": "viz.roofline",
+    "compile_hip": "runtime.hip.code_object",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
