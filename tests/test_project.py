@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import polyloop
-from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.runtime.hip.clang import hip_available
+from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.runtime.opencl.devices import opencl_available
 from tests.conftest import sphinx_available
 

@@ -86,7 +86,7 @@ def source(where: str, target: str) -> str:
 
 
 def compute_units(where: str, architectures: Iterable[str], output: Path | None) -> str:
-    """Return what the kernel *where* takes of the compute units of some architectures, as tables.
+    """Return the resource usage of the kernel *where* on some architectures, as tables.
 
     With *output*, the code object of the last one is written to that file.
 

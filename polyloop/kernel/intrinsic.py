@@ -57,7 +57,8 @@ class MatrixIntrinsic:
         Extents ``(m, n, p)``, powers of two; n may be any multiple of 8 if operands are in shared memory.
     a, b, d
         Layouts: ``"{ [i, k] -> [lane, register] : .. }"``, of the elements in the order of the registers; two elements
-        of 16 bits share a register.  An empty one of ``a`` and ``b``: both are in shared memory (``wgmma``).
+        of 16 bits share a register.  An empty one of ``a`` and ``b``: both are in shared memory (``wgmma``).  On devices
+        of AMD, ``a`` and ``b`` may have fewer lanes than ``d``: those beyond hold the same elements again.
     operands
         Type of the elements of ``a`` and ``b``: float16, bfloat16, float32 or float64.  Those of ``d`` are float64 if
         these are, and float32 otherwise.
@@ -288,7 +289,8 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
         places = {(part.in_lane, part.place * 2**n) for part in intrinsic.layout(operand)
                   for n in range(part.extent.bit_length() - 1)}  # fmt: skip
         bits = sum(part.extent.bit_length() - 1 for part in intrinsic.layout(operand))
-        if lanes not in WARP_SIZES or lanes != intrinsic.lanes or len(places) != bits:
+        is_shared = bool(intrinsic.devices) and operand != "d" and intrinsic.lanes % lanes == 0
+        if intrinsic.lanes not in WARP_SIZES or (lanes != intrinsic.lanes and not is_shared) or len(places) != bits:
             raise _bad(f"in the layout of '{operand}' of '{intrinsic.name}' lanes or registers have no element of "
                        "their own", "each lane has the same number of elements, and no two share a place")  # fmt: skip
         if intrinsic.registers(operand) % (1 if operand == "d" else intrinsic.per_register):

@@ -120,7 +120,7 @@ def _target_of(model: Device) -> Target:
 
 
 def _used(program: GeneratedProgram, target: Target) -> Mapping[str, _Used]:
-    """Return what each kernel takes of a multiprocessor."""
+    """Return the resource usage of each kernel."""
     if target.name == "hip":
         return compile_hip(program, target).resources
     return resources(compile_cuda(program.device_code, target.arch).cubin)

@@ -1,4 +1,4 @@
-"""Code objects of AMD GPUs: compilation of HIP C++, and what each kernel takes of a compute unit.
+"""Code objects of AMD GPUs: compilation of HIP C++, and the resource usage of each kernel.
 
 The figures are those that the compiler writes into a code object (LLVM, "User Guide for AMDGPU Backend", "Code Object
 V5 Metadata").
@@ -44,7 +44,7 @@ _INSTRUCTION: Final = re.compile(r"^\t([a-z]\w+)(?:\s|$)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class HipResources:
-    """What one kernel takes of a compute unit.
+    """Resource usage of one kernel on a compute unit.
 
     Attributes
     ----------
@@ -110,12 +110,12 @@ class CodeObject:
     __repr__ = brief
 
     def count(self, prefix: str) -> int:
-        """Return how many instructions of the text begin with *prefix*, such as ``"v_mfma"``."""
+        """Return the number of instructions in the text that begin with *prefix*, such as ``"v_mfma"``."""
         found = Counter(_INSTRUCTION.findall(self.assembly))
         return sum(count for name, count in found.items() if name.startswith(prefix))
 
     def __str__(self) -> str:
-        """Return a table of what each kernel takes."""
+        """Return a table of the resource usage of each kernel."""
         rows: list[tuple[str, ...]] = [_COLUMNS]
         for name, own in self.resources.items():
             held = own.occupancy
@@ -231,7 +231,7 @@ def _run(command: Sequence[str], text: str, source: str) -> None:
 
 
 def _resources(text: str, arch: str, blocks: dict[str, int]) -> Iterator[tuple[str, HipResources]]:
-    """Yield what each kernel takes, as the metadata in the assembly text say."""
+    """Yield the resource usage of each kernel, from the metadata in the assembly text."""
     metadata = text.rpartition("amdhsa.kernels:")[2]
     for entry in _KERNEL.findall(metadata) or _OTHER_KERNEL.findall(metadata):
         fields = {name: value for name, value in _FIELD.findall(entry) if value}
