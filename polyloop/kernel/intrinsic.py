@@ -57,8 +57,8 @@ class MatrixIntrinsic:
         Extents ``(m, n, p)``, powers of two; n may be any multiple of 8 if operands are in shared memory.
     a, b, d
         Layouts: ``"{ [i, k] -> [lane, register] : .. }"``, of the elements in the order of the registers; two elements
-        of 16 bits share a register.  An empty one of ``a`` and ``b``: both are in shared memory (``wgmma``).  On devices
-        of AMD, ``a`` and ``b`` may have fewer lanes than ``d``: those beyond hold the same elements again.
+        of 16 bits share a register.  An empty one of ``a`` and ``b``: both are in shared memory (``wgmma``).  Those of
+        AMD may have fewer lanes in ``a`` and ``b`` than in ``d``: the lanes beyond hold the same elements again.
     operands
         Type of the elements of ``a`` and ``b``: float16, bfloat16, float32 or float64.  Those of ``d`` are float64 if
         these are, and float32 otherwise.
