@@ -66,7 +66,7 @@ def findings() -> Iterator[Finding]:
     has_clang, clang = hip_available()
     yield Finding("HIP compiler", has_clang, _first_line(clang))
     libraries = device_libraries()
-    yield Finding("HIP libraries", libraries is not None,
+    yield Finding("HIP library", libraries is not None,
                   "ocml.bc not found (ROCm, or rocm-device-libs)" if libraries is None else str(libraries.folder))
     yield _package("pillow")
 
