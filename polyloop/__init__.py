@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.executor import SpecializingKernel
     from polyloop.runtime.explain import explain
+    from polyloop.runtime.hip.code_object import CodeObject, compile_hip
     from polyloop.runtime.invoke import BoundCall, CompiledKernel
     from polyloop.schedule.counts import (
         gather_access_footprint_bytes,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from polyloop.target.c import CTarget
     from polyloop.target.certificate import Assumption, Certificate
     from polyloop.target.cuda import CudaTarget
+    from polyloop.target.hip import HipTarget
     from polyloop.target.interpreter import interpret
     from polyloop.target.loopy import add_and_infer_dtypes, generate_code_v2
     from polyloop.target.opencl import OpenCLDevice, OpenCLTarget
@@ -112,6 +114,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "CInstruction",
     "CTarget",
     "Certificate",
+    "CodeObject",
     "CodegenError",
     "CompiledKernel",
     "CompilerError",
@@ -129,6 +132,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Function",
     "GeneratedProgram",
     "GlobalArg",
+    "HipTarget",
     "KernelError",
     "LaunchCheck",
     "LoadedKernel",
@@ -161,6 +165,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "cast",
     "check_equivalence",
     "compile",
+    "compile_hip",
     "declare_intrinsic",
     "dependences",
     "diff",
@@ -274,6 +279,7 @@ _LATER = {
     "CInstruction": "kernel.cinstruction",
     "CTarget": "target.c",
     "Certificate": "target.certificate",
+    "CodeObject": "runtime.hip.code_object",
     "CompiledKernel": "runtime.invoke",
     "ConstantArg": "kernel.text.specs",
     "CudaTarget": "target.cuda",
@@ -285,6 +291,7 @@ _LATER = {
     "Function": "kernel.build.function",
     "GeneratedProgram": "codegen.program",
     "GlobalArg": "kernel.text.specs",
+    "HipTarget": "target.hip",
     "LaunchCheck": "codegen.program",
     "MatrixIntrinsic": "kernel.intrinsic",
     "declare_intrinsic": "kernel.intrinsic",
@@ -319,6 +326,7 @@ _LATER = {
     "draw_loops": "viz.loops",
     "draw_pipeline": "viz.pipeline",
     "draw_roofline": "viz.roofline",
+    "compile_hip": "runtime.hip.code_object",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",

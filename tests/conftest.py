@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.hip.clang import hip_available
 from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.runtime.opencl.devices import opencl_available
 
@@ -58,10 +59,13 @@ def _mark_quick(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the quick set; skip tests marked ``gpu``, ``nvrtc``, ``opencl`` or ``site`` where there is none."""
+    """Mark the quick set; skip tests marked ``gpu``, ``hip``, ``nvrtc``, ``opencl`` or ``site`` where there is none."""
     _mark_quick(items)
     needs: dict[str, Callable[[], tuple[bool, str]]]
-    needs = {"gpu": gpu_available, "nvrtc": nvrtc_available, "opencl": opencl_available, "site": sphinx_available}
+    needs = {
+        "gpu": gpu_available, "hip": hip_available, "nvrtc": nvrtc_available, "opencl": opencl_available,
+        "site": sphinx_available,
+    }  # fmt: skip
     for marker, available in needs.items():
         marked = [item for item in items if item.get_closest_marker(marker)]
         is_there, reason = available() if marked else (True, "")

@@ -14,6 +14,8 @@ import pytest
 
 import polyloop as pl
 from polyloop.proof.obligation import Claim
+from polyloop.runtime.hip.clang import hip_available
+from polyloop.runtime.hip.code_object import compile_text
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.opencl.devices import opencl_available
 from tests import house
@@ -28,10 +30,13 @@ PAGES = sorted(
 )
 WITH_CODE = [page for page in PAGES if "```python\n" in (ROOT / page).read_text(encoding="utf-8")]
 WITH_CUDA = [page for page in PAGES if "__global__" in (ROOT / page).read_text(encoding="utf-8")]
+OF_HIP = "// HIP C++ for "
 NEEDS_GPU = "# needs a GPU"
 """First line of a block of Python that is compiled and not run."""
 NEEDS_OPENCL = "# needs OpenCL"
 """The same where there is no device for OpenCL."""
+NEEDS_CLANG = "# needs Clang for HIP"
+"""The same where there is no Clang for GPUs of AMD."""
 NEEDS_LIBRARY = re.compile(r"# needs (torch|jax|scipy)\n")
 """First line of a block that is run where the library is; in .ci/run it has to be, unless it could not be installed."""
 
@@ -41,6 +46,7 @@ def is_run(body: str) -> bool:
     needs = NEEDS_LIBRARY.match(body)
     is_there = needs is None or "POLYLOOP_REQUIRE_INTEROP" in os.environ or importlib.util.find_spec(needs[1])
     has_device = not body.startswith(NEEDS_OPENCL) or opencl_available()[0]
+    has_device = has_device and (not body.startswith(NEEDS_CLANG) or hip_available()[0])
     return not body.startswith(NEEDS_GPU) and has_device and bool(is_there)
 
 
@@ -78,8 +84,16 @@ def test_the_cuda_c_of_a_page_compiles(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for kind, body in FENCE.findall(text):
         begin = re.search(r'^(//|#if|typedef|static|__constant__|extern "C")', body, re.MULTILINE)
-        if kind == "text" and begin is not None and "__global__" in body:
+        if kind == "text" and begin is not None and "__global__" in body and not body.startswith(OF_HIP):
             compile_cuda(body[begin.start() :], "sm_90a")
+
+
+@pytest.mark.hip
+@pytest.mark.parametrize("page", WITH_CUDA)
+def test_the_hip_of_a_page_compiles(page: str) -> None:
+    for kind, body in FENCE.findall((ROOT / page).read_text(encoding="utf-8")):
+        if kind == "text" and body.startswith(OF_HIP):
+            assert compile_text(body, body.removeprefix(OF_HIP).partition(":")[0]).resources
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import polyloop
+from polyloop.runtime.hip.clang import hip_available
 from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.runtime.opencl.devices import opencl_available
 from tests.conftest import sphinx_available
@@ -250,6 +251,12 @@ def test_nvrtc_is_there_where_it_is_required() -> None:
 @pytest.mark.skipif("POLYLOOP_REQUIRE_OPENCL" not in os.environ, reason="OpenCL is required in .ci/run only")
 def test_opencl_is_there_where_it_is_required() -> None:
     is_there, detail = opencl_available()
+    assert is_there, detail
+
+
+@pytest.mark.skipif("POLYLOOP_REQUIRE_HIP" not in os.environ, reason="Clang for HIP is required in .ci/run only")
+def test_a_compiler_for_hip_is_there_where_it_is_required() -> None:
+    is_there, detail = hip_available()
     assert is_there, detail
 
 

@@ -12,6 +12,7 @@ import polyloop as pl
 from polyloop.errors import CompilerError
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.hip.clang import device_libraries, hip_available
 from polyloop.runtime.nvrtc import nvrtc_available
 
 __all__ = ["Finding", "findings", "report"]
@@ -62,6 +63,11 @@ def findings() -> Iterator[Finding]:
     yield _package("pycuda")
     has_gpu, gpu = gpu_available()
     yield Finding("GPU", has_gpu, _first_line(gpu))
+    has_clang, clang = hip_available()
+    yield Finding("HIP compiler", has_clang, _first_line(clang))
+    libraries = device_libraries()
+    yield Finding("HIP library", libraries is not None,
+                  "ocml.bc not found (ROCm, or rocm-device-libs)" if libraries is None else str(libraries.folder))
     yield _package("pillow")
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from polyloop.cli import demo, doctor, show
 from polyloop.errors import PolyloopError
+from polyloop.target.hip import HIP_ARCHITECTURES
 
 __all__ = ["main"]
 
@@ -33,7 +34,18 @@ def _parser() -> argparse.ArgumentParser:
 
     show_parser = commands.add_parser("show", help="print the source generated for a kernel in a file")
     show_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
-    show_parser.add_argument("--target", choices=("cuda", "c", "opencl"), default="cuda", help="default: cuda")
+    show_parser.add_argument("--target", choices=("cuda", "c", "hip", "opencl"), default="cuda", help="default: cuda")
+
+    hip_parser = commands.add_parser(
+        "hip",
+        help="compile a kernel in a file for a GPU of AMD, and print what it takes of a compute unit",
+        description="Compile a kernel for a GPU of AMD, without one, and print registers, shared memory and occupancy.",
+    )
+    hip_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
+    hip_parser.add_argument(
+        "--arch", action="append", choices=tuple(HIP_ARCHITECTURES), help="may be repeated; default: all of them"
+    )
+    hip_parser.add_argument("--output", type=Path, metavar="FILE", help="write the code object of the last one")
 
     explain_parser = commands.add_parser(
         "explain",
@@ -42,8 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     explain_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
     explain_parser.add_argument("sizes", metavar="NAME=SIZE", nargs="*", help="a value for each integer parameter")
-    explain_parser.add_argument("--device", default="H200", help="H200, H100 or A100; default: H200")
-    explain_parser.add_argument("--compile", action="store_true", help="compile with NVRTC, to know the registers")
+    explain_parser.add_argument("--device", default="H200", help="H200, H100, A100, MI300X, MI250X, ..; default: H200")
+    explain_parser.add_argument("--compile", action="store_true", help="compile it, to know the registers")
     explain_parser.add_argument("--json", action="store_true", help="print all facts as JSON")
 
     view_parser = commands.add_parser(
@@ -80,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _OK if demo.run(options.image, as_json=options.json) else _MISMATCH
             case "show":
                 print(show.source(options.kernel, options.target))
+            case "hip":
+                print(show.compute_units(options.kernel, options.arch or HIP_ARCHITECTURES, options.output))
             case "explain":
                 print(
                     show.explanation(

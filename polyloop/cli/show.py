@@ -12,7 +12,7 @@ from types import ModuleType
 import polyloop as pl
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 
-__all__ = ["explanation", "load_kernel", "page", "source"]
+__all__ = ["compute_units", "explanation", "load_kernel", "page", "source"]
 
 
 def _refusal(*found: Diagnostic) -> ArgumentError:
@@ -78,10 +78,28 @@ def _kernel_names(module: ModuleType) -> list[str]:
 
 
 def source(where: str, target: str) -> str:
-    """Return the text generated for the kernel *where* by *target* (``"c"``, ``"cuda"`` or ``"opencl"``)."""
-    makers: dict[str, Callable[[], pl.Target]] = {"c": pl.CTarget, "cuda": pl.CudaTarget, "opencl": pl.OpenCLTarget}
+    """Return the text generated for the kernel *where* by *target* (``"c"``, ``"cuda"``, ``"hip"``, ``"opencl"``)."""
+    makers: dict[str, Callable[[], pl.Target]]
+    makers = {"c": pl.CTarget, "cuda": pl.CudaTarget, "hip": pl.HipTarget, "opencl": pl.OpenCLTarget}
     language = makers[target]()
     return pl.generate_code(load_kernel(where), target=language).device_code
+
+
+def compute_units(where: str, architectures: Iterable[str], output: Path | None) -> str:
+    """Return the resource usage of the kernel *where* on some architectures, as tables.
+
+    With *output*, the code object of the last one is written to that file.
+
+    Raises
+    ------
+    CompilerError, CodegenError
+        Those of :func:`polyloop.compile_hip`.
+    """
+    kernel = load_kernel(where)
+    found = [pl.compile_hip(kernel, pl.HipTarget(arch)) for arch in architectures]
+    if output is not None:
+        output.write_bytes(found[-1].binary)
+    return "\n\n".join(map(str, found))
 
 
 def explanation(where: str, sizes: Iterable[str], device: str, *, compiled: bool, as_json: bool) -> str:

@@ -136,7 +136,7 @@ class GeneratedProgram(Shown):
     kernel
         Name of the kernel.
     target
-        ``"c"`` or ``"cuda"``.
+        ``"c"``, ``"cuda"``, ``"hip"`` or ``"opencl"``.
     device_code
         The whole source file.
     launches

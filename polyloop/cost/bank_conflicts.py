@@ -34,12 +34,13 @@ from polyloop.poly.sets import constant_bounds, project_onto, rows_of
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import within_budget
 
-__all__ = ["BANKS", "WORD", "BankConflicts", "bank_conflicts", "wide_elements", "worst_requests"]
+__all__ = ["BANKS", "WARP", "WORD", "BankConflicts", "bank_conflicts", "wide_elements", "worst_requests"]
 
 BANKS: Final = 32
 WORD: Final = 4
 """Size of what a bank gives at once [bytes]."""
 WARP: Final = 32
+"""Threads of which the banks serve one access at once: a warp, or half a wave of 64 lanes."""
 _WIDEST: Final = 16
 _MOST_POINTS: Final = 1 << 20
 """Points of a box of threads and loops, in which those of a domain are found."""

@@ -19,6 +19,7 @@ from polyloop.cost.traffic import Address, Traffic, axis_stride
 from polyloop.cost.warp_classes import evaluated, pass_classes
 from polyloop.display import brief
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.tags import Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
@@ -32,7 +33,6 @@ __all__ = [
 SECTOR: Final = 32
 """Smallest transaction of global memory [bytes]."""
 _SECTORS_A_TURN: Final = 4
-_WARP: Final = 32
 _MOST_SAMPLES: Final = 512
 _MOST_ADDRESSES: Final = 1 << 16
 _SET: Final = isl.dim_type.set
@@ -80,7 +80,8 @@ class Sectors:
 
 
 def sectors(
-    placement: Placement, entry: Traffic, address: Address, domain: isl.Set, sizes: Mapping[str, int], width: int = 1
+    placement: Placement, entry: Traffic, address: Address, domain: isl.Set, sizes: Mapping[str, int], width: int = 1,
+    warp_size: int = WARP_SIZE,
 ) -> Sectors | None:
     """Return the sectors of an access; None where no sample executes it, or the block has no constant size.
 
@@ -92,19 +93,21 @@ def sectors(
         The value of each parameter.
     width
         Elements that a thread moves at once; only accesses of the first lane are looked at.
+    warp_size
+        Threads in a row whose accesses are one request.
     """
     prepared = _prepared(placement, entry, domain, sizes, width)
     if prepared is None:
         return None
     fixed, values, is_exact, threads = prepared
-    dims = entry.placed.dims
-    if not is_exact and (found := _by_classes(fixed, dims, address, sizes, entry, values, width)) is not None:
+    dims, how = entry.placed.dims, (width, warp_size)
+    if not is_exact and (found := _by_classes(fixed, dims, address, sizes, entry, values, how)) is not None:
         return found
     runs = _members(fixed, dims, values, (len(values["#"]), threads))
     if not runs.any():
         return None
     first = _bytes(address, values, sizes) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
-    return _touched(first, runs, entry.dtype.itemsize * width, is_exact)
+    return _touched(first, runs, entry.dtype.itemsize * width, is_exact, warp_size)
 
 
 def fullest_request(
@@ -120,11 +123,11 @@ def fullest_request(
     fixed, values, _, threads = prepared
     runs = _members(fixed, entry.placed.dims, values, (len(values["#"]), threads))
     first = _bytes(address, values, sizes) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
-    warps = [(row, begin) for row in range(len(runs)) for begin in range(0, threads, _WARP)]
-    row, begin = max(warps, key=lambda at: int(runs[at[0], at[1] : at[1] + _WARP].sum()))
+    warps = [(row, begin) for row in range(len(runs)) for begin in range(0, threads, WARP_SIZE)]
+    row, begin = max(warps, key=lambda at: int(runs[at[0], at[1] : at[1] + WARP_SIZE].sum()))
     return {
         thread: int(first[row, thread])
-        for thread in range(begin, min(begin + _WARP, threads))
+        for thread in range(begin, min(begin + WARP_SIZE, threads))
         if runs[row, thread]
     }  # fmt: skip
 
@@ -162,9 +165,13 @@ def _by_classes(
     sizes: Mapping[str, int],
     entry: Traffic,
     values: Mapping[str, _Integers],
-    width: int,
+    how: tuple[int, int],
 ) -> Sectors | None:
-    """Return the sectors of all iterations, from one member of each class of them; *values* are thread indices."""
+    """Return the sectors of all iterations, from one member of each class of them; *values* are thread indices.
+
+    *how* has the elements that a thread moves at once, and the threads of a request.
+    """
+    width, warp_size = how
     threads = [name for name in dims if is_thread_axis(name)]
     period = SECTOR // gcd(SECTOR, entry.dtype.itemsize)
     found = pass_classes(domain, dims, threads, address, sizes, period)
@@ -178,7 +185,7 @@ def _by_classes(
         here = {**values, **{name: np.full((1, 1), value) for name, value in point.items()}}
         runs = _members(domain, dims, here, (1, count_of_threads))
         first = (within + start) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
-        part = _touched(first, runs, entry.dtype.itemsize * width, True)
+        part = _touched(first, runs, entry.dtype.itemsize * width, True, warp_size)
         requests += count * part.requests
         touched += count * part.sectors
         least += count * part.least
@@ -187,11 +194,13 @@ def _by_classes(
     return Sectors(requests, touched, least, turns, nbytes, True)
 
 
-def _touched(first: _Integers, runs: np.ndarray[Any, Any], nbytes: int, is_exact: bool) -> Sectors:
+def _touched(
+    first: _Integers, runs: np.ndarray[Any, Any], nbytes: int, is_exact: bool, warp_size: int
+) -> Sectors:
     """Return the sectors if threads access *nbytes* from *first* on; rows are iterations, columns threads."""
     count, threads = runs.shape
-    warps = -(-threads // _WARP)
-    request = np.arange(count)[:, None] * warps + np.arange(threads)[None, :] // _WARP
+    warps = -(-threads // warp_size)
+    request = np.arange(count)[:, None] * warps + np.arange(threads)[None, :] // warp_size
     request, first = request[runs], first[runs]
     last = first + nbytes - 1
     _, each = np.unique(_elements(request, first), return_counts=True)

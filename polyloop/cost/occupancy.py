@@ -2,7 +2,7 @@
 
 The rules are those of NVIDIA's occupancy calculator: registers are allocated to warps in granules, and the warps that
 fit into the register file are rounded down to a granule; shared memory is allocated to blocks in granules, with what
-the system reserves for each block.
+the system reserves for each block.  A compute unit of AMD is a multiprocessor here, and a wave a warp.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def block_limits(
     return limits
 
 
-def occupancy(architecture: int, threads: int, registers: int | None, shared_bytes: int) -> Occupancy | None:
+def occupancy(architecture: int | str, threads: int, registers: int | None, shared_bytes: int) -> Occupancy | None:
     """Return the number of resident blocks on a multiprocessor, and the resource that limits it.
 
     Parameters
     ----------
     architecture
-        Compute capability, such as 80 or 90.
+        Compute capability, such as 80 or 90, or the architecture of an AMD GPU, such as ``"gfx942"``.
     threads
         Threads per block.
     registers

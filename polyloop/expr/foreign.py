@@ -35,7 +35,7 @@ __all__ = ["ForeignFunction", "ForeignName", "choose", "conflicting_definitions"
 PerTarget: TypeAlias = "str | tuple[tuple[str, str], ...]"
 """Text for every target, or for each of those that are named."""
 
-_TARGETS: Final = ("c", "cuda", "opencl")
+_TARGETS: Final = ("c", "cuda", "hip", "opencl")
 _C_NAME: Final = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
 _WORD: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MACRO: Final = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)", re.ASCII | re.MULTILINE)
@@ -202,7 +202,7 @@ def _per_target(given: object, name: str) -> PerTarget:
     for target in given:
         if target not in _TARGETS:
             message = f"'{name}' is spelt for an unknown target {spelt(target)}"
-            raise _refused("bad-function", message, "targets: c, cuda, opencl")
+            raise _refused("bad-function", message, "targets: c, cuda, hip, opencl")
     return tuple(sorted(given.items()))
 
 

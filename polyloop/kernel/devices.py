@@ -34,7 +34,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class StreamingMultiprocessor:
-    """Limits of one multiprocessor; allocation happens in the granules given."""
+    """Limits of one multiprocessor, or of a compute unit; allocation happens in the granules given.
+
+    Registers are those of single threads, so that a vector register of a wave of 64 lanes is 64 of them.
+    """
 
     threads: int
     blocks: int
@@ -48,7 +51,13 @@ class StreamingMultiprocessor:
     registers_per_thread: int = 255
 
 
-MULTIPROCESSORS: Final[Mapping[int, StreamingMultiprocessor]] = MappingProxyType(
+_CDNA: Final = StreamingMultiprocessor(
+    2048, 16, 4 * 512 * 64, 64 * 1024, 0, register_granule=8 * 64, shared_granule=512, warp_size=64,
+    registers_per_thread=512,
+)  # fmt: skip
+"""A compute unit of four SIMD units, which hold 8 waves and 512 vector registers each, accumulators included."""
+
+MULTIPROCESSORS: Final[Mapping[int | str, StreamingMultiprocessor]] = MappingProxyType(
     {
         70: StreamingMultiprocessor(2048, 32, 65536, 96 * 1024, 0, shared_granule=256),
         75: StreamingMultiprocessor(1024, 16, 65536, 64 * 1024, 0, shared_granule=256),
@@ -57,10 +66,21 @@ MULTIPROCESSORS: Final[Mapping[int, StreamingMultiprocessor]] = MappingProxyType
         89: StreamingMultiprocessor(1536, 24, 65536, 100 * 1024, 1024),
         90: StreamingMultiprocessor(2048, 32, 65536, 228 * 1024, 1024),
         100: StreamingMultiprocessor(2048, 32, 65536, 228 * 1024, 1024),
+        "gfx90a": _CDNA,
+        "gfx942": _CDNA,
+        # A workgroup processor, which is two compute units: four SIMD units of 16 waves and 1536 vector registers.
+        "gfx1100": StreamingMultiprocessor(
+            2048, 32, 4 * 1536 * 32, 128 * 1024, 0, register_granule=24 * 32, shared_granule=1024,
+            registers_per_thread=256,
+        ),
     }
-)
-"""By compute capability.  CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the granules
-are those of NVIDIA's occupancy calculator (in Nsight Compute)."""
+)  # fmt: skip
+"""By compute capability, or by the architecture of an AMD GPU.
+
+CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the granules are those of NVIDIA's
+occupancy calculator (in Nsight Compute).  AMD Instinct MI200, MI300 and RDNA3 Instruction Set Architecture; waves,
+work-groups and granules as LLVM has them (``AMDGPUBaseInfo.cpp``, ``getTotalNumVGPRs``, ``getVGPRAllocGranule``,
+``getMaxWavesPerEU``, ``getMaxWorkGroupsPerCU``)."""
 
 WARP_SIZES: Final = frozenset(multiprocessor.warp_size for multiprocessor in MULTIPROCESSORS.values())
 """Threads of a warp, of all devices."""
@@ -73,9 +93,9 @@ class Device:
     Attributes
     ----------
     architecture
-        Compute capability, such as 90.
+        Compute capability, such as 90, or the architecture of an AMD GPU, such as ``"gfx942"``.
     multiprocessors
-        How many it has.
+        How many it has: compute units of AMD, or for ``"gfx1100"`` workgroup processors of two.
     clock
         The highest clock of the multiprocessors [Hz], at which the peak rates hold.
     dram
@@ -83,14 +103,17 @@ class Device:
     rates
         Operations per second by kind: NumPy names of types (a fused multiplication and addition is two), and
         ``"tensor tf32"``, ``"tensor float16"``, .. of the tensor cores, for dense operands.
+    turns
+        Turns of shared memory a clock, on each multiprocessor.
     """
 
     name: str
-    architecture: int
+    architecture: int | str
     multiprocessors: int
     clock: Figure
     dram: Figure
     rates: Mapping[str, Figure]
+    turns: int = 1
 
     __repr__ = brief
 
@@ -99,8 +122,10 @@ class Device:
         """Turns of shared memory and first-level cache, which are one [1/s]: one a clock on each multiprocessor.
 
         A turn moves 128 bytes at most: 32 banks of 4 bytes (CUDA C++ Programming Guide, "Shared Memory" of 8.x, 9.x).
+        LDS of AMD has such banks too, of which half a wave of 64 lanes has a turn (AMD Instinct MI200 and MI300
+        Instruction Set Architecture, "Local Data Share"), and a workgroup processor has two (RDNA3).
         """
-        return self.multiprocessors * self.clock.value
+        return self.turns * self.multiprocessors * self.clock.value
 
     @property
     def multiprocessor(self) -> StreamingMultiprocessor:
@@ -113,12 +138,17 @@ class Device:
         ``"special functions"`` are exponentials, square roots and the like in single precision.
         """
         if kind == "special functions":
-            return Figure(16 * self.wavefronts, _THROUGHPUT)
+            source = _THROUGHPUT if isinstance(self.architecture, int) else _TRANSCENDENTALS
+            return Figure(16 * self.wavefronts, source)
         return self.rates.get(kind)
 
 
 _THROUGHPUT: Final = (
     'CUDA C++ Programming Guide, "Arithmetic Instructions": 16 results per clock and multiprocessor from 8.0 to 9.0'
+)
+_TRANSCENDENTALS: Final = (
+    "AMD CDNA3 and RDNA3 Instruction Set Architecture: transcendental functions at a quarter of the rate, 16 results "
+    "per clock and compute unit"
 )
 _HOPPER: Final = "NVIDIA H100 Tensor Core GPU Architecture (white paper), peak rates of the H100 SXM5"
 _H200: Final = "NVIDIA H200 Tensor Core GPU datasheet, SXM"
@@ -148,13 +178,31 @@ _AMPERE_RATES: Final = _rates(
     tensor_int8=624.0, tensor_uint8=624.0,
 )  # fmt: skip
 
+_MI250: Final = "AMD Instinct MI250X data sheet, half of it: one of the two dies (GCD), which is a device"
+_MI300: Final = "AMD Instinct MI300X data sheet"
+_RX7900: Final = "AMD Radeon RX 7900 XTX, specifications"
+
 DEVICES: Final[Mapping[str, Device]] = MappingProxyType(
     {
         "H200": Device("NVIDIA H200", 90, 132, _HOPPER_CLOCK, Figure(4.8e12, _H200), _HOPPER_RATES),
         "H100": Device("NVIDIA H100 SXM", 90, 132, _HOPPER_CLOCK, Figure(3.35e12, _HOPPER), _HOPPER_RATES),
         "A100": Device("NVIDIA A100", 80, 108, Figure(1.41e9, _AMPERE), Figure(2.039e12, _A100), _AMPERE_RATES),
+        "MI250X": Device(
+            "AMD Instinct MI250X (one die)", "gfx90a", 110, Figure(1.7e9, _MI250), Figure(1.6384e12, _MI250),
+            _rates(_MI250, float64=23.95, float32=23.95, tensor_float64=47.85, tensor_float32=47.85,
+                   tensor_float16=191.5, tensor_bfloat16=191.5),
+        ),
+        "MI300X": Device(
+            "AMD Instinct MI300X", "gfx942", 304, Figure(2.1e9, _MI300), Figure(5.3e12, _MI300),
+            _rates(_MI300, float64=81.7, float32=163.4, tensor_float64=163.4, tensor_float32=163.4,
+                   tensor_float16=1307.4, tensor_bfloat16=1307.4),
+        ),
+        "RX 7900 XTX": Device(
+            "AMD Radeon RX 7900 XTX", "gfx1100", 48, Figure(2.5e9, _RX7900), Figure(0.96e12, _RX7900),
+            _rates(_RX7900, float32=61.4, float16=122.8, tensor_float16=122.8, tensor_bfloat16=122.8), 2,
+        ),
     }
-)
+)  # fmt: skip
 """By the names that ``explain`` takes."""
 
 

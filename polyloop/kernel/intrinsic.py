@@ -58,7 +58,8 @@ class MatrixIntrinsic:
     a, b, d
         Layouts: ``"{ [i, k] -> [lane, register] : .. }"``, of the elements in the order of the registers; two elements
         of 16 bits, or four of 8, share a register.  An empty one of ``a`` and ``b``: both are in shared memory
-        (``wgmma``).
+        (``wgmma``).  Those of AMD may have fewer lanes in ``a`` and ``b`` than in ``d``: the lanes beyond hold the same
+        elements again.
     operands
         Type of the elements of ``a`` and ``b``: float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, int8
         or uint8.  Those of ``d`` are float64 for float64, int32 for integers, and float32 otherwise.
@@ -70,7 +71,8 @@ class MatrixIntrinsic:
     newer
         A compute capability, and the conversion that devices have from it on; empty for none.
     capability
-        The least compute capability, 80 for sm_80.
+        The least compute capability, 80 for sm_80; or the architectures of AMD that have it, such as ``("gfx90a",)``,
+        for which ``instruction`` is the machine instruction.
     """
 
     name: str
@@ -81,7 +83,7 @@ class MatrixIntrinsic:
     operands: DType
     instruction: str
     conversion: str = ""
-    capability: int = 80
+    capability: int | tuple[str, ...] = 80
     newer: tuple[int, str] | tuple[()] = ()
 
     __repr__ = brief
@@ -92,6 +94,11 @@ class MatrixIntrinsic:
         domain = f"{{[i, j, k]: 0 <= i < {m} and 0 <= j < {n} and 0 <= k < {p}}}"
         factor = "cast(int32, a[i, k])" if is_integer(self.operands) else "a[i, k]"
         return f"{domain}\nd[i, j] = d[i, j] + sum(k, {factor}*b[k, j])"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Architectures of AMD that have the instruction; empty for one of CUDA devices."""
+        return () if isinstance(self.capability, int) else self.capability
 
     @property
     def extents(self) -> Mapping[str, int]:
@@ -298,7 +305,8 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
         places = {(part.in_lane, part.place * 2**n) for part in intrinsic.layout(operand)
                   for n in range(part.extent.bit_length() - 1)}  # fmt: skip
         bits = sum(part.extent.bit_length() - 1 for part in intrinsic.layout(operand))
-        if lanes not in WARP_SIZES or lanes != intrinsic.lanes or len(places) != bits:
+        is_shared = bool(intrinsic.devices) and operand != "d" and intrinsic.lanes % lanes == 0
+        if intrinsic.lanes not in WARP_SIZES or (lanes != intrinsic.lanes and not is_shared) or len(places) != bits:
             raise _bad(f"in the layout of '{operand}' of '{intrinsic.name}' lanes or registers have no element of "
                        "their own", "each lane has the same number of elements, and no two share a place")  # fmt: skip
         if intrinsic.registers(operand) % (1 if operand == "d" else intrinsic.per_register):
@@ -373,6 +381,50 @@ def _of_warpgroups() -> Iterator[MatrixIntrinsic]:
             )  # fmt: skip
 
 
+_CDNA: Final = ("gfx90a", "gfx942")
+_RDNA: Final = ("gfx1100",)
+
+
+def _of_waves() -> Iterator[MatrixIntrinsic]:
+    """Yield the instructions of AMD devices: waves of 64 lanes (``mfma``), and of 32 (``wmma``).
+
+    AMD Instinct MI200 and MI300 Instruction Set Architecture, "Matrix fused-multiply-add"; RDNA3 Instruction Set
+    Architecture, "Wave Matrix Multiply Accumulate".  In ``wmma`` both halves of a wave hold the same operands.
+    """
+    halves = (("f16", np.dtype(np.float16), "f16"), ("bf16", BFLOAT16, "bf16_1k"))
+    single, double = np.dtype(np.float32), np.dtype(np.float64)
+
+    def mfma(size: int, p: int, name: str, dtype: DType, suffix: str, each: int) -> MatrixIntrinsic:
+        """Return the instruction for size x size results; a lane has *each* operands that are neighbours along k."""
+        within, sums = f"0 <= k < {p}", f"0 <= i < {size} and 0 <= j < {size}"
+        k = ("floor(k/4)", "k mod 4") if each > 1 else ("k", "0")
+        rows = ("floor(i/4)", "i mod 4") if size == 16 else ("(floor(i/4) mod 2)", "4*floor(i/8) + i mod 4")
+        rows = ("(i mod 4)", "floor(i/4)") if dtype == double else rows
+        kind = "f64" if dtype == double else "f32"
+        return MatrixIntrinsic(
+            f"mfma_m{size}n{size}k{p}_{name}", (size, size, p),
+            f"{{ [i, k] -> [{size}*{k[0]} + i, {k[1]}] : 0 <= i < {size} and {within} }}",
+            f"{{ [k, j] -> [{size}*{k[0]} + j, {k[1]}] : {within} and 0 <= j < {size} }}",
+            f"{{ [i, j] -> [{size}*{rows[0]} + j, {rows[1]}] : {sums} }}",
+            dtype, f"v_mfma_{kind}_{size}x{size}x{p}{suffix}", capability=_CDNA,
+        )  # fmt: skip
+
+    for name, dtype, suffix in halves:
+        yield mfma(16, 16, name, dtype, suffix, 4)
+        yield mfma(32, 8, name, dtype, suffix, 4)
+    yield mfma(16, 4, "f32", single, "f32", 1)
+    yield mfma(32, 2, "f32", single, "f32", 1)
+    yield mfma(16, 4, "f64", double, "f64", 1)
+    box = "0 <= {0} < 16 and 0 <= {1} < 16"
+    for name, dtype, _ in halves:
+        yield MatrixIntrinsic(
+            f"wmma_m16n16k16_{name}", (16, 16, 16),
+            f"{{ [i, k] -> [i, k] : {box.format('i', 'k')} }}", f"{{ [k, j] -> [j, k] : {box.format('k', 'j')} }}",
+            f"{{ [i, j] -> [16*(i mod 2) + j, floor(i/2)] : {box.format('i', 'j')} }}",
+            dtype, f"v_wmma_f32_16x16x16_{name}", capability=_RDNA,
+        )  # fmt: skip
+
+
 INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
     entry.name: entry
     for entry in (
@@ -395,7 +447,7 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
             newer=(90, "cvt.rn.tf32.f32"),
         ),
         *_of_bytes(), _of_doubles(8, 4, 80), _of_doubles(16, 4, 90), _of_doubles(16, 8, 90), _of_doubles(16, 16, 90),
-        *_of_warpgroups(),
+        *_of_warpgroups(), *_of_waves(),
     )
 }  # fmt: skip
 """By name; :func:`declare_intrinsic` adds to it.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Final
+from typing import Final, TypeAlias
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
-from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts
+from polyloop.cost.bank_conflicts import WARP, BankConflicts, bank_conflicts
 from polyloop.cost.coalescing import merged_width, repeating_loops, sectors, vector_width
 from polyloop.cost.instance_counts import Census
 from polyloop.cost.occupancy import block_limits, occupancy
@@ -32,16 +32,21 @@ from polyloop.runtime.advice import advice
 from polyloop.runtime.cuda.graphs import chosen
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
+from polyloop.runtime.hip.code_object import HipResources, compile_hip
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.steps import Steps
 from polyloop.schedule.build import build_verified
 from polyloop.schedule.counts import census_of, combinations, footprint_size, sync_counts
 from polyloop.schedule.plan import Launch
+from polyloop.target.base import Target
 from polyloop.target.cuda import CudaTarget, own_architecture
+from polyloop.target.hip import HipTarget
 from polyloop.target.source import generate_code
 
 __all__ = ["explain"]
+
+_Used: TypeAlias = "Resources | HipResources"
 
 
 def explain(
@@ -64,10 +69,11 @@ def explain(
     sizes
         A value for each integer parameter.
     device
-        ``"H200"``, ``"H100"``, ``"A100"``, or a :class:`polyloop.kernel.devices.Device`.
+        ``"H200"``, ``"H100"``, ``"A100"``, of AMD ``"MI300X"``, ``"MI250X"`` (one die of two), ``"RX 7900 XTX"``, or a
+        :class:`polyloop.kernel.devices.Device`.  The kernel is that for CUDA, or for HIP.
     compile
-        Compile with NVRTC, to know the registers of a thread. Without it, registers do not limit the blocks that a
-        multiprocessor holds.
+        Compile with NVRTC, or for HIP with Clang, to know the registers of a thread. Without it, registers do not limit
+        the blocks that a multiprocessor holds.
 
     Raises
     ------
@@ -76,7 +82,7 @@ def explain(
     VerificationError, CodegenError
         The errors of :func:`polyloop.generate_code`.
     CompilerError
-        With *compile*: ``no-nvrtc``, ``nvrtc-failed``.
+        With *compile*: ``no-nvrtc``, ``nvrtc-failed``, ``no-hip-compiler``, ``hip-failed``.
 
     Notes
     -----
@@ -84,14 +90,14 @@ def explain(
     memory on a multiprocessor.
     """
     model = find_device(device)
-    target = CudaTarget(own_architecture(model.architecture))
+    target = _target_of(model)
     program = generate_code(kernel, target)
     census = census_of(kernel, redundant=True, limits=target.limits)
     known = _checked(census, program, dict(sizes or {}))
     schedule = build_verified(kernel, target.limits).schedule
     found = _Facts(census, known, model, _homes(schedule.launches, census.placement))
     accesses = tuple(found.accesses())
-    used = {} if not compile else resources(compile_cuda(program.device_code, target.arch).cubin)
+    used = {} if not compile else _used(program, target)
     launches = tuple(found.launches(schedule.launches, program, used))
     kinds, flops = found.operations()
     moved = found.footprints()
@@ -106,6 +112,18 @@ def explain(
         tuple(dict.fromkeys(found.notes)), found.is_estimate,
     )  # fmt: skip
     return advice(census.placement, result)
+
+
+def _target_of(model: Device) -> Target:
+    own = model.architecture
+    return HipTarget(own) if isinstance(own, str) else CudaTarget(own_architecture(own))
+
+
+def _used(program: GeneratedProgram, target: Target) -> Mapping[str, _Used]:
+    """Return the resource usage of each kernel."""
+    if target.name == "hip":
+        return compile_hip(program, target).resources
+    return resources(compile_cuda(program.device_code, target.arch).cubin)
 
 
 def _homes(launches: Iterable[Launch], placement: Placement) -> dict[str, str]:
@@ -221,7 +239,8 @@ class _Facts:
             return _units(entry)
         name = dtype_name(matrix.intrinsic.operands)
         is_sum = is_inexact(entry.dtype) or entry.dtype == matrix.intrinsic.results
-        return (f"tensor {'tf32' if name == 'float32' else name}",) if is_sum else ()
+        name = "tf32" if name == "float32" and not matrix.intrinsic.devices else name
+        return (f"tensor {name}",) if is_sum else ()
 
     def unused(self, placed: Placed) -> None:
         """Add a note if most of the values that a statement computes or fetches are unused."""
@@ -321,7 +340,7 @@ class _Facts:
             self.notes.append(f"where '{start.instruction}' accesses '{start.array}' is not known: one sector a warp")
             return replace(start, sectors=1, least_sectors=1, is_known=False)
         domain = self.census.of_access(entry.placed, entry.access)
-        found = sectors(self.placement, entry, address, domain, self.sizes, width)
+        found = sectors(self.placement, entry, address, domain, self.sizes, width, self.census.warp_size)
         if found is None:
             return start
         turns = found.turns / found.requests
@@ -338,18 +357,24 @@ class _Facts:
         loops = set(loops_among(entry.placed.dims))
         return not entry.placed.lowered.bounds or all(loops.isdisjoint(form.names()) for form, _ in address.parts)
 
+    @property
+    def groups(self) -> int:
+        """Groups of 32 threads in a warp, which have a turn in the banks each: two in a wave of 64 lanes."""
+        threads = prod(extent or self.census.warp_size for extent in self.placement.axes.local.values())
+        return -(-min(threads, self.census.warp_size) // WARP)
+
     def in_shared(self, entry: Traffic, conflicts: BankConflicts | None) -> AccessFacts:
         if conflicts is None or not conflicts.requests:
             return self.start(entry, 1)
         width = max(1, conflicts.nbytes // entry.dtype.itemsize)
         start = self.start(entry, width)
-        turns, least = conflicts.wavefronts / conflicts.requests, conflicts.least / conflicts.requests
+        turns, least = (self.groups * n / conflicts.requests for n in (conflicts.wavefronts, conflicts.least))
         address = address_of(self.kernel, entry)
         merged = 1 if address is None or width > 1 else merged_width(self.placement, entry, address)
         if address is None or merged == 1:
             return replace(start, turns=turns, least_turns=least)
         domain = self.census.of_access(entry.placed, entry.access)
-        found = sectors(self.placement, entry, address, domain, self.sizes)
+        found = sectors(self.placement, entry, address, domain, self.sizes, 1, self.census.warp_size)
         words = 1.0 if found is None else found.least / found.requests / 4
         return replace(start, turns=max(words, turns / merged), least_turns=max(words, least / merged))
 
@@ -358,7 +383,7 @@ class _Facts:
         loops = repeating_loops(self.placement, entry)
         domain = self.census.of_access(entry.placed, entry.access)
         if any(extent is None for extent in self.placement.axes.local.values()):
-            count = self.number(self.census.count(entry.placed, domain)) // 32
+            count = self.number(self.census.count(entry.placed, domain)) // self.census.warp_size
         else:
             count = self.number(self.census.requests(entry.placed, domain, loops))
         return AccessFacts(
@@ -370,7 +395,7 @@ class _Facts:
     # {{{ launches
 
     def launches(
-        self, planned: Sequence[Launch], program: GeneratedProgram, used: Mapping[str, Resources]
+        self, planned: Sequence[Launch], program: GeneratedProgram, used: Mapping[str, _Used]
     ) -> Iterator[LaunchFacts]:
         """Yield the resource needs of each launch on a multiprocessor."""
         plans = {plan.name: plan for plan in planned}
@@ -386,7 +411,7 @@ class _Facts:
             start = "a CUDA graph starts them" if how == "graph" else "the host starts them one after the other"
             self.notes.append(f"a call has {total} launches; unless pl.compile is told otherwise, {start}: {why}")
 
-    def launch(self, launch: DeviceLaunch, used: Resources | None, waits: Mapping[str, int]) -> LaunchFacts:
+    def launch(self, launch: DeviceLaunch, used: _Used | None, waits: Mapping[str, int]) -> LaunchFacts:
         threads = prod(launch.block)
         registers = None if used is None else used.registers
         shared = launch.shared_bytes

@@ -1,4 +1,4 @@
-// Runs CUDA C on the CPU: every thread of a block is a fibre (ucontext), blocks run one after the
+// Runs CUDA C and HIP C++ on the CPU: every thread of a block is a fibre (ucontext), blocks run one after the
 // other.  What CUDA leaves open is varied (order of threads and blocks) and what it forbids is
 // reported (divergent barriers, indices outside an array, misaligned vectors, signed overflow).
 // The text of a kernel follows this header in the same translation unit.
@@ -38,13 +38,21 @@ __attribute__((visibility("hidden"), aligned(1024))) char polyloop_dynamic_share
 extern char __start_polyloop_shared[] __attribute__((visibility("hidden"), weak));
 extern char __stop_polyloop_shared[] __attribute__((visibility("hidden"), weak));
 }
-static const int warpSize = 32;
+#ifndef POLYLOOP_WAVE  // threads of a warp
+#define POLYLOOP_WAVE 32
+#endif
+static const int warpSize = POLYLOOP_WAVE;
 
 namespace polyloop {
 
 enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED, NEVER };
 enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_RING, DONE };
 enum Order { FORWARD, REVERSE, RANDOM };
+
+// A set of lanes: a bit for each.  Without masks, as in HIP, those meet that come to one place together.
+typedef uint64_t Lanes;
+static const Lanes TOGETHER = 0, EVERY = ~(Lanes)0;
+static const int WAVE = POLYLOOP_WAVE;
 
 struct Report { int32_t fault, line, other_line, thread, other_thread, block[3]; int64_t value; };
 
@@ -82,7 +90,7 @@ struct Fibre {
     char *stack;
     State state;
     int line;
-    unsigned mask;
+    Lanes mask, met;
     struct Ring *ring;
     uint3 thread;
     alignas(16) char slot[16];
@@ -147,29 +155,52 @@ static void run_fibre() {
     }
 }
 
-static void wait_at(State state, int line, unsigned mask) {
+static void wait_at(State state, int line, Lanes mask) {
     Fibre &me = fibres[current];
     me.state = state, me.line = line, me.mask = mask;
     yield_to_scheduler();
+}
+
+// Waits for the lanes of a mask, and returns those that met.
+static Lanes meet(int line, Lanes mask) {
+    wait_at(AT_WARP_BARRIER, line, mask);
+    return fibres[current].met;
+}
+
+// Lets the lanes of a warp go on that stand at the barrier of the leader, when nothing else of the warp can run.
+static void release_together(int leader, int first, int end) {
+    Lanes met = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = first; k < end; k++) {
+            bool is_here = fibres[k].state == AT_WARP_BARRIER && fibres[k].line == fibres[leader].line && fibres[k].mask == TOGETHER;
+            if (!pass && is_here) met |= (Lanes)1 << (k - first);
+            if (pass && met >> (k - first) & 1) fibres[k].state = READY, fibres[k].met = met;
+        }
+    }
 }
 
 // Lets the warps of [begin, end) go on whose threads all stand at one warp barrier.
 // 1: some did, 0: none, -1: divergence.
 static int release_warps(int begin, int end_of_all) {
     int released = 0;
-    for (int first = begin; first < end_of_all; first += 32) {
-        int end = first + 32 < end_of_all ? first + 32 : end_of_all;
+    for (int first = begin; first < end_of_all; first += WAVE) {
+        int end = first + WAVE < end_of_all ? first + WAVE : end_of_all;
         for (int leader = first; leader < end; leader++) {
             if (fibres[leader].state != AT_WARP_BARRIER) continue;
-            unsigned mask = fibres[leader].mask;
+            Lanes mask = fibres[leader].mask;
+            if (mask == TOGETHER) {
+                release_together(leader, first, end);
+                released = 1;
+                continue;
+            }
             for (int k = first; k < end; k++) {
                 if (!(mask >> (k - first) & 1)) continue;
                 if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
                 if (fibres[k].state != AT_WARP_BARRIER || fibres[k].line != fibres[leader].line || fibres[k].mask != mask)
                     return diverged(DIFFERENT_BARRIERS, leader, k), -1;
             }
-            for (int k = first; k < end; k++) if (mask >> (k - first) & 1) fibres[k].state = READY;
-            fibres[leader].state = READY;
+            for (int k = first; k < end; k++) if (mask >> (k - first) & 1) fibres[k].state = READY, fibres[k].met = mask;
+            fibres[leader].state = READY, fibres[leader].met = mask;
             released = 1;
         }
     }
@@ -210,10 +241,10 @@ static bool run_threads(int begin, int end) {
 // Warps run one after the other, as far as block barriers let them, or all interleaved at random.
 static bool run_warps() {
     if (order == RANDOM) return run_threads(0, threads);
-    int warps = (threads + 31) / 32;
+    int warps = (threads + WAVE - 1) / WAVE;
     for (int k = 0; k < warps; k++) {
-        int begin = 32 * (order == FORWARD ? k : warps - 1 - k);
-        if (!run_threads(begin, begin + 32 < threads ? begin + 32 : threads)) return false;
+        int begin = WAVE * (order == FORWARD ? k : warps - 1 - k);
+        if (!run_threads(begin, begin + WAVE < threads ? begin + WAVE : threads)) return false;
     }
     return true;
 }
@@ -501,53 +532,54 @@ template <class... A> static int sizes(void (*)(A...), int *into) {
 
 // {{{ values exchanged within a warp or a block
 
-static inline unsigned lane() { return current & 31; }
+static inline unsigned lane() { return current % WAVE; }
+static inline int first_lane() { return current - current % WAVE; }
 
-template <class T> static inline T exchange(int line, unsigned mask, T value, unsigned source) {
+template <class T> static inline T exchange(int line, Lanes mask, T value, unsigned source) {
     static_assert(sizeof(T) <= 8 && (!std::is_class<T>::value || sizeof(T) == 4), "a shuffle moves a number");
     memcpy(fibres[current].slot, &value, sizeof(T));
-    wait_at(AT_WARP_BARRIER, line, mask);
+    mask = meet(line, mask);
     T result;
-    int from = (current & ~31) + (int)source;
+    int from = first_lane() + (int)source;
     if ((mask >> source & 1) && from < threads) memcpy(&result, fibres[from].slot, sizeof(T));
-    else memset((void *)&result, 0xFF, sizeof(T));  // undefined in CUDA
+    else memset((void *)&result, 0xFF, sizeof(T));  // undefined
     wait_at(AT_WARP_BARRIER, line, mask);
     return result;
 }
-template <class T> static inline T shfl(int line, unsigned mask, T value, int source, int width = 32) {
+template <class T> static inline T shfl(int line, Lanes mask, T value, int source, int width = WAVE) {
     return exchange(line, mask, value, (lane() & ~(width - 1)) | (source & (width - 1)));
 }
-template <class T> static inline T shfl_up(int line, unsigned mask, T value, unsigned delta, int width = 32) {
+template <class T> static inline T shfl_up(int line, Lanes mask, T value, unsigned delta, int width = WAVE) {
     unsigned in_segment = lane() & (width - 1);
     return exchange(line, mask, value, in_segment >= delta ? lane() - delta : lane());
 }
-template <class T> static inline T shfl_down(int line, unsigned mask, T value, unsigned delta, int width = 32) {
+template <class T> static inline T shfl_down(int line, Lanes mask, T value, unsigned delta, int width = WAVE) {
     unsigned in_segment = lane() & (width - 1);
     return exchange(line, mask, value, in_segment + delta < (unsigned)width ? lane() + delta : lane());
 }
-template <class T> static inline T shfl_xor(int line, unsigned mask, T value, int bits, int width = 32) {
+template <class T> static inline T shfl_xor(int line, Lanes mask, T value, int bits, int width = WAVE) {
     unsigned source = lane() ^ bits;
     return exchange(line, mask, value, source / width <= lane() / width ? source : lane());
 }
-static inline unsigned ballot(int line, unsigned mask, int predicate) {
+static inline Lanes ballot(int line, Lanes mask, int predicate) {
     int value = predicate != 0;
     memcpy(fibres[current].slot, &value, sizeof(int));
-    wait_at(AT_WARP_BARRIER, line, mask);
-    unsigned result = 0;
-    for (int k = 0; k < 32; k++) {
-        int from = (current & ~31) + k;
-        if ((mask >> k & 1) && from < threads && *(int *)fibres[from].slot) result |= 1u << k;
+    mask = meet(line, mask);
+    Lanes result = 0;
+    for (int k = 0; k < WAVE; k++) {
+        int from = first_lane() + k;
+        if ((mask >> k & 1) && from < threads && *(int *)fibres[from].slot) result |= (Lanes)1 << k;
     }
     wait_at(AT_WARP_BARRIER, line, mask);
     return result;
 }
-template <class T, class F> static inline T reduce(int line, unsigned mask, T value, F combine) {
+template <class T, class F> static inline T reduce(int line, Lanes mask, T value, F combine) {
     static_assert(std::is_integral<T>::value && sizeof(T) == 4, "a warp reduces integers of 32 bits");
     memcpy(fibres[current].slot, &value, sizeof(T));
     wait_at(AT_WARP_BARRIER, line, mask);
     T result = value;
-    for (int k = 0; k < 32; k++) {
-        int from = (current & ~31) + k;
+    for (int k = 0; k < WAVE; k++) {
+        int from = first_lane() + k;
         if ((mask >> k & 1) && from < threads && from != current) result = combine(result, *(T *)fibres[from].slot);
     }
     wait_at(AT_WARP_BARRIER, line, mask);
@@ -558,11 +590,11 @@ template <class T, class F> static inline T reduce(int line, unsigned mask, T va
 static inline void show(int line, const void *mine) {
     static_assert(sizeof(mine) <= 8, "a slot holds a pointer");
     memcpy(fibres[current].slot, &mine, sizeof(mine));
-    wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+    wait_at(AT_WARP_BARRIER, line, EVERY);
 }
 template <class T> static inline const T *of_lane(int number) {
     const T *found;
-    memcpy(&found, fibres[(current & ~31) + number].slot, sizeof(found));
+    memcpy(&found, fibres[first_lane() + number].slot, sizeof(found));
     return found;
 }
 struct Registers { const unsigned *a, *b; };
@@ -585,7 +617,7 @@ static inline void multiply(int line, Result *const (&d)[4], const unsigned *a, 
         }
         add_up(sums[r], sum);
     }
-    wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+    wait_at(AT_WARP_BARRIER, line, EVERY);
     for (int r = 0; r < 4; r++) *d[r] = sums[r];
 }
 static inline float float_of(unsigned bits) {
@@ -640,7 +672,7 @@ template <int rows, int depth> static inline void mma_f64(int line, double *cons
             sums[r] += of_lane<Doubles>(4 * (i % 8) + k % 4)->a[rows / 8 * (k / 4) + i / 8] *
                        of_lane<Doubles>(4 * j + k % 4)->b[k / 4];
     }
-    wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+    wait_at(AT_WARP_BARRIER, line, EVERY);
     for (int r = 0; r < rows / 4; r++) *d[r] = sums[r];
 }
 // Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  A descriptor has 14 bits of an address in shared memory: here, the last place that had them.
@@ -687,7 +719,7 @@ static inline void wgmma(int line, void *d, unsigned long long a, unsigned long 
         unsigned long long mine = s ? b : a;
         show(line, (const void *)mine);
         for (int k = 0; k < 32; k++) if ((unsigned long long)of_lane<char>(k) != mine) fail(DIFFERENT_BARRIERS, line, k);
-        wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+        wait_at(AT_WARP_BARRIER, line, EVERY);
     }
     issue_product((float *)d, n / 2, a, b, read_tiles<n, kind, a_turned, b_turned>, kind == S8 || kind == U8);
 }
@@ -705,7 +737,7 @@ static inline void ldmatrix(int line, unsigned *const (&into)[count], const void
         }
         *into[m] = found;
     }
-    wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+    wait_at(AT_WARP_BARRIER, line, EVERY);
 }
 static inline int count_block(int line, int predicate) {
     int value = predicate != 0, result = 0;
@@ -716,7 +748,7 @@ static inline int count_block(int line, int predicate) {
     return result;
 }
 static inline unsigned existing(unsigned mask) {
-    int alive = threads - (current & ~31);
+    int alive = threads - first_lane();
     return alive >= 32 ? mask : mask & ((1u << alive) - 1);
 }
 

@@ -1,4 +1,4 @@
-"""Running emitted CUDA C on the CPU, to test it where there is no GPU.
+"""Running emitted CUDA C and HIP C++ on the CPU, to test it where there is no GPU.
 
 Every thread of a block is a fibre.  The same launch runs in several orders of threads and blocks:
 a kernel that lacks a barrier gives different outputs.  Shared memory holds NaN at the beginning of
@@ -24,6 +24,7 @@ from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import find_compiler, open_library
+from polyloop.runtime.hip.fibre_text import hip_body, hip_header, wave_of
 from polyloop.runtime.parts import assembled
 from polyloop.runtime.steps import Step
 from polyloop.runtime.tensormaps import BYTES, fibre_map
@@ -99,9 +100,15 @@ def fibre_source(*programs: GeneratedProgram) -> str:
     """Return the C++ text that runs *programs* on fibres: header, emitted text, entry points.
 
     Each program is in a namespace of its own, and its functions are C++ functions: whatever they are called, they
-    are no functions of the libraries that the process has loaded.  No two launches may have one name.
+    are no functions of the libraries that the process has loaded.  No two launches may have one name, and all programs
+    have warps of one size.
     """
     header = (Path(__file__).parent / "fibres.h").read_text()
+    waves = {wave_of(program.device_code) for program in programs if program.target == "hip"}
+    if waves:
+        (wave,) = waves
+        assert all(program.target == "hip" for program in programs), "programs of one library have warps of one size"
+        header = "\n".join([f"#define POLYLOOP_WAVE {wave}", header, hip_header()])
     bodies = [_body(program) for program in programs]
     includes = dict.fromkeys(line for body in bodies for line in _INCLUDE.findall(body))
     texts = [f'{_forgotten(body)}namespace polyloop_{number} {{\n{_USING}'
@@ -118,6 +125,8 @@ def _forgotten(body: str) -> str:
 
 def _body(program: GeneratedProgram) -> str:
     body = _HEADER_LINE.sub("", program.device_code).replace(_C_FUNCTION, _CXX_FUNCTION)
+    if program.target == "hip":
+        return hip_body(body)
     body = _PTX.sub(lambda match: f"polyloop::ptx_{match[1].replace('.', '_')}({match[2]}, {match[3]});", body)
     body = _COPY.sub(r"polyloop::start_copy(to, from, \1);", body)
     body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)
@@ -247,7 +256,10 @@ def _guard(name: str, view: ArrayView) -> _Guarded:
 def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
                   orders: Sequence[str] = ORDERS, seed: int = 0,
                   library: ctypes.CDLL | None = None) -> dict[str, Result]:
-    """Run a CUDA program on the CPU, once for each order of its threads and blocks.
+    """Run a program for CUDA or HIP on the CPU, once for each order of its threads and blocks.
+
+    Waves of HIP have 32 or 64 lanes, as its target says.  Lanes that come to a shuffle together exchange values, and
+    what is read of others is poison.
 
     Parameters
     ----------
@@ -272,10 +284,10 @@ def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
         ``barrier-divergence``, ``out-of-bounds``, ``misaligned-access``, ``integer-overflow``,
         ``division-by-zero``, each with the line of the emitted text.
     """
-    if program.target != "cuda":
+    if program.target not in {"cuda", "hip"}:
         raise CodegenError("run_on_fibres", program.kernel, [Diagnostic(
-            "unknown-target", f"fibres run CUDA C, not a program for '{program.target}'", (),
-            ("generate it with CudaTarget()",))])
+            "unknown-target", f"fibres run CUDA C and HIP C++, not a program for '{program.target}'", (),
+            ("generate it with CudaTarget() or HipTarget()",))])
     unknown = [order for order in orders if order not in ORDERS]
     assert not unknown, f"unknown order {unknown}"
     try:

@@ -208,7 +208,7 @@ def census_of(
     """Return the census of *kernel*, which counts instances; see :func:`get_op_map` for the parameters."""
     if reference and kernel.reference is not None:
         kernel = replace(kernel.reference.kernel, reference=kernel.reference)
-    warp_size = subgroup_size if isinstance(subgroup_size, int) else DeviceLimits().warp_size
+    warp_size = subgroup_size if isinstance(subgroup_size, int) else (limits or DeviceLimits()).warp_size
     if not redundant:
         return Census(place(prepared(kernel)), None, warp_size)
     verified = build_verified(kernel, limits or _LARGEST)

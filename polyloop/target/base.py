@@ -18,14 +18,14 @@ class Target:
     Attributes
     ----------
     name
-        ``"c"``, ``"cuda"`` or ``"opencl"``.
+        ``"c"``, ``"cuda"``, ``"hip"`` or ``"opencl"``.
     language
         Tables for code generation.
     limits
         Limits of the device that schedules respect.
     arch
-        Architecture that the code is compiled for, such as ``"sm_90"``; empty for the C target.  For OpenCL the
-        version of the language, and the name of the device if there is one.
+        Architecture that the code is compiled for, such as ``"sm_90"`` or ``"gfx942"``; empty for the C target.  For
+        OpenCL the version of the language, and the name of the device if there is one.
     min_blocks
         How many blocks a multiprocessor is to hold at least; 0 says nothing.
     full_blocks

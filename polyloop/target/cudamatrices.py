@@ -48,6 +48,9 @@ def shared_matrices() -> SharedMatrices:
 
 def _lacks(arch: str, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:
     """Return the reason why the device lacks the instruction, and a hint; None if it has it."""
+    if not isinstance(intrinsic.capability, int):
+        hint = f'generate code for one: HipTarget("{intrinsic.devices[0]}"), or take an instruction of CUDA: mma_..'
+        return f"it is an instruction of {' and '.join(intrinsic.devices)}, and the code is for {arch}", hint
     if intrinsic.is_shared:
         hint = 'generate code for it: CudaTarget("sm_90a"), or take an instruction with operands in registers'
         return None if arch == "sm_90a" else (f"it is an instruction of sm_90a, and the code is for {arch}", hint)

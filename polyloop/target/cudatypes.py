@@ -12,7 +12,7 @@ from typing import Final
 from polyloop.codegen.language import Definition
 from polyloop.target.float8 import Words, float8_definitions
 
-__all__ = ["complex_operators", "cuda_definitions"]
+__all__ = ["complex_definitions", "complex_operators", "cuda_definitions"]
 
 _FUNCTION: Final = "static __device__ __forceinline__"
 _PARTS: Final = {"complex64": ("float", "float32", "f"), "complex128": ("double", "float64", "")}
@@ -31,8 +31,13 @@ def cuda_definitions() -> Iterator[tuple[str, Definition]]:
     """Yield the definition of each type, conversion and complex function, by name."""
     yield from _halves()
     yield from float8_definitions(_WORDS)
+    yield from complex_definitions("__align__({bytes})")
+
+
+def complex_definitions(aligned: str) -> Iterator[tuple[str, Definition]]:
+    """Yield the definitions of complex numbers; *aligned* is the alignment specifier, with a field ``{bytes}``."""
     for dtype in _PARTS:
-        yield from _complex(dtype)
+        yield from _complex(dtype, aligned)
 
 
 def _halves() -> Iterator[tuple[str, Definition]]:
@@ -74,10 +79,10 @@ def complex_operators() -> dict[tuple[str, str, str], str]:
     return found
 
 
-def _complex(dtype: str) -> Iterator[tuple[str, Definition]]:
+def _complex(dtype: str, aligned: str) -> Iterator[tuple[str, Definition]]:
     real, name, f = _PARTS[dtype]
-    align = 8 if f else 16
-    yield dtype, Definition(f"struct __align__({align}) {dtype} {{ {real} re, im; }};")
+    specifier = aligned.format(bytes=8 if f else 16)
+    yield dtype, Definition(f"struct {specifier} {dtype} {{ {real} re, im; }};")
 
     def operator(symbol: str, left: str, right: str, value: str) -> tuple[str, Definition]:
         types = {dtype: dtype, name: real}

@@ -1,8 +1,8 @@
 """Expressions against NumPy: ``python -m polyloop.testing.expressions --count 10000 --seed 0``.
 
-Random expressions over all types (``typed.py``) are computed by C, by CUDA C on fibres and, on request, by the
-interpreter, many in a kernel, and compared with what NumPy computes.  The exit status is 1 if something differs, is
-refused, or does not compile.
+Random expressions over all types (``typed.py``) are computed by C, by CUDA C on fibres and, on request, by HIP C++ on
+fibres, OpenCL and the interpreter, many in a kernel, and compared with what NumPy computes.  The exit status is 1 if
+something differs, is refused, or does not compile.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -24,8 +25,10 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.text.specs import GlobalArg
 from polyloop.runtime.compile import compile_kernel
 from polyloop.runtime.fibres import run_on_fibres
+from polyloop.target.base import Target
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
+from polyloop.target.hip import HipTarget
 from polyloop.target.interpreter import interpret
 from polyloop.target.opencl import OpenCLTarget
 from polyloop.target.source import generate_code
@@ -72,9 +75,9 @@ def _by_c(knl: LoopKernel) -> Mapping[str, Any]:
     return dict(compile_kernel(knl, target=CTarget())(**_arguments(knl)).items())
 
 
-def _by_cuda(knl: LoopKernel) -> Mapping[str, Any]:
+def _on_fibres(target: Target, knl: LoopKernel) -> Mapping[str, Any]:
     threads = knl.split_iname("i", 8, outer_tag="g.0", inner_tag="l.0")
-    program = generate_code(threads, target=CudaTarget())
+    program = generate_code(threads, target=target)
     return dict(run_on_fibres(program, _arguments(knl), orders=("forward",))["forward"].items())
 
 
@@ -89,7 +92,8 @@ def _by_interpreter(knl: LoopKernel) -> Mapping[str, Any]:
 
 TARGETS: Final[Mapping[str, Callable[[LoopKernel], Mapping[str, Any]]]] = {
     "c": _by_c,
-    "cuda": _by_cuda,
+    "cuda": partial(_on_fibres, CudaTarget()),
+    "hip": partial(_on_fibres, HipTarget()),
     "interpreter": _by_interpreter,
     "opencl": _by_opencl,
 }

@@ -128,7 +128,8 @@ def hash_function(name: str) -> ForeignName:
         (WORD, WORD),
         WORD,
         preamble={
-            "c": f"static inline {body}", "cuda": f"static __device__ {body}", "opencl": f"static inline {body}",
+            "c": f"static inline {body}", "cuda": f"static __device__ {body}", "hip": f"static __device__ {body}",
+            "opencl": f"static inline {body}",
         },
         reference=_hashed,
     )

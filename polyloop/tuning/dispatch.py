@@ -481,7 +481,12 @@ def dispatch(
 def _model(device: str | Device | None) -> Device | None:
     """Return the device to choose for; None if the GPU of this machine is one that nothing is published of."""
     if device is not None:
-        return find_device(device)
+        found = find_device(device)
+        if isinstance(found.architecture, str):
+            raise ArgumentError("dispatch", None, [Diagnostic(
+                "unknown-device", f"'{found.name}' runs no program for CUDA, and a dispatcher chooses between such", (),
+                ("name a device of NVIDIA: H200, H100, A100",))])  # fmt: skip
+        return found
     try:
         return find_device(device_name() or "H200")
     except ArgumentError:

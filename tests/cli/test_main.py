@@ -61,6 +61,24 @@ def test_show_prints_the_c_source_of_a_kernel(kernels: str, capsys: pytest.Captu
     assert "__global__" not in out
 
 
+def test_show_prints_the_hip_source_of_a_kernel(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", f"{kernels}:split", "--target", "hip"]) == 0
+    out, _ = shown(capsys)
+    assert out.startswith("// HIP C++ for gfx942: waves of 64 lanes")
+
+
+@pytest.mark.hip
+def test_hip_prints_the_resource_usage_of_a_kernel(
+    kernels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kernel.hsaco"
+    assert main(["hip", f"{kernels}:split", "--arch", "gfx90a", "--arch", "gfx1100", "--output", str(path)]) == 0
+    out, _ = shown(capsys)
+    words = [line.split()[0] for line in out.splitlines() if line]
+    assert words == ["gfx90a", "kernel", "twice", "gfx1100", "kernel", "twice"]
+    assert path.read_bytes().startswith(b"\x7fELF")
+
+
 def test_show_suggests_the_kernel_that_was_meant(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", f"{kernels}:bass"]) == 2
     _, err = shown(capsys)

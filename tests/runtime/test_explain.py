@@ -120,7 +120,7 @@ def test_what_does_not_fit_has_no_block() -> None:
 
 
 def test_peak_rates_are_those_of_lanes_and_clock() -> None:
-    lanes = {"H200": 128, "H100": 128, "A100": 64}
+    lanes = {"H200": 128, "H100": 128, "A100": 64, "MI250X": 64, "MI300X": 128, "RX 7900 XTX": 256}
     for name, device in DEVICES.items():
         peak = 2 * lanes[name] * device.multiprocessors * device.clock.value
         assert device.rates["float32"].value == pytest.approx(peak, rel=0.01)

@@ -157,8 +157,13 @@ class Together(Entry):
 class Shuffles(Entry):
     """Functions by which the lanes of a warp read variables of one another.
 
-    Each takes a mask of the calling lanes, a variable, and a number.  The number is the lane to read (``read``), the
-    XOR of the two lanes' numbers (``differing``), or the distance to the lane below or above.
+    Each takes a mask of the calling lanes, if there are masks, a variable, and a number.  The number is the lane to
+    read (``read``), the XOR of the two lanes' numbers (``differing``), or the distance to the lane below or above.
+
+    Attributes
+    ----------
+    has_masks
+        Whether calls name the lanes that make them.  Without, those do that are active.
     """
 
     what = "shuffles, by which the lanes of a warp exchange values"
@@ -167,6 +172,12 @@ class Shuffles(Entry):
     differing: str
     below: str
     above: str
+    has_masks: bool = True
+
+    @property
+    def position(self) -> int:
+        """Place of the variable among the arguments of a call."""
+        return int(self.has_masks)
 
 
 @dataclass(frozen=True)
@@ -300,7 +311,8 @@ class Matrices(Entry):
     multiply
         Returns the function that adds a product of two fragments to a third one.
     load
-        Returns the function that loads a number of matrices of 8 rows of 16 bytes, transposed or not.
+        Returns the function that loads a number of matrices of 8 rows of 16 bytes, transposed or not; None where each
+        lane loads its own elements.
     convert
         Returns the function that converts a float to an operand.
     pack
@@ -317,7 +329,7 @@ class Matrices(Entry):
     hint = "leave out tensorize"
     lacks: Callable[[MatrixIntrinsic], tuple[str, str] | None]
     multiply: Callable[[MatrixIntrinsic], Sequence[str]]
-    load: Callable[[int, bool], Sequence[str]]
+    load: Callable[[int, bool], Sequence[str]] | None
     convert: Callable[[MatrixIntrinsic], Sequence[str]]
     pack: Sequence[str]
     pair: Callable[[str], Sequence[str]]

@@ -369,7 +369,7 @@ class _Printer:
         storage = self.shared(operand)
         if storage is None:
             return None
-        if self.intrinsic.is_double:  # ldmatrix spreads a row over lanes by 4 bytes
+        if self.functions.load is None or self.intrinsic.is_double:  # ldmatrix spreads a row over lanes by 4 bytes
             return None
         rows = next((part for part in operand.parts if part.in_lane and part.place == 4), None)
         if rows is None or (rows.stride, rows.extent) != (1, _ROWS):
@@ -444,7 +444,8 @@ class _Printer:
         for part in operand.parts:
             if not part.in_lane:
                 const[part.axis] += part.stride * (number // part.place % part.extent)
-        return {axis: form.add(Affine((), const[axis])) for axis, form in self.forms(lanes).items()}
+        forms = {part.axis: Affine((), 0) for part in operand.parts} | self.forms(lanes)
+        return {axis: form.add(Affine((), const[axis])) for axis, form in forms.items()}
 
     def value(self, operand: Operand, number: int) -> Code:
         """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
@@ -515,6 +516,7 @@ class _Printer:
 
     def ldmatrix(self, count: int, *, transposed: bool) -> str:
         """Return the name of the function that loads some matrices of 8 rows of 16 bytes."""
+        assert self.functions.load is not None, "matrices are loaded where there is a function for it"
         wish = f"ldmatrix_x{count}{'_trans' if transposed else ''}"
         return self.define(wish, self.functions.load(count, transposed))
 

@@ -236,15 +236,16 @@ class Exchange:
         what, wish
             Key of the function, and its name if that is free.
         """
-        mask = f"0x{2 ** min(prod(self.sizes), self.meeting.warp_size) - 1:x}"
+        mask = f"0x{2 ** min(prod(self.sizes), self.meeting.warp_size) - 1:x}" if self.shuffles.has_masks else ""
         parameter, given = by
         parts = list(leaves(self.dtype, "", self.scope.definitions.spelling_of.field))
         if parts == [""]:
-            return c.Apply(shuffle, (c.Raw(mask), value, given))
+            return c.Apply(shuffle, (*([c.Raw(mask)] if mask else []), value, given))
         ctype = self.scope.ctype(self.dtype)
 
         def define(name: str) -> str:
-            moved = [f"    x{leaf} = {shuffle}({mask}, x{leaf}, {parameter});" for leaf in parts]
+            lanes = f"{mask}, " if mask else ""
+            moved = [f"    x{leaf} = {shuffle}({lanes}x{leaf}, {parameter});" for leaf in parts]
             head = f"{self.scope.language.syntax.helper} {ctype} {name}({ctype} x, int {parameter})"
             return "\n".join([comment, head, "{", *moved, "    return x;", "}"])
 

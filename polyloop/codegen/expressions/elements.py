@@ -107,7 +107,9 @@ def _of_lane(r: Renderer, variable: Code, lane: Expression, block: Sequence[int]
     if read == own:
         return variable
     width = (c.integer(block[0]),) if block[0] < r.scope.language.warp_size else ()
-    return c.Apply(r.scope.language.need(Shuffles).read, (_mask(r, block), variable, read, *width))
+    shuffles = r.scope.language.need(Shuffles)
+    mask = (_mask(r, block),) if shuffles.has_masks else ()
+    return c.Apply(shuffles.read, (*mask, variable, read, *width))
 
 
 def _mask(r: Renderer, block: Sequence[int]) -> Code:

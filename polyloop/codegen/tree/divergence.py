@@ -96,13 +96,14 @@ def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
         (shown, [code for child in walk(parts) for code in expressions_of(child)])
         for shown, parts in _parts_of_lanes(body, scope, lanes)
     ]
-    data, shuffle = lanes.union(scope.memory.storage), scope.language.need(Shuffles).read
+    data, shuffle = lanes.union(scope.memory.storage), scope.language.need(Shuffles)
     for code in (code for node in walk(body) for code in expressions_of(node)):
         for condition, skipped in choices(code):
             if not data.isdisjoint(scope.indices.plain(condition).names):
                 decided.append((_shown([condition], scope), [skipped]))
     for shown, codes in decided:
-        exchanged = (root(call.arguments[1]) for code in codes for call in calls(code, shuffle))
+        found_in = (call for code in codes for call in calls(code, shuffle.read))
+        exchanged = (root(call.arguments[shuffle.position]) for call in found_in)
         if found := sorted(name for name in exchanged if name is not None and name in names):
             raise scope.error(
                 Diagnostic(

@@ -34,7 +34,7 @@ class _Shuffles:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.names = scope.memory.of_lanes
-        self.call = scope.language.need(Shuffles).read
+        self.shuffles = scope.language.need(Shuffles)
 
     def block(self, nodes: Block) -> Block:
         """Return *nodes* with each recurring shuffle computed ahead of its first use."""
@@ -73,7 +73,8 @@ class _Shuffles:
         counts = [sum(count for found, count in self._inside(node) if found == shuffle) for node in nodes]
         if sum(counts) < 2:
             return nodes
-        variable, lane = root(shuffle.arguments[1]), shuffle.arguments[2]
+        value, lane, *_ = shuffle.arguments[self.shuffles.position :]
+        variable = root(value)
         assert variable is not None, "what is shuffled is a variable"
         name = Name(self.scope.names.fresh(f"{variable}_{lane if isinstance(lane, Literal) else 'other'}"))
         dtype = self.scope.memory.storage[variable].dtype
@@ -103,7 +104,8 @@ class _Shuffles:
                 return
 
     def _calls(self, code: Code) -> Iterator[Apply]:
-        return (call for call in calls(code, self.call) if root(call.arguments[1]) in self.names)
+        at = self.shuffles.position
+        return (call for call in calls(code, self.shuffles.read) if root(call.arguments[at]) in self.names)
 
 
 def _changes(node: Node, shuffle: Apply) -> bool:

@@ -1,0 +1,30 @@
+// HIP C++ for gfx942: waves of 64 lanes
+
+// The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float sums_block_sum_float32(float x, float *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 32; step *= 2)
+        x += __shfl_xor(x, step);
+    if (threadIdx.x % 64 == 0)
+        partial[threadIdx.x / 64] = x;
+    __syncthreads();
+    x = partial[0];
+    #pragma unroll
+    for (int n = 1; n < 4; ++n)
+        x += partial[n];
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(256) sums(const float *__restrict__ a, float *__restrict__ s, int n, int m)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ float partial[4];
+    float acc = 0.0f;
+    for (int j_outer = 0; j_outer < (m - tx + 255) / 256; ++j_outer)
+        acc += a[bx * m + 256 * j_outer + tx];
+    acc = sums_block_sum_float32(acc, partial);
+    if (tx == 0)
+        s[bx] = acc;
+}
