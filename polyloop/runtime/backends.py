@@ -178,7 +178,7 @@ class CudaBackend:
         None where each needs work of its own.
         """
         kinds = {view.kind for view in binding.views.values()}
-        one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA}
+        one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA, ArrayKind.OWN}
         if not one:
             return None
         values = {argument.name: argument for argument in self.binder.values}

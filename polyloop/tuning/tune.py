@@ -27,7 +27,8 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.program.infer_types import require_dtypes
 from polyloop.runtime.cache import CacheKey, open_cache
 from polyloop.runtime.ccompile import find_compiler
-from polyloop.runtime.gpu import device_architecture, gpu_available, on_device
+from polyloop.runtime.cuda.choice import cuda_library
+from polyloop.runtime.gpu import device_architecture, device_name, gpu_available, on_device
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
 from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.schedule.build import build_schedule
@@ -356,8 +357,7 @@ def _device(arch: str | None) -> str:
     versions = f"{nvrtc_available()[1]}, {arch}"
     if not gpu_available()[0]:
         return versions
-    driver: Any = importlib.import_module("pycuda.driver")
-    return f"{versions}, {driver.Device(0).name()}, driver {driver.get_driver_version()}"
+    return f"{versions}, {device_name()}, driver {cuda_library().driver_version()}"
 
 
 def _remembered(key: CacheKey) -> Tuned | None:
