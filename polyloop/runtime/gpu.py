@@ -25,9 +25,9 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
-from polyloop.runtime.cuda.choice import cuda_library
+from polyloop.runtime.cuda.choice import cuda_library, refuse_forked
 from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
-from polyloop.runtime.cuda.library import CudaLibrary
+from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
 from polyloop.runtime.cuda.parameters import Parameters
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
 from polyloop.runtime.packed import Free, PackedCall
@@ -51,11 +51,8 @@ def gpu_available() -> tuple[bool, str]:
         count = cuda_library().device_count()
     except ModuleNotFoundError as err:
         return False, f'neither PyCUDA nor cuda.core is installed: pip install "polyloop[cuda]" ({err})'
-    except (ImportError, OSError) as err:
-        return False, f"the NVIDIA driver is not installed ({err})"
-    except Exception as err:  # noqa: BLE001  # each library has errors of its own
-        is_missing = type(err).__name__ == "DynamicLibNotFoundError"  # of cuda.pathfinder
-        return False, f"the NVIDIA driver {'is not installed' if is_missing else 'does not start'} ({err})"
+    except NoDriverError as err:
+        return False, str(err)
     return (True, "") if count else (False, "the NVIDIA driver sees no GPU")
 
 
@@ -65,6 +62,7 @@ def _require_gpu(kernel: str) -> CudaLibrary:
         raise CompilerError("call", kernel, [Diagnostic(
             "no-gpu", "a CUDA kernel was called, and there is no usable GPU", (reason,),
             ("compile for the C target to run on the CPU; .source, .ptx, .cubin and .resources work without a GPU",))])
+    refuse_forked()
     return cuda_library()
 
 
@@ -325,6 +323,10 @@ class GpuModule:
                 self._start(self._load(context), binding, pointers, stream)
                 if mirrors or any(view.kind.is_jax for view in views):  # JAX has streams of its own
                     self._copy_back(mirrors, binding, stream)
+            except cuda_library().errors as error:
+                if stream.handle and not _raw().is_here(stream.handle):
+                    raise other_context(kernel, "the stream is of another CUDA context than the arrays") from error
+                raise
             finally:
                 for mirror in mirrors.values():
                     mirror.free()

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from polyloop.runtime.cuda.choice import cuda_library
+from polyloop.runtime.cuda.choice import cuda_library, refuse_forked
 from polyloop.runtime.packed import Launch, storing
 
 __all__ = ["RawDriver", "raw_driver"]
@@ -57,6 +57,12 @@ class RawDriver:
         self.call("cuCtxGetCurrent", ctypes.byref(found))
         return found.value or 0
 
+    def is_here(self, stream: int) -> bool:
+        """Return whether *stream* is of the current context."""
+        found = ctypes.c_void_p()
+        failed = int(self._library.cuStreamGetCtx(ctypes.c_void_p(stream), ctypes.byref(found)))
+        return not failed and (found.value or 0) == self.current_context()
+
     def is_captured(self, stream: int) -> bool:
         """Return whether work on *stream* is recorded and not run; or neither, as on the default stream meanwhile."""
         status = ctypes.c_int()
@@ -64,6 +70,7 @@ class RawDriver:
         return bool(failed or status.value)
 
     def _error(self, name: str, status: int) -> Exception:
+        refuse_forked()
         text = ctypes.c_char_p()
         self._library.cuGetErrorString(status, ctypes.byref(text))
         return cuda_library().failure(f"{name} failed: {(text.value or b'unknown error').decode()}")

@@ -14,7 +14,7 @@ from polyloop.runtime.cuda.withcudacore import CudaCoreLibrary
 from polyloop.runtime.cuda.withpycuda import PycudaLibrary
 from polyloop.runtime.foreign.view import ArrayKind
 
-__all__ = ["VARIABLE", "cuda_library", "library_of"]
+__all__ = ["VARIABLE", "cuda_library", "library_of", "refuse_forked"]
 
 VARIABLE: Final = "POLYLOOP_CUDA_BACKEND"
 """Environment variable with the name of a library; without it, the first one that is installed."""
@@ -29,12 +29,12 @@ def cuda_library() -> CudaLibrary:
 
     Raises
     ------
-    ImportError
+    ModuleNotFoundError
         None is installed, or the one that is asked for is not.
+    NoDriverError
+        The driver is not installed, or does not start.
     CompilerError
         ``unknown-cuda-backend``.
-    Exception
-        That of the library, where the driver does not start.
     """
     asked = os.environ.get(VARIABLE, "")
     if asked:
@@ -52,6 +52,24 @@ def cuda_library() -> CudaLibrary:
             return CudaCoreLibrary()
         except ModuleNotFoundError:
             raise error from None
+
+
+def refuse_forked() -> None:
+    """Refuse to use the driver in a process that was forked from the one that uses it.
+
+    Raises
+    ------
+    CompilerError
+        ``cuda-after-fork``.
+    """
+    first = cuda_library().process
+    if first != os.getpid():
+        raise CompilerError("call", None, [Diagnostic(
+            "cuda-after-fork", "CUDA was used before this process was forked, and does not work in it",
+            (f"process {first} uses the GPU, and process {os.getpid()} is a copy of it",
+             "contexts of the CUDA driver do not survive fork()"),
+            ('start processes by multiprocessing.get_context("spawn")',
+             "or fork before the first call of a kernel, and before pl.compile() without a target"))])
 
 
 def library_of(kind: ArrayKind) -> CudaLibrary:

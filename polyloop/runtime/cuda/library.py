@@ -16,7 +16,11 @@ import numpy as np
 
 from polyloop.runtime.foreign.view import ArrayKind
 
-__all__ = ["CudaLibrary"]
+__all__ = ["CudaLibrary", "NoDriverError"]
+
+
+class NoDriverError(Exception):
+    """The driver is not installed, or does not start."""
 
 
 class CudaLibrary(ABC):
@@ -31,10 +35,16 @@ class CudaLibrary(ABC):
         ``"pycuda"`` or ``"cuda.core"``.
     arrays
         The kind of :meth:`array`.
+    errors
+        Types of the errors of functions of the driver.
+    process
+        The process that initialised the driver; one that was forked from it cannot use it.
     """
 
     name: ClassVar[str]
     arrays: ClassVar[ArrayKind]
+    errors: tuple[type[Exception], ...]
+    process: int
 
     # {{{ devices
 

@@ -9,13 +9,14 @@ Context Management", "Memory Management").  Both are wheels that need a driver a
 from __future__ import annotations
 
 import importlib
+import os
 import weakref
 from typing import Any
 
 import numpy as np
 
 from polyloop.errors import CompilerError, Diagnostic
-from polyloop.runtime.cuda.library import CudaLibrary
+from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
 from polyloop.runtime.foreign.view import ArrayKind
 
 __all__ = ["CudaCoreLibrary", "DeviceAllocation", "DeviceArray"]
@@ -26,12 +27,10 @@ class CudaCoreLibrary(CudaLibrary):
 
     Raises
     ------
-    ImportError
+    ModuleNotFoundError
         It is not installed.
-    RuntimeError
-        The driver is not installed.
-    CompilerError
-        ``driver-failed``: the driver does not start.
+    NoDriverError
+        The driver is not installed, or does not start.
     """
 
     name = "cuda.core"
@@ -40,7 +39,13 @@ class CudaCoreLibrary(CudaLibrary):
     def __init__(self) -> None:
         self._core = importlib.import_module("cuda.core")
         self._driver = importlib.import_module("cuda.bindings.driver")
-        self.call("cuInit", 0)
+        self.process, self.errors = os.getpid(), (CompilerError,)
+        try:
+            self.call("cuInit", 0)
+        except RuntimeError as error:  # of cuda.pathfinder
+            raise NoDriverError(f"the NVIDIA driver is not installed ({error})") from None
+        except CompilerError as error:
+            raise NoDriverError(f"the NVIDIA driver does not start ({error.found[0].message})") from None
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function of the driver; return what it gives, a tuple where that is not one value.

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from polyloop.runtime.cuda.library import CudaLibrary
+from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
 from polyloop.runtime.foreign.view import ArrayKind
 
 __all__ = ["PycudaLibrary"]
@@ -20,18 +21,28 @@ class PycudaLibrary(CudaLibrary):
 
     Raises
     ------
-    ImportError
-        It is not installed, or the driver is not.
-    pycuda.driver.Error
-        The driver does not start.
+    ModuleNotFoundError
+        It is not installed.
+    NoDriverError
+        The driver is not installed, or does not start.
     """
 
     name = "pycuda"
     arrays = ArrayKind.PYCUDA
 
     def __init__(self) -> None:
-        self._driver = importlib.import_module("pycuda.driver")
-        self._driver.init()
+        self.process = os.getpid()
+        try:
+            self._driver = importlib.import_module("pycuda.driver")
+        except ModuleNotFoundError:
+            raise
+        except ImportError as error:
+            raise NoDriverError(f"the NVIDIA driver is not installed ({error})") from None
+        self.errors = (self._driver.Error,)
+        try:
+            self._driver.init()
+        except self.errors as error:
+            raise NoDriverError(f"the NVIDIA driver does not start ({error})") from None
 
     def device_count(self) -> int:
         return int(self._driver.Device.count())
