@@ -310,12 +310,11 @@ def _built(
     headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()
     key = CacheKey(kind, source, identity, (*flags, "|", *check_flags, *(headers or ())))
     cache = None if headers is None else open_cache()
-    files = cache.read(key) if cache is not None else None
-    if cache is not None and files is not None and _LIBRARY in files:
-        return _Built(files[_LIBRARY], key.digest, cache.root / key.digest)
-    data = compile_library(compiler, source, flags, check_flags)
-    entry = cache.put(key, {_LIBRARY: data}) if cache is not None else None
-    return _Built(data, key.digest, entry)
+    if cache is None:
+        return _Built(compile_library(compiler, source, flags, check_flags), key.digest, None)
+    files = cache.made(key, lambda: {_LIBRARY: compile_library(compiler, source, flags, check_flags)}, {_LIBRARY})
+    entry = cache.root / key.digest
+    return _Built(files[_LIBRARY], key.digest, entry if entry.is_dir() else None)
 
 
 def has_own_headers(source: str) -> bool:

@@ -15,6 +15,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
 from polyloop.runtime.calls import named
+from polyloop.runtime.cuda.disassembler import disassembled
 from polyloop.runtime.gpu import device_architecture
 from polyloop.runtime.packed import PackedCall, Queued
 from polyloop.runtime.repeat import Repeats, Signature, call_options
@@ -173,6 +174,19 @@ class CompiledKernel(functools.partial[Result], Shown):
     def cubin(self) -> bytes:
         """The machine code; empty for the C target."""
         return self._small.compiled.cubin if isinstance(self._small, CudaBackend) else b""
+
+    @property
+    def sass(self) -> str:
+        """The machine code as text, by ``nvdisasm`` or ``cuobjdump``; empty for the C target.
+
+        They are looked for on ``PATH``, in a CUDA toolkit, and in wheels (``pip install nvidia-cuda-nvdisasm``).
+
+        Raises
+        ------
+        CompilerError
+            ``no-disassembler``, ``disassembler-failed``.
+        """
+        return disassembled(self.cubin) if self.cubin else ""
 
     @functools.cached_property
     def resources(self) -> Mapping[str, Resources]:

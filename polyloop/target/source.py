@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from polyloop.codegen.generate import generate
@@ -23,6 +24,7 @@ def _generated(kernel: LoopKernel, target: Target, index_bits: int) -> Generated
     """Return the result of :func:`generate_code`; it warns once."""
     with public_call("generate_code", kernel.name):
         program = generate(build_schedule(kernel, target.limits), target.language, index_bits=index_bits)
+        program = program if target.build == program.build else replace(program, build=target.build)
     warn("generate_code", kernel.name, program.notes, kernel.silenced_warnings)
     return program
 

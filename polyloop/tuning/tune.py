@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 
-from polyloop.codegen.program import GeneratedProgram
+from polyloop.codegen.program import BuildOptions, GeneratedProgram
 from polyloop.edge.callbacks import asked
 from polyloop.edge.checks import EXPLAINED, AtLeast
 from polyloop.edge.words import spelt
@@ -141,7 +141,8 @@ def tune(
         known = Tuned(tuple(sorted((*trials, *timed), key=lambda trial: order[shown(trial.choice)])), seed, known.trace)
         return known.ready(lambda: _compiled(programs, known.best, arch))
     with _bar(len(programs), "compile", progress) as step:
-        compile_all([found.program.device_code for found in programs], arch, jobs, step)
+        build = programs[0].program.build if programs else BuildOptions()
+        compile_all([found.program.device_code for found in programs], arch, jobs, step, build)
     trials += _measured(programs, sets, arch, seconds, precision, progress)
     result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
     if not any(trial.time is not None for trial in trials):
