@@ -10,7 +10,7 @@ from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.checks import OneOf
 from polyloop.errors import warn
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.memo import memoised
+from polyloop.memo import known, memoised
 from polyloop.proof.obligation import public_call
 from polyloop.schedule.build import build_schedule
 from polyloop.target.base import Target, target_of
@@ -57,4 +57,9 @@ def generate_code(
         The target cannot express the kernel.
     """
     bits = max(index_bits or 32, 8 * kernel.index_dtype.itemsize)
-    return _generated(kernel, target_of(kernel, target) or CudaTarget(), bits)
+    chosen = target_of(kernel, target) or CudaTarget()
+    found = known(_generated, kernel).get((chosen, bits))
+    if found is not None:
+        return _generated(kernel, chosen, bits)
+    with public_call("generate_code", kernel.name):  # one thread at a time: those that wait find what the first one made
+        return _generated(kernel, chosen, bits)
