@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from polyloop.display import brief
@@ -81,6 +82,19 @@ def _state(value: object) -> dict[str, object]:
 
 
 def _restore(value: object, state: dict[str, object]) -> None:
+    """Take the fields of a pickle.
+
+    Raises
+    ------
+    pickle.UnpicklingError
+        It has other fields than the class: another version of the package wrote it.
+    """
+    fields = _fields[type(value)][0]
+    if not isinstance(state, dict) or state.keys() != fields:
+        given = ", ".join(sorted(map(str, fields.symmetric_difference(state)))) if isinstance(state, dict) else "all"
+        raise UnpicklingError(
+            f"this pickle is of another version of polyloop: it has other fields of {type(value).__name__} ({given}); "
+            "make the kernel again, or exchange kernels between versions as scripts (pl.kernel_to_python)")
     others = {name: begin() for name, begin in _fields[type(value)][2].items()}
     value.__dict__.update(state, **others)
 
