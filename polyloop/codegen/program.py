@@ -13,7 +13,8 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["BuildOptions", "DeviceCode", "DeviceLaunch", "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames"]
+__all__ = ["BuildOptions", "DeviceCode", "DeviceLaunch",
+           "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames"]
 
 
 @dataclass(frozen=True)

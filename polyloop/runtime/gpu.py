@@ -244,7 +244,8 @@ def on_device(
 ) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
     """Give copies of NumPy arrays in the memory of the GPU, of the same layout, and a function that waits for the GPU.
 
-    They are those of :func:`~polyloop.runtime.cuda.choice.cuda_library`, on the primary context or the one that is current, which stays so inside the ``with`` block.
+    They are those of :func:`~polyloop.runtime.cuda.choice.cuda_library`, on the primary context or the one that is
+    current, which stays so inside the ``with`` block.
     """
     with active_context(kernel, []):
         library, memory, copies = cuda_library(), DeviceMemory(), dict[str, Any]()

@@ -15,7 +15,6 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
 from polyloop.runtime.calls import named
-from polyloop.runtime.cuda.disassembler import disassembled
 from polyloop.runtime.gpu import device_architecture
 from polyloop.runtime.packed import PackedCall, Queued
 from polyloop.runtime.repeat import Repeats, Signature, call_options
@@ -186,7 +185,7 @@ class CompiledKernel(functools.partial[Result], Shown):
         CompilerError
             ``no-disassembler``, ``disassembler-failed``.
         """
-        return disassembled(self.cubin) if self.cubin else ""
+        return self._small.compiled.sass if isinstance(self._small, CudaBackend) else ""
 
     @functools.cached_property
     def resources(self) -> Mapping[str, Resources]:

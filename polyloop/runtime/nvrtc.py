@@ -13,6 +13,7 @@ from polyloop.codegen.program import BuildOptions
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.cache import CacheKey, open_cache
 from polyloop.runtime.ccompile import has_own_headers, numbered_source
+from polyloop.runtime.cuda.disassembler import disassembled
 from polyloop.runtime.cuda.linking import linked, linker_version
 from polyloop.runtime.resources import Resources, resources
 
@@ -32,6 +33,11 @@ class CompiledCuda:
     cubin: bytes
     ptx: str
     log: str
+
+    @property
+    def sass(self) -> str:
+        """The machine code as text; see :func:`polyloop.runtime.cuda.disassembler.disassembled`."""
+        return disassembled(self.cubin)
 
 
 @functools.lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from polyloop.codegen.language import Language
 from polyloop.codegen.program import BuildOptions
@@ -10,6 +11,8 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 
 __all__ = ["Target", "target_of"]
+
+_AS_IT_IS: Final = BuildOptions()
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Target:
     full_blocks: bool = True
     openmp: bool = False
     contract: bool = False
-    build: BuildOptions = BuildOptions()
+    build: BuildOptions = _AS_IT_IS
     call: str = ""
 
     @property

@@ -191,7 +191,8 @@ def _options(given: object) -> tuple[str, ...]:
     found = []
     for option in _several(given, "options"):
         if not isinstance(option, str) or not option.startswith("-"):
-            raise _bad_option(f"{spelt(option)} is no option of NVRTC", "options begin with '-': \"-I/opt/mylib/include\"")
+            hint = "options begin with '-': \"-I/opt/mylib/include\""
+            raise _bad_option(f"{spelt(option)} is no option of NVRTC", hint)
         if _OWN_OPTIONS.fullmatch(option):
             hint = "say it by the parameters of CudaTarget: arch, std, lineinfo, link"
             raise _bad_option(f"{spelt(option)} is an option that polyloop gives by itself", hint)

@@ -61,5 +61,5 @@ def generate_code(
     found = known(_generated, kernel).get((chosen, bits))
     if found is not None:
         return _generated(kernel, chosen, bits)
-    with public_call("generate_code", kernel.name):  # one thread at a time: those that wait find what the first one made
+    with public_call("generate_code", kernel.name):  # those that wait find what the first thread made
         return _generated(kernel, chosen, bits)

@@ -141,8 +141,8 @@ def tune(
         known = Tuned(tuple(sorted((*trials, *timed), key=lambda trial: order[shown(trial.choice)])), seed, known.trace)
         return known.ready(lambda: _compiled(programs, known.best, arch))
     with _bar(len(programs), "compile", progress) as step:
-        build = programs[0].program.build if programs else BuildOptions()
-        compile_all([found.program.device_code for found in programs], arch, jobs, step, build)
+        said = programs[0].program.build if programs else BuildOptions()
+        compile_all([found.program.device_code for found in programs], arch, jobs, step, said)
     trials += _measured(programs, sets, arch, seconds, precision, progress)
     result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
     if not any(trial.time is not None for trial in trials):

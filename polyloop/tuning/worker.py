@@ -1,7 +1,7 @@
 """``python -m polyloop.tuning.worker``: compiles sources into the disk cache, so that others find them there.
 
-Standard input is JSON: ``{"arch": "sm_90", "sources": [..], "build": ..}``; ``arch`` is null for C. A line is printed for
-each. A source that the compiler refuses is compiled again, and refused with its message, when it is used.
+Standard input is JSON: ``{"arch": "sm_90", "sources": [..], "build": ..}``; ``arch`` is null for C. A line is printed
+for each. A source that the compiler refuses is compiled again, and refused with its message, when it is used.
 """
 
 from __future__ import annotations

@@ -269,7 +269,8 @@ def test_a_forked_process_is_told(compiled: Compile) -> None:
         child = os.fork()
         if not child:
             wrong = 0
-            for call in (lambda: run(x=X, y=Y, s=1.0), step):
+            calls: tuple[Callable[[], object], ...] = (lambda: run(x=X, y=Y, s=1.0), step)
+            for call in calls:
                 try:
                     call()
                 except CompilerError as error:

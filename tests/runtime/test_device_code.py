@@ -24,6 +24,7 @@ from polyloop.runtime.cuda import disassembler
 from polyloop.runtime.cuda.linking import linked
 
 F4 = np.float32
+Row: Any = pl.Array[F4, "n"]  # type: ignore[type-arg]
 TRIPLE = 'extern "C" __device__ float triple(float x) { return 3.0f * x; }'
 
 
@@ -53,7 +54,7 @@ def device_code(kind: str, source: str = TRIPLE) -> bytes:
     _, size = getattr(nvrtc, f"nvrtcGet{kind}Size")(program)
     data = b" " * size
     getattr(nvrtc, f"nvrtcGet{kind}")(program, data)
-    return data
+    return bytes(data)
 
 
 def fatbin(code: bytes) -> bytes:
@@ -211,8 +212,8 @@ def test_a_convergent_function_is_refused_under_conditions_on_threads() -> None:
     with pytest.raises(CodegenError) as error:
         pl.generate_code(kernel(FIRST_OF_BLOCK, convergent=True), target=pl.CudaTarget())
     assert str(error.value) == (
-        "generate_code on kernel 'thrice': 'triple' is convergent, and would be called where not all threads of a block "
-        "may be [divergent-call]\n"
+        "generate_code on kernel 'thrice': 'triple' is convergent, and would be called where not all threads of a "
+        "block may be [divergent-call]\n"
         "  Note: it would stand under '128 * bx + tx < n', which may depend on the thread, or on data\n"
         "  Hint: take the value outside of the condition into a temporary\n"
         '  Hint: let blocks be full: pl.assume(knl, "n mod 128 = 0")')
@@ -257,8 +258,8 @@ def test_statements_name_their_lines() -> None:
 
 
 @pl.kernel
-def doubled(x: pl.Array[np.float32, "n"], z: pl.Array[np.float32, "n"]):  # type: ignore[no-untyped-def] # noqa: ANN201,F821
-    for i in range(n):  # type: ignore[name-defined]  # noqa: F821
+def doubled(x: Row, z: Row, n: int) -> None:
+    for i in range(n):
         z[i] = 2 * x[i]
 
 

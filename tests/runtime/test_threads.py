@@ -85,7 +85,8 @@ def test_one_of_many_processes_compiles(tmp_path: Path) -> None:
     processes_and_threads(tmp_path, 16, 16)
 
 
-def test_one_thread_makes_an_entry_and_the_others_wait(tmp_path: Path, _switches: None) -> None:
+@pytest.mark.usefixtures("_switches")
+def test_one_thread_makes_an_entry_and_the_others_wait(tmp_path: Path) -> None:
     store, made, key = DiskCache(tmp_path), list[int](), CacheKey("c", "text", "compiler")
 
     def make() -> dict[str, bytes]:
@@ -138,12 +139,13 @@ def test_a_directory_without_locks_is_used_all_the_same(tmp_path: Path, monkeypa
     def refuse(*_: object) -> None:
         raise OSError("no locks available")
 
-    monkeypatch.setattr(cache.fcntl, "flock", refuse)
+    monkeypatch.setattr("fcntl.flock", refuse)
     found = DiskCache(tmp_path).made(CacheKey("c", "text", "compiler"), lambda: {"a": b"1"}, {"a"})
     assert found == {"a": b"1"}
 
 
-def test_a_text_is_generated_once(_switches: None) -> None:
+@pytest.mark.usefixtures("_switches")
+def test_a_text_is_generated_once() -> None:
     knl, texts = scaled(7), list[object]()
     assert at_once(lambda _: texts.append(pl.generate_code(knl, target=pl.CTarget()))) == []
     assert len(texts) == 16
@@ -155,7 +157,8 @@ def test_a_text_is_generated_once(_switches: None) -> None:
 # {{{ calls
 
 
-def test_calls_of_one_kernel_from_many_threads(_switches: None) -> None:
+@pytest.mark.usefixtures("_switches")
+def test_calls_of_one_kernel_from_many_threads() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "z[i] = s*x[i] + t", [pl.GlobalArg("x, z", float, shape="n"),
                                                                     pl.ValueArg("s, t", float), ...], name="line")
     run = pl.compile(knl, target=pl.CTarget())
@@ -167,13 +170,15 @@ def test_calls_of_one_kernel_from_many_threads(_switches: None) -> None:
         for turn in range(200):
             run(x=x, z=z, s=float(number), t=float(turn))  # recognized, with new numbers
             np.testing.assert_array_equal(z, number * x + turn)
-            np.testing.assert_array_equal(run(x=x[: 10 + turn % 7], s=1.0, t=float(number)).z, x[: 10 + turn % 7] + number)
+            few = x[: 10 + turn % 7]
+            np.testing.assert_array_equal(run(x=few, s=1.0, t=float(number)).z, few + number)
             np.testing.assert_array_equal(step().z, number * x + 1)
 
     assert at_once(calls, 8) == []
 
 
-def test_kernels_that_are_specialized_from_many_threads(_switches: None) -> None:
+@pytest.mark.usefixtures("_switches")
+def test_kernels_that_are_specialized_from_many_threads() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "z[i] = 2*x[i]", name="twice")
     run = pl.compile(knl, target=pl.CTarget())
 
@@ -189,8 +194,9 @@ def test_kernels_that_are_specialized_from_many_threads(_switches: None) -> None
 
 
 def test_transforms_and_proofs_from_many_threads() -> None:
-    """ISL's limit on steps is one of the process: threads take turns, and a small budget of one is not that of others."""
-    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "b[i, j] = 2*a[j, i]", [pl.GlobalArg("a, b", float, shape="n, n"), ...])
+    """ISL's limit on steps is one of the process: threads take turns, and the budget of one is not that of others."""
+    data = [pl.GlobalArg("a, b", float, shape="n, n"), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "b[i, j] = 2*a[j, i]", data)
 
     def work(number: int) -> None:
         with pl.time_budget(20 + number):

@@ -1,4 +1,4 @@
-"""``python -m tests.runtime.together LOG GO THREADS``: threads that make, compile and call the same kernels at one time.
+"""``python -m tests.runtime.together LOG GO THREADS``: threads that make, compile and call the same kernels at once.
 
 Every text that a compiler gets is a line of the file LOG; the threads wait for the file GO.
 """

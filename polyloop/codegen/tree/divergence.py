@@ -1,5 +1,4 @@
-"""Divergence checks: shuffles and matrix instructions must be executed by all lanes of a warp, and convergent functions
-of the user's by all threads of a block."""
+"""Divergence checks: whole warps execute shuffles and matrix instructions, whole blocks convergent functions."""
 
 from __future__ import annotations
 
@@ -114,7 +113,7 @@ def _look_for_calls(
 
 
 def _decided(body: Block, scope: Scope, lanes: frozenset[str]) -> Iterator[tuple[str, list[Code]]]:
-    """Yield conditions that may depend on data or on one of *lanes*, in statements and choices, with what is under them."""
+    """Yield conditions of statements and choices that may depend on data or *lanes*, with the code under them."""
     for shown, parts in _parts_of_lanes(body, scope, lanes):
         yield shown, [code for child in walk(parts) for code in expressions_of(child)]
     data = lanes.union(scope.memory.storage)

@@ -194,8 +194,8 @@ def _elements(kernel: str, name: str, strides: Iterable[int], dtype: np.dtype[An
 
 def _pycuda_view(kernel: str, name: str, array: Any, kind: ArrayKind = ArrayKind.PYCUDA) -> ArrayView:
     if not hasattr(array, "gpudata"):
-        is_own = kind is ArrayKind.OWN  # any object of this package
-        raise wrong_type(kernel, name, array, f"pass np.asarray({name})" if is_own else "pass a pycuda.gpuarray.GPUArray")
+        hint = f"pass np.asarray({name})" if kind is ArrayKind.OWN else "pass a pycuda.gpuarray.GPUArray"
+        raise wrong_type(kernel, name, array, hint)
     pointer = 0 if array.gpudata is None else int(array.gpudata)
     dtype = np.dtype(array.dtype)
     return ArrayView(kind, pointer, dtype, tuple(array.shape),
