@@ -89,8 +89,8 @@ def _restore(value: object, state: object) -> None:
     pickle.UnpicklingError
         It has other fields than the class: another version of the package wrote it.
     """
-    fields = _fields[type(value)][0]
-    found = {*state} if isinstance(state, Mapping) else set[object]()
+    fields: set[object] = {*_fields[type(value)][0]}
+    found: set[object] = {*state} if isinstance(state, Mapping) else set()
     if found != fields:
         given = ", ".join(sorted(map(str, found.symmetric_difference(fields)))) if found else "all"
         raise UnpicklingError(

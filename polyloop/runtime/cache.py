@@ -297,17 +297,19 @@ def _alone(root: Path, digest: str) -> Iterator[None]:
     name = f".lock-{digest[:2]}"
     with _GUARD:
         lock = _LOCKS.setdefault(str(root / digest), threading.Lock())
-    with lock, contextlib.ExitStack() as held:
-        if sys.platform != "win32":
-            with contextlib.suppress(OSError):
-                descriptor = os.open(root / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-                held.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                held.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)  # also for a child that has the descriptor
-        yield
-    with _GUARD:
-        if not lock.locked():
-            _LOCKS.pop(str(root / digest), None)
+    try:
+        with lock, contextlib.ExitStack() as held:
+            if sys.platform != "win32":
+                with contextlib.suppress(OSError):
+                    descriptor = os.open(root / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                    held.callback(os.close, descriptor)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                    held.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)  # also for a child that has the descriptor
+            yield
+    finally:
+        with _GUARD:
+            if not lock.locked():
+                _LOCKS.pop(str(root / digest), None)
 
 
 def _forget_locks() -> None:

@@ -24,7 +24,7 @@ from polyloop.runtime.cuda import disassembler
 from polyloop.runtime.cuda.linking import linked
 
 F4 = np.float32
-Row: Any = pl.Array[F4, "n"]  # type: ignore[type-arg]
+Row: Any = pl.Array[F4, "n"]  # type: ignore[misc]
 TRIPLE = 'extern "C" __device__ float triple(float x) { return 3.0f * x; }'
 
 
