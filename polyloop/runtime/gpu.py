@@ -14,6 +14,7 @@ import atexit
 import contextlib
 import ctypes
 import functools
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -142,7 +143,9 @@ def _release_at_exit() -> None:
 
 
 def _release() -> None:
-    """Unload modules and give back the primary contexts while the driver still lives."""
+    """Unload modules and give back the primary contexts while the driver still lives; they are not a child's."""
+    if cuda_library().process != os.getpid():
+        return
     for module in tuple(_modules):
         module.unload()
     while _primary:

@@ -86,7 +86,7 @@ class CudaLibrary(ABC):
 
     @abstractmethod
     def release(self, context: Any) -> None:
-        """Give a primary context back."""
+        """Give a primary context back, for good."""
 
     @abstractmethod
     def ordinal(self, context: Any) -> int:

@@ -40,6 +40,7 @@ class CudaCoreLibrary(CudaLibrary):
         self._core = importlib.import_module("cuda.core")
         self._driver = importlib.import_module("cuda.bindings.driver")
         self.process, self.errors = os.getpid(), (CompilerError,)
+        self.released = set[int]()
         try:
             self.call("cuInit", 0)
         except RuntimeError as error:  # of cuda.pathfinder
@@ -92,6 +93,7 @@ class CudaCoreLibrary(CudaLibrary):
         device = self.call("cuCtxGetDevice")
         self.pop()
         self.call("cuDevicePrimaryCtxRelease", device)
+        self.released.add(int(context))
 
     def ordinal(self, context: Any) -> int:
         del context
@@ -136,7 +138,9 @@ class DeviceAllocation:
 
 
 def _freed(library: CudaCoreLibrary, context: Any, address: int) -> None:
-    """Free memory in the context that it belongs to; where that is gone, the memory is."""
+    """Free memory in the context that it belongs to; where that is gone, or another process's, the memory is."""
+    if context is None or int(context) in library.released or library.process != os.getpid():
+        return
     try:
         library.push(context)
     except CompilerError:
