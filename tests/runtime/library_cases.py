@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,10 @@ class Fibres:
         grid, block = tuple(sizes[:3]), tuple(sizes[3:6])
         if known == "spin":
             return
-        if size:
+        if 0 < size < 1 << 20:
             data = ctypes.string_at(parameters, size)
-        else:  # a cooperative launch: pointers to the arguments; one block executes those of all
-            layout, grid = self.layouts[known], (1, 1, 1)
+        else:  # pointers to the arguments; in a cooperative launch one block executes those of all
+            layout, grid = self.layouts[known], grid if size else (1, 1, 1)
             pointers = (ctypes.c_void_p * len(layout)).from_address(parameters)
             buffer = bytearray(max(offset + length for offset, length in layout))
             for pointer, (offset, length) in zip(pointers, layout, strict=True):
@@ -97,7 +98,7 @@ def compiled(fibres: Fibres | None) -> Compile:
             one, program = module(run), run.program
             if isinstance(one, CooperativeModule):
                 program = replace(program, launches=(one.together,))
-                fibres.layouts |= {name: image.parameters for name, image in one.images.items()}
+            fibres.layouts |= {name: image.parameters for name, image in one.images.items()}
             fibres.kernels |= fibre_kernels(program, one.images)
         return run
 
@@ -258,6 +259,21 @@ def test_a_failure_is_an_error_of_the_library() -> None:
     with active_context("k", []), pytest.raises(Exception, match="cuModuleLoadData failed") as error:
         raw_driver().load(b"no machine code", [])
     assert isinstance(error.value, CompilerError) == (library.name == "cuda.core")
+
+
+def test_a_bundle_and_streams(compiled: Compile, fibres: Fibres | None, tmp_path: Path) -> None:
+    compiled(scaled())
+    if fibres is not None:  # functions have names of their own there
+        for known in (fibres.kernels, fibres.layouts):
+            known["scaled_kernel"] = known["scaled"]
+    pl.export(scaled(), tmp_path, target=pl.CudaTarget(), bundle=True)
+    run = pl.load(tmp_path)
+    with on_device("scaled", {"x": X, "y": Y, "z": Y}) as (arrays, wait), foreign_stream() as stream:
+        run(**arrays, s=F4(2))
+        wait()
+        np.testing.assert_array_equal(arrays["z"].get(), 2 * X + Y)
+        with pytest.raises(ArgumentError, match="wrong-device"):
+            run(**arrays, s=F4(3), stream=stream)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -116,6 +116,24 @@ int cuLaunchKernelEx(const Config *config, const char *function, void **paramete
     if (config->stream && (long)config->stream != stack[top - 1]) return 400;
     return run(function, config->sizes, extra, config->stream);
 }
+int cuLaunchKernel(const char *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **parameters, void **extra)
+{
+    (void)shared;
+    NEEDS_CONTEXT;
+    if (stream && (long)stream != stack[top - 1]) return 400;
+    unsigned sizes[] = {x, y, z, bx, by, bz};
+    if (extra) return run(function, sizes, extra, stream);
+    fake_told(function, sizes, (const char *)parameters, (size_t)-1, stream); /* pointers to the arguments */
+    return OK;
+}
+int cuPointerGetAttribute(void *value, int attribute, uint64_t pointer)
+{
+    if (!pointer) return INVALID_VALUE;
+    if (attribute == 1) *(long *)value = PRIMARY;
+    if (attribute == 9) *(int *)value = 0;
+    return OK;
+}
 int cuLaunchCooperativeKernel(const char *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
                               unsigned bz, unsigned shared, void *stream, void **parameters)
 {
