@@ -19,7 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 import polyloop as pl
-from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.cuda.choice import cuda_library
+from polyloop.runtime.gpu import gpu_available, on_device
 
 __all__ = ["main", "microseconds"]
 
@@ -111,9 +112,7 @@ def _cupy(cupy: Any, run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[],
     yield "CuPy RawKernel", lambda: raw((_N // 128,), (128,), given)
 
 
-def _pycuda(gpuarray: Any, run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
-    arrays: dict[str, Any] = {name: gpuarray.to_gpu(np.ones(_N, np.float32)) for name in "abcd"}
-    yield "polyloop, PyCUDA arrays", _calling(run, arrays)
+def _pycuda(arrays: Mapping[str, Any], run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
     driver: Any = importlib.import_module("pycuda.driver")
     function = driver.module_from_buffer(run.cubin).get_function("add").prepare("PPPP")
     pointers = [array.gpudata for array in arrays.values()]
@@ -133,9 +132,17 @@ def _cuda_core(core: Any, torch: Any) -> Iterator[tuple[str, Callable[[], object
 
 
 def _on_gpu() -> Iterator[tuple[str, Callable[[], object]]]:
-    importlib.import_module("pycuda.autoprimaryctx")
-    run = pl.compile(add(), pl.CudaTarget())
-    yield from _pycuda(importlib.import_module("pycuda.gpuarray"), run)
+    run, name = pl.compile(add(), pl.CudaTarget()), cuda_library().name
+    with on_device("add", {name: np.ones(_N, np.float32) for name in "abcd"}) as (arrays, _):
+        shown = "PyCUDA arrays" if name == "pycuda" else f"arrays through {name}"
+        yield f"polyloop, {shown}", _calling(run, arrays)
+        yield f"polyloop, {shown}, bound", run.bind(**arrays)
+        if name == "pycuda":
+            yield from _pycuda(arrays, run)
+        yield from _of_others(run)
+
+
+def _of_others(run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
     sources = {"torch": _torch, "cupy": _cupy}
     for name, calls in sources.items():
         try:
@@ -161,8 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_there, reason = gpu_available()
     found = {name: microseconds(call, lambda: None) for name, call in _on_cpu()}
     if is_there:
-        driver: Any = importlib.import_module("pycuda.driver")
-        found |= {name: microseconds(call, driver.Context.synchronize) for name, call in _on_gpu()}
+        found |= {name: microseconds(call, cuda_library().wait) for name, call in _on_gpu()}
     else:
         print(f"no GPU: {reason}", file=sys.stderr)
     if options.json:

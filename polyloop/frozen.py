@@ -8,8 +8,9 @@ ones: here all fields are put into the dictionary of the object at once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from collections.abc import Callable, Mapping
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from polyloop.display import brief
 
@@ -80,9 +81,23 @@ def _state(value: object) -> dict[str, object]:
     return {name: value.__dict__[name] for name in _fields[type(value)][0]}
 
 
-def _restore(value: object, state: dict[str, object]) -> None:
+def _restore(value: object, state: object) -> None:
+    """Take the fields of a pickle.
+
+    Raises
+    ------
+    pickle.UnpicklingError
+        It has other fields than the class: another version of the package wrote it.
+    """
+    fields: set[object] = {*_fields[type(value)][0]}
+    found: set[object] = {*state} if isinstance(state, Mapping) else set()
+    if found != fields:
+        given = ", ".join(sorted(map(str, found.symmetric_difference(fields)))) if found else "all"
+        raise UnpicklingError(
+            f"this pickle is of another version of polyloop: it has other fields of {type(value).__name__} ({given}); "
+            "make the kernel again, or exchange kernels between versions as scripts (pl.kernel_to_python)")
     others = {name: begin() for name, begin in _fields[type(value)][2].items()}
-    value.__dict__.update(state, **others)
+    value.__dict__.update(cast("Mapping[str, object]", state), **others)
 
 
 def _itself(value: _T, _: object = None) -> _T:

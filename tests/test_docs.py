@@ -16,7 +16,7 @@ import polyloop as pl
 from polyloop.proof.obligation import Claim
 from polyloop.runtime.hip.clang import hip_available
 from polyloop.runtime.hip.code_object import compile_text
-from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.runtime.nvrtc import compile_cuda, nvrtc_available
 from polyloop.runtime.opencl.devices import opencl_available
 from tests import house
 
@@ -37,6 +37,8 @@ NEEDS_OPENCL = "# needs OpenCL"
 """The same where there is no device for OpenCL."""
 NEEDS_CLANG = "# needs Clang for HIP"
 """The same where there is no Clang for GPUs of AMD."""
+NEEDS_NVRTC = "# needs NVRTC"
+"""The same where NVRTC is not installed."""
 NEEDS_LIBRARY = re.compile(r"# needs (torch|jax|scipy)\n")
 """First line of a block that is run where the library is; in .ci/run it has to be, unless it could not be installed."""
 
@@ -47,6 +49,7 @@ def is_run(body: str) -> bool:
     is_there = needs is None or "POLYLOOP_REQUIRE_INTEROP" in os.environ or importlib.util.find_spec(needs[1])
     has_device = not body.startswith(NEEDS_OPENCL) or opencl_available()[0]
     has_device = has_device and (not body.startswith(NEEDS_CLANG) or hip_available()[0])
+    has_device = has_device and (not body.startswith(NEEDS_NVRTC) or nvrtc_available()[0])
     return not body.startswith(NEEDS_GPU) and has_device and bool(is_there)
 
 

@@ -61,6 +61,7 @@ def findings() -> Iterator[Finding]:
     has_nvrtc, nvrtc = nvrtc_available()
     yield Finding("NVRTC", has_nvrtc, _first_line(nvrtc))
     yield _package("pycuda")
+    yield _package("cuda-core")
     has_gpu, gpu = gpu_available()
     yield Finding("GPU", has_gpu, _first_line(gpu))
     has_clang, clang = hip_available()

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     view_parser.add_argument("--output", type=Path, metavar="FILE.html", help="default: NAME.html")
     view_parser.add_argument("--device", default="H200", help="H200, H100 or A100; default: H200")
 
-    commands.add_parser("doctor", help="print what was found: Python packages, compiler, NVRTC, PyCUDA, GPU")
+    commands.add_parser("doctor", help="print what was found: Python packages, compiler, NVRTC, PyCUDA, cuda.core, GPU")
     return parser
 
 

@@ -36,7 +36,8 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
     parameters, lines = _signature(arguments, [launch], function, unit)
     bounds = _launch_bounds(launch.local_size, unit)
     head = " ".join(part for part in (language.syntax.function, bounds, f"{launch.name}({parameters})") if part)
-    body = print_block(_body(function), name_instructions=_has_several([launch], unit))
+    body = print_block(_body(function), name_instructions=_has_several([launch], unit),
+                       mark_instructions=bool(language.loops.line))
     return "\n".join([head, "{", *lines, *axes, *body, "}"])
 
 

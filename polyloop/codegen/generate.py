@@ -17,6 +17,7 @@ pass                    result
 ``function_of``         the C tree of each launch (``walk``), with its declarations
 ``device_program``      functions as text, and their launches; ``host_program`` for a host
 ``file_text``           the source file: definitions, and the functions
+``with_lines``          the text with the lines of the user's that statements come from, where a target asks for them
 ``wide_obligations``    proof that accesses of several elements at once are aligned
 ``index_checks``        sizes for which indices of this width are exact
 ======================  ==========================================================================================
@@ -37,6 +38,7 @@ from polyloop.codegen.file_text import file_text
 from polyloop.codegen.functions import function_of
 from polyloop.codegen.language import Language
 from polyloop.codegen.launches import check_launches, device_program, host_lines, host_program
+from polyloop.codegen.lines import with_lines
 from polyloop.codegen.loops.digits import without_digits
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.codegen.renaming import Spelt, spell
@@ -96,6 +98,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)
     text = file_text(functions, texts, (*schedule.remarks.lines(), *spelt.lines(), *host_lines(launches)), unit)
+    text = with_lines(text, schedule.remarks.places, schedule.name, language)
     if unit.never_fits:
         return _generated(spelt, 64)
     known, inputs, findings, bits = unit.known, unit.inputs, unit.findings, unit.index_bits

@@ -123,6 +123,9 @@ class LoopStyle:
     blocks
         Pragma by which the threads of a processor share the iterations of a loop over blocks; empty if one executes
         them all.
+    line
+        Directive that names the ``{line}`` and ``{file}`` of the user's of the text that follows; empty if none is
+        wanted.
     """
 
     unroll: str
@@ -131,6 +134,7 @@ class LoopStyle:
     full_blocks: bool = True
     lanes: str = ""
     blocks: str = ""
+    line: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames"]
+__all__ = ["BuildOptions", "DeviceCode", "DeviceLaunch",
+           "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,45 @@ class SplitArray:
 
 
 @dataclass(frozen=True)
+class DeviceCode:
+    """Machine code, PTX or LTO-IR of another compiler, that a program is linked with.
+
+    Attributes
+    ----------
+    name
+        Name of its file, for messages.
+    """
+
+    name: str
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"<{len(self.data)} bytes of '{self.name}'>"
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Choices of the user's for the CUDA compiler and linker.
+
+    Attributes
+    ----------
+    options
+        Options of NVRTC.
+    std
+        Version of C++, such as ``"c++20"``; empty: the one that generated text needs.
+    lineinfo
+        Whether machine code tells the line of the user's that it comes from.
+    linked
+        Device code that defines functions which the program calls.
+    """
+
+    options: tuple[str, ...] = ()
+    std: str = ""
+    lineinfo: bool = False
+    linked: tuple[DeviceCode, ...] = ()
+
+
+@dataclass(frozen=True)
 class GeneratedProgram(Shown):
     """Source text for one target, with the data that running it needs.
 
@@ -163,6 +203,8 @@ class GeneratedProgram(Shown):
         Names of the kernel that are different in the text, with their names there.
     proofs
         Proofs about the text itself.
+    build
+        What the target says of compiling it.
     """
 
     kernel: str
@@ -180,6 +222,7 @@ class GeneratedProgram(Shown):
     indexed: tuple[IndexedArray, ...] = ()
     proofs: tuple[Proof, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    build: BuildOptions = BuildOptions()
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

@@ -61,7 +61,7 @@ def _cubins(interface: Interface, architectures: Sequence[str]) -> tuple[dict[st
     made, listed = dict[str, bytes](), dict[str, str]()
     ptx = ""
     for architecture in architectures:
-        compiled = compile_cuda(interface.program.device_code, architecture)
+        compiled = compile_cuda(interface.program.device_code, architecture, build=interface.program.build)
         file = f"{interface.prefix}.{architecture}.cubin"
         made[file], listed[architecture] = compiled.cubin, file
         ptx = ptx or compiled.ptx

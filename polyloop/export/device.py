@@ -116,7 +116,7 @@ class DeviceCode:
         ------
         ArgumentError
             ``missing-argument``, ``assumption-violated``, ``index-overflow``, ``grid-too-large``,
-            ``misaligned-argument``, ``overlapping-arguments``, ``wrong-type``.
+            ``misaligned-argument``, ``overlapping-arguments``, ``wrong-type``, ``wrong-device``.
         CompilerError
             ``no-gpu``, ``foreign-bundle``, ``driver-failed``.
         """
@@ -141,10 +141,22 @@ class DeviceCode:
             functions = self._loaded.get(context) or self._load(driver, context, device)
             for ready in sorted({view.stream for view in call.arrays.values() if view.stream is not None} - {handle}):
                 driver.order(ready, handle)
-            with self._workspace(driver, call, handle) as spaces:
+            with self._of_the_context(driver, handle), self._workspace(driver, call, handle) as spaces:
                 for launch, grid, inames in launches:
                     self._start(driver, functions[launch.function], launch, grid, self._values(call, spaces, inames),
                                 handle)
+
+    @contextlib.contextmanager
+    def _of_the_context(self, driver: RawDriver, stream: int) -> Iterator[None]:
+        """Say so where the driver refuses a stream because it is of another context than the current one."""
+        try:
+            yield
+        except CompilerError:
+            if not stream or driver.is_here(stream):
+                raise
+            raise call_error(self._program.kernel, "wrong-device",
+                             "the stream is of another CUDA context than the arrays", "",
+                             "pass a stream of their context") from None
 
     def _check_addresses(self, call: Bound) -> None:
         kernel = self._program.kernel

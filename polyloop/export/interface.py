@@ -133,6 +133,10 @@ def interface_of(program: GeneratedProgram, prefix: str) -> Interface:
         raise refused(program, f"launchers start programs for CUDA or C, and this one is for '{program.target}'",
                       "its text is generate_code(..).device_code, and its launches are in the program",
                       "pass target=pl.CudaTarget() or pl.CTarget(), or call it from Python with pl.compile")
+    if program.build.linked:
+        raise refused(program, "the program is linked with device code of others, which no exported text has",
+                      f"linked with: {', '.join(map(repr, program.build.linked))}",
+                      "leave out link=, and give the text of the functions as their preambles")
     if any(launch.maps for launch in program.launches):
         raise refused(program, "the program copies boxes of arrays with the copy engine",
                       "a launcher would need descriptions of arrays by the CUDA driver", "copy without via=\"tma\"")

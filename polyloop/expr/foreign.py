@@ -73,6 +73,9 @@ class ForeignFunction:
     reference
         Python function that computes the same, with NumPy scalars, for the interpreter; without one the interpreter
         refuses the kernel.
+    convergent
+        True: all threads of a block have to call it together, because it has barriers or exchanges values between lanes
+        (``__syncthreads``, ``__shfl_sync``).  A call under a condition that may differ between threads is refused.
 
     Raises
     ------
@@ -81,7 +84,8 @@ class ForeignFunction:
 
     Notes
     -----
-    It must be a function of its arguments alone, without side effects: calls may be repeated, moved or left out.
+    It must be a function of its arguments alone, without side effects: calls may be repeated, moved or left out.  What
+    reads or writes memory is called in a :class:`polyloop.CInstruction`, which declares both.
     That it returns the declared type is not checked.
     """
 
@@ -91,6 +95,7 @@ class ForeignFunction:
     c_name: PerTarget
     preamble: PerTarget
     reference: Callable[..., Any] | None
+    convergent: bool = False
 
     def __init__(
         self,
@@ -100,6 +105,8 @@ class ForeignFunction:
         c_name: Annotated[str | Mapping[str, str] | None, EXPLAINED] = None,
         preamble: Annotated[str | Mapping[str, str], EXPLAINED] = "",
         reference: Annotated[Callable[..., Any] | None, EXPLAINED] = None,
+        *,
+        convergent: bool = False,
     ) -> None:
         problem = check_identifier(name, "function name")
         if problem is not None:
@@ -121,6 +128,7 @@ class ForeignFunction:
         object.__setattr__(self, "c_name", spelling)
         object.__setattr__(self, "preamble", _trimmed(_per_target(preamble, name)))
         object.__setattr__(self, "reference", reference)
+        object.__setattr__(self, "convergent", convergent)
 
     def spelling(self, target: str) -> str | None:
         """Return the function name for *target*, None if it has no entry."""
@@ -158,6 +166,8 @@ class ForeignFunction:
             parts.append(f"c_name={_shown(self.c_name)}")
         if self.preamble:
             parts.append(f"preamble={_shown(self.preamble)}")
+        if self.convergent:
+            parts.append("convergent=True")
         return f"pl.ForeignFunction({', '.join(parts)})"
 
 

@@ -164,7 +164,7 @@ class CudaBackend:
     """A program of the CUDA target: a cubin, loaded at the first call."""
 
     def __init__(self, program: GeneratedProgram, architecture: str, launches: str | None = None) -> None:
-        self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture)
+        self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture, build=program.build)
         self._module = gpu_module(program, self.compiled.cubin, launches)
         self.binder = Binder(program, self._module.memory)
 
@@ -178,7 +178,7 @@ class CudaBackend:
         None where each needs work of its own.
         """
         kinds = {view.kind for view in binding.views.values()}
-        one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA}
+        one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA, ArrayKind.OWN}
         if not one:
             return None
         values = {argument.name: argument for argument in self.binder.values}

@@ -16,13 +16,17 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from polyloop.errors import CompilerError, Diagnostic
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["CacheEntry", "CacheKey", "CacheProblem", "DiskCache", "default_directory", "open_cache"]
 
@@ -197,6 +201,22 @@ class DiskCache:
             _remove(entry)
             fresh.rename(entry)
 
+    def made(self, key: CacheKey, make: Callable[[], dict[str, bytes]], names: Collection[str]) -> dict[str, bytes]:
+        """Return the files of *key*'s entry, which has all of *names*; made and stored if there is none.
+
+        One thread of all processes makes them, while the others wait: it holds a lock on a file of the directory, which
+        the system gives back when a process ends, however it does.
+        """
+        files = self.read(key)
+        if files is not None and files.keys() >= set(names):
+            return files
+        with _alone(self.root, key.digest):
+            files = self.read(key)
+            if files is None or not files.keys() >= set(names):
+                files = make()
+                self.put(key, files)
+            return files
+
     def entries(self) -> list[CacheEntry]:
         """Return all readable entries, the least recently used first."""
         found = []
@@ -262,6 +282,45 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 if now - path.stat().st_mtime >= older_than:
                     _remove(path)
+
+
+_LOCKS: Final[dict[str, threading.Lock]] = {}
+_GUARD = threading.Lock()
+
+
+@contextlib.contextmanager
+def _alone(root: Path, digest: str) -> Iterator[None]:
+    """Be the only thread of all processes for *digest*, or for another one whose lock is in the same file.
+
+    Where the directory takes no locks, threads of this process alone wait for each other.
+    """
+    name = f".lock-{digest[:2]}"
+    with _GUARD:
+        lock = _LOCKS.setdefault(str(root / digest), threading.Lock())
+    try:
+        with lock, contextlib.ExitStack() as held:
+            if sys.platform != "win32":
+                with contextlib.suppress(OSError):
+                    descriptor = os.open(root / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                    held.callback(os.close, descriptor)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                    held.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)  # also for a child that has the descriptor
+            yield
+    finally:
+        with _GUARD:
+            if not lock.locked():
+                _LOCKS.pop(str(root / digest), None)
+
+
+def _forget_locks() -> None:
+    """Have no locks in a child of fork that threads of its parent hold."""
+    global _GUARD  # noqa: PLW0603 - of this process
+    _GUARD = threading.Lock()
+    _LOCKS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
 
 
 def _remove(entry: Path) -> None:

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,23 @@ class Compiler:
 
     def accepts(self, flag: str) -> bool:
         """Return whether the compiler takes *flag* without complaint."""
-        return _accepts(self, flag)
+        with _Probes.lock:
+            return _accepts(self, flag)
+
+
+class _Probes:
+    """The thread of this process that asks a compiler holds ``lock``; the others find what it was told."""
+
+    lock = threading.RLock()
+
+    @classmethod
+    def renew(cls) -> None:
+        """Forget a thread that a fork has left behind."""
+        cls.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Probes.renew)
 
 
 def find_compiler(language: str = "c") -> Compiler:
@@ -116,7 +133,8 @@ def find_compiler(language: str = "c") -> Compiler:
         ``no-c-compiler``, with the commands tried; ``bad-compiler-command``.
     """
     variable, names, _ = _CANDIDATES[language]
-    found = _find(language, os.environ.get(variable, ""), os.environ.get("PATH", ""))
+    with _Probes.lock:
+        found = _find(language, os.environ.get(variable, ""), os.environ.get("PATH", ""))
     if found is not None:
         return found
     chosen = os.environ.get(variable, "")
@@ -284,7 +302,9 @@ def thread_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
     """
     if "#pragma omp" not in source:
         return ()
-    if _accepts(compiler, _OPENMP, linked=True):
+    with _Probes.lock:
+        has_openmp = _accepts(compiler, _OPENMP, linked=True)
+    if has_openmp:
         return (_OPENMP,)
     if "#pragma omp parallel" not in source:
         return ()
@@ -310,12 +330,11 @@ def _built(
     headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()
     key = CacheKey(kind, source, identity, (*flags, "|", *check_flags, *(headers or ())))
     cache = None if headers is None else open_cache()
-    files = cache.read(key) if cache is not None else None
-    if cache is not None and files is not None and _LIBRARY in files:
-        return _Built(files[_LIBRARY], key.digest, cache.root / key.digest)
-    data = compile_library(compiler, source, flags, check_flags)
-    entry = cache.put(key, {_LIBRARY: data}) if cache is not None else None
-    return _Built(data, key.digest, entry)
+    if cache is None:
+        return _Built(compile_library(compiler, source, flags, check_flags), key.digest, None)
+    files = cache.made(key, lambda: {_LIBRARY: compile_library(compiler, source, flags, check_flags)}, {_LIBRARY})
+    entry = cache.root / key.digest
+    return _Built(files[_LIBRARY], key.digest, entry if entry.is_dir() else None)
 
 
 def has_own_headers(source: str) -> bool:

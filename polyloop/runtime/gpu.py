@@ -1,12 +1,12 @@
-"""Launching on an NVIDIA GPU through PyCUDA, on the context that Torch and CuPy use too.
+"""Launching on an NVIDIA GPU through PyCUDA or ``cuda.core``, on the context that Torch and CuPy use too.
 
-The context: where PyCUDA has a current context and only PyCUDA or NumPy arrays are passed, that
+The context: where there is a current context and only arrays of that library or of NumPy are passed, that
 one.  Otherwise the primary context of the arrays' device, pushed for the length of a call only.
 
 PyCUDA launches on its own streams and on the default stream; it has no way to take a stream that
-another library made.  For those the driver's ``cuLaunchKernel`` is called directly.
+another library made.  For those, and where there is no PyCUDA, the driver is called directly.
 """
-# ruff: noqa: ANN401  # PyCUDA has no types
+# ruff: noqa: ANN401  # the libraries have no types
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import atexit
 import contextlib
 import ctypes
 import functools
-import importlib
+import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,9 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
+from polyloop.runtime.cuda.choice import cuda_library, refuse_forked
 from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
+from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
 from polyloop.runtime.cuda.parameters import Parameters
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
 from polyloop.runtime.packed import Free, PackedCall
@@ -43,70 +46,60 @@ MOST_KEPT: Final = 4096
 
 
 @functools.lru_cache(maxsize=1)
-def _driver() -> Any:
-    """Return ``pycuda.driver``, initialised, or raise ImportError or its error."""
-    driver = importlib.import_module("pycuda.driver")
-    driver.init()
-    return driver
-
-
-@functools.lru_cache(maxsize=1)
 def gpu_available() -> tuple[bool, str]:
     """Return whether CUDA kernels can run here, and if not, why."""
     try:
-        driver = importlib.import_module("pycuda.driver")
-    except ImportError as err:
-        if "libcuda" in str(err):
-            return False, f"the NVIDIA driver is not installed ({err})"
-        return False, f'PyCUDA is not installed: pip install "polyloop[cuda]" ({err})'
-    try:
-        driver.init()
-        count = int(driver.Device.count())
-    except driver.Error as err:
-        return False, f"the NVIDIA driver does not start ({err})"
+        count = cuda_library().device_count()
+    except ModuleNotFoundError as err:
+        return False, f'neither PyCUDA nor cuda.core is installed: pip install "polyloop[cuda]" ({err})'
+    except NoDriverError as err:
+        return False, str(err)
     return (True, "") if count else (False, "the NVIDIA driver sees no GPU")
 
 
-def _require_gpu(kernel: str) -> Any:
+def _require_gpu(kernel: str) -> CudaLibrary:
     available, reason = gpu_available()
     if not available:
         raise CompilerError("call", kernel, [Diagnostic(
             "no-gpu", "a CUDA kernel was called, and there is no usable GPU", (reason,),
             ("compile for the C target to run on the CPU; .source, .ptx, .cubin and .resources work without a GPU",))])
-    return _driver()
+    refuse_forked()
+    return cuda_library()
 
 
 def device_architecture(ordinal: int = 0) -> str | None:
     """Return ``sm_90`` or the like for a GPU of this machine; None where there is none."""
     if not gpu_available()[0]:
         return None
-    major, minor = _driver().Device(ordinal).compute_capability()
+    major, minor = cuda_library().capability(ordinal)
     return f"sm_{major}{minor}"
 
 
 def device_name(ordinal: int = 0) -> str | None:
     """Return the name of a GPU, such as ``"NVIDIA H200"``; None where there is none."""
-    return str(_driver().Device(ordinal).name()) if gpu_available()[0] else None
+    return cuda_library().device_name(ordinal) if gpu_available()[0] else None
 
 
 # {{{ contexts
 
 _primary: Final[dict[int, Any]] = {}
+_lock: Final = threading.RLock()
 
 
-def _primary_context(driver: Any, ordinal: int) -> Any:
-    context = _primary.get(ordinal)
-    if context is None:
-        _release_at_exit()
-        context = _primary[ordinal] = driver.Device(ordinal).retain_primary_context()
-    return context
+def _primary_context(library: CudaLibrary, ordinal: int) -> Any:
+    with _lock:
+        context = _primary.get(ordinal)
+        if context is None:
+            _release_at_exit()
+            context = _primary[ordinal] = library.primary(ordinal)
+        return context
 
 
 @contextlib.contextmanager
 def active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
     """Make the CUDA context of the arrays current, and restore the previous one at exit."""
-    driver = _require_gpu(kernel)
-    current = driver.Context.get_current()
+    library = _require_gpu(kernel)
+    current = library.current()
     kinds = {view.kind for view in views}
     shared = kinds & {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.CUDA, ArrayKind.JAX_CUDA}
     if current is not None and not shared:
@@ -114,8 +107,8 @@ def active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
         return
     ordinal = max((view.device for view in views), default=-1)
     if ordinal < 0:
-        ordinal = 0 if current is None else _ordinal(driver, current)
-    primary = _primary_context(driver, ordinal)
+        ordinal = 0 if current is None else library.ordinal(current)
+    primary = _primary_context(library, ordinal)
     if current is not None and current == primary:
         yield current
         return
@@ -124,29 +117,23 @@ def active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
             "wrong-device", "PyCUDA arrays of a context of their own are mixed with arrays of other libraries",
             ("Torch and CuPy use the primary context of the device",),
             ("import pycuda.autoprimaryctx instead of pycuda.autoinit",)))
-    primary.push()
+    library.push(primary)
     try:
         yield primary
     finally:
-        driver.Context.pop()
+        library.pop()
 
 
-def _inside(driver: Any, context: Any, action: Callable[[], None]) -> None:
+def _inside(library: CudaLibrary, context: Any, action: Callable[[], None]) -> None:
     """Run *action* in *context*; not at all if that is neither current nor one that is kept: it may be gone."""
-    if driver.Context.get_current() == context:
+    if library.current() == context:
         action()
     elif context in _primary.values():
-        context.push()
+        library.push(context)
         try:
             action()
         finally:
-            driver.Context.pop()
-
-
-def _ordinal(driver: Any, context: Any) -> int:
-    """Return the number of the current context's device."""
-    device = context.get_device()
-    return next(k for k in range(driver.Device.count()) if driver.Device(k) == device)
+            library.pop()
 
 
 @functools.cache
@@ -156,12 +143,14 @@ def _release_at_exit() -> None:
 
 
 def _release() -> None:
-    """Unload modules and give back the primary contexts while the driver still lives."""
+    """Unload modules and give back the primary contexts while the driver still lives; they are not a child's."""
+    if cuda_library().process != os.getpid():
+        return
     for module in tuple(_modules):
         module.unload()
     while _primary:
         _, context = _primary.popitem()
-        context.detach()
+        cuda_library().release(context)
 
 # }}}
 
@@ -239,11 +228,14 @@ def workspace_of(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, i
 
 @dataclass
 class _Loaded:
-    """The cubin in one context; the second copy serves streams of other libraries, and graphs."""
+    """The cubin in one context; the second copy serves streams of other libraries, and graphs.
+
+    ``functions`` are those of the library, None if it starts none.
+    """
 
     context: Any
     module: Any
-    functions: dict[str, Any]
+    functions: Mapping[str, Any] | None
     graphs: Graphs[Any]
     raw_module: ctypes.c_void_p | None = None
     raw_functions: dict[str, ctypes.c_void_p] | None = None
@@ -255,20 +247,21 @@ def on_device(
 ) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
     """Give copies of NumPy arrays in the memory of the GPU, of the same layout, and a function that waits for the GPU.
 
-    They are PyCUDA's, on the primary context or the one that is current, which stays so inside the ``with`` block.
+    They are those of :func:`~polyloop.runtime.cuda.choice.cuda_library`, on the primary context or the one that is
+    current, which stays so inside the ``with`` block.
     """
     with active_context(kernel, []):
-        driver, memory, copies = _driver(), DeviceMemory(), dict[str, Any]()
+        library, memory, copies = cuda_library(), DeviceMemory(), dict[str, Any]()
         for name, array in arrays.items():
             view = memory.view(kernel, name, array)
             begin, end = view.byte_range()
-            copy = memory.allocate(kernel, ArrayKind.PYCUDA, -1, dtype=view.dtype, shape=view.shape,
+            copy = memory.allocate(kernel, library.arrays, -1, dtype=view.dtype, shape=view.shape,
                                    strides=view.strides, poison=False)
             if end > begin:
                 raw = memoryview((ctypes.c_char * (end - begin)).from_address(begin))
-                driver.memcpy_htod(copy.owner.gpudata, np.frombuffer(raw, np.uint8))
+                library.copy_in(copy.owner.gpudata, np.frombuffer(raw, np.uint8))
             copies[name] = copy.owner
-        yield copies, driver.Context.synchronize
+        yield copies, library.wait
 
 
 def other_context(kernel: str, message: str) -> ArgumentError:
@@ -296,6 +289,7 @@ class GpuModule:
         self._graphs = weakref.WeakSet[KernelGraph]()
         self._dynamic = self._functions()
         self._loaded: list[_Loaded] = []
+        self._loading = threading.RLock()
         _modules.add(self)
 
     @property
@@ -310,8 +304,8 @@ class GpuModule:
     def copied(self, values: np.ndarray[Any, Any]) -> Any:
         """Return memory of the GPU with *values*, in the current context; it is freed with the object returned."""
         _release_at_exit()
-        memory = _driver().mem_alloc(values.nbytes)
-        _driver().memcpy_htod(memory, values)
+        memory = cuda_library().allocate(values.nbytes)
+        cuda_library().copy_in(memory, values)
         return memory
 
     def _functions(self) -> dict[str, int]:
@@ -324,7 +318,7 @@ class GpuModule:
         views = list(binding.views.values())
         with active_context(kernel, views) as context:
             stream = resolve_stream(kernel, current_stream(views) if stream is None else stream)
-            mirrors = {name: HostMirror(_driver(), view, fill=binding.poisoned or name not in binding.fresh)
+            mirrors = {name: HostMirror(cuda_library(), view, fill=binding.poisoned or name not in binding.fresh)
                        for name, view in binding.views.items() if view.kind is ArrayKind.NUMPY}
             try:
                 self._await_producers(views, stream)
@@ -333,6 +327,10 @@ class GpuModule:
                 self._start(self._load(context), binding, pointers, stream)
                 if mirrors or any(view.kind.is_jax for view in views):  # JAX has streams of its own
                     self._copy_back(mirrors, binding, stream)
+            except cuda_library().errors as error:
+                if stream.handle and not _raw().is_here(stream.handle):
+                    raise other_context(kernel, "the stream is of another CUDA context than the arrays") from error
+                raise
             finally:
                 for mirror in mirrors.values():
                     mirror.free()
@@ -358,39 +356,41 @@ class GpuModule:
             self._launch_one(loaded, step.launch, step.grid, parameters, stream)
 
     def _load(self, context: Any) -> _Loaded:
-        for loaded in self._loaded:
-            if loaded.context == context:
-                return loaded
-        driver = _driver()
-        module = driver.module_from_buffer(self.cubin)
-        functions = {name: module.get_function(name) for name in self._dynamic}
-        for name, function in functions.items():
-            if self._dynamic[name] + self.images[name].shared_bytes > _DEFAULT_SHARED_LIMIT:
-                function.set_attribute(driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self._dynamic[name])
-        self._loaded.append(_Loaded(context, module, functions, Graphs(are_asked=self.launches is not None)))
-        return self._loaded[-1]
+        with self._loading:
+            for loaded in self._loaded:
+                if loaded.context == context:
+                    return loaded
+            kept, functions = cuda_library().load(self.cubin, self._allowed()) or (None, None)
+            self._loaded.append(_Loaded(context, kept, functions, Graphs(are_asked=self.launches is not None)))
+            return self._loaded[-1]
+
+    def _allowed(self) -> dict[str, int]:
+        """Return the dynamic shared memory that each function has to be allowed, 0 if none."""
+        return {name: size if size + self.images[name].shared_bytes > _DEFAULT_SHARED_LIMIT else 0
+                for name, size in self._dynamic.items()}
 
     def _launch_one(self, loaded: _Loaded, launch: DeviceLaunch, grid: tuple[int, int, int], parameters: bytes,
                     stream: StreamHandle) -> None:
         shared = self._dynamic[launch.name]
-        if stream.handle == 0 or stream.pycuda is not None:
-            # what Function.prepared_async_call does once it has packed its arguments
-            launch_kernel = loaded.functions[launch.name]._launch_kernel  # noqa: SLF001
-            launch_kernel(grid, launch.block, parameters, shared, stream.pycuda)
+        if loaded.functions is not None and (stream.handle == 0 or stream.pycuda is not None):
+            function = loaded.functions[launch.name]
+            cuda_library().start(function, grid, launch.block, parameters, shared=shared, stream=stream.pycuda)
             return
-        function = self._raw_functions(loaded)[launch.name]
-        launch_it = _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)(stream.handle)
+        raw = self._raw_functions(loaded)[launch.name]
+        launch_it = _raw().prepared(raw, grid, launch.block, shared=shared, parameters=parameters)(stream.handle)
         if not _raw().done(launch_it() or 0):
             raise other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
 
     def _raw_functions(self, loaded: _Loaded) -> dict[str, ctypes.c_void_p]:
         """Return the driver's own handles, which PyCUDA does not give, of a copy loaded for them."""
-        if loaded.raw_functions is None:
-            loaded.raw_module, loaded.raw_functions = _raw().load(self.cubin, list(loaded.functions))
-            for name, function in loaded.raw_functions.items():
-                if self._dynamic[name] + self.images[name].shared_bytes > _DEFAULT_SHARED_LIMIT:
-                    _raw().allow_shared(function, self._dynamic[name])
-        return loaded.raw_functions
+        with self._loading:
+            if loaded.raw_functions is None:
+                loaded.raw_module, functions = _raw().load(self.cubin, list(self._dynamic))
+                for name, size in self._allowed().items():
+                    if size:
+                        _raw().allow_shared(functions[name], size)
+                loaded.raw_functions = functions
+            return loaded.raw_functions
 
     def repeatable(
         self, binding: Binding, free: Sequence[Free], kinds: Mapping[str, type[Any]]
@@ -490,7 +490,7 @@ class GpuModule:
                       self._dynamic[step.launch.name], self.parameters.own(step, binding))
                  for step in binding.launches)
         graph = KernelGraph(_raw(), nodes, self.parameters.common(self.program, everything, binding),
-                            workspace=workspace, inside=functools.partial(_inside, _driver(), loaded.context))
+                            workspace=workspace, inside=functools.partial(_inside, cuda_library(), loaded.context))
         self._graphs.add(graph)
         return graph
 
@@ -529,7 +529,7 @@ class GpuModule:
     def kept_workspace(self, binding: Binding) -> dict[str, Any]:
         """Allocate the workspace of *binding*; it is freed with the object returned."""
         with active_context(self.program.kernel, list(binding.views.values())):
-            return {array.name: _driver().mem_alloc(max(1, array.nbytes)) for array in binding.workspace}
+            return {array.name: cuda_library().allocate(max(1, array.nbytes)) for array in binding.workspace}
 
     def _await_producers(self, views: list[ArrayView], stream: StreamHandle) -> None:
         for handle in sorted({view.stream for view in views if view.stream is not None}):
@@ -550,14 +550,13 @@ class GpuModule:
         for graph in tuple(self._graphs):
             graph.close()
         for loaded in self._loaded:
-            loaded.functions.clear()
-            loaded.module = None
+            loaded.functions = loaded.module = None
             if loaded.raw_module is not None and loaded.context in _primary.values():
-                loaded.context.push()
+                cuda_library().push(loaded.context)
                 try:
                     _raw().call("cuModuleUnload", loaded.raw_module)
                 finally:
-                    _driver().Context.pop()
+                    cuda_library().pop()
         self._loaded.clear()
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.records import component, field_names, is_record, is_vector, record_name
+from polyloop.runtime.cuda.choice import library_of
+from polyloop.runtime.cuda.library import CudaLibrary
 from polyloop.runtime.foreign.readers import array_view, numpy_view
 from polyloop.runtime.foreign.view import ArrayKind, ArrayView, call_error, element_range, library, row_major
 from polyloop.runtime.packed import CurrentStream
@@ -45,8 +47,8 @@ class DeviceMemory:
             case ArrayKind.TORCH | ArrayKind.CUPY:
                 allocate = _torch_empty if kind is ArrayKind.TORCH else _cupy_empty
                 array, pointer = allocate(device, *_plain(kernel, kind, dtype, shape, strides), poison=poison)
-            case ArrayKind.PYCUDA:
-                array, pointer = _pycuda_empty(dtype, shape, strides, poison=poison)
+            case ArrayKind.PYCUDA | ArrayKind.OWN:
+                array, pointer = _library_empty(kind, dtype, shape, strides, poison=poison)
             case ArrayKind.JAX_CUDA:
                 array, pointer = _jax_empty(kernel, device, *_plain(kernel, kind, dtype, shape, strides))
             case _:
@@ -78,17 +80,15 @@ def _on_host(kernel: str, name: str, hint: str) -> Exception:
 # {{{ one library each
 
 
-def _pycuda_empty(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
-                  poison: bool) -> tuple[Any, int]:
-    driver = importlib.import_module("pycuda.driver")
-    gpuarray = importlib.import_module("pycuda.gpuarray")
+def _library_empty(kind: ArrayKind, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
+                   poison: bool) -> tuple[Any, int]:
+    library = library_of(kind)
     low, high = element_range(shape, strides)
     assert low == 0, "outputs have no negative strides"
-    memory = driver.mem_alloc(max(1, high * dtype.itemsize))
+    memory = library.allocate(max(1, high * dtype.itemsize))
     if poison:
-        driver.memset_d8(memory, 0xFF, high * dtype.itemsize)
-    array = gpuarray.GPUArray(shape, dtype, gpudata=memory, strides=tuple(s * dtype.itemsize for s in strides))
-    return array, int(memory)
+        library.fill(memory, 0xFF, high * dtype.itemsize)
+    return library.array(memory, dtype, shape, tuple(s * dtype.itemsize for s in strides)), int(memory)
 
 
 def _torch_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
@@ -155,28 +155,28 @@ def current_handle(views: Iterable[ArrayView]) -> CurrentStream | None:
 class HostMirror:
     """The copy of a NumPy array in GPU memory for the length of a call."""
 
-    def __init__(self, driver: Any, view: ArrayView, *, fill: bool) -> None:
-        self._driver = driver
+    def __init__(self, library: CudaLibrary, view: ArrayView, *, fill: bool) -> None:
+        self._library = library
         low, _ = element_range(view.shape, view.strides)
         begin, end = view.byte_range()
         self._view, self._first = view, -low * view.dtype.itemsize
         self._size = end - begin
-        self._memory = driver.mem_alloc(max(1, self._size))
+        self._memory = library.allocate(max(1, self._size))
         self.pointer = int(self._memory) - low * view.dtype.itemsize
         memory = memoryview((ctypes.c_char * self._size).from_address(begin))
         self._host = np.frombuffer(memory, np.uint8) if self._size else None
         if fill and self._host is not None:
-            driver.memcpy_htod(self._memory, self._host)
+            library.copy_in(self._memory, self._host)
 
     def copy_back(self) -> None:
         """Copy the elements back to the NumPy array, but no bytes between them, which may belong to another array."""
         if self._host is None:
             return
         if self._view.size * self._view.dtype.itemsize == self._size:
-            self._driver.memcpy_dtoh(self._host, self._memory)
+            self._library.copy_out(self._host, self._memory)
             return
         whole = np.empty(self._size, np.uint8)
-        self._driver.memcpy_dtoh(whole, self._memory)
+        self._library.copy_out(whole, self._memory)
         self._elements(self._host)[...] = self._elements(whole)
 
     def _elements(self, memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -174,6 +174,19 @@ class CompiledKernel(functools.partial[Result], Shown):
         """The machine code; empty for the C target."""
         return self._small.compiled.cubin if isinstance(self._small, CudaBackend) else b""
 
+    @property
+    def sass(self) -> str:
+        """The machine code as text, by ``nvdisasm`` or ``cuobjdump``; empty for the C target.
+
+        They are looked for on ``PATH``, in a CUDA toolkit, and in wheels (``pip install nvidia-cuda-nvdisasm``).
+
+        Raises
+        ------
+        CompilerError
+            ``no-disassembler``, ``disassembler-failed``.
+        """
+        return self._small.compiled.sass if isinstance(self._small, CudaBackend) else ""
+
     @functools.cached_property
     def resources(self) -> Mapping[str, Resources]:
         """Registers, memory and occupancy of each device kernel; empty for the C target."""

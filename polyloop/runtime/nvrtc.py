@@ -1,21 +1,29 @@
-"""CUDA C to cubin and PTX with NVRTC; needs no GPU and no driver."""
+"""CUDA C to cubin and PTX with NVRTC, linked by nvJitLink; needs no GPU and no driver."""
 # ruff: noqa: ANN401  # the binding has no types
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 from dataclasses import dataclass
 from typing import Any, Final
 
+from polyloop.codegen.program import BuildOptions
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.cache import CacheKey, open_cache
 from polyloop.runtime.ccompile import has_own_headers, numbered_source
+from polyloop.runtime.cuda.disassembler import disassembled
+from polyloop.runtime.cuda.linking import linked, linker_version
 from polyloop.runtime.resources import Resources, resources
 
 __all__ = ["CompiledCuda", "Resources", "compile_cuda", "nvrtc_available", "resources"]
 
-_BASE_OPTIONS: Final = ("--std=c++17", "--define-macro=POLYLOOP_NVRTC")
+_BASE_OPTIONS: Final = ("--define-macro=POLYLOOP_NVRTC",)
+_STANDARD: Final = "c++17"
+_PLAIN: Final = BuildOptions()
+_OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
+_UNDEFINED: Final = "link the device code that defines it: pl.CudaTarget(link=[..]), or put its text into the preamble"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,11 @@ class CompiledCuda:
     cubin: bytes
     ptx: str
     log: str
+
+    @property
+    def sass(self) -> str:
+        """The machine code as text; see :func:`polyloop.runtime.cuda.disassembler.disassembled`."""
+        return disassembled(self.cubin)
 
 
 @functools.lru_cache(maxsize=1)
@@ -57,8 +70,12 @@ def nvrtc_available() -> tuple[bool, str]:
         return False, f"{err.found[0].message} ({err.found[0].notes[0]})"
 
 
-def compile_cuda(source: str, arch: str = "sm_90", options: tuple[str, ...] = ()) -> CompiledCuda:
+def compile_cuda(
+    source: str, arch: str = "sm_90", options: tuple[str, ...] = (), build: BuildOptions = _PLAIN
+) -> CompiledCuda:
     """Compile CUDA C for one architecture, through the disk cache if it takes no text from files of the user's.
+
+    A key is compiled by one thread of all processes: the others wait, and find it in the cache.
 
     Parameters
     ----------
@@ -66,27 +83,46 @@ def compile_cuda(source: str, arch: str = "sm_90", options: tuple[str, ...] = ()
         ``"sm_80"``, ``"sm_90"``, ...
     options
         More NVRTC options, such as ``"--fmad=false"``.
+    build
+        What a target says of compiling and linking.
 
     Raises
     ------
     CompilerError
-        ``no-nvrtc``, ``nvrtc-failed`` (with the log and the numbered source), ``unsafe-cache-dir``.
+        ``no-nvrtc``, ``nvrtc-failed`` (with the log and the numbered source), ``no-nvjitlink``, ``link-failed``,
+        ``unsafe-cache-dir``.
     """
     nvrtc, version = _nvrtc()
-    flags = (f"--gpu-architecture={arch}", *_BASE_OPTIONS, *options)
-    key = CacheKey("cuda", source, version, flags)
-    cache = None if has_own_headers(source) else open_cache()
-    files = cache.read(key) if cache is not None else None
-    if files is not None and files.keys() >= {"kernel.cubin", "kernel.ptx", "log.txt"}:
-        return CompiledCuda(files["kernel.cubin"], files["kernel.ptx"].decode(), files["log.txt"].decode())
-    result = _compile(nvrtc, source, flags)
-    if cache is not None:
-        cache.put(key, {"kernel.cubin": result.cubin, "kernel.ptx": result.ptx.encode(),
-                        "log.txt": result.log.encode()})
-    return result
+    flags = (f"--gpu-architecture={arch}", f"--std={build.std or _STANDARD}", *_BASE_OPTIONS, *options, *build.options)
+    flags += ("--generate-line-info",) if build.lineinfo else ()
+    if build.linked:
+        version += f", {linker_version()}"
+    digests = tuple(f"link={hashlib.sha256(code.data).hexdigest()}" for code in build.linked)
+    key = CacheKey("cuda", source, version, (*flags, *digests))
+    reads_files = has_own_headers(source) or any("include" in option for option in build.options)
+    cache = None if reads_files else open_cache()
+
+    def make() -> dict[str, bytes]:
+        result = _linked(nvrtc, source, arch, flags, build) if build.linked else _compile(nvrtc, source, flags)
+        return {"kernel.cubin": result.cubin, "kernel.ptx": result.ptx.encode(), "log.txt": result.log.encode()}
+
+    files = make() if cache is None else cache.made(key, make, {"kernel.cubin", "kernel.ptx", "log.txt"})
+    return CompiledCuda(files["kernel.cubin"], files["kernel.ptx"].decode(), files["log.txt"].decode())
 
 
-def _compile(nvrtc: Any, source: str, flags: tuple[str, ...]) -> CompiledCuda:
+def _linked(nvrtc: Any, source: str, arch: str, flags: tuple[str, ...], build: BuildOptions) -> CompiledCuda:
+    """Compile to LTO-IR, and link with the device code of others; the PTX is that of the text alone."""
+    intermediate = _compile(nvrtc, source, (*flags, "-dlto"), _LTO)
+    ptx = _compile(nvrtc, source, (*flags, "--relocatable-device-code=true")).ptx
+    cubin = linked(intermediate.cubin, build.linked, arch, lineinfo=build.lineinfo)
+    return CompiledCuda(cubin, ptx, intermediate.log)
+
+
+_LTO: Final = "LTOIR"
+
+
+def _compile(nvrtc: Any, source: str, flags: tuple[str, ...], kind: str = "CUBIN") -> CompiledCuda:
+    """Compile to machine code, or to what *kind* says; then there is no PTX."""
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, None, None)
     assert status == 0, f"nvrtcCreateProgram failed: {status}"
     try:
@@ -98,8 +134,10 @@ def _compile(nvrtc: Any, source: str, flags: tuple[str, ...]) -> CompiledCuda:
                 "nvrtc-failed", "NVRTC refused the generated source",
                 (f"status: {status.name}, options: {' '.join(flags)}", f"log:\n{log_text}",
                  f"source:\n{numbered_source(source, log_text)}"),
-                ("this is a fault of the code generator unless the kernel holds C text of yours",))])
-        cubin = _fetch(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+                (_UNDEFINED if "Unresolved extern" in log_text else _OWN_FAULT,))])
+        cubin = _fetch(getattr(nvrtc, f"nvrtcGet{kind}Size"), getattr(nvrtc, f"nvrtcGet{kind}"), program)
+        if kind == _LTO:
+            return CompiledCuda(cubin, "", log_text)
         ptx = _fetch(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
         return CompiledCuda(cubin, ptx.rstrip(b"\0").decode(), log_text)
     finally:

@@ -1,14 +1,14 @@
-"""Functions of the CUDA driver without a PyCUDA binding, called directly."""
+"""Functions of the CUDA driver that its libraries do not offer, or offer too slowly, called directly."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from polyloop.runtime.cuda.choice import cuda_library, refuse_forked
 from polyloop.runtime.packed import Launch, storing
 
 __all__ = ["RawDriver", "raw_driver"]
@@ -34,11 +34,11 @@ class RawDriver:
         self._library = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
 
     def call(self, name: str, *arguments: object) -> None:
-        """Call a driver function and raise PyCUDA's error if it fails."""
+        """Call a driver function and raise the library's error if it fails."""
         self.check(name, int(getattr(self._library, name)(*arguments)))
 
     def check(self, name: str, status: int) -> None:
-        """Raise PyCUDA's error if a driver function failed with *status*."""
+        """Raise the library's error if a driver function failed with *status*."""
         if status != 0:
             raise self._error(name, status)
 
@@ -57,6 +57,12 @@ class RawDriver:
         self.call("cuCtxGetCurrent", ctypes.byref(found))
         return found.value or 0
 
+    def is_here(self, stream: int) -> bool:
+        """Return whether *stream* is of the current context."""
+        found = ctypes.c_void_p()
+        failed = int(self._library.cuStreamGetCtx(ctypes.c_void_p(stream), ctypes.byref(found)))
+        return not failed and (found.value or 0) == self.current_context()
+
     def is_captured(self, stream: int) -> bool:
         """Return whether work on *stream* is recorded and not run; or neither, as on the default stream meanwhile."""
         status = ctypes.c_int()
@@ -64,11 +70,23 @@ class RawDriver:
         return bool(failed or status.value)
 
     def _error(self, name: str, status: int) -> Exception:
+        refuse_forked()
         text = ctypes.c_char_p()
         self._library.cuGetErrorString(status, ctypes.byref(text))
-        found: Exception = importlib.import_module("pycuda.driver").LogicError(
-            f"{name} failed: {(text.value or b'unknown error').decode()}")
-        return found
+        return cuda_library().failure(f"{name} failed: {(text.value or b'unknown error').decode()}")
+
+    def event(self) -> ctypes.c_void_p:
+        """Return a new event, which takes times."""
+        event = ctypes.c_void_p()
+        self.call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(0))
+        return event
+
+    def elapsed(self, begin: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
+        """Wait for *end*, and return the time between two events [s]."""
+        found = ctypes.c_float()
+        self.call("cuEventSynchronize", end)
+        self.call("cuEventElapsedTime", ctypes.byref(found), begin, end)
+        return found.value / 1e3
 
     def synchronize(self, stream: int) -> None:
         """Wait until all work on *stream* is done."""
@@ -127,13 +145,19 @@ class RawDriver:
     def done(self, status: int, name: str = "cuLaunchKernelEx") -> bool:
         """Return whether something was launched by *name*; it was not where another context is current.
 
-        PyCUDA's error is raised for any other *status* of failure.
+        The library's error is raised for any other *status* of failure.
         """
         if not status:
             return True
         if status in _NOT_CURRENT:
             return False
         raise self._error(name, status)
+
+    def attribute(self, function: ctypes.c_void_p, number: int) -> int:
+        """Return an attribute of a function: CUDA Driver API, ``CUfunction_attribute``."""
+        found = ctypes.c_int()
+        self.call("cuFuncGetAttribute", ctypes.byref(found), ctypes.c_int(number), function)
+        return found.value
 
     def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
         """Allow *size* bytes of dynamic shared memory."""

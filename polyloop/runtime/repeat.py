@@ -105,7 +105,7 @@ def _probe(value: Any, *, is_array: bool) -> _Probe | None:
             return _torch_probe(value)
         case "cupy", "ndarray":
             return _cupy_probe(value)
-        case "pycuda", "GPUArray":
+        case ("pycuda", "GPUArray") | ("polyloop", "DeviceArray"):
             return _pycuda_probe(value)
     return _NUMBERS.get(kind)
 
@@ -135,7 +135,7 @@ def _pycuda_probe(array: Any) -> _Probe:
     """Return the probe of a PyCUDA array; to ask an allocation for its address costs most of a call."""
     layout = (*_DTYPE_AND_SHAPE, "{v}.strides")
     kind = type(array.gpudata)
-    if _library(kind)[0] == "pycuda" and "Allocation" in kind.__name__:
+    if _library(kind)[0] in ("pycuda", "polyloop") and "Allocation" in kind.__name__:
         memory = "(__memory_{v} := {v}.gpudata)"
         return _Probe("__id(__memory_{v})", (f"__type({memory})", *layout), owner="gpudata",
                       record="__ref(__memory_{v})",

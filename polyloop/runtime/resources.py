@@ -21,6 +21,7 @@ _FRAME_SIZE: Final = 0x11
 _KPARAM_INFO: Final = 0x17
 _FORMAT_SIZED: Final = 0x04
 _SYMTAB: Final = 2
+_IS_ENTRY: Final = 0x10  # STO_CUDA_ENTRY, in the visibility of a symbol
 _RESERVED_SHARED: Final = 1024  # counted in .nv.shared.* where the cubin has .nv.shared.reserved.0
 
 
@@ -107,7 +108,9 @@ def read_cubin(cubin: bytes) -> dict[str, KernelImage]:
     by_name = {s.name: s for s in sections}
     table = next(s for s in sections if s.kind == _SYMTAB)
     strings = sections[table.link].data
-    symbols = [_text(strings, struct.unpack_from("<I", table.data, at)[0]) for at in range(0, len(table.data), 24)]
+    entries = [struct.unpack_from("<IBB", table.data, at) for at in range(0, len(table.data), 24)]
+    symbols = [_text(strings, name) for name, _, _ in entries]
+    kernels = {symbol for symbol, (_, _, other) in zip(symbols, entries, strict=True) if other & _IS_ENTRY}
     registers: dict[str, int] = {}
     frames: dict[str, int] = {}
     for attribute, payload in _attributes(by_name[".nv.info"].data if ".nv.info" in by_name else b""):
@@ -118,7 +121,7 @@ def read_cubin(cubin: bytes) -> dict[str, KernelImage]:
     found = {}
     for name in sorted(registers):
         info = by_name.get(f".nv.info.{name}")
-        if info is None:  # a device function, not a kernel
+        if info is None or name not in kernels:  # a device function
             continue
         shared = by_name.get(f".nv.shared.{name}")
         found[name] = KernelImage(name, registers[name], max(0, shared.size - reserved) if shared else 0,

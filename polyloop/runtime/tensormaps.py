@@ -46,8 +46,8 @@ def driver_map(described: TensorMap, binding: Binding, address: int) -> bytes:
 
     Raises
     ------
-    pycuda.driver.LogicError
-        The driver refuses the strides, or the sizes.
+    Exception
+        That of the CUDA library: the driver refuses the strides, or the sizes.
     """
     extents, strides = _sizes(described, binding)
     if min(extents) <= 0:

@@ -13,7 +13,7 @@ import numpy as np
 
 from polyloop.dataflow.uniformity import Uniformity
 from polyloop.display import brief
-from polyloop.errors import Diagnostic
+from polyloop.errors import Diagnostic, Place
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import Argument, ArrayArg, Table
@@ -518,10 +518,13 @@ class Remarks:
         The user's reasons for waiving proofs, and the claims that are not proven.
     left_open
         Questions that ISL gave up on, which affect the speed of the code only, each with the name of the kernel.
+    places
+        Instruction -> place in the user's text.
     """
 
     unchecked: tuple[str, ...] = ()
     left_open: tuple[tuple[str, Diagnostic], ...] = ()
+    places: Mapping[str, Place] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of both kinds."""

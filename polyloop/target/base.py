@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from polyloop.codegen.language import Language
+from polyloop.codegen.program import BuildOptions
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 
 __all__ = ["Target", "target_of"]
+
+_AS_IT_IS: Final = BuildOptions()
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Target:
         Whether the threads of a processor share the blocks of a launch.
     contract
         Whether a C compiler may round a product and the sum that it goes into once.
+    build
+        Choices of the user's for the CUDA compiler and linker.
     call
         The call that makes this target, where the other attributes do not say it.
     """
@@ -46,6 +52,7 @@ class Target:
     full_blocks: bool = True
     openmp: bool = False
     contract: bool = False
+    build: BuildOptions = _AS_IT_IS
     call: str = ""
 
     @property
@@ -57,6 +64,11 @@ class Target:
             return f"pl.CTarget({', '.join(f'{name}=True' for name in ('openmp', 'contract') if getattr(self, name))})"
         more = f", min_blocks={self.min_blocks}" if self.min_blocks else ""
         more += "" if self.full_blocks else ", full_blocks=False"
+        build = self.build
+        more += f", options={[*build.options]!r}" if build.options else ""
+        more += f", std={build.std!r}" if build.std else ""
+        more += ", lineinfo=True" if build.lineinfo else ""
+        more += f", link={[code.data for code in build.linked]!r}" if build.linked else ""
         return f"pl.CudaTarget({self.arch!r}{more})"
 
     def __repr__(self) -> str:

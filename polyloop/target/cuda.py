@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Final
 
 from polyloop.codegen.language import Constants, Functions, Language, LoopStyle, Syntax, Vectors
+from polyloop.codegen.program import BuildOptions, DeviceCode
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import spelt
 from polyloop.errors import CodegenError, Diagnostic
@@ -103,13 +107,15 @@ CUDA_LANGUAGE: Final = Language(
 
 
 @cache
-def _language(arch: str, min_blocks: int, *, full_blocks: bool) -> Language:
+def _language(arch: str, min_blocks: int, *, full_blocks: bool, lineinfo: bool) -> Language:
     """Return the CUDA language for architecture *arch*, with the limits of its blocks.
 
-    Kernels are to leave room for *min_blocks* blocks, if that is not 0, and to have a text for *full_blocks*.
+    Kernels are to leave room for *min_blocks* blocks, if that is not 0, and to have a text for *full_blocks*.  With
+    *lineinfo* the text names the line of the user's of each statement.
     """
     limits = replace(_LIMITS, shared_bytes=_SHARED_KIB.get(arch.rstrip("af"), 48) * 1024)
     syntax, loops = CUDA_LANGUAGE.syntax, replace(CUDA_LANGUAGE.loops, full_blocks=full_blocks)
+    loops = replace(loops, line="#line {line} {file}") if lineinfo else loops
     if min_blocks:
         syntax = replace(syntax, launch_bounds=f"__launch_bounds__({{threads}}, {min_blocks})")
     return replace(CUDA_LANGUAGE, syntax=syntax, loops=loops, limits=limits, device=cuda_device(arch))
@@ -121,8 +127,10 @@ def own_architecture(capability: int) -> str:
 
 
 def CudaTarget(  # noqa: N802 - reads as the class
-    arch: str = "sm_90", *, min_blocks: Annotated[int, EXPLAINED] = 0, full_blocks: bool = True
-) -> Target:
+    arch: str = "sm_90", *, min_blocks: Annotated[int, EXPLAINED] = 0, full_blocks: bool = True,
+    options: Annotated[Sequence[str], EXPLAINED] = (), std: str = "", lineinfo: bool = False,
+    link: Annotated[Sequence[str | Path | bytes], EXPLAINED] = (),
+) -> Target:  # fmt: skip
     """Return the CUDA target.
 
     Parameters
@@ -137,19 +145,82 @@ def CudaTarget(  # noqa: N802 - reads as the class
         True: blocks that are inside of the arrays have code of their own, without the boundary tests of other blocks.
         False: one code for all blocks, with a test before each part of an unrolled loop: the compiler has no more loads
         on their way than it passed tests, and takes fewer registers.
+    options
+        Further options of NVRTC: ``["-I/opt/mylib/include", "--maxrregcount=64"]``.  Headers that foreign functions and
+        preambles include are looked for where ``-I`` says.
+    std
+        Version of C++ for the text of the user's: ``"c++17"`` or ``"c++20"``; generated text is C++17.
+    lineinfo
+        True: machine code tells the line that it comes from, so that profilers and debuggers lead to the statement: to
+        the script for kernels of Python functions, to the line of the kernel's text, ``NAME.loops``, for others.
+    link
+        Device code with functions that the program calls: cubins, PTX, LTO-IR, fatbins, objects or libraries, as bytes
+        or as paths of files, which are read now.  nvJitLink links it, with optimization across files where it is
+        LTO-IR.  A foreign function declares what is called.
 
     Raises
     ------
     CodegenError
-        ``bad-min-blocks``.
+        ``bad-min-blocks``, ``bad-cuda-option``, ``no-file``.
     """
     if type(min_blocks) is not int or min_blocks < 0:
         hint = "min_blocks=2 asks for room for two blocks, 0 for nothing"
         raise CodegenError("CudaTarget", None, [Diagnostic(
             "bad-min-blocks", f"min_blocks={spelt(min_blocks)} is no number of blocks", (), (hint,))])
-    language = _language(arch, min_blocks, full_blocks=full_blocks)
+    build = BuildOptions(_options(options), _standard(std), lineinfo, tuple(map(_device_code, _several(link, "link"))))
+    language = _language(arch, min_blocks, full_blocks=full_blocks, lineinfo=lineinfo)
     assert language.limits is not None, "the CUDA language has limits"
-    return Target("cuda", language, language.limits, arch, min_blocks, full_blocks)
+    return Target("cuda", language, language.limits, arch, min_blocks, full_blocks, build=build)
+
+
+_OWN_OPTIONS: Final = re.compile(
+    r"-{1,2}(gpu-architecture|arch|std|dlto|relocatable-device-code|rdc|generate-line-info|lineinfo)\b.*", re.DOTALL)
+"""Options of NVRTC that have parameters here, or depend on them."""
+_STANDARDS: Final = ("c++17", "c++20")
+
+
+def _bad_option(message: str, hint: str) -> CodegenError:
+    return CodegenError("CudaTarget", None, [Diagnostic("bad-cuda-option", message, (), (hint,))])
+
+
+def _several(given: object, name: str) -> Sequence[object]:
+    if isinstance(given, str | bytes | Path) or not isinstance(given, Sequence):
+        raise _bad_option(f"{name}={spelt(given)} is no list", f"pass a list: {name}=[..]")
+    return given
+
+
+def _options(given: object) -> tuple[str, ...]:
+    found = []
+    for option in _several(given, "options"):
+        if not isinstance(option, str) or not option.startswith("-"):
+            hint = "options begin with '-': \"-I/opt/mylib/include\""
+            raise _bad_option(f"{spelt(option)} is no option of NVRTC", hint)
+        if _OWN_OPTIONS.fullmatch(option):
+            hint = "say it by the parameters of CudaTarget: arch, std, lineinfo, link"
+            raise _bad_option(f"{spelt(option)} is an option that polyloop gives by itself", hint)
+        found.append(option)
+    return tuple(found)
+
+
+def _standard(given: str) -> str:
+    if given and given not in _STANDARDS:
+        raise _bad_option(f"std={spelt(given)} is no version of C++ that generated text can be compiled as",
+                          f"versions: {', '.join(_STANDARDS)}")
+    return given
+
+
+def _device_code(given: object) -> DeviceCode:
+    if isinstance(given, bytes) and given:
+        return DeviceCode("bytes", given)
+    if not isinstance(given, str | Path):
+        raise _bad_option(f"link has {spelt(given)}, which is no device code", "pass the bytes, or the path of a file")
+    path = Path(given)
+    try:
+        return DeviceCode(path.name, path.read_bytes())
+    except OSError as error:
+        raise CodegenError("CudaTarget", None, [Diagnostic(
+            "no-file", f"'{path}' cannot be read", (f"{type(error).__name__}: {error.strerror}",),
+            ("link takes paths of files with device code, or the bytes",))]) from None
 
 
 @cache

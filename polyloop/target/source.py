@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from polyloop.codegen.generate import generate
@@ -9,7 +10,7 @@ from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.checks import OneOf
 from polyloop.errors import warn
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.memo import memoised
+from polyloop.memo import known, memoised
 from polyloop.proof.obligation import public_call
 from polyloop.schedule.build import build_schedule
 from polyloop.target.base import Target, target_of
@@ -23,6 +24,7 @@ def _generated(kernel: LoopKernel, target: Target, index_bits: int) -> Generated
     """Return the result of :func:`generate_code`; it warns once."""
     with public_call("generate_code", kernel.name):
         program = generate(build_schedule(kernel, target.limits), target.language, index_bits=index_bits)
+        program = program if target.build == program.build else replace(program, build=target.build)
     warn("generate_code", kernel.name, program.notes, kernel.silenced_warnings)
     return program
 
@@ -55,4 +57,9 @@ def generate_code(
         The target cannot express the kernel.
     """
     bits = max(index_bits or 32, 8 * kernel.index_dtype.itemsize)
-    return _generated(kernel, target_of(kernel, target) or CudaTarget(), bits)
+    chosen = target_of(kernel, target) or CudaTarget()
+    found = known(_generated, kernel).get((chosen, bits))
+    if found is not None:
+        return _generated(kernel, chosen, bits)
+    with public_call("generate_code", kernel.name):  # those that wait find what the first thread made
+        return _generated(kernel, chosen, bits)

@@ -7,17 +7,18 @@ distribution is (H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., sect
 
 from __future__ import annotations
 
-import importlib
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from polyloop.display import brief
+from polyloop.runtime.cuda.choice import cuda_library
 from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.runtime.rawdriver import raw_driver
 
 __all__ = ["LEAST_SAMPLES", "Clock", "DeviceClock", "HostClock", "Interval", "interval", "race"]
 
@@ -93,22 +94,27 @@ class DeviceClock:
     """
 
     def __init__(self) -> None:
-        self._driver: Any = importlib.import_module("pycuda.driver")
-        major, minor = self._driver.Context.get_device().compute_capability()
+        library, self._raw = cuda_library(), raw_driver()
+        major, minor = library.capability(library.ordinal(library.current()))
         image = compile_cuda(_SPIN, f"sm_{major}{minor}").cubin
-        self._module = self._driver.module_from_buffer(image)
-        self._spin = self._module.get_function("spin")
+        _, functions = self._raw.load(image, ["spin"])
+        self._spin = functions["spin"]
 
     def seconds(self, call: Callable[[], object], repeat: int) -> float:
         """Return the time of one of *repeat* calls."""
-        begin, end = self._driver.Event(), self._driver.Event()
-        self._spin(np.int64(_CYCLES_OF_A_CALL * (repeat + 4)), block=(1, 1, 1), grid=(1, 1))
-        begin.record()
-        for _ in range(repeat):
-            call()
-        end.record()
-        end.synchronize()
-        return float(end.time_since(begin)) / 1e3 / repeat
+        raw, parameters = self._raw, np.int64(_CYCLES_OF_A_CALL * (repeat + 4)).tobytes()
+        spin = raw.prepared(self._spin, (1, 1, 1), (1, 1, 1), shared=0, parameters=parameters)(0)
+        begin, end = raw.event(), raw.event()
+        try:
+            raw.done(spin() or 0)
+            raw.call("cuEventRecord", begin, None)
+            for _ in range(repeat):
+                call()
+            raw.call("cuEventRecord", end, None)
+            return raw.elapsed(begin, end) / repeat
+        finally:
+            for event in (begin, end):
+                raw.call("cuEventDestroy_v2", event)
 
 
 def race(

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 
-from polyloop.codegen.program import GeneratedProgram
+from polyloop.codegen.program import BuildOptions, GeneratedProgram
 from polyloop.edge.callbacks import asked
 from polyloop.edge.checks import EXPLAINED, AtLeast
 from polyloop.edge.words import spelt
@@ -27,7 +27,8 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.program.infer_types import require_dtypes
 from polyloop.runtime.cache import CacheKey, open_cache
 from polyloop.runtime.ccompile import find_compiler
-from polyloop.runtime.gpu import device_architecture, gpu_available, on_device
+from polyloop.runtime.cuda.choice import cuda_library
+from polyloop.runtime.gpu import device_architecture, device_name, gpu_available, on_device
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
 from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.schedule.build import build_schedule
@@ -140,7 +141,8 @@ def tune(
         known = Tuned(tuple(sorted((*trials, *timed), key=lambda trial: order[shown(trial.choice)])), seed, known.trace)
         return known.ready(lambda: _compiled(programs, known.best, arch))
     with _bar(len(programs), "compile", progress) as step:
-        compile_all([found.program.device_code for found in programs], arch, jobs, step)
+        said = programs[0].program.build if programs else BuildOptions()
+        compile_all([found.program.device_code for found in programs], arch, jobs, step, said)
     trials += _measured(programs, sets, arch, seconds, precision, progress)
     result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
     if not any(trial.time is not None for trial in trials):
@@ -356,8 +358,7 @@ def _device(arch: str | None) -> str:
     versions = f"{nvrtc_available()[1]}, {arch}"
     if not gpu_available()[0]:
         return versions
-    driver: Any = importlib.import_module("pycuda.driver")
-    return f"{versions}, {driver.Device(0).name()}, driver {driver.get_driver_version()}"
+    return f"{versions}, {device_name()}, driver {cuda_library().driver_version()}"
 
 
 def _remembered(key: CacheKey) -> Tuned | None:

@@ -169,7 +169,8 @@ def scope(**others: Any) -> Any:
     storage = {n: Storage(n, np.dtype("float32"), (), AddressSpace.PRIVATE, lane=lane) for n in ("t", "u")}
     found: Any = SimpleNamespace(
         memory=Memory(storage=storage), values={"l.0": "tx", "l.1": "ty", "l.2": "tz"}, language=CUDA_LANGUAGE,
-        indices=Indices(), names=Names(()), definitions=SimpleNamespace(helper_names={}), **others,
+        indices=Indices(), names=Names(()),
+        definitions=SimpleNamespace(helper_names={}, foreign_functions={}), **others,
     )  # fmt: skip
     found.ctype = lambda dtype: "float"
     found.error = lambda problem: CodegenError("generate_code", "k", [problem])

@@ -101,7 +101,7 @@ def test_a_lane_in_a_named_index_is_seen_where_whole_warps_have_to_be() -> None:
     indices.close(opened, "int", lambda _: parsed("128 * bx + tx"))
     axes = {"l.0": "tx", "l.1": "ty", "l.2": "tz"}
     functions = {f"{MATRIX}mma": "mma"}
-    definitions = SimpleNamespace(helper_names=functions)
+    definitions = SimpleNamespace(helper_names=functions, foreign_functions={})
     scope: Any = SimpleNamespace(memory=Memory(), definitions=definitions, indices=indices, language=CUDA_LANGUAGE)
     scope.error = lambda problem: pl.CodegenError("generate_code", "k", [problem])
     call = Call(parsed("mma(d, a, b)"), "insn")

@@ -234,6 +234,9 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pl.CodegenError, match="'z' of type complex64 is passed by value") as error:
         pl.export(knl, tmp_path / "x", pl.CTarget())
     assert error.value.found[0].code == "not-exportable"
+    with pytest.raises(pl.CodegenError, match="linked with device code of others") as error:
+        pl.export(axpy(), tmp_path / "x", pl.CudaTarget(link=[b"code"]))
+    assert error.value.found[0].code == "not-exportable"
     assert not (tmp_path / "x").exists()
 
 

@@ -16,6 +16,7 @@ import polyloop as pl
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime import gpu
 from polyloop.runtime.backends import CudaBackend
+from polyloop.runtime.cuda.choice import cuda_library
 from polyloop.runtime.cuda.cooperative import CooperativeModule
 from polyloop.runtime.gpu import GpuModule, gpu_available
 from polyloop.runtime.invoke import CompiledKernel
@@ -37,9 +38,11 @@ class FakePycuda:
         modules = (("pycuda", ModuleType("pycuda")), ("pycuda.driver", self._driver), ("pycuda.gpuarray", arrays))
         for name, module in modules:
             self._patch.setitem(sys.modules, name, module)
+        cuda_library.cache_clear()
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
+        cuda_library.cache_clear()
 
 
 class Machine:
@@ -82,10 +85,8 @@ def machine_of(patch: pytest.MonkeyPatch) -> Iterator[Machine]:
     patch.setattr("atexit.register", lambda _: None)
     with FakePycuda(found.driver):
         gpu_available.cache_clear()
-        gpu._driver.cache_clear()
         yield found
     gpu_available.cache_clear()
-    gpu._driver.cache_clear()
 
 
 def got(result: Any) -> dict[str, Any]:

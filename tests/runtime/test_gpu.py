@@ -16,7 +16,9 @@ import pytest
 from polyloop.errors import ArgumentError
 from polyloop.expr.dtypes import BFLOAT16, FLOAT8_E4M3FN
 from polyloop.runtime import gpu
-from polyloop.runtime.gpu import gpu_available, resolve_stream
+from polyloop.runtime.cuda.choice import cuda_library
+from polyloop.runtime.cuda.withpycuda import PycudaLibrary
+from polyloop.runtime.gpu import active_context, gpu_available, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror
 from polyloop.runtime.invoke import CompiledKernel, load
 from polyloop.runtime.views import ArrayKind, numpy_view
@@ -44,10 +46,10 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     monkeypatch.setattr(gpu, "_primary", {})
     monkeypatch.setattr("atexit.register", lambda _: None)
     gpu_available.cache_clear()
-    gpu._driver.cache_clear()
+    cuda_library.cache_clear()
     yield fake
     gpu_available.cache_clear()
-    gpu._driver.cache_clear()
+    cuda_library.cache_clear()
 
 
 @pytest.fixture
@@ -317,13 +319,14 @@ def test_a_dlpack_capsule_is_read() -> None:
 
 def test_without_pycuda_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> ModuleType:
-        raise ImportError(f"No module named '{name}'")
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
+    cuda_library.cache_clear()
     gpu_available.cache_clear()
     monkeypatch.setattr(importlib, "import_module", absent)
     try:
-        assert gpu_available() == (
-            False, "PyCUDA is not installed: pip install \"polyloop[cuda]\" (No module named 'pycuda.driver')")
+        assert gpu_available() == (False, "neither PyCUDA nor cuda.core is installed: pip install \"polyloop[cuda]\" "
+                                          "(No module named 'pycuda.driver')")
     finally:
         gpu_available.cache_clear()
 
@@ -331,10 +334,12 @@ def test_without_pycuda_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_machine_without_devices_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pycuda", ModuleType("pycuda"))
     monkeypatch.setitem(sys.modules, "pycuda.driver", FakeDriver({}, devices=0))
+    cuda_library.cache_clear()
     gpu_available.cache_clear()
     try:
         assert gpu_available() == (False, "the NVIDIA driver sees no GPU")
     finally:
+        cuda_library.cache_clear()
         gpu_available.cache_clear()
 
 
@@ -355,11 +360,12 @@ def test_gpu_reads_the_registers_that_the_driver_reports() -> None:
     kernel = load(transpose())
     kernel(a=np.zeros((2, 2), F4))
     backend: Any = kernel._small
-    (loaded,) = backend._module._loaded
-    function = loaded.functions["transpose"]
+    (loaded,), raw = backend._module._loaded, backend._module.driver
+    with active_context("transpose", []):
+        function = backend._module._raw_functions(loaded)["transpose"]
+        registers, shared, local = (raw.attribute(function, number) for number in (4, 1, 3))
     found = kernel.resources["transpose"]
-    assert (function.num_regs, function.shared_size_bytes, function.local_size_bytes) == (
-        found.registers, found.shared_bytes, found.local_bytes)
+    assert (registers, shared, local) == (found.registers, found.shared_bytes, found.local_bytes)
 
 
 @pytest.mark.gpu
@@ -394,8 +400,8 @@ def test_gpu_takes_cupy_arrays() -> None:
 
 @pytest.mark.gpu
 def test_gpu_takes_pycuda_arrays() -> None:
-    driver = importlib.import_module("pycuda.driver")
-    gpuarray = importlib.import_module("pycuda.gpuarray")
+    driver = pytest.importorskip("pycuda.driver")
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
     driver.init()
     context = driver.Device(0).retain_primary_context()
     context.push()
@@ -415,10 +421,9 @@ def test_gpu_takes_pycuda_arrays() -> None:
 
 @pytest.mark.gpu
 def test_gpu_leaves_no_context_behind() -> None:
-    driver = importlib.import_module("pycuda.driver")
-    was_there = driver.Context.get_current() is not None  # another test's, in the same process
+    was = cuda_library().current()  # another test's, in the same process
     load(axpy("cuda"))(alpha=2, x=X, y=X)
-    assert (driver.Context.get_current() is not None) == was_there
+    assert cuda_library().current() == was
 
 # }}}
 
@@ -427,7 +432,7 @@ def test_only_elements_are_copied_back(driver: FakeDriver) -> None:
     """Two columns of one array, both written: neither may bring back the other's old values."""
     driver.stack.append(object())
     base = np.arange(12, dtype=np.float32).reshape(4, 3)
-    mirrors = [HostMirror(driver, numpy_view("k", "a", base[:, column]), fill=True) for column in (0, 1)]
+    mirrors = [HostMirror(PycudaLibrary(), numpy_view("k", "a", base[:, column]), fill=True) for column in (0, 1)]
     for column, mirror in enumerate(mirrors):
         at(mirror.pointer, 10)[::3] = 100 + column
     for mirror in mirrors:

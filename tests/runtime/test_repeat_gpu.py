@@ -148,8 +148,8 @@ def test_gpu_calls_on_pycuda_arrays_are_captured_by_cuda_core(bound: bool) -> No
     core: Any = pytest.importorskip("cuda.core")
     device = core.Device()
     device.set_current()  # the primary context, which PyCUDA is given by this name
-    importlib.import_module("pycuda.autoprimaryctx")
-    arrays: Any = importlib.import_module("pycuda.gpuarray")
+    pytest.importorskip("pycuda.autoprimaryctx")
+    arrays: Any = pytest.importorskip("pycuda.gpuarray")
     x, y, z = (arrays.to_gpu(np.full(1000, value, F4)) for value in (1, 3, 0))
     plain, given = load_axpy(), {"alpha": 2.0, "x": x, "y": y, "z": z}
     plain(**given)
@@ -174,8 +174,8 @@ def _values(array: Any) -> Any:
 def test_gpu_arrays_that_change_in_place_are_looked_at_again() -> None:
     torch: Any = pytest.importorskip("torch")
     cupy: Any = pytest.importorskip("cupy")
-    importlib.import_module("pycuda.autoprimaryctx")
-    arrays: Any = importlib.import_module("pycuda.gpuarray")
+    pytest.importorskip("pycuda.autoprimaryctx")
+    arrays: Any = pytest.importorskip("pycuda.gpuarray")
     plain = load_axpy()
     makers: dict[str, Callable[[Any], Any]] = {
         "torch": lambda values: torch.as_tensor(values, device="cuda"), "cupy": cupy.asarray, "pycuda": arrays.to_gpu}
@@ -203,7 +203,7 @@ def test_gpu_arrays_that_change_in_place_are_looked_at_again() -> None:
 
 def test_gpu_calls_are_repeated_where_another_context_is_current() -> None:
     torch: Any = pytest.importorskip("torch")
-    driver: Any = importlib.import_module("pycuda.driver")
+    driver: Any = pytest.importorskip("pycuda.driver")
     x = torch.arange(100, dtype=torch.float32, device="cuda")
     z = torch.zeros_like(x)
     plain = load_axpy()

@@ -22,25 +22,31 @@ from polyloop.codegen.tree.c_ast import (
     Verbatim,
 )
 
-__all__ = ["print_block"]
+__all__ = ["MARK", "print_block"]
 
 _STEP = "    "
+MARK = "\x01"
+"""Stands behind the text of a statement, and again behind the name of its instruction, where that is asked for."""
 
 
-def print_block(block: Block, indent: int = 1, *, name_instructions: bool = False) -> list[str]:
+def print_block(
+    block: Block, indent: int = 1, *, name_instructions: bool = False, mark_instructions: bool = False
+) -> list[str]:
     """Return the lines of *block*.
 
     Parameters
     ----------
     name_instructions
         If true, a comment names the instruction of each assignment.
+    mark_instructions
+        If true, the name stands behind it for :func:`polyloop.codegen.lines.with_lines`.
     """
-    return list(_Printer(name_instructions).block(block, _STEP * indent))
+    return list(_Printer(name_instructions, mark_instructions).block(block, _STEP * indent))
 
 
 class _Printer:
-    def __init__(self, name_instructions: bool) -> None:
-        self.name_instructions = name_instructions
+    def __init__(self, name_instructions: bool, mark_instructions: bool) -> None:
+        self.name_instructions, self.mark_instructions = name_instructions, mark_instructions
 
     def block(self, block: Block, indent: str) -> Iterator[str]:
         for node in block:
@@ -91,7 +97,8 @@ class _Printer:
         yield f"{indent}}}"
 
     def comment(self, instruction: str) -> str:
-        return f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""
+        shown = f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""
+        return f"{shown}{MARK}{instruction}{MARK}" if self.mark_instructions else shown
 
     def loop(self, node: For, indent: str) -> Iterator[str]:
         if node.pragma:

@@ -1,8 +1,8 @@
-"""Divergence checks: shuffles and matrix instructions must be executed by all lanes of a warp."""
+"""Divergence checks: whole warps execute shuffles and matrix instructions, whole blocks convergent functions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from polyloop.codegen.device.entries import Shuffles
@@ -10,6 +10,7 @@ from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_ast import Block, Call, Declare, For, If, Node, blocks_of, expressions_of, walk
 from polyloop.codegen.tree.c_expr import Apply, Code, calls, choices, root
 from polyloop.errors import Diagnostic
+from polyloop.expr.foreign import ForeignFunction
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.axes import THREAD_AXES
 
@@ -32,9 +33,13 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = (), to
     Raises
     ------
     CodegenError
-        ``divergent-exchange``, ``bad-tensorize``.
+        ``divergent-exchange``, ``bad-tensorize``, ``divergent-call``.
     """
     digits = tuple(digits)
+    convergent = {name: f for (name, _), f in scope.definitions.foreign_functions.items() if f.convergent}
+    if convergent:
+        threads = [*(digit.axis for digit in digits), *THREAD_AXES]
+        _look_for_calls(body, scope, [str(scope.values[axis]) for axis in threads if axis in scope.values], convergent)
     if digits and (functions := set(_matrix_functions(scope))):
         together = max(together, scope.language.warp_size)
         lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % together]
@@ -89,21 +94,43 @@ def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Collec
                 )
 
 
-def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
-    """Raise an error if a shuffle of one of *names* is under a condition on the lane or data, in C code or a choice."""
-    lanes = _varying(body, scope, [str(scope.values[THREAD_AXES[0]])])
-    decided = [
-        (shown, [code for child in walk(parts) for code in expressions_of(child)])
-        for shown, parts in _parts_of_lanes(body, scope, lanes)
-    ]
-    data, shuffle = lanes.union(scope.memory.storage), scope.language.need(Shuffles)
+def _look_for_calls(
+    body: Block, scope: Scope, threads: Iterable[str], functions: Mapping[str, ForeignFunction]
+) -> None:  # fmt: skip
+    """Raise an error if a convergent function is called where some threads of a block may not be."""
+    for shown, codes in _decided(body, scope, _varying(body, scope, threads)):
+        for name, function in functions.items():
+            if any(True for code in codes for _ in calls(code, name)):
+                raise scope.error(
+                    Diagnostic(
+                        "divergent-call",
+                        f"'{function.name}' is convergent, and would be called where not all threads of a block may be",
+                        (f"it would stand under '{shown}', which may depend on the thread, or on data",),
+                        ("take the value outside of the condition into a temporary",
+                         "let blocks be full: pl.assume(knl, \"n mod 128 = 0\")"),
+                    )
+                )
+
+
+def _decided(body: Block, scope: Scope, lanes: frozenset[str]) -> Iterator[tuple[str, list[Code]]]:
+    """Yield conditions of statements and choices that may depend on data or *lanes*, with the code under them."""
+    for shown, parts in _parts_of_lanes(body, scope, lanes):
+        yield shown, [code for child in walk(parts) for code in expressions_of(child)]
+    data = lanes.union(scope.memory.storage)
     for code in (code for node in walk(body) for code in expressions_of(node)):
         for condition, skipped in choices(code):
             if not data.isdisjoint(scope.indices.plain(condition).names):
-                decided.append((_shown([condition], scope), [skipped]))
-    for shown, codes in decided:
-        found_in = (call for code in codes for call in calls(code, shuffle.read))
-        exchanged = (root(call.arguments[shuffle.position]) for call in found_in)
+                yield _shown([condition], scope), [skipped]
+
+
+def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
+    """Raise an error if a shuffle of one of *names* is under a condition on the lane or data, in C code or a choice."""
+    lanes = _varying(body, scope, [str(scope.values[THREAD_AXES[0]])])
+    shuffle = scope.language.need(Shuffles)
+    for shown, codes in _decided(body, scope, lanes):
+        exchanged = (
+            root(call.arguments[shuffle.position]) for code in codes for call in calls(code, shuffle.read)
+        )
         if found := sorted(name for name in exchanged if name is not None and name in names):
             raise scope.error(
                 Diagnostic(

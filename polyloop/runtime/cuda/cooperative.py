@@ -5,7 +5,7 @@ of the barrier is memory of one launch, so that launches on two streams do not m
 
 Structures and functions are those of the CUDA Driver API, "Execution Control".
 """
-# ruff: noqa: ANN401  # PyCUDA has no types
+# ruff: noqa: ANN401  # the libraries have no types
 
 from __future__ import annotations
 

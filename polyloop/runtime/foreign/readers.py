@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -191,12 +192,13 @@ def _elements(kernel: str, name: str, strides: Iterable[int], dtype: np.dtype[An
     return tuple(stride // dtype.itemsize for stride in in_bytes)
 
 
-def _pycuda_view(kernel: str, name: str, array: Any) -> ArrayView:
+def _pycuda_view(kernel: str, name: str, array: Any, kind: ArrayKind = ArrayKind.PYCUDA) -> ArrayView:
     if not hasattr(array, "gpudata"):
-        raise wrong_type(kernel, name, array, "pass a pycuda.gpuarray.GPUArray")
+        hint = f"pass np.asarray({name})" if kind is ArrayKind.OWN else "pass a pycuda.gpuarray.GPUArray"
+        raise wrong_type(kernel, name, array, hint)
     pointer = 0 if array.gpudata is None else int(array.gpudata)
     dtype = np.dtype(array.dtype)
-    return ArrayView(ArrayKind.PYCUDA, pointer, dtype, tuple(array.shape),
+    return ArrayView(kind, pointer, dtype, tuple(array.shape),
                      _elements(kernel, name, array.strides, dtype), True, -1, None, array)
 
 
@@ -246,6 +248,7 @@ _READERS: Final[Mapping[str, Callable[[str, str, Any], ArrayView]]] = {
     "torch": tensor_view,
     "jax": _jax_view,
     "cupy": _cupy_view,
+    "polyloop": functools.partial(_pycuda_view, kind=ArrayKind.OWN),
     "pycuda": _pycuda_view,
 }
 

@@ -28,6 +28,7 @@ class ArrayKind(Enum):
     HOST = "host"
     CUDA = "CUDA"
     OPENCL = "PyOpenCL"
+    OWN = "polyloop"
 
     def __str__(self) -> str:
         return self.value
