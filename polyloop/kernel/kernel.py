@@ -212,7 +212,8 @@ class LoopKernel(Shown, Methods):
 
     def __repr__(self) -> str:
         inames = clipped(", ".join(self.inames), 150)
-        return f"<LoopKernel '{self.name}': {len(self.instructions)} instructions, inames {inames}>"
+        count = len(self.instructions)
+        return f"<LoopKernel '{self.name}': {count} instruction{'s' * (count != 1)}, inames {inames}>"
 
     @cached_property
     def inames(self) -> tuple[str, ...]:
