@@ -17,7 +17,7 @@ project = "polyloop"
 author = "polyloop developers"
 copyright = author  # noqa: A001 - Sphinx' name for it
 
-extensions = ["flowcharts", "myst_nb", "public_names", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["flowcharts", "gallery", "myst_nb", "public_names", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "_ext"]
 nitpicky = True
 smartquotes_action = "D"  # dashes; quotes and dots stay as they are written
