@@ -5,7 +5,6 @@ A program is transformed, drawn and counted while the site is built; pictures ar
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import polyloop as pl
-from polyloop.runtime.explanation import time_text
+from polyloop.runtime.explanation import Explanation, time_text
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "_gallery"
@@ -71,7 +70,7 @@ def sizes_of(program: pl.LoopKernel) -> dict[str, int]:
     return dict.fromkeys(program.parameters, 1 << next(fitting)) if program.parameters else {}
 
 
-def explained(knl: pl.LoopKernel, sizes: Mapping[str, int]) -> tuple[pl.Explanation, Mapping[str, int]]:
+def explained(knl: pl.LoopKernel, sizes: Mapping[str, int]) -> tuple[Explanation, Mapping[str, int]]:
     """Return the bounds of a kernel, and all sizes that they are for."""
     try:
         return pl.explain(knl, sizes, DEVICE), sizes
@@ -155,8 +154,9 @@ class Gallery(SphinxDirective):
         for kind, picture in entry.pictures.items():
             name = f"{entry.name}-{kind}.svg"
             picture.save(folder / name)
-            image = f'<img class="gallery-picture" loading="lazy" alt="{kind} of {entry.name}" src="{up}{FOLDER}/{name}">'
-            is_first = kind == [*entry.pictures][0]
+            place = f"{up}{FOLDER}/{name}"
+            image = f'<img class="gallery-picture" alt="{kind} of {entry.name}" src="{place}" loading="lazy">'
+            is_first = kind == next(iter(entry.pictures))
             parts.append(f"<details{' open' * is_first}><summary>{kind}</summary>{image}</details>")
         section += nodes.raw("", "".join(parts), format="html")
         return section
