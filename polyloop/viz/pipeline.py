@@ -252,7 +252,7 @@ def _drawings(verified: Verified, staged: Staged, sizes: Mapping[str, int]) -> l
     low, high = staged.bounds(sizes)
     if low is None:
         return []
-    ahead = max(max(touch.form.const for phase in staged.phases for touch in phase.touches), 0)
+    ahead = max(0, *(touch.form.const for phase in staged.phases for touch in phase.touches))
     count = min(_MOST_ITERATIONS, ahead + max(staged.buffers.values()) + 2)
     parts = [range(low, low + count)]
     if high is not None:
@@ -290,7 +290,7 @@ def _spans(signs: Mapping[int, str]) -> Iterator[tuple[int, int, str]]:
 def _lives(
     staged: Staged, active: Mapping[int, frozenset[int]], shown: range, sizes: Mapping[str, int]
 ) -> dict[_Slot, Sequence[_Tile]]:
-    """Return the tiles in each slot, in the order in which they come; those that are there in the iterations *shown*."""
+    """Return the tiles in each slot, in the order in which they come; those that are there while it is *shown*."""
     found = {(name, slot): dict[int, _Tile]() for name, slots in staged.buffers.items() for slot in range(slots)}
     count = len(staged.phases)
     for iteration in active:
