@@ -130,7 +130,7 @@ class _Drawing:
     slots: Mapping[_Slot, Sequence[_Tile]]
     heading: str
     has_steps: bool
-    """Whether the list of events stands below."""
+    """True if the list of events stands below."""
 
     def time(self, iteration: int, phase: int) -> int:
         """Return the column of a phase."""

@@ -112,7 +112,7 @@ def _shares(kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int]
 
 
 _WORTH = 3
-"""How many times fewer turns pay for a division of the thread's number by what is no power of two, and for a test."""
+"""Ratio of turns that pays for a division of the thread's number by what is no power of two, and for a test."""
 
 
 def _passes(extents: Sequence[int], shares: Sequence[tuple[InameTag, int]]) -> int:
