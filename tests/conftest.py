@@ -39,7 +39,7 @@ _LONG: Final = frozenset(
 
 def sphinx_available() -> tuple[bool, str]:
     """Return whether the site can be built here, and if not, why."""
-    missing = [name for name in ("furo", "myst_parser", "sphinx") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("furo", "myst_nb", "sphinx") if importlib.util.find_spec(name) is None]
     return not missing, f"not installed: {', '.join(missing)} (pip install '.[docs]')"
 
 

@@ -79,3 +79,17 @@ def test_a_name_that_no_kernel_has(name: str, meant: str) -> None:
     assert str(error.value) == f"a LoopKernel has no attribute '{name}'; did you mean '{meant}'?"
     assert not hasattr(made(), "qqqqq")
     assert not hasattr(made(), "_repr_latex_")
+
+
+def test_a_bound_call_has_its_arguments() -> None:
+    run = pl.compile(made(), target=pl.CTarget())
+    x = np.ones(4, F)
+    step = run.bind(x, x.copy(), 2.0)
+    assert step().y[0] == 2
+    with pytest.raises(TypeError) as error:
+        step(3.0)
+    assert str(error.value) == "<call of 'scale' with its arguments>() takes 0 positional arguments but 1 was given"
+    with pytest.raises(TypeError, match=r"<call of 'scale' .*> ?\(\) got an unexpected keyword argument 'alpha'"):
+        step(alpha=3.0)
+    with pytest.raises(pl.ArgumentError, match="4 arguments are passed by position"):
+        pl.compile(pl.make_kernel("{[i]: 0 <= i < 4}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", F)])).bind(x, x, x, x)

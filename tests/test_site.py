@@ -95,6 +95,23 @@ def test_the_packages_are_a_picture(pages: dict[str, str]) -> None:
     assert picture.count("marker-end") == house.picture().count(" --> ")
 
 
+def test_the_gallery_has_every_example_with_pictures_and_figures(site: Path, pages: dict[str, str]) -> None:
+    examples = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+    sections = re.findall(r'<section id="([\w-]+)">\n<h2>(\w+)<.*?</section>', pages["gallery.html"], re.DOTALL)
+    assert [name for _, name in sections] == examples
+    cards = re.findall(r'<a class="gallery-card" href="#([\w-]+)"', pages["gallery.html"])
+    assert cards == [anchor for anchor, _ in sections]
+    shown = {name: re.findall(rf'src="_gallery/{name}-(\w+)\.svg"', pages["gallery.html"]) for name in examples}
+    assert [name for name, kinds in shown.items() if not {"loops", "footprint"} <= set(kinds)] == []
+    assert sum("pipeline" in kinds for kinds in shown.values()) >= 5
+    files = {f"{name}-{kind}.svg" for name, kinds in shown.items() for kind in kinds}
+    assert files == {path.name for path in (site / "_gallery").iterdir()}
+    assert max(path.stat().st_size for path in (site / "_gallery").iterdir()) < 200_000
+    counted = re.findall(r"<td>proofs</td><td>(\d+)</td>", pages["gallery.html"])
+    assert len(counted) == len(examples)
+    assert min(map(int, counted)) > 3
+
+
 def test_terms_are_defined_that_pages_use(pages: dict[str, str]) -> None:
     defined = set(re.findall(r'id="term-([^"]+)"', pages["glossary.html"]))
     wanted = {"iname", "instance", "launch", "sweep", "phantom", "domain", "certificate", "reference-program"}

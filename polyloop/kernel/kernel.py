@@ -100,12 +100,13 @@ class Reference:
 
     ``kernel`` is the kernel as created (with ``reference`` None), ``tree`` its loops in order.  ``steps`` describes the
     steps of the tree that are no instructions: a reduction that collects its terms in a loop where what they read is
-    set.
+    set.  ``first`` is that of the kernel as created, where a step made this one of it.
     """
 
     kernel: LoopKernel
     tree: Tree
     steps: Mapping[str, str] = field(default_factory=dict)
+    first: Reference | None = None
 
     def __repr__(self) -> str:
         return f"<Reference of {self.kernel!r}>"
@@ -212,7 +213,8 @@ class LoopKernel(Shown, Methods):
 
     def __repr__(self) -> str:
         inames = clipped(", ".join(self.inames), 150)
-        return f"<LoopKernel '{self.name}': {len(self.instructions)} instructions, inames {inames}>"
+        count = len(self.instructions)
+        return f"<LoopKernel '{self.name}': {count} instruction{'s' * (count != 1)}, inames {inames}>"
 
     @cached_property
     def inames(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from polyloop.mapping.thread_mapping import Placed
 from polyloop.memo import known, memoised
 from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, OutOfTime, limited, one_call
 from polyloop.program.lower import Access, Lowered
+from polyloop.progress import Bar, progress
 
 __all__ = [
     "WAIVABLE",
@@ -145,6 +146,12 @@ def _is_open(proof: Proof) -> bool:
     return not proof.by
 
 
+_SILENT_SECONDS: Final = 2.0
+"""Seconds of a public call before it shows its proofs."""
+_proofs: Final[list[Bar]] = []
+"""The bar of the public call under way."""
+
+
 @memoised(unless=_is_open)
 def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
     """Return the proof of *obligation*."""
@@ -154,6 +161,8 @@ def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
 
 def discharged(obligation: Obligation) -> Proof:
     """Return the proof of an obligation that may be about one text and no kernel."""
+    for bar in _proofs:
+        bar.note(obligation.says)
     begin = perf_counter()
     gave_up = False
     try:
@@ -163,6 +172,8 @@ def discharged(obligation: Obligation) -> Proof:
     except NoAnswer as error:
         found, relations, gave_up = (_not_proven(obligation.says, error, obligation.claim),), 0, True
     ms = 1e3 * (perf_counter() - begin)
+    for bar in _proofs:
+        bar.step()
     by = "" if gave_up else obligation.by if isinstance(obligation.by, str) else obligation.by()
     return Proof(obligation.claim, obligation.subject, obligation.says, by, relations, ms, found, obligation.is_strict)
 
@@ -242,7 +253,15 @@ def public_call(operation: str, kernel: str | None, error: type[PolyloopError] =
     is_outermost = False
     try:
         with one_call() as is_outermost:
-            yield
+            if not is_outermost:
+                yield
+                return
+            with progress(f"proofs of {operation}", None, "proof", delay=_SILENT_SECONDS, stays=False) as bar:
+                _proofs.append(bar)
+                try:
+                    yield
+                finally:
+                    _proofs.remove(bar)
     except OutOfTime as late:
         if not is_outermost:
             raise

@@ -135,9 +135,9 @@ class DeferredKernel(CompiledKernel):
         """Registers, memory and occupancy of each device kernel; empty for the C target."""
         return self._last().resources
 
-    def bind(self, /, **arguments: object) -> BoundCall:
+    def bind(self, /, *unnamed: object, **arguments: object) -> BoundCall:
         """Return the call with these arguments, to be repeated at the cost of the launches alone."""
-        run, own = self._program_for(arguments)
+        run, own = self._program_for(self._named(unnamed, arguments))
         self._turn_to(run, None)
         return run.bind(**own)
 
@@ -145,8 +145,7 @@ class DeferredKernel(CompiledKernel):
         self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
     ) -> Result:
         """Run the kernel with arguments that the function entered last does not know."""
-        arrays = [a.name for a in self._arguments if isinstance(a, ArrayArg)]
-        given = named(self._name, self.positions, arrays, unnamed, arguments)
+        given = self._named(unnamed, arguments)
         run = self._latest
         own = None if run is None else self._own(run, given)
         known = None if run is None or own is None or stream is not None else run.repeated(own, None, poison)
@@ -155,6 +154,10 @@ class DeferredKernel(CompiledKernel):
         result, signature = known or run.called(own, stream, poison)
         self._turn_to(run, run.recognizing(signature, self._checked))
         return result
+
+    def _named(self, unnamed: tuple[object, ...], arguments: Mapping[str, object]) -> Mapping[str, object]:
+        arrays = [a.name for a in self._arguments if isinstance(a, ArrayArg)]
+        return named(self._name, self.positions, arrays, unnamed, arguments)
 
     def _program_for(self, arguments: Mapping[str, object]) -> tuple[CompiledKernel, Mapping[str, object]]:
         run = self._latest = self._found(arguments)

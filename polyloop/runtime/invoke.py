@@ -200,9 +200,7 @@ class CompiledKernel(functools.partial[Result], Shown):
         self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
     ) -> Result:
         """Run the kernel with arguments that the function entered last does not know."""
-        arrays = [a.name for a in self.program.arguments if isinstance(a, ArrayArg)]
-        result, signature = self.called(
-            named(self.program.kernel, self.positions, arrays, unnamed, arguments), stream, poison)
+        result, signature = self.called(self._named(unnamed, arguments), stream, poison)
         entry = self.recognizing(signature, self._checked)
         if entry is not None:
             self._enter(entry)
@@ -242,7 +240,7 @@ class CompiledKernel(functools.partial[Result], Shown):
     def _handle_of(self, stream: object) -> int:
         return self._small.stream(self.program.kernel, stream)
 
-    def bind(self, /, **arguments: object) -> BoundCall:
+    def bind(self, /, *unnamed: object, **arguments: object) -> BoundCall:
         """Return the call with these arguments, to be repeated at the cost of the launches alone.
 
         The arguments are checked once.  Outputs that are not passed, and the workspace of the kernel, are allocated
@@ -261,7 +259,7 @@ class CompiledKernel(functools.partial[Result], Shown):
 
         Parameters
         ----------
-        **arguments
+        *unnamed, **arguments
             As in a call; arrays for a CUDA kernel are in the GPU's memory.
 
         Raises
@@ -269,9 +267,13 @@ class CompiledKernel(functools.partial[Result], Shown):
         ArgumentError
             As in a call; ``wrong-device`` for NumPy arrays where the kernel runs on the GPU.
         """
-        backend, binding = self._bind(arguments, None)
+        backend, binding = self._bind(self._named(unnamed, arguments), None)
         packed, kept = backend.bound(binding)
         return BoundCall(backend, binding, packed, kept)
+
+    def _named(self, unnamed: tuple[object, ...], arguments: Mapping[str, object]) -> Mapping[str, object]:
+        arrays = [a.name for a in self.program.arguments if isinstance(a, ArrayArg)]
+        return named(self.program.kernel, self.positions, arrays, unnamed, arguments)
 
     def _bind(self, arguments: Mapping[str, object], poison: bool | None) -> tuple[Backend, Binding]:
         backend = self._small
@@ -323,7 +325,9 @@ class BoundCall(functools.partial[Result]):
                 backend.run_elsewhere(packed, binding, handle)
             return result
 
-        self = super().__new__(cls, packed.repeated(result, otherwise))
+        repeated = packed.repeated(result, otherwise)
+        repeated.__qualname__ = f"<call of '{kernel}' with its arguments>"  # which a TypeError names
+        self = super().__new__(cls, repeated)
         self.result, self._of, self._kept = result, binding.program, (binding, kept)
         self.launches = packed.launches
         return self

@@ -26,7 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -36,6 +36,8 @@ import polyloop
 from polyloop.edge.words import shown
 from polyloop.errors import PolyloopError
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.progress import Bar
+from polyloop.progress import progress as bar_of
 from polyloop.testing.drawing.api_values import kernels, odd_values, recipes_as_json, texts_for
 
 __all__ = ["Mode", "Outcome", "Report", "call", "fuzz_calls", "main", "mutated", "public_names"]
@@ -424,6 +426,11 @@ def _alone(seeds: Sequence[int], mode: Mode, seconds: float) -> Iterator[Outcome
                 yield Outcome(seed, "the call", "crash", "the process died")
 
 
+def _show(bar: Bar, report: Report) -> None:
+    bar.note(f"{len(report.wrong)} wrong")
+    bar.reach(report.counts.total())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m polyloop.testing.api", description=__doc__)
@@ -439,10 +446,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         seeds = range(options.seed, options.seed + options.count)
 
-        def progress(report: Report) -> None:
-            print(f"{report.counts.total()}/{options.count}, {len(report.wrong)} wrong", flush=True)
-
-        report = fuzz_calls(seeds, mode, jobs=options.jobs, seconds=options.seconds, progress=progress)
+        with bar_of(mode.name.lower(), options.count, "call") as bar:
+            report = fuzz_calls(seeds, mode, jobs=options.jobs, seconds=options.seconds, progress=partial(_show, bar))
         print(f"{mode.value}\n{report}", flush=True)
         is_wrong = is_wrong or bool(report.wrong)
     return int(is_wrong)

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from polyloop.progress import progress
 from polyloop.testing.broken_pairs import check_broken
 from polyloop.testing.drawing.draws import drawn_source
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pairs
@@ -149,19 +150,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     options = _options(arguments)
 
-    def progress(tally: Tally, new: Tally, seconds: float) -> None:
+    def show(tally: Tally, new: Tally, _seconds: float) -> None:
         for failure in new.failures:
-            print(f"{failure.kind}, seed {failure.pair.seed}", flush=True)
-        done, compared = tally.counts["pairs"], tally.counts["pairs compared"]
-        print(
-            f"{done}/{options.pairs} pairs, {compared} compared, {len(tally.failures)} failures, "
-            f"{done / seconds:.1f} pairs/s",
-            flush=True,
-        )
+            bar.write(f"{failure.kind}, seed {failure.pair.seed}")
+        bar.note(f"{tally.counts['pairs compared']} compared, {len(tally.failures)} failures")
+        bar.step(new.counts["pairs"])
 
     check = check_broken if options.breaks else check_pairs
     seeds = range(options.seed, options.seed + options.pairs)
-    tally = fuzz(seeds, jobs=options.jobs, progress=progress, check=check)
+    with progress("fuzz", options.pairs, "pair") as bar:
+        tally = fuzz(seeds, jobs=options.jobs, progress=show, check=check)
     print(report(tally))
     for failure in tally.failures:
         small = failure if options.no_reduce else reduced(failure)

@@ -15,7 +15,7 @@ from polyloop.display import brief, clipped
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.frozen import replace
 from polyloop.kernel.domains import with_settled_sets
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.made import differs
 from polyloop.kernel.reads import with_reads
 from polyloop.kernel.trace import Change
@@ -152,7 +152,10 @@ class Transform(ABC):
         try:
             rewritten = with_reads(self.rewrite(kernel))
             step = Applied(self, self.note(kernel, rewritten), changes_of(kernel, rewritten))
-            result = replace(with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step))
+            result = replace(
+                with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step),
+                reference=_with_first(kernel.reference, rewritten.reference),
+            )  # fmt: skip
             share_proofs(rewritten, result)
             found = tuple(_leaving_arrays(kernel, result)) or tuple(_differing_texts(kernel, result))
             found = found or tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))
@@ -166,6 +169,13 @@ class Transform(ABC):
         error = TransformError(self.name, kernel.name, [with_history(kernel, finding) for finding in found])
         error.transform, error.before = self, kernel
         return error
+
+
+def _with_first(before: Reference | None, after: Reference | None) -> Reference | None:
+    """Return the reference program *after* a step, which knows the one that was there when the kernel was created."""
+    if before is None or after is None or after is before:
+        return after
+    return replace(after, first=before.first or before)
 
 
 def _leaving_arrays(before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:

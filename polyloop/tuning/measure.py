@@ -8,6 +8,7 @@ distribution is (H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., sect
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ def race(
     deadline: float,
     most_samples: int = 60,
     finished: Callable[[int], object] = lambda _: None,
+    leads: Callable[[int, float], object] = lambda *_: None,
 ) -> list[Interval | None]:
     """Return the time of each competitor; significantly slower ones are dropped on the way.
 
@@ -141,6 +143,8 @@ def race(
         Time of :func:`time.perf_counter` at which to end; what is not timed by then has no time.
     finished
         Called with each competitor that drops out.
+    leads
+        Called after each turn of all with the fastest so far, and its median [s].
     """
     samples: list[list[float]] = [[] for _ in calls]
     repeats = [0] * len(calls)
@@ -156,6 +160,8 @@ def race(
                 repeats[number] = max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9))))
             call = turn[len(samples[number]) % len(turn)]
             samples[number].append(clock.seconds(call, repeats[number]))
+        least, leader = min((statistics.median(samples[number]), number) for number in alive)
+        leads(leader, least)
         if len(samples[alive[0]]) < LEAST_SAMPLES:
             continue
         known = {number: interval(samples[number]) for number in alive}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import inspect
@@ -11,7 +10,9 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -25,10 +26,13 @@ from polyloop.errors import CompilerError, Diagnostic, PolyloopError, TuningErro
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.program.infer_types import require_dtypes
+from polyloop.progress import Bar, has_bars
+from polyloop.progress import progress as bar_of
 from polyloop.runtime.cache import CacheKey, open_cache
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.cuda.choice import cuda_library
-from polyloop.runtime.gpu import device_architecture, device_name, gpu_available, on_device
+from polyloop.runtime.explanation import time_text
+from polyloop.runtime.gpu import device_architecture, gpu_available, on_device
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
 from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.schedule.build import build_schedule
@@ -63,7 +67,7 @@ def tune(
     seconds: float = 60.0,
     precision: float = 0.01,
     jobs: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     remember: bool = True,
 ) -> Tuned:
     """Find the choice with which a kernel runs fastest.
@@ -106,7 +110,9 @@ def tune(
     jobs
         Processes that compile; by default one a processor.
     progress
-        Whether to show a bar, with the package ``tqdm``.
+        Whether to show a bar, with the package ``tqdm``: of choices that are built, compiled and raced, with a rate and
+        the fastest so far. By default where it is installed and is seen, on a terminal or in a notebook, and
+        ``POLYLOOP_PROGRESS`` in the environment is not 0.
     remember
         Whether to keep the result on disk, and to return one that is there: of the same programs, sizes, device,
         compilers, seconds and precision.
@@ -123,10 +129,16 @@ def tune(
         ``bad-build``: it cannot be called with a choice, or returns no kernel; ``no-arguments``;
         ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
     """
+    if progress and not has_bars():
+        raise _refused(Diagnostic(
+            "no-progress-bar", "the package that shows progress, tqdm, is not installed", (),
+            ('pip install "polyloop[tune]"', "or leave out progress=True")))
+    bar = partial(bar_of, unit="choice", is_wanted=progress)
     sets = _sets(args)
     choices = Space(space, (conditions,) if callable(conditions) else tuple(conditions)).drawn(seed, most)
     _check_build(build, choices[0])
-    trials, programs = _built(build, choices, target)
+    with bar("build", len(choices)) as built:
+        trials, programs = _built(build, choices, target, built)
     if (other := next((x.program.target for x in programs if x.program.target not in ("c", "cuda")), None)) is not None:
         raise _refused(Diagnostic(
             "not-measured", f"tune measures programs for C and CUDA, and these are for '{other}'", (),
@@ -140,10 +152,10 @@ def tune(
         timed = [trial for trial in known.trials if shown(trial.choice) in order and trial.outcome not in _CUT]
         known = Tuned(tuple(sorted((*trials, *timed), key=lambda trial: order[shown(trial.choice)])), seed, known.trace)
         return known.ready(lambda: _compiled(programs, known.best, arch))
-    with _bar(len(programs), "compile", progress) as step:
+    with bar("compile", len(programs)) as compiled:
         said = programs[0].program.build if programs else BuildOptions()
-        compile_all([found.program.device_code for found in programs], arch, jobs, step, said)
-    trials += _measured(programs, sets, arch, seconds, precision, progress)
+        compile_all([found.program.device_code for found in programs], arch, jobs, compiled.step, said)
+    trials += _measured(programs, sets, arch, seconds, precision, bar)
     result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
     if not any(trial.time is not None for trial in trials):
         raise TuningError("tune", None, [_nothing(trials)])
@@ -189,12 +201,14 @@ class _Candidate:
 
 
 def _built(
-    build: Build, choices: Sequence[Choice], target: Target | None
+    build: Build, choices: Sequence[Choice], target: Target | None, bar: Bar
 ) -> tuple[list[Trial], list[_Candidate]]:
     """Build every choice; return rejected trials with the reason, and the programs of the others."""
     cut: list[Trial] = []
     found: list[_Candidate] = []
-    for choice in choices:
+    for number, choice in enumerate(choices):
+        bar.step(min(number, 1))
+        bar.note(shown(choice))
         try:
             kernel = _made(build, choice)
             said = target_of(kernel, target)
@@ -216,6 +230,7 @@ def _built(
             return generate_code(kernel, chosen, index_bits=bits)
 
         found.append(_Candidate(choice, kernel, program, regenerate))
+    bar.step()
     return cut, found
 
 
@@ -244,7 +259,7 @@ def _registers(kernel: LoopKernel, target: Target) -> int:
 
 def _measured(
     candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None, seconds: float, precision: float,
-    progress: bool,
+    bar: Callable[[str, int], AbstractContextManager[Bar]],
 ) -> list[Trial]:  # fmt: skip
     """Compile the candidates, drop those that spill, and race the rest."""
     trials: list[Trial] = []
@@ -262,10 +277,15 @@ def _measured(
         kernels = [pair for pair in kernels if not _spills(pair[1])]
     if not kernels:
         return trials
-    with _in_place(kernels[0][1], sets) as (placed, clock), _bar(len(kernels), "race", progress) as step:
+
+    def leads(number: int, median: float) -> None:
+        raced.note(f"{time_text(median)} with {shown(kernels[number][0].choice)}")
+
+    with _in_place(kernels[0][1], sets) as (placed, clock), bar("race", len(kernels)) as raced:
         deadline = time.perf_counter() + seconds
         calls = [[_bound(compiled, given) for given in placed] for _, compiled in kernels]
-        times = race(calls, clock, precision=precision, deadline=deadline, finished=lambda _: step())
+        times = race(calls, clock, precision=precision, deadline=deadline, finished=lambda _: raced.step(), leads=leads)
+        raced.reach(len(kernels))
     for (candidate, compiled), found in zip(kernels, times, strict=True):
         outcome = Outcome.UNMEASURED if found is None else Outcome.TIMED
         trials.append(Trial(candidate.choice, outcome, "", found, _most_registers(compiled)))
@@ -287,7 +307,7 @@ def _most_registers(compiled: CompiledKernel) -> int | None:
     return max((found.registers for found in compiled.resources.values()), default=None)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _in_place(kernel: CompiledKernel, sets: Sequence[Arguments]) -> Iterator[tuple[list[dict[str, Any]], Clock]]:
     """Give the arguments where the kernel runs, NumPy arrays copied to the GPU, and a clock for it."""
     if kernel.target == "c":
@@ -375,18 +395,3 @@ def _remember(key: CacheKey, result: Tuned) -> None:
 
 # }}}
 
-
-@contextlib.contextmanager
-def _bar(count: int, what: str, wanted: bool) -> Iterator[Callable[[], object]]:
-    """Show a progress bar; the function yielded advances it by one."""
-    if not wanted:
-        yield lambda: None
-        return
-    try:
-        tqdm: Any = importlib.import_module("tqdm.auto")
-    except ImportError:
-        raise TuningError("tune", None, [Diagnostic(
-            "no-progress-bar", "the package that shows progress, tqdm, is not installed", (),
-            ('pip install "polyloop[tune]"', "or leave out progress=True"))]) from None  # fmt: skip
-    with tqdm.tqdm(total=count, desc=what) as bar:
-        yield lambda: bar.update(1)

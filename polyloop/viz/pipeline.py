@@ -53,7 +53,7 @@ class _Tile:
         last = max(self.filled, default=min(times) - 1)
         return {
             time: "*" if time in self.used else ">" if time <= last else "="
-            for time in range(min(times), min(max(times) + 1, self.end))
+            for time in range(max(min(times), 0), min(max(times) + 1, self.end))
         }  # fmt: skip
 
 
@@ -69,7 +69,8 @@ def draw_pipeline(
         print(pl.draw_pipeline(knl, "k_outer"))
 
     Columns are the events of an iteration, in the order of the text, numbered as in the list below; groups of columns
-    are the first iterations, from the prologue on.  Rows are slots.  A cell has the number of its tile.  A color, in
+    are the first iterations, from the prologue on, and below them the last ones, with the epilogue in which nothing is
+    fetched any more.  Rows are slots.  A cell has the number of its tile.  A color, in
     text a sign, says what becomes of it: ``>`` while the tile is on its way (from the start of its copy to the wait for
     it), ``=`` while it lies there, and ``*`` where it is used.  A barrier is a red line over all slots.
 
@@ -95,7 +96,7 @@ def draw_pipeline(
     chosen = target_of(kernel, target) or CudaTarget()
     verified = build_verified(kernel, chosen.limits)
     found = [staged for staged in staged_loops(verified) if iname in (None, staged.iname)]
-    drawn = [entry for staged in found if (entry := _Drawing.of(verified, staged, known)) is not None]
+    drawn = [entry for staged in found for entry in _drawings(verified, staged, known)]
     if not drawn:
         what = "no loop fills" if iname is None else f"loop '{iname}' does not fill"
         problem = Diagnostic(
@@ -119,7 +120,7 @@ def draw_pipeline(
 
 @dataclass(frozen=True, eq=False)
 class _Drawing:
-    """The first iterations of one loop."""
+    """Some iterations of one loop."""
 
     verified: Verified
     staged: Staged
@@ -127,24 +128,9 @@ class _Drawing:
     active: Mapping[int, frozenset[int]]
     """Phases that are executed in each iteration."""
     slots: Mapping[_Slot, Sequence[_Tile]]
-
-    @classmethod
-    def of(cls, verified: Verified, staged: Staged, sizes: Mapping[str, int]) -> _Drawing | None:
-        """Return the picture of a loop; None if it has no first iteration."""
-        low, high = staged.bounds(sizes)
-        if low is None:
-            return None
-        ahead = max(touch.form.const for phase in staged.phases for touch in phase.touches)
-        count = min(_MOST_ITERATIONS, max(ahead, 0) + max(staged.buffers.values()) + 2)
-        last = low + 2 * count if high is None else min(high + 1, low + 2 * count)
-        active = {
-            number: frozenset(n for n, phase in enumerate(staged.phases) if phase.runs_at(staged.iname, number, sizes))
-            for number in range(low, last)
-        }  # fmt: skip
-        slots = _lives(staged, active, count, sizes)
-        if not any(slots.values()) or not all(map(_is_in_turn, slots.values())):
-            return None
-        return cls(verified, staged, range(low, min(last, low + count)), active, slots)
+    heading: str
+    has_steps: bool
+    """True if the list of events stands below."""
 
     def time(self, iteration: int, phase: int) -> int:
         """Return the column of a phase."""
@@ -165,7 +151,7 @@ class _Drawing:
     def paint(self, canvas: Canvas, y: float) -> float:
         """Draw it at height *y*, and return the height below it."""
         phases, iname = self.staged.phases, self.staged.iname
-        canvas.text(12, y, f"for {iname}, launch {self.staged.launch.name}", "blue", bold=True)
+        canvas.text(12, y, self.heading, "blue", bold=True)
         left = 30 + CHAR * _SMALL * max(len(self.label(slot)) for slot in self.slots)
         y += 26
         for iteration in self.iterations:
@@ -190,6 +176,8 @@ class _Drawing:
             x = left + (time + 0.5) * _CELL
             canvas.line([(x, top - 5), (x, bottom)], "red", width=2)
         y = bottom + 18
+        if not self.has_steps:
+            return y
         for number, (phase, line) in enumerate(zip(phases, self.steps(), strict=True)):
             canvas.text(12, y, f"{number + 1}", _INKS[phase.does], bold=True)
             canvas.text(34, y, line, size=_SMALL)
@@ -212,7 +200,7 @@ class _Drawing:
         """Yield the text form."""
         staged, barriers = self.staged, self.barriers()
         phases = staged.phases
-        yield f"for {staged.iname}, launch {staged.launch.name}"
+        yield self.heading
         width = max(len(self.label(slot)) for slot in self.slots)
         heads, events = [], []
         for iteration in self.iterations:
@@ -230,7 +218,8 @@ class _Drawing:
                 for time, sign in tile.signs().items():
                     cells[time] = f"{'|' if time in barriers else sign}{tile.tile}".rjust(3) + " "
             yield f"    {self.label(slot):<{width}} {''.join(cells)}".rstrip()
-        yield from (f"  {number + 1}  {line}" for number, line in enumerate(self.steps()))
+        if self.has_steps:
+            yield from (f"  {number + 1}  {line}" for number, line in enumerate(self.steps()))
 
     def steps(self) -> list[str]:
         """Return a line for each phase."""
@@ -255,6 +244,37 @@ class _Drawing:
         return f"{phase.does.value}{who}{f': {about}' if about else ''}{but} {{{names}}}"
 
 
+def _drawings(verified: Verified, staged: Staged, sizes: Mapping[str, int]) -> list[_Drawing]:
+    """Return the pictures of a loop, of its first iterations and of its last ones; none if it has no first iteration.
+
+    More iterations are looked at than are drawn, so that it is known when each of their tiles came, and when it goes.
+    """
+    low, high = staged.bounds(sizes)
+    if low is None:
+        return []
+    ahead = max(0, *(touch.form.const for phase in staged.phases for touch in phase.touches))
+    count = min(_MOST_ITERATIONS, ahead + max(staged.buffers.values()) + 2)
+    parts = [range(low, low + count)]
+    if high is not None:
+        end = high + 1
+        tail = range(max(low + count, end - ahead - 2), end)
+        parts = [range(low, end)] if end - low <= count + 2 else [*parts, tail]
+    what = f"for {staged.iname}, launch {staged.launch.name}"
+    headings = [what, f"the last iterations of {staged.iname}"]
+    found = []
+    for part, heading in zip(parts, headings, strict=False):
+        begin, stop = max(low, part.start - 2 * count), part.stop + count
+        active = {
+            number: frozenset(n for n, phase in enumerate(staged.phases) if phase.runs_at(staged.iname, number, sizes))
+            for number in range(begin, stop if high is None else min(high + 1, stop))
+        }  # fmt: skip
+        slots = _lives(staged, active, part, sizes)
+        if not any(slots.values()) or not all(map(_is_in_turn, slots.values())):
+            return []
+        found.append(_Drawing(verified, staged, part, active, slots, heading, part == parts[-1]))
+    return found
+
+
 def _spans(signs: Mapping[int, str]) -> Iterator[tuple[int, int, str]]:
     """Yield runs of equal signs: the first column, the one behind, and the sign."""
     start: int | None = None
@@ -268,20 +288,18 @@ def _spans(signs: Mapping[int, str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _lives(
-    staged: Staged, active: Mapping[int, frozenset[int]], shown: int, sizes: Mapping[str, int]
+    staged: Staged, active: Mapping[int, frozenset[int]], shown: range, sizes: Mapping[str, int]
 ) -> dict[_Slot, Sequence[_Tile]]:
-    """Return the tiles in each slot, in the order in which they come; those that come in the first *shown* iterations.
-
-    More iterations are looked at, so that the end of each of these tiles is known.
-    """
+    """Return the tiles in each slot, in the order in which they come; those that are there while it is *shown*."""
     found = {(name, slot): dict[int, _Tile]() for name, slots in staged.buffers.items() for slot in range(slots)}
     count = len(staged.phases)
-    for number, iteration in enumerate(active):
+    for iteration in active:
+        number = iteration - shown.start
         for n in sorted(active[iteration]):
             phase, time = staged.phases[n], number * count + n
             for touch in phase.touches:
                 for tile in touch.tiles(staged.iname, iteration, sizes):
-                    life = found[touch.buffer, tile % touch.slots].setdefault(tile, _Tile(tile, shown * count))
+                    life = found[touch.buffer, tile % touch.slots].setdefault(tile, _Tile(tile, len(shown) * count))
                     if phase.does is not Does.USE:
                         life.filled.append(time)
                     else:

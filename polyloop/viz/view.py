@@ -64,9 +64,8 @@ def view(
     path
         Of the file, which ends in ``.html``.
     program
-        The kernel as it was created.  By default it is taken from *kernel*; it is not known any more where a step made
-        another reference program (:func:`fix_parameters`, :func:`assume`, fused kernels): then the last state alone is
-        shown.
+        The kernel as it was created; by default the one that *kernel* knows.  Where the steps cannot be done again,
+        as with functions of the user's (:func:`map_instructions`), the last state alone is shown.
     sizes, device
         For costs: 1024 for parameters that are not among *sizes*.
     target
@@ -109,7 +108,7 @@ def _stages(kernel: LoopKernel, program: LoopKernel | None, subject: _Subject) -
     note = ""
     if len(states) < len(titles):
         titles = [f"after {len(kernel.trace)} steps"]
-        note = "The kernel as it was created is not known any more: pass program=.. for a time line."
+        note = "Its steps cannot be done again on the kernel as it was created: pass program=.. for a time line."
     before: tuple[str, ...] | None = None
     for title, state in zip(titles, states, strict=True):
         stage = _stage(title, state, subject, before, note)
@@ -121,7 +120,7 @@ def _states(kernel: LoopKernel, program: LoopKernel | None) -> list[LoopKernel]:
     """Return the kernel as it was created and behind each step; the last alone if it cannot be made again."""
     first = program
     if first is None:
-        known = kernel.reference
+        known = kernel.reference if kernel.reference is None else kernel.reference.first or kernel.reference
         first = kernel if known is None else frozen.replace(known.kernel, reference=known)
     states = [first]
     try:

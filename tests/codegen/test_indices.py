@@ -110,3 +110,28 @@ def test_a_lane_in_a_named_index_is_seen_where_whole_warps_have_to_be() -> None:
     refuse_divergent((If(parsed("w < n"), (call,)), If(parsed("bx < n"), (call,))), scope, [digit])
     with pytest.raises(pl.CodegenError, match=r"under '128 \* bx \+ tx < n'"):
         refuse_divergent((If(parsed(f"{mark.text} < n"), (call,)),), scope, [digit])
+
+
+@pytest.mark.parametrize(
+    ("subscript", "text"),
+    [
+        ("(i + 1) % n", "u[(i + 1) % n]"),
+        ("(i - 1 + n) % n", "u[(i - 1 + n) % n]"),
+        ("(i - 1) % n", "u[floormod_int32(i - 1, n)]"),
+        ("(i + n) // n", "u[(i + n) / n]"),
+        ("(i + 1) % k", "u[floormod_int32(i + 1, k)]"),
+    ],
+)
+def test_a_remainder_by_a_size_is_that_of_c_where_nothing_is_negative(subscript: str, text: str) -> None:
+    data = [pl.GlobalArg("v", np.float32), pl.GlobalArg("u", np.float32, shape="n + 2")]
+    more = [pl.ValueArg("k", np.int32)] if "k" in subscript else []
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", f"v[i] = u[{subscript}]", [*data, *more, ...],
+        assumptions="n >= 1",
+    )  # fmt: skip
+    knl = pl.unchecked(knl, "k is a number from 1 to n") if "k" in subscript else knl
+    assert text in pl.generate_code(knl, target=pl.CTarget()).device_code
+    if "k" not in subscript:
+        u = np.arange(9, dtype=np.float32)
+        wanted = [u[eval(subscript, {"i": i, "n": 7})] for i in range(7)]
+        np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(u=u, n=7).v, wanted)

@@ -174,3 +174,45 @@ def test_digits_beside_a_scan_over_threads_are_refused(digit: str, *, is_scan_fi
 
     first, second = (scan, tag) if is_scan_first else (tag, scan)
     refused(first(running_sums()), second, "bad-digit")
+
+
+def norms(width: int, threads: int) -> pl.LoopKernel:
+    data = [pl.GlobalArg("p", F, shape=f"n, {width}"), pl.GlobalArg("y", F, shape="n"), ...]
+    text = f"y[i] = sum(c, (c + 1)*p[i, c]) + p[i, {width - 1}]"
+    knl = pl.make_kernel(f"{{[i, c]: 0 <= i < n and 0 <= c < {width}}}", text, data, name="norms", assumptions="n >= 1")
+    knl = pl.split_iname(knl, "i", threads, outer_tag="g.0", inner_tag="l.0")
+    return pl.add_prefetch(knl, "p", ["i_inner", "c"])
+
+
+def check_norms(knl: pl.LoopKernel, width: int) -> None:
+    for n in (1, 42, 127, 130):
+        p = np.random.default_rng(n).integers(-9, 9, (n, width)).astype(F)
+        check(knl, {"p": p}, {"y": (p @ np.arange(1, width + 1) + p[:, -1]).astype(F)})
+
+
+@pytest.mark.parametrize("width", [3, 5, 6])
+def test_the_copy_of_a_narrow_tile_is_flat_though_its_width_divides_no_block(width: int) -> None:
+    knl = norms(width, 128)
+    assert f"p_dim_0_inner on l/{width}, p_dim_1 on l%{width}" in str(knl.trace)
+    text = cuda(knl)
+    assert f"const int p_dim_1 = tx % {width}, p_dim_0_inner = tx / {width};" in text
+    assert f"p_dim_0_inner < {128 // width}" in text  # threads that are left have no element
+    check_norms(knl, width)
+    facts = pl.explain(knl, {"n": 1 << 20})
+    assert facts.bound is not None
+    assert facts.bound.resource == "DRAM"
+    same_after_replay(pl.make_kernel(
+        f"{{[i, c]: 0 <= i < n and 0 <= c < {width}}}", f"y[i] = sum(c, (c + 1)*p[i, c]) + p[i, {width - 1}]",
+        [pl.GlobalArg("p", F, shape=f"n, {width}"), pl.GlobalArg("y", F, shape="n"), ...],
+        name="norms", assumptions="n >= 1"), knl)  # fmt: skip
+
+
+def test_a_tile_of_which_most_threads_copy_a_part_anyway_is_divided_by_axes() -> None:
+    knl = norms(66, 64)
+    assert "l%" not in str(knl.trace)
+    check_norms(knl, 66)
+
+
+@pytest.mark.nvrtc
+def test_nvrtc_takes_a_flat_copy() -> None:
+    assert compile_cuda(cuda(norms(3, 128)), "sm_90").cubin

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,24 +253,30 @@ def test_programs_are_compiled_by_several_processes(monkeypatch: pytest.MonkeyPa
 
 def test_a_bar_shows_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     bars: dict[str, list[int]] = {}
+    notes: list[str] = []
 
     class Bar:
-        def __init__(self, total: int, desc: str) -> None:
+        start_t = 0.0
+
+        def __init__(self, total: int, desc: str, unit: str, leave: bool) -> None:
+            assert (unit, leave) == ("choice", True)
             self._steps = bars[desc] = [total, 0]
 
         def update(self, count: int) -> None:
             self._steps[1] += count
 
-        def __enter__(self) -> Self:
-            return self
+        def set_postfix_str(self, text: str, refresh: bool) -> None:
+            del refresh
+            notes.append(text)
 
-        def __exit__(self, *_: object) -> None:
-            return None
+        def close(self) -> None:
+            notes.append("closed")
 
     monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
     pl.tune(build, SPACE, arguments(), target=pl.CTarget(), seconds=2, jobs=1, progress=True)
-    assert bars["compile"] == [2, 2]
-    assert bars["race"][0] == 2
+    assert bars == {"build": [6, 6], "compile": [2, 2], "race": [2, 2]}
+    assert notes.count("closed") == 3
+    assert [note for note in notes if re.fullmatch(r"[\d.]+ [mun]s with .*=\d+", note)]
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(TuningError) as error:
         pl.tune(build, SPACE, arguments(7), target=pl.CTarget(), seconds=2, jobs=1, progress=True)

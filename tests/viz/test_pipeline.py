@@ -37,7 +37,7 @@ def test_the_text_of_a_pipeline() -> None:
 
 def checked(picture: pl.Picture) -> int:
     """Check the slots of a picture: a tile is used behind a barrier, and replaced behind another one."""
-    text, seen = str(picture), 0
+    text, seen = str(picture).partition("\nthe last iterations")[0], 0
     column = max(len(match.group()) for match in re.finditer(r"^    \S+(?: \(registers\))?", text, re.MULTILINE)) + 1
     for line in text.splitlines():
         if not re.match(r"    \w+\[\d+\] ", line):
@@ -126,3 +126,24 @@ def test_wrong_calls_of_draw_pipeline(arguments: dict[str, Any], code: str) -> N
     with pytest.raises(pl.ArgumentError) as caught:
         pl.draw_pipeline(example("matmul_tiled").transformed(), **arguments)
     assert caught.value.codes == (code,)
+
+
+def test_the_last_iterations_fetch_nothing_any_more() -> None:
+    knl = example("matmul_tiled").transformed().pipeline("k_outer", 2, via="registers")
+    picture = check(lambda: pl.draw_pipeline(knl, sizes={"p": 160}))
+    first, last = str(picture).split("\n\n")[1:]
+    assert last.startswith("the last iterations of k_outer\n")
+    heads, events, *slots = last.splitlines()[1:7]
+    assert re.findall(r"k_outer = (-?\d+)", heads) == ["7", "8", "9"]
+    per_iteration = [events[at : at + len(events) // 3].split() for at in range(22, len(events), 16)]
+    assert len(per_iteration[-1]) < len(per_iteration[0]), "the last one loads no tile"
+    assert [line for line in slots if "10" in re.findall(r"\d+", line.partition(" ")[2])] == []
+    assert "load into registers" not in first
+    assert "load into registers" in last
+
+
+def test_few_iterations_are_drawn_as_one() -> None:
+    text = str(pl.draw_pipeline(example("matmul_pipelined").transformed(), sizes={"p": 48}))
+    assert "the last iterations" not in text
+    assert re.findall(r"k_outer = (-?\d+)", text) == ["-2", "-1", "0", "1", "2"]
+    assert "k_outer = 3" not in text

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -99,13 +100,36 @@ def test_a_kernel_that_cannot_be_placed_yet_has_the_reason(tmp_path: Path) -> No
     assert "unknown-dtype" in text
 
 
-def test_a_trace_that_begins_elsewhere_asks_for_the_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "restated", [lambda knl: knl.fix_parameters(p=64), lambda knl: knl.assume("p mod 16 = 0").fix_parameters(p=64)]
+)
+def test_a_time_line_begins_before_steps_that_restate_the_program(
+    restated: Callable[[pl.LoopKernel], pl.LoopKernel], tmp_path: Path
+) -> None:
     base = example("matmul_tiled").program()
-    knl = base.fix_parameters(p=64).split_iname("i", 16)
+    knl = restated(base.split_iname("i", 16)).split_iname("j", 16)
+    text = page(tmp_path, knl)
+    assert text.count('<section class="step"') == 1 + len(knl.trace)
+    first = text.partition('<section class="step"')[2].partition("<section")[0]
+    assert "for k in [0, p)" in unescape(re.sub(r"<[^>]+>", "", first))
+    titles = re.compile(r'<section class="step"[^>]*><p>.*?</p>')
+    assert titles.findall(page(tmp_path, knl, program=base)) == titles.findall(text)
+
+
+def test_steps_that_cannot_be_done_again_leave_the_last_state(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    base = example("matmul_tiled").program()
+    knl = base.split_iname("i", 16)
+
+    def refuse(*_: object) -> pl.LoopKernel:
+        return pl.replay(pl.trace_from_json("[1"))  # type: ignore[call-arg]  # raises
+
+    monkeypatch.setattr("polyloop.viz.view.replay", refuse)
     text = page(tmp_path, knl)
     assert text.count('<section class="step"') == 1
-    assert "pass program=.." in text
-    assert page(tmp_path, knl, program=base).count('<section class="step"') == 3
+    assert "cannot be done again" in text
+    monkeypatch.undo()
     with pytest.raises(pl.ArgumentError) as caught:
         pl.view(knl, tmp_path / "x.html", program=example("transpose").program())
     assert caught.value.codes == ("other-program",)

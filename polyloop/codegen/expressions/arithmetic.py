@@ -179,9 +179,10 @@ def _floor_division(r: Renderer, expr: p.FloorDiv | p.Remainder, want: DType | N
 
 def _is_as_in_c(r: Renderer, numerator: Expression, denominator: Expression) -> bool:
     """Return True if C's division gives Python's result: both operands are known not to be negative."""
-    if not isinstance(denominator, int | np.integer) or denominator <= 0:
-        return False
-    return r.is_natural(affine_of(numerator))
+    if isinstance(denominator, int | np.integer):
+        return bool(denominator > 0) and r.is_natural(affine_of(numerator))
+    form = affine_of(denominator)
+    return form is not None and r.is_natural(form.add(Affine((), -1))) and r.is_natural(affine_of(numerator))
 
 
 def _power(r: Renderer, expr: p.Power, want: DType | None) -> Code:

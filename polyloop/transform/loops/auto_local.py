@@ -95,19 +95,24 @@ def _shares(kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int]
     forced = any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values())
     digits: list[tuple[InameTag, int]] = []
     threads = prod(sizes.values())
-    stride, even = 1, True
+    stride, is_even = 1, True
     for extent in extents:
         left = threads // stride
         if left <= 1:
             break
         size = min(extent, left)
-        even = even and threads % (stride * size) == 0
-        whole = stride * size == threads
-        digits.append((ThreadDigit(stride, None if whole else size), size))
+        is_even = is_even and threads % (stride * size) == 0
+        is_last = 2 * stride * size > threads  # the threads that are left, if any, have no value
+        digits.append((ThreadDigit(stride, None if is_last else size), size))
         stride *= size
-    if forced or (even and _passes(extents, digits) < _passes(extents, by_axis)):
+    fewest = _passes(extents, by_axis)
+    if forced or _passes(extents, digits) * (1 if is_even else _WORTH) < fewest:
         return digits
     return list(by_axis)
+
+
+_WORTH = 3
+"""Ratio of turns that pays for a division of the thread's number by what is no power of two, and for a test."""
 
 
 def _passes(extents: Sequence[int], shares: Sequence[tuple[InameTag, int]]) -> int:
