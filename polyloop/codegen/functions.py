@@ -151,7 +151,7 @@ def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] |
     bounds = frozenset(name for statement in statements for name in statement.bounds)
     for name in bounds:
         unit.findings.magnitudes.define_read(name, storage[name].dtype)
-    dims = {dim for statement in statements for dim in statement.dims}
+    dims = {dim for statement in statements for dim in statement.dims}.union(launch.hosts)
     own = [dim for dim in dims if dim not in bounds and not is_axis(dim)]
     taken = {*(a.name for a in inputs.arguments), *storage, *own, *unit.table_names.values(), *unit.reserved}
     names = unit.names(taken.union(unit.definitions.records.values(), unit.definitions.helper_names.values()))

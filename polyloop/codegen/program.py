@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from polyloop.codegen.tree.registers import IndexedArray
 from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic
@@ -13,7 +15,46 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames"]
+__all__ = ["AskedElement", "DeviceLaunch", "GeneratedProgram", "HostCondition", "LaunchCheck", "LaunchLoop",
+           "SplitArray", "listed_inames"]
+
+
+@dataclass(frozen=True)
+class AskedElement:
+    """An element of memory in a condition of the host.
+
+    Attributes
+    ----------
+    name
+        The variable that stands for it in the condition.
+    place
+        Its distance from the pointer that functions take [elements].
+    """
+
+    name: str
+    array: str
+    place: int
+    dtype: np.dtype[np.generic]
+
+
+@dataclass(frozen=True)
+class HostCondition:
+    """A condition that the host decides.
+
+    Attributes
+    ----------
+    condition
+        In scalar arguments, inames of loops of the host, and variables for elements of memory.
+    text
+        The same in C, with the elements themselves.
+    types
+        The type of each of its variables.
+    """
+
+    condition: Expression
+    text: str
+    types: tuple[tuple[str, np.dtype[np.generic]], ...]
+    elements: tuple[AskedElement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,6 +67,9 @@ class LaunchLoop:
         Position in the loop around, or in the program: neighbouring launches with equal loops share them.
     lower, upper
         Expressions in the integer parameters and the inames of the loops around.
+    test
+        Where an iteration begins; the loop ends where it does not hold.  If it has elements of memory, threads ask for
+        it, too, so that a host may also run all iterations.
     """
 
     place: int
@@ -33,6 +77,7 @@ class LaunchLoop:
     lower: Expression
     upper: Expression
     step: int = 1
+    test: HostCondition | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +109,8 @@ class DeviceLaunch:
         the width of indices.
     turns
         Blocks that one block of the launch executes at most, one after the other.
+    condition
+        Where the launch runs; it has no elements of memory.
     """
 
     name: str
@@ -76,6 +123,7 @@ class DeviceLaunch:
     maps: tuple[TensorMap, ...] = ()
     around: tuple[LaunchLoop, ...] = ()
     turns: Expression = 1
+    condition: HostCondition | None = None
 
     __repr__ = brief
 

@@ -150,7 +150,7 @@ class Spelt:
             return program
         launches = tuple(
             replace(launch, grid=back(launch.grid), arguments=back(launch.arguments), maps=back(launch.maps),
-                    around=back(launch.around), turns=back(launch.turns))
+                    around=back(launch.around), turns=back(launch.turns), condition=back(launch.condition))
             for launch in program.launches
         )
         checks, index_checks = (

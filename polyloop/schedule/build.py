@@ -16,6 +16,7 @@ pass                    result
 ``with_waits``          barriers between blocks of the grid that the same threads execute; proof that the finished
                         launches have a barrier, or a launch's end, for each conflict
 ``simplified``          copies of partial sums propagated; then reductions of one term as assignments
+``with_asked``          conditions that the host decides in place of each thread
 ======================  ==========================================================================================
 
 The passes of code generation follow (``codegen.generate``).
@@ -40,6 +41,7 @@ from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.infer_types import require_dtypes
 from polyloop.proof.obligation import Proof, share_proofs
 from polyloop.schedule.allocation import axes_left_out, storages_of, workspace_of
+from polyloop.schedule.asked import with_asked
 from polyloop.schedule.launches import crossing_violations, launches_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations, wait_obligations
 from polyloop.schedule.plan import Contract, FileScope, Remarks, Schedule, Wait
@@ -158,7 +160,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         phantoms=edges.placement.phantoms,
         uniformity=uniformity_of(placement),
     )
-    return Verified(schedule, exact, tuple(proofs), waits)
+    return Verified(with_asked(schedule), exact, tuple(proofs), waits)
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from polyloop.schedule.storage import Storage
 
 __all__ = [
     "Action",
+    "Asked",
     "Assign",
     "Atomic",
     "AwaitCopy",
@@ -308,6 +309,26 @@ class Turns:
 _PLAIN_TURNS: Final = Turns(_IN_ORDER)
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Conditions that the host decides; all of them must hold.
+
+    Attributes
+    ----------
+    launch
+        Where the launch runs, in scalar arguments and inames of the host.
+    loops
+        For each loop of the host around it, where an iteration begins; the loop ends otherwise.  Elements of memory may
+        be in them, for which threads ask, too.
+    """
+
+    launch: tuple[Expression, ...] = ()
+    loops: tuple[tuple[Expression, ...], ...] = ()
+
+
+_NOTHING_ASKED: Final = Asked()
+
+
 @quick
 @dataclass(frozen=True, eq=False)
 class Launch:
@@ -332,6 +353,8 @@ class Launch:
         loops from the root, alternating; empty if the host has no loop around it.
     turns
         The order of its blocks, and what they execute in turn.
+    asked
+        Conditions that the host decides.
     """
 
     name: str
@@ -343,6 +366,7 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     home: tuple[int | str, ...] = ()
     turns: Turns = _PLAIN_TURNS
+    asked: Asked = _NOTHING_ASKED
 
     @property
     def order(self) -> BlockOrder:

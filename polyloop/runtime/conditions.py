@@ -1,0 +1,68 @@
+"""Conditions that the host decides, evaluated as threads evaluate them (:mod:`polyloop.schedule.asked`)."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from polyloop.codegen.program import AskedElement, DeviceLaunch, HostCondition
+from polyloop.target.scalars import Compiler
+
+__all__ = ["Conditions", "Read", "element_at", "has_reads", "scalar_names"]
+
+Read: TypeAlias = Callable[[AskedElement], "np.generic[Any] | Any"]
+"""Gives the element that memory holds once everything that was started is done."""
+
+
+def _conditions(launches: Iterable[DeviceLaunch]) -> Iterator[HostCondition]:
+    for launch in launches:
+        yield from (found for found in (launch.condition, *(loop.test for loop in launch.around)) if found is not None)
+
+
+def has_reads(launches: Iterable[DeviceLaunch]) -> bool:
+    """Return whether the host reads memory to decide how often a loop runs."""
+    return any(condition.elements for condition in _conditions(launches))
+
+
+def scalar_names(launches: Iterable[DeviceLaunch]) -> frozenset[str]:
+    """Return the arguments, and inames of the host, that conditions depend on."""
+    return frozenset(
+        name for condition in _conditions(launches) for name, _ in condition.types
+        if name not in {element.name for element in condition.elements}
+    )  # fmt: skip
+
+
+def element_at(address: int, element: AskedElement) -> np.generic:
+    """Return an element of the array at *address* in host memory."""
+    size = element.dtype.itemsize
+    raw = (ctypes.c_char * size).from_address(address + element.place * size)
+    found: np.generic = np.frombuffer(raw, element.dtype)[0]
+    return found
+
+
+class Conditions:
+    """Evaluates the conditions of one program."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closures: dict[int, tuple[HostCondition, dict[str, Any], Callable[[], Any]]] = {}
+
+    def holds(self, condition: HostCondition | None, values: Mapping[str, Any], read: Read | None) -> bool:
+        """Return whether *condition* holds; one that reads memory does without *read*, as threads ask for it, too."""
+        if condition is None or (condition.elements and read is None):
+            return True
+        known = {element.name: read(element) for element in condition.elements} if read is not None else {}
+        known |= {name: values[name] for name, _ in condition.types if name not in known}
+        with self._lock, np.errstate(all="ignore"):
+            found = self._closures.get(id(condition))
+            if found is None:
+                point = dict[str, Any]()
+                closure = Compiler("host", point, {}, {}, dict(condition.types)).value(condition.condition)
+                found = self._closures[id(condition)] = condition, point, closure
+            _, point, closure = found
+            point.update(known)
+            return bool(closure())
