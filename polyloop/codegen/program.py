@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
 __all__ = ["AskedElement", "DeviceLaunch", "GeneratedProgram", "HostCondition", "LaunchCheck", "LaunchLoop",
-           "SplitArray", "listed_inames"]
+           "SplitArray", "listed_inames", "listed_loops"]
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,20 @@ class DeviceLaunch:
     __repr__ = brief
 
 
-def listed_inames(launches: Iterable[DeviceLaunch]) -> tuple[str, ...]:
-    """Return the inames of loops of the host that are arguments, in the order that a list of launches has them in."""
-    found = (loop.iname for launch in launches for loop in launch.around if loop.iname in launch.arguments)
+def listed_inames(launches: Sequence[DeviceLaunch]) -> tuple[str, ...]:
+    """Return the inames of loops of the host that a list of launches has, in its order.
+
+    Those are arguments of launches, or in conditions of loops inside.
+    """
+    asked = {name for loop in listed_loops(launches) if loop.test is not None for name, _ in loop.test.types}
+    found = (loop.iname for launch in launches for loop in launch.around
+             if loop.iname in launch.arguments or loop.iname in asked)
+    return tuple(dict.fromkeys(found))
+
+
+def listed_loops(launches: Iterable[DeviceLaunch]) -> tuple[LaunchLoop, ...]:
+    """Return the loops of the host that go on while elements of memory say so, in the order of their numbers."""
+    found = (loop for launch in launches for loop in launch.around if loop.test is not None and loop.test.elements)
     return tuple(dict.fromkeys(found))
 
 

@@ -15,9 +15,11 @@ from polyloop.expr.nodes import Expression
 from polyloop.runtime.conditions import Conditions, Read, has_reads, scalar_names
 from polyloop.runtime.evaluate import evaluate, names_in
 
-__all__ = ["Grid", "Step", "Steps", "asked_scalars", "host_names"]
+__all__ = ["Grid", "Path", "Step", "Steps", "asked_scalars", "host_names"]
 
 Grid: TypeAlias = tuple[int, int, int]
+Path: TypeAlias = tuple[LaunchLoop, ...]
+"""Loops of the host, one in the other, outermost first."""
 
 
 class Step(NamedTuple):
@@ -69,7 +71,23 @@ class Steps:
         *read* gives the elements of memory that decide whether a loop of the host goes on.  Without it all iterations
         are there, of which the threads leave out the same.
         """
-        return self._steps(self.launches, 0, self.sizes, {}, read)
+        def goes_on(path: Path, values: Mapping[str, int]) -> bool:
+            return self._conditions.holds(path[-1].test, {**self.scalars, **values}, read)
+
+        return self._steps(self.launches, 0, self.sizes, {}, goes_on)
+
+    def listing(self, begins: Callable[[Path, Mapping[str, int]], None]) -> Iterator[Step]:
+        """Yield all launches, and call *begins* ahead of each iteration for which memory is to be read.
+
+        It is called with the loops around the launches of the iteration, its own last, and the values of integers.
+        """
+        def goes_on(path: Path, values: Mapping[str, int]) -> bool:
+            test = path[-1].test
+            if test is not None and test.elements:
+                begins(path, values)
+            return self._conditions.holds(test, {**self.scalars, **values}, None)
+
+        return self._steps(self.launches, 0, self.sizes, {}, goes_on)
 
     @cached_property
     def has_reads(self) -> bool:
@@ -99,7 +117,7 @@ class Steps:
 
     def _steps(
         self, launches: Sequence[DeviceLaunch], depth: int, values: Mapping[str, int], inames: Mapping[str, int],
-        read: Read | None,
+        goes_on: Callable[[Path, Mapping[str, int]], bool],
     ) -> Iterator[Step]:  # fmt: skip
         for loop, members in _groups(launches, depth):
             if loop is None:
@@ -107,13 +125,13 @@ class Steps:
                 continue
             fixed = [*self._placed(members, values)] if _is_plain(members, depth, loop.iname) else None
             for value in _values(loop, values):
-                if not self._goes_on(loop, values, read):
+                if loop.test is not None and not goes_on(members[0].around[: depth + 1], values):
                     break
                 own = {**inames, loop.iname: value}
                 if fixed is not None:
                     yield from (Step(launch, grid, own) for launch, grid in fixed)
                 else:
-                    yield from self._steps(members, depth + 1, {**values, loop.iname: value}, own, read)
+                    yield from self._steps(members, depth + 1, {**values, loop.iname: value}, own, goes_on)
 
     def _count(
         self, launches: Sequence[DeviceLaunch], depth: int, values: Mapping[str, int], look: Callable[[Step], None]
@@ -125,16 +143,13 @@ class Steps:
                     look(Step(launch, grid, {}))
                     total += 1
                 continue
-            each = _values(loop, values) if self._goes_on(loop, values, None) else range(0)
+            goes_on = self._conditions.holds(loop.test, {**self.scalars, **values}, None)
+            each = _values(loop, values) if goes_on else range(0)
             depends = any(loop.iname in _names(launch, depth + 1) for launch in members)
             for value in each if depends else each[:1]:
                 number = self._count(members, depth + 1, {**values, loop.iname: value}, look)
                 total += number if depends else number * len(each)
         return total
-
-    def _goes_on(self, loop: LaunchLoop, values: Mapping[str, int], read: Read | None) -> bool:
-        """Return whether an iteration of a loop begins; its condition does not depend on its iname."""
-        return loop.test is None or self._conditions.holds(loop.test, {**self.scalars, **values}, read)
 
     def _placed(
         self, launches: Sequence[DeviceLaunch], values: Mapping[str, int]
