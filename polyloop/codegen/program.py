@@ -10,6 +10,7 @@ import numpy as np
 from polyloop.codegen.tree.registers import IndexedArray
 from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
@@ -55,6 +56,11 @@ class HostCondition:
     text: str
     types: tuple[tuple[str, np.dtype[np.generic]], ...]
     elements: tuple[AskedElement, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all variables are integers that are passed, or inames: then it is evaluated in exact integers."""
+        return not self.elements and all(is_integer(dtype) for _, dtype in self.types)
 
 
 @dataclass(frozen=True)

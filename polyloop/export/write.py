@@ -99,6 +99,9 @@ def export(
     }
     content = {file: text.encode() for file, text in files.items()}
     data = _described(interface, chosen)
+    if bundle and interface.is_cuda and (asked := _asked(program)):
+        raise refused(program, f"the host decides whether a launch runs: {asked}",
+                      "a bundle describes sizes, not other numbers", "leave out bundle=True, and build the source")
     if bundle:
         if records := [array.name for array in interface.arrays if is_record(array.dtype)]:
             raise refused(program, f"'{records[0]}' is an array of records", "a bundle cannot describe its type",
@@ -107,6 +110,15 @@ def export(
         content |= made
         data["bundle"] = code
     return _written(Path(directory), content, manifest_text(data, content))
+
+
+def _asked(program: GeneratedProgram) -> str:
+    """Return a condition of the host that a bundle cannot hold, empty if there is none.
+
+    Of those that read memory, threads ask, too.
+    """
+    conditions = (c for u in program.launches for c in (u.condition, *(loop.test for loop in u.around)))
+    return next((c.text for c in conditions if c is not None and not c.elements), "")
 
 
 def _program(kernel: LoopKernel, prefix: str, target: Target, index_bits: int | None) -> GeneratedProgram:

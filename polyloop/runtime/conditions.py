@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from polyloop.codegen.program import AskedElement, DeviceLaunch, HostCondition
+from polyloop.runtime.evaluate import evaluate
 from polyloop.target.scalars import Compiler
 
 __all__ = ["Conditions", "Read", "element_at", "has_reads", "scalar_names"]
@@ -55,6 +56,11 @@ class Conditions:
         """Return whether *condition* holds; one that reads memory does without *read*, as threads ask for it, too."""
         if condition is None or (condition.elements and read is None):
             return True
+        if condition.is_whole:
+            try:
+                return bool(evaluate(condition.condition, {name: int(values[name]) for name, _ in condition.types}))
+            except ZeroDivisionError:
+                return False  # no instance runs, or what it does is not defined
         known = {element.name: read(element) for element in condition.elements} if read is not None else {}
         known |= {name: values[name] for name, _ in condition.types if name not in known}
         with self._lock, np.errstate(all="ignore"):

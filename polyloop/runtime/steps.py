@@ -156,11 +156,11 @@ class Steps:
     ) -> Iterator[tuple[DeviceLaunch, Grid]]:
         """Yield the launches whose conditions hold, and whose grids are not empty."""
         for launch in launches:
-            if launch.condition is not None \
-                    and not self._conditions.holds(launch.condition, {**self.scalars, **values}, None):
-                continue
             x, y, z = (evaluate(extent, values) for extent in launch.grid)
-            if min(x, y, z) > 0:
+            if min(x, y, z) > 0 and (
+                launch.condition is None
+                or self._conditions.holds(launch.condition, {**self.scalars, **values}, None)
+            ):
                 yield launch, (x, y, z)
 
 

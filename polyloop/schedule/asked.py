@@ -139,37 +139,42 @@ class _Known:
         arrays = names & self._arrays.keys()
         if (arrays and not reads) or not names <= {*self._values, *inames, *arrays}:
             return False
-        return all(self._type(self._types.get(name)) for name in names) and self._is_exact(condition)
+        types = [self._types.get(name) for name in names]
+        is_whole = not arrays and all(dtype is not None and is_integer(dtype) for dtype in types)
+        return all(map(self._type, types)) and self._is_exact(condition, is_whole)
 
     def _type(self, dtype: np.dtype[np.generic] | None) -> bool:
         return dtype is not None and dtype.name in _TYPES
 
-    def _is_exact(self, expr: Expression) -> bool:
-        """Return whether a truth value is one that the host finds as threads do."""
+    def _is_exact(self, expr: Expression, is_whole: bool) -> bool:
+        """Return whether a truth value is one that the host finds as threads do; *is_whole* if all names are integers.
+
+        Then it is computed in exact integers, quotients among them.
+        """
         match expr:
             case p.Comparison():
-                return self._is_number(expr.left) and self._is_number(expr.right)
+                return all(self._is_number(side, is_whole) for side in (expr.left, expr.right))
             case p.LogicalAnd() | p.LogicalOr() | p.LogicalNot():
-                return all(map(self._is_exact, children(expr)))
+                return all(self._is_exact(child, is_whole) for child in children(expr))
             case bool() | np.bool_():
                 return True
             case _:
                 return self._is_leaf(expr)
 
-    def _is_number(self, expr: Expression) -> bool:
+    def _is_number(self, expr: Expression, is_whole: bool) -> bool:
         """Return whether a number is passed, read, or computed in a way that has one result.
 
         Products are rounded one by one.  A sum with a product in it may be rounded once or twice.
         """
         if self._is_leaf(expr):
             return True
+        if is_whole:
+            is_known = isinstance(expr, p.Sum | p.Product | p.FloorDiv | p.Remainder)
+            return is_known and all(self._is_number(child, is_whole) for child in children(expr))
         found = infer_type(expr, self._types.get)
-        is_whole = isinstance(found, np.dtype) and is_integer(found)
         match expr:
-            case p.Sum() | p.Product() if is_whole:
-                return all(map(self._is_number, expr.children))
-            case p.Remainder() | p.FloorDiv() if is_whole and (number_of(expr.denominator) or 0) > 0:
-                return self._is_number(expr.numerator)
+            case p.Sum() | p.Product() if isinstance(found, np.dtype) and is_integer(found):
+                return all(self._is_number(child, is_whole) for child in expr.children)
             case p.Sum() | p.Product() if self._is_plain(found):
                 return len(expr.children) == 2 and all(map(self._is_leaf, expr.children))
             case _:
