@@ -45,6 +45,7 @@ from polyloop.schedule.asked import with_asked
 from polyloop.schedule.launches import crossing_violations, launches_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations, wait_obligations
 from polyloop.schedule.plan import Contract, FileScope, Remarks, Schedule, Wait
+from polyloop.schedule.shapes import shape_violations
 from polyloop.schedule.simplification import simplified
 from polyloop.schedule.spelling import index_variables, loop_forms
 from polyloop.schedule.statements import statements_of
@@ -131,7 +132,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         edges = Edges(exact)
     sync = synchronization_of(placement, limits)
     axes = axes_left_out(placement, limits)
-    storages = storages_of(placement, axes, sync.collectives, edges.cleared, limits)
+    storages = storages_of(placement, axes, sync.collectives, sync.shapes, edges.cleared, limits)
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
     if crossing := tuple(crossing_violations(sync)):
         chosen = _built_with_global(original, sync, limits)
@@ -143,6 +144,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     launches = launches_of(sync, tree, storages)
     launches, waits = with_waits(sync, launches, statements)
     proofs += discharge(kernel, [wait_obligations(waits, limits)])
+    if found_large := tuple(shape_violations((launch.local_size for launch in launches), limits)):
+        raise VerificationError("schedule", kernel.name, found_large)
     launches, statements = simplified(kernel, launches, statements)
     tables = {n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None}
     left_open = () if edges.open is None else ((kernel.name, edges.open),)

@@ -27,7 +27,7 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
     placement, cuts, collectives = sync.placement, sync.cuts, sync.collectives
     title, numbers = placement.program.kernel.name, numbers_of(placement, cuts)
     exchanged = frozenset(need.array for need in sync.needs if _is_inside_a_launch(need, cuts, numbers, placement))
-    size = local_size(placement.axes.extents)
+    whole = local_size(placement.axes.extents)
     parts = [*parts_of(tree, cuts)] or [Part((), tree)]
     for number, found in enumerate(parts):
         part: Tree = tuple(_with_threads(found.nodes, placement.axes))
@@ -41,6 +41,8 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         used |= {own for entry in meetings for own in (entry.scratch, entry.ticket) if own}
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(parts) == 1 else f"{title}_{number}"
+        shape = next((sync.shapes[name] for name in runs(part)), placement.axes.local)
+        size = whole if shape == placement.axes.local else local_size(shape)
         home, turns = found.block, Turns(placement.program.kernel.blocks)
         yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=home, turns=turns)
 
