@@ -12,7 +12,7 @@ from polyloop.codegen.device.entries import Together
 from polyloop.codegen.function_text import device_text, host_text, passed_inames
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.grid import bound_expression
-from polyloop.codegen.program import DeviceLaunch, LaunchLoop
+from polyloop.codegen.program import DeviceLaunch, HostPart, LaunchLoop
 from polyloop.codegen.together import together_text
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
@@ -66,11 +66,11 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     inames, maps = passed_inames(function, unit), (described.name for described in launch.maps)
     names = (*(argument.name for argument in arguments), *inames, *maps)
     most = None if limits is None else limits.max_grid_dims
-    around = tuple(_launch_loops(function, unit))
+    asked = host_condition(launch.asked.launch, replace(function.scope, used=set()), function.known)
+    host = HostPart(tuple(_launch_loops(function, unit)), asked)
     numbering, dynamic = function.numbering, function.dynamic_shared
     grid, turns = ((x, y, z), 1) if numbering is None else (numbering.grid, numbering.turns)
-    condition = host_condition(launch.asked.launch, replace(function.scope, used=set()), function.known)
-    return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, around, turns, condition)
+    return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, host, turns)
 
 
 def _launch_loops(function: Function, unit: Unit) -> Iterator[LaunchLoop]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["AskedElement", "DeviceLaunch", "GeneratedProgram", "HostCondition", "LaunchCheck", "LaunchLoop",
+__all__ = ["AskedElement", "DeviceLaunch", "GeneratedProgram", "HostCondition", "HostPart", "LaunchCheck", "LaunchLoop",
            "SplitArray", "listed_inames", "listed_loops"]
 
 
@@ -87,6 +88,25 @@ class LaunchLoop:
 
 
 @dataclass(frozen=True)
+class HostPart:
+    """Part of the host in a launch.
+
+    Attributes
+    ----------
+    around
+        Loops of the host around the launch, outermost first.
+    condition
+        Where the launch runs; it has no elements of memory.
+    """
+
+    around: tuple[LaunchLoop, ...] = ()
+    condition: HostCondition | None = None
+
+
+_PLAIN: Final = HostPart()
+
+
+@dataclass(frozen=True)
 class DeviceLaunch:
     """One launch of one device kernel, or one for each iteration of the loops ``around``.
 
@@ -110,13 +130,11 @@ class DeviceLaunch:
     maps
         Descriptions of arrays for a copy engine, which are among the arguments: the caller makes them with the address
         of the array, and ``extents`` and ``strides`` of this call (``cuTensorMapEncodeTiled``).
-    around
-        Loops of the host around the launch, outermost first; their inames may be among the arguments, as integers of
-        the width of indices.
+    host
+        Loops of the host around the launch, and its condition; inames of the loops may be among the arguments, as
+        integers of the width of indices.
     turns
         Blocks that one block of the launch executes at most, one after the other.
-    condition
-        Where the launch runs; it has no elements of memory.
     """
 
     name: str
@@ -127,11 +145,20 @@ class DeviceLaunch:
     dynamic_shared_bytes: int = 0
     max_grid: tuple[int, int, int] | None = None
     maps: tuple[TensorMap, ...] = ()
-    around: tuple[LaunchLoop, ...] = ()
+    host: HostPart = _PLAIN
     turns: Expression = 1
-    condition: HostCondition | None = None
 
     __repr__ = brief
+
+    @property
+    def around(self) -> tuple[LaunchLoop, ...]:
+        """Loops of the host around the launch, outermost first."""
+        return self.host.around
+
+    @property
+    def condition(self) -> HostCondition | None:
+        """Condition under which the launch runs, None if it always does."""
+        return self.host.condition
 
 
 def listed_inames(launches: Sequence[DeviceLaunch]) -> tuple[str, ...]:

@@ -409,7 +409,8 @@ class _Launcher:
         yield f"{inside}{{"
         within = inside + "    "
         for number, name in enumerate(others):
-            yield f"{within}const {ctype_of(dict(condition.types)[name])} {renamed.get(name, name)} = {mark}value_{number};"
+            kind = ctype_of(dict(condition.types)[name])
+            yield f"{within}const {kind} {renamed.get(name, name)} = {mark}value_{number};"
         if arrays:
             yield f"{within}cudaError_t {mark}error = cudaSuccess;"
         for number, array in enumerate(arrays):

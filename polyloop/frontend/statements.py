@@ -443,8 +443,10 @@ class Body:
 
     def others(self, count: Count) -> Expression:
         """Return the conditions of a loop beside that on its counter; with it if they read the counter."""
-        reads = any(isinstance(x, ast.Name) and x.id == count.counter.id for test in count.others for x in ast.walk(test))
-        tests = count.others if not reads or not isinstance(count.node.test, ast.BoolOp) else count.node.test.values
+        names = (x.id for test in count.others for x in ast.walk(test) if isinstance(x, ast.Name))
+        whole, tests = count.node.test, count.others
+        if count.counter.id in names and isinstance(whole, ast.BoolOp):
+            tests = tuple(whole.values)
         return _all(tuple(map(self.converter.condition, tests))) if tests else True
 
     def branches(self, node: ast.If) -> None:

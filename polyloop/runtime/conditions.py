@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from polyloop.codegen.program import AskedElement, DeviceLaunch, HostCondition
+from polyloop.memo import memoised
 from polyloop.runtime.evaluate import evaluate
 from polyloop.target.scalars import Compiler
 
-__all__ = ["Conditions", "Read", "element_at", "has_reads", "scalar_names"]
+__all__ = ["Read", "element_at", "has_reads", "holds", "scalar_names"]
 
 Read: TypeAlias = Callable[[AskedElement], "np.generic[Any] | Any"]
 """Gives the element that memory holds once everything that was started is done."""
@@ -40,35 +41,30 @@ def scalar_names(launches: Iterable[DeviceLaunch]) -> frozenset[str]:
 def element_at(address: int, element: AskedElement) -> np.generic:
     """Return an element of the array at *address* in host memory."""
     size = element.dtype.itemsize
-    raw = (ctypes.c_char * size).from_address(address + element.place * size)
+    raw = memoryview((ctypes.c_char * size).from_address(address + element.place * size))
     found: np.generic = np.frombuffer(raw, element.dtype)[0]
     return found
 
 
-class Conditions:
-    """Evaluates the conditions of one program."""
+@memoised
+def _compiled(condition: HostCondition) -> tuple[Callable[[], Any], dict[str, Any], threading.Lock]:
+    """Return the function that evaluates a condition, its variables, and the lock that keeps them."""
+    values = dict[str, Any]()
+    return Compiler("host", values, {}, {}, dict(condition.types)).value(condition.condition), values, threading.Lock()
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._closures: dict[int, tuple[HostCondition, dict[str, Any], Callable[[], Any]]] = {}
 
-    def holds(self, condition: HostCondition | None, values: Mapping[str, Any], read: Read | None) -> bool:
-        """Return whether *condition* holds; one that reads memory does without *read*, as threads ask for it, too."""
-        if condition is None or (condition.elements and read is None):
-            return True
-        if condition.is_whole:
-            try:
-                return bool(evaluate(condition.condition, {name: int(values[name]) for name, _ in condition.types}))
-            except ZeroDivisionError:
-                return False  # no instance runs, or what it does is not defined
-        known = {element.name: read(element) for element in condition.elements} if read is not None else {}
-        known |= {name: values[name] for name, _ in condition.types if name not in known}
-        with self._lock, np.errstate(all="ignore"):
-            found = self._closures.get(id(condition))
-            if found is None:
-                point = dict[str, Any]()
-                closure = Compiler("host", point, {}, {}, dict(condition.types)).value(condition.condition)
-                found = self._closures[id(condition)] = condition, point, closure
-            _, point, closure = found
-            point.update(known)
-            return bool(closure())
+def holds(condition: HostCondition | None, values: Mapping[str, Any], read: Read | None) -> bool:
+    """Return whether *condition* holds; one that reads memory does without *read*, as threads ask for it, too."""
+    if condition is None or (condition.elements and read is None):
+        return True
+    if condition.is_whole:
+        try:
+            return bool(evaluate(condition.condition, {name: int(values[name]) for name, _ in condition.types}))
+        except ZeroDivisionError:
+            return False  # no instance runs, or what it does is not defined
+    known = {element.name: read(element) for element in condition.elements} if read is not None else {}
+    known |= {name: values[name] for name, _ in condition.types if name not in known}
+    closure, point, lock = _compiled(condition)
+    with lock, np.errstate(all="ignore"):
+        point.update(known)
+        return bool(closure())

@@ -12,7 +12,7 @@ import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, LaunchLoop
 from polyloop.expr.nodes import Expression
-from polyloop.runtime.conditions import Conditions, Read, has_reads, scalar_names
+from polyloop.runtime.conditions import Read, has_reads, holds, scalar_names
 from polyloop.runtime.evaluate import evaluate, names_in
 
 __all__ = ["Grid", "Path", "Step", "Steps", "asked_scalars", "host_names"]
@@ -60,7 +60,6 @@ class Steps:
     launches: tuple[DeviceLaunch, ...]
     sizes: Mapping[str, int]
     scalars: Mapping[str, np.generic] = field(default_factory=dict)
-    _conditions: Conditions = field(default_factory=Conditions, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Step]:
         return self.asking(None)
@@ -72,7 +71,7 @@ class Steps:
         are there, of which the threads leave out the same.
         """
         def goes_on(path: Path, values: Mapping[str, int]) -> bool:
-            return self._conditions.holds(path[-1].test, {**self.scalars, **values}, read)
+            return holds(path[-1].test, {**self.scalars, **values}, read)
 
         return self._steps(self.launches, 0, self.sizes, {}, goes_on)
 
@@ -85,7 +84,7 @@ class Steps:
             test = path[-1].test
             if test is not None and test.elements:
                 begins(path, values)
-            return self._conditions.holds(test, {**self.scalars, **values}, None)
+            return holds(test, {**self.scalars, **values}, None)
 
         return self._steps(self.launches, 0, self.sizes, {}, goes_on)
 
@@ -143,7 +142,7 @@ class Steps:
                     look(Step(launch, grid, {}))
                     total += 1
                 continue
-            goes_on = self._conditions.holds(loop.test, {**self.scalars, **values}, None)
+            goes_on = holds(loop.test, {**self.scalars, **values}, None)
             each = _values(loop, values) if goes_on else range(0)
             depends = any(loop.iname in _names(launch, depth + 1) for launch in members)
             for value in each if depends else each[:1]:
@@ -159,7 +158,7 @@ class Steps:
             x, y, z = (evaluate(extent, values) for extent in launch.grid)
             if min(x, y, z) > 0 and (
                 launch.condition is None
-                or self._conditions.holds(launch.condition, {**self.scalars, **values}, None)
+                or holds(launch.condition, {**self.scalars, **values}, None)
             ):
                 yield launch, (x, y, z)
 

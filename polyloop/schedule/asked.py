@@ -112,7 +112,8 @@ class _Known:
         self._values = {a.name for a in contract.arguments if isinstance(a, ValueArg)}.union(contract.parameters)
         self._arrays = {a.name: a for a in (*contract.arguments, *contract.workspace) if isinstance(a, ArrayArg)}
         index: np.dtype[np.generic] = schedule.indices.dtype
-        self._types: dict[str, np.dtype[np.generic] | None] = {name: array.dtype for name, array in self._arrays.items()}
+        self._types: dict[str, np.dtype[np.generic] | None] = {}
+        self._types |= {name: array.dtype for name, array in self._arrays.items()}
         self._types |= {a.name: a.dtype for a in contract.arguments if isinstance(a, ValueArg)}
         self._types |= {name: index for name in contract.parameters if self._types.get(name) is None}
         self._types |= {name: index for launch in schedule.launches for name in launch.hosts}

@@ -1,4 +1,7 @@
 """Programs whose host decides: loops that end early, launches that are left out, with what NumPy says."""
+# mypy: ignore-errors
+# ruff: noqa: ANN202, F821, B007
+# Inside of a kernel the name of a type stands for an array with extents, which no type checker knows.
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def _random(n: int) -> np.ndarray[Any, Any]:
 
 
 @pl.kernel(assumptions="n >= 1 and most >= 0")
-def relax(  # type: ignore[no-untyped-def]  # its source is read
+def relax(
     x: pl.Array[F, "n"], y: pl.Array[F, "n"], b: pl.Array[F, "n"], count: pl.Array[np.int32, 1], tol: F,
     most: np.int32, n: np.int32,
 ):  # fmt: skip
@@ -46,7 +49,7 @@ def relax(  # type: ignore[no-untyped-def]  # its source is read
 
 
 @pl.kernel(assumptions="n >= 1 and most >= 0")
-def halve(  # type: ignore[no-untyped-def]
+def halve(
     x: pl.Array[F, "n"], y: pl.Array[F, "n"], b: pl.Array[F, "n"], count: pl.Array[np.int32, 1], tol: F,
     most: np.int32, n: np.int32,
 ):  # fmt: skip
@@ -170,6 +173,8 @@ ASKED = {
                          ((), ("it",), ("it",), ("it",), ("it",)), (1, 2, 5, 37)),
     "halve": HostProgram(lambda: _on_blocks(halve, "i", "j"), relax_inputs, relax_expected,
                          ((), ("k",), ("k",), ("k",), ("k",)), (1, 2, 5, 37)),
-    "drained": HostProgram(drained, drained_inputs, drained_expected, (("t",), ("t", "s"), ("t", "s"), ("t", "s")), (0, 1, 5, 37)),
-    "updated": HostProgram(updated, updated_inputs, updated_expected, (("t",), ("t",), ("t",), ("t",)), (0, 1, 2, 5, 37)),
+    "drained": HostProgram(drained, drained_inputs, drained_expected,
+                           (("t",), ("t", "s"), ("t", "s"), ("t", "s")), (0, 1, 5, 37)),
+    "updated": HostProgram(updated, updated_inputs, updated_expected,
+                           (("t",), ("t",), ("t",), ("t",)), (0, 1, 2, 5, 37)),
 }  # fmt: skip

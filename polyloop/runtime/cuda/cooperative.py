@@ -166,8 +166,9 @@ class CooperativeModule(GpuModule):
 
     def _new_list(self, binding: Binding) -> _Listed:
         numbers = {launch.name: number for number, launch in enumerate(self.program.launches)}
-        inames, most, rows = listed_inames(self.program.launches), 0, list[list[int]]()
-        loops, begins, ends = listed_loops(self.program.launches), list[tuple[int, _Instance]](), dict[_Instance, int]()
+        launches, most, rows = self.program.launches, 0, list[list[int]]()
+        inames, loops = listed_inames(launches), listed_loops(launches)
+        begins, ends = list[tuple[int, _Instance]](), dict[_Instance, int]()
 
         def begin(path: Path, values: Mapping[str, int]) -> None:
             begins.append((len(rows), _instance(path, values)))
@@ -185,8 +186,8 @@ class CooperativeModule(GpuModule):
             ends.update((_instance(around[:depth], step.inames), len(rows)) for depth in range(1, len(around) + 1))
         for place, instance in begins:
             rows[place][2] = max(ends.get(instance, 0), place + 1)
-        values = np.array([len(rows), *chain.from_iterable(rows)], np.int32 if self.program.index_bits == _NARROW else np.int64)
-        return _Listed(self.copied(values), most)
+        dtype = np.int32 if self.program.index_bits == _NARROW else np.int64
+        return _Listed(self.copied(np.array([len(rows), *chain.from_iterable(rows)], dtype)), most)
 
     def _resident(self, function: ctypes.c_void_p) -> int:
         """Return the number of blocks that run at one time on the device of the current context."""
