@@ -87,14 +87,12 @@ def count_of(node: ast.While) -> Count | Uncounted:
 
 def _counted_among(node: ast.While, tests: Sequence[ast.expr]) -> Count | Uncounted:
     """Return the count of a loop that goes on while all *tests* hold, one of which counts."""
-    found: Uncounted | None = None
-    for test in tests:
-        count = count_of(ast.copy_location(ast.While(test, node.body, node.orelse), node))
-        if isinstance(count, Count):
-            return replace(count, node=node, others=tuple(other for other in tests if other is not test))
-        found = found or count
-    assert found is not None, "'and' has operands"
-    return found
+    each = [(test, count_of(ast.copy_location(ast.While(test, node.body, node.orelse), node))) for test in tests]
+    found = [(test, count) for test, count in each if isinstance(count, Count)]
+    if not found:
+        return each[0][1]
+    test, count = next((entry for entry in found if isinstance(entry[1].step, ast.Constant)), found[0])
+    return replace(count, node=node, others=tuple(other for other in tests if other is not test))
 
 
 def _counted(

@@ -34,7 +34,6 @@ def refusal(body: str, head: str = HEAD) -> tuple[str, list[str]]:
 
 STATEMENTS = [
     ("for i in range(n):\n    return", "unsupported-statement", "return", 3),
-    ("for i in range(n):\n    break", "unsupported-statement", "break", 3),
     ("for i in range(n):\n    a[i] = 0\nelse:\n    a[0] = 1", "unsupported-statement", "a[0] = 1", 5),
     ("try:\n    a[0] = 1\nfinally:\n    pass", "unsupported-statement", "try:", 2),
     ("global g", "unsupported-statement", "global g", 2),
@@ -101,7 +100,10 @@ WHILE = [
     ("while n:\n    pass", "unsupported-loop", "n", 2),
     ("while True:\n    pass", "unsupported-loop", "True", 2),
     ("t = 1.0\nwhile t > m:\n    t = t / 2", "unsupported-loop", "t > m", 3),
-    ("t = 0\nwhile t < n and a[t] > 0:\n    t += 1", "unsupported-loop", "t < n and a[t] > 0", 3),
+    ("t = 0\nwhile t < n and a[t] > 0:\n    t += 1\na[0] = t", "unsupported-loop", "t", 3),
+    ("t = 0\nwhile t < n:\n    if a[t] > 0:\n        break\n    t += 1\na[0] = t", "unsupported-loop", "t", 3),
+    ("t = 1.0\nwhile t > m and a[0] > 0:\n    t = t / 2", "unsupported-loop", "t > m", 3),
+    ("for i in range(n):\n    if a[i] > 0:\n        break\nelse:\n    a[0] = 1", "unsupported-statement", "a[0] = 1", 6),
     ("t = 0\nwhile t < n:\n    t += 1\n    if a[t] > 0:\n        t += 1", "unsupported-loop", "t", 6),
     ("t = 0\nwhile t < n:\n    if a[t] > 0:\n        t += 1", "unsupported-loop", "t < n", 3),
     ("t = 0\nwhile t < a[0]:\n    a[0] = 1\n    t += 1", "unsupported-loop", "a[0]", 3),

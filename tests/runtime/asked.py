@@ -1,6 +1,6 @@
 """Programs whose host decides: loops that end early, launches that are left out, with what NumPy says."""
 # mypy: ignore-errors
-# ruff: noqa: ANN202, F821, B007
+# ruff: noqa: ANN202, F821, B007, UP037
 # Inside of a kernel the name of a type stands for an array with extents, which no type checker knows.
 
 from __future__ import annotations
