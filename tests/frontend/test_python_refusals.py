@@ -201,8 +201,8 @@ def test_a_loop_that_counts_nothing_reads_so() -> None:
         "@pl.kernel on kernel 'f': no variable of this condition is counted by the loop [unsupported-loop]",
         "      while t > m:    (user.py:3)",
         "            ^^^^^",
-        "  Hint: count in a line of its own: i += 1; a loop of at most m iterations is: for k in range(m), with an "
-        "'if' around its statements",
+        "  Hint: count in a line of its own: i += 1; a loop of at most m iterations is: while .. and k < m, with "
+        "k += 1, or for k in range(m), with break",
     ]
 
 
