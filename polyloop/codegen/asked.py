@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pymbolic.primitives as p
 
+from polyloop.codegen.checks import row_conditions
 from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.expressions.linear import condition_text
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.program import AskedElement, HostCondition
 from polyloop.codegen.scope import Scope
@@ -16,6 +18,7 @@ from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, rebuild, variables
 from polyloop.kernel.arrays import ArrayArg
+from polyloop.poly.affine import Affine
 from polyloop.schedule.asked import is_element, place_of
 
 __all__ = ["condition_code", "host_condition"]
@@ -27,12 +30,20 @@ def condition_code(conditions: Sequence[Expression], scope: Scope, context: Cont
     return c.conjunction([expressions.value(condition, context) for condition in conditions])
 
 
-def host_condition(conditions: Sequence[Expression], scope: Scope, context: Context) -> HostCondition | None:
-    """Return *conditions* as one, in names of *scope*, which is none of a function; None if there are none."""
-    if not conditions:
+def host_condition(
+    conditions: Sequence[Expression], rows: Sequence[Affine], scope: Scope, context: Context
+) -> HostCondition | None:
+    """Return *conditions* and *rows* as one, in names of *scope*, which is none of a function; None if there are none.
+
+    *context* does not imply the rows.
+    """
+    if not conditions and not rows:
         return None
     arrays, types = scope.memory.arrays, scope.types
-    text = condition_code(conditions, scope, context).text
+    codes = [condition_text(rows, scope, context)] if rows else []
+    codes += [condition_code(conditions, scope, context)] if conditions else []
+    text = c.conjunction(codes).text
+    conditions = (*row_conditions({row.terms: row.const for row in rows}), *conditions)
     elements = {e.name: e for condition in conditions for e in _elements(condition, arrays)}
     named = [_with_names(condition, arrays) for condition in conditions]
     whole = named[0] if len(named) == 1 else p.LogicalAnd(tuple(named))

@@ -346,3 +346,56 @@ def test_explain_says_that_the_host_reads() -> None:
     assert wanted in facts.notes
 
 # }}}
+
+
+# {{{ affine conditions
+
+
+AFFINE = {
+    "t % 3 == 1": [1, 4],
+    "t >= 2 and m > 3": [2, 3, 4, 5, 6],
+    "m > t": [0, 1, 2, 3],
+    "m < 2": [],
+    "t % m == 2": [2, 6],
+    "j < t and t % 2 == 0": [2, 4, 6],
+}
+
+
+def affine(condition: str) -> LoopKernel:
+    knl = pl.make_kernel(
+        "{[t, i, j]: 0 <= t < steps and 0 <= i, j < n}",
+        TEXT.replace("if={condition}}", "}").replace("{{id=turn, }}", "{id=turn}").split("    go[0]")[0]
+        .replace("{{id=back, }}", f"{{id=back, if={condition}}}") + "end",
+        [pl.GlobalArg("x, y", F, shape="n"), pl.ValueArg("m", np.int32), ...], name="affine",
+        assumptions="n >= 0 and steps >= 0", silenced_warnings=["unused-variable"],
+    )  # fmt: skip
+    return knl.split_iname("i", 8, outer_tag="g.0", inner_tag="l.0").split_iname("j", 8, outer_tag="g.0", inner_tag="l.0")
+
+
+@pytest.mark.parametrize("condition", AFFINE)
+def test_the_host_asks_what_is_affine_in_its_inames(condition: str) -> None:
+    knl = affine(condition)
+    given = {"x": _values(20), "y": np.zeros(20), "m": 4, "steps": 7, "n": 20}
+    steps = [*bound(knl, given).launches]
+    assert [step.inames["t"] for step in steps if step.launch.name == "affine_1"] == AFFINE[condition]
+    expected = pl.interpret(knl, **given)
+    for found in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), given).values():
+        agree(found, dict(expected))
+    agree(pl.compile(knl, target=pl.CTarget())(**copied(given)), dict(expected))
+    body = pl.generate_code(knl).device_code.split("affine_1(")[-1]
+    assert not {"t %", "m", "floormod"} & {*body.partition("{")[2].split()}
+
+
+def _values(n: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(n).random(n)
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("condition", AFFINE)
+def test_an_exported_launcher_asks_it(tmp_path: Path, condition: str) -> None:
+    told = Told(affine(condition), tmp_path, pl.CudaTarget())
+    status, _ = told({"x": _values(20), "y": np.zeros(20), "m": 4, "steps": 7, "n": 20})
+    assert status == 0
+    assert [name[-1] for name, *_ in told.launches] == [step.launch.name[-1] for step in told.binding.launches]
+
+# }}}
