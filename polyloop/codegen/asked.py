@@ -14,9 +14,11 @@ from polyloop.codegen.program import AskedElement, HostCondition
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
+from polyloop.codegen.tree.indices import Indices
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, rebuild, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.poly.affine import Affine
 from polyloop.schedule.asked import is_element, place_of
@@ -33,12 +35,13 @@ def condition_code(conditions: Sequence[Expression], scope: Scope, context: Cont
 def host_condition(
     conditions: Sequence[Expression], rows: Sequence[Affine], scope: Scope, context: Context
 ) -> HostCondition | None:
-    """Return *conditions* and *rows* as one, in names of *scope*, which is none of a function; None if there are none.
+    """Return *conditions* and *rows* as one, in names of *scope*, the function of a launch; None if there are none.
 
     *context* does not imply the rows.
     """
     if not conditions and not rows:
         return None
+    scope = replace(scope, used=set(), indices=Indices())  # its text is not in the function
     arrays, types = scope.memory.arrays, scope.types
     codes = [condition_text(rows, scope, context)] if rows else []
     codes += [condition_code(conditions, scope, context)] if conditions else []

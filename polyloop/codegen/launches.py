@@ -13,14 +13,11 @@ from polyloop.codegen.function_text import device_text, host_text, passed_inames
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.grid import bound_expression
 from polyloop.codegen.program import DeviceLaunch, HostPart, LaunchLoop
-from polyloop.codegen.scope import Scope
 from polyloop.codegen.together import together_text
-from polyloop.codegen.tree.indices import Indices
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
-from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Tree
@@ -68,16 +65,11 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     inames, maps = passed_inames(function, unit), (described.name for described in launch.maps)
     names = (*(argument.name for argument in arguments), *inames, *maps)
     most = None if limits is None else limits.max_grid_dims
-    asked = host_condition(launch.asked.launch, function.asked, _apart(function), function.known)
+    asked = host_condition(launch.asked.launch, function.asked, function.scope, function.known)
     host = HostPart(tuple(_launch_loops(function, unit)), asked)
     numbering, dynamic = function.numbering, function.dynamic_shared
     grid, turns = ((x, y, z), 1) if numbering is None else (numbering.grid, numbering.turns)
     return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, host, turns)
-
-
-def _apart(function: Function) -> Scope:
-    """Return the scope of a function for text that is not in it."""
-    return replace(function.scope, used=set(), indices=Indices())
 
 
 def _launch_loops(function: Function, unit: Unit) -> Iterator[LaunchLoop]:
@@ -87,7 +79,7 @@ def _launch_loops(function: Function, unit: Unit) -> Iterator[LaunchLoop]:
         divisibility, stride = unit.known.divisibility, loop.bounds.stride
         lower = bound_expression(loop.bounds.lower, divisibility, is_lower=True)
         upper = bound_expression(loop.bounds.upper, divisibility, is_lower=False)
-        test = host_condition(loop.asked, (), _apart(function), loop.context)
+        test = host_condition(loop.asked, (), function.scope, loop.context)
         yield LaunchLoop(place, loop.iname, lower, upper, 1 if stride is None else stride.step, test)
 
 

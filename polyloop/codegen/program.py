@@ -60,7 +60,7 @@ class HostCondition:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all variables are integers that are passed, or inames: then it is evaluated in exact integers."""
+        """True if all variables are integers that are passed, or inames: then it is evaluated in exact integers."""
         return not self.elements and all(is_integer(dtype) for _, dtype in self.types)
 
 

@@ -24,7 +24,7 @@ from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import find_compiler, open_library
-from polyloop.runtime.conditions import element_at
+from polyloop.runtime.evaluate import element_at
 from polyloop.runtime.parts import assembled
 from polyloop.runtime.steps import Step
 from polyloop.runtime.tensormaps import BYTES, fibre_map

@@ -22,14 +22,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.codegen.program import AskedElement, DeviceLaunch, GeneratedProgram
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
-from polyloop.runtime.conditions import Read
+from polyloop.runtime.cuda.asking import AskingCall, reader
 from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
 from polyloop.runtime.cuda.parameters import Parameters
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
-from polyloop.runtime.packed import Free, Launch, PackedCall
+from polyloop.runtime.packed import Free, PackedCall
 from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.rawdriver import raw_driver as _raw
 from polyloop.runtime.resources import KernelImage, read_cubin
@@ -39,8 +39,6 @@ __all__ = ["GpuModule", "StreamHandle", "active_context", "device_architecture",
            "on_device", "other_context", "resolve_stream", "workspace_of"]
 
 _DEFAULT_SHARED_LIMIT: Final = 48 * 1024
-_ELSEWHERE: Final = 201
-"""The driver's status for another context, CUDA_ERROR_INVALID_CONTEXT: nothing was launched."""
 MOST_KEPT: Final = 4096
 """Launches of a call that are kept with their arguments packed."""
 
@@ -356,28 +354,9 @@ class GpuModule:
         self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int], stream: StreamHandle
     ) -> None:  # fmt: skip
         known = dict[str, bytes]()
-        for step in binding.launches.asking(self._reader(binding, pointers, stream.handle)):
+        for step in binding.launches.asking(reader(_raw(), binding, pointers, stream.handle)):
             parameters = self.parameters.of_step(step, pointers, binding, known)
             self._launch_one(loaded, step.launch, step.grid, parameters, stream)
-
-    def _reader(self, binding: Binding, pointers: Mapping[str, int], stream: int) -> Read | None:
-        """Return what reads an element of memory once the work on *stream* is done.
-
-        None where nothing is read, or nothing can be, as the work is captured: then all iterations are launched.
-        """
-        if not binding.launches.has_reads or _raw().is_captured(stream):
-            return None
-
-        def read(element: AskedElement) -> np.generic:
-            into, size = np.empty(1, element.dtype), element.dtype.itemsize
-            place = ctypes.c_uint64(pointers[element.array] + element.place * size)
-            _raw().call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(into.ctypes.data), place, ctypes.c_size_t(size),
-                        ctypes.c_void_p(stream or None))
-            _raw().synchronize(stream)
-            found: np.generic = into[0]
-            return found
-
-        return read
 
     def _load(self, context: Any) -> _Loaded:
         for loaded in self._loaded:
@@ -459,9 +438,8 @@ class GpuModule:
             pointers |= workspace or {}
             known = dict[str, bytes]()
             if binding.launches.has_reads:
-                launch = functools.partial(self._asking, functions, binding, pointers)
-                on = functools.partial(functools.partial, launch, _raw().current_context(), {})
-                return PackedCall([on], current_handle(views), _raw().done)
+                call = AskingCall(_raw(), functions, binding, pointers, parameters=self.parameters)
+                return PackedCall([call.on], current_handle(views), _raw().done)
             launches = [
                 _raw().prepared(functions[step.launch.name], step.grid, step.launch.block,
                                 shared=self._dynamic[step.launch.name],
@@ -469,30 +447,6 @@ class GpuModule:
                                 cells=self.parameters.cells(step.launch, free, kinds or {}))
                 for step in binding.launches]
             return PackedCall(launches, current_handle(views), _raw().done, free)
-
-    def _asking(
-        self, functions: Mapping[str, ctypes.c_void_p], binding: Binding, pointers: Mapping[str, int], context: int,
-        known: dict[tuple[object, ...], Launch], stream: int,
-    ) -> int:  # fmt: skip
-        """Launch everything as memory decides, and return the driver's status; *known* keeps packed launches."""
-        if _raw().current_context() != context:
-            return _ELSEWHERE
-        own = dict[str, bytes]()
-        for step in binding.launches.asking(self._reader(binding, pointers, stream)):
-            launch = step.launch
-            passed = (value for name, value in step.inames.items() if name in launch.arguments)
-            key = (stream, launch.name, step.grid, *passed)
-            found = known.get(key)
-            if found is None:
-                prepared = _raw().prepared(functions[launch.name], step.grid, launch.block,
-                                           shared=self._dynamic[launch.name],
-                                           parameters=self.parameters.of_step(step, pointers, binding, own))
-                found = prepared(stream)
-                if len(known) < MOST_KEPT:
-                    known[key] = found
-            if status := found():
-                return status
-        return 0
 
     # {{{ graphs
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, LaunchLoop
 from polyloop.expr.nodes import Expression
-from polyloop.runtime.conditions import Read, has_reads, holds, scalar_names
-from polyloop.runtime.evaluate import evaluate, names_in
+from polyloop.runtime.evaluate import Read, evaluate, has_reads, holds, names_in, scalar_names
 
 __all__ = ["Grid", "Path", "Step", "Steps", "asked_scalars", "host_names"]
 

@@ -39,7 +39,8 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.kernel.layout import Separate, Vectorized
 from polyloop.kernel.tree import runs
-from polyloop.schedule.plan import Asked, Launch, Schedule, Statement
+from polyloop.schedule.conditions import Asked
+from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = ["is_element", "place_of", "with_asked"]
 

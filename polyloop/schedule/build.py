@@ -16,7 +16,6 @@ pass                    result
 ``with_waits``          barriers between blocks of the grid that the same threads execute; proof that the finished
                         launches have a barrier, or a launch's end, for each conflict
 ``simplified``          copies of partial sums propagated; then reductions of one term as assignments
-``with_asked``          conditions that the host decides in place of each thread
 ======================  ==========================================================================================
 
 The passes of code generation follow (``codegen.generate``).
@@ -41,11 +40,9 @@ from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.infer_types import require_dtypes
 from polyloop.proof.obligation import Proof, share_proofs
 from polyloop.schedule.allocation import axes_left_out, storages_of, workspace_of
-from polyloop.schedule.asked import with_asked
-from polyloop.schedule.launches import crossing_violations, launches_of
+from polyloop.schedule.launches import crossing_violations, launches_of, size_violations
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations, wait_obligations
 from polyloop.schedule.plan import Contract, FileScope, Remarks, Schedule, Wait
-from polyloop.schedule.shapes import shape_violations
 from polyloop.schedule.simplification import simplified
 from polyloop.schedule.spelling import index_variables, loop_forms
 from polyloop.schedule.statements import statements_of
@@ -144,8 +141,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     launches = launches_of(sync, tree, storages)
     launches, waits = with_waits(sync, launches, statements)
     proofs += discharge(kernel, [wait_obligations(waits, limits)])
-    if found_large := tuple(shape_violations((launch.local_size for launch in launches), limits)):
-        raise VerificationError("schedule", kernel.name, found_large)
+    if large := tuple(size_violations(launches, limits)):
+        raise VerificationError("schedule", kernel.name, large)
     launches, statements = simplified(kernel, launches, statements)
     tables = {n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None}
     left_open = () if edges.open is None else ((kernel.name, edges.open),)
@@ -163,7 +160,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         phantoms=edges.placement.phantoms,
         uniformity=uniformity_of(placement),
     )
-    return Verified(with_asked(schedule), exact, tuple(proofs), waits)
+    return Verified(schedule, exact, tuple(proofs), waits)
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:

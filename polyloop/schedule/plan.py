@@ -24,12 +24,12 @@ from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
 from polyloop.schedule.collective import Collective
+from polyloop.schedule.conditions import Asked
 from polyloop.schedule.copy_engine import EngineStep, TensorMap
 from polyloop.schedule.storage import Storage
 
 __all__ = [
     "Action",
-    "Asked",
     "Assign",
     "Atomic",
     "AwaitCopy",
@@ -307,23 +307,6 @@ class Turns:
 
 
 _PLAIN_TURNS: Final = Turns(_IN_ORDER)
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """Conditions that the host decides; all of them must hold.
-
-    Attributes
-    ----------
-    launch
-        Where the launch runs, in scalar arguments and inames of the host.
-    loops
-        For each loop of the host around it, where an iteration begins; the loop ends otherwise.  Elements of memory may
-        be in them, for which threads ask, too.
-    """
-
-    launch: tuple[Expression, ...] = ()
-    loops: tuple[tuple[Expression, ...], ...] = ()
 
 
 _NOTHING_ASKED: Final = Asked()

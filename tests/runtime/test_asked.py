@@ -369,7 +369,9 @@ def affine(condition: str) -> LoopKernel:
         [pl.GlobalArg("x, y", F, shape="n"), pl.ValueArg("m", np.int32), ...], name="affine",
         assumptions="n >= 0 and steps >= 0", silenced_warnings=["unused-variable"],
     )  # fmt: skip
-    return knl.split_iname("i", 8, outer_tag="g.0", inner_tag="l.0").split_iname("j", 8, outer_tag="g.0", inner_tag="l.0")
+    for iname in "ij":
+        knl = knl.split_iname(iname, 8, outer_tag="g.0", inner_tag="l.0")
+    return knl
 
 
 @pytest.mark.parametrize("condition", AFFINE)
