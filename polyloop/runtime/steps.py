@@ -89,7 +89,7 @@ class Steps:
 
     @cached_property
     def has_reads(self) -> bool:
-        """Whether elements of memory decide how often a loop of the host runs."""
+        """True if elements of memory decide how often a loop of the host runs."""
         return has_reads(self.launches)
 
     def __bool__(self) -> bool:
