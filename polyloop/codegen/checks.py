@@ -22,7 +22,7 @@ from polyloop.kernel.kernel import Condition
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
 from polyloop.poly.sets import settled
 
-__all__ = ["assumption_checks", "condition_check", "index_checks", "natural_names"]
+__all__ = ["assumption_checks", "condition_check", "index_checks", "natural_names", "row_conditions"]
 
 _WIDE = 64
 _PAIR = 2
@@ -46,7 +46,7 @@ def _modulo(form: Affine) -> tuple[Affine, int] | None:
     return None
 
 
-def _conditions(piece: Piece) -> list[Expression]:
+def row_conditions(piece: Piece) -> list[Expression]:
     """Return the rows of a piece as comparisons of expressions."""
     left = [Affine(terms, const) for terms, const in piece.items()]
     found: list[Expression] = []
@@ -80,7 +80,7 @@ def assumption_checks(assumptions: isl.Set) -> tuple[LaunchCheck, ...]:
     if not pieces:
         return (LaunchCheck(False, "the assumptions contradict each other"),)
     if len(pieces) == 1:
-        return tuple(LaunchCheck(c, f"the kernel assumes {show(c)}") for c in _conditions(pieces[0]))
+        return tuple(LaunchCheck(c, f"the kernel assumes {show(c)}") for c in row_conditions(pieces[0]))
     condition = _expression(assumptions)
     return (LaunchCheck(condition, f"the kernel assumes {show(condition)}"),)
 
@@ -102,7 +102,7 @@ def _pieces(domain: isl.Set) -> list[Piece]:
 
 def _expression(domain: isl.Set) -> Expression:
     """Return a parameter set as one expression, with its pieces sorted, as their order in ISL is arbitrary."""
-    found = [_all(_conditions(piece)) for piece in _pieces(domain)]
+    found = [_all(row_conditions(piece)) for piece in _pieces(domain)]
     cases = tuple(sorted(found, key=lambda case: (len(show(case)), show(case))))
     return cases[0] if len(cases) == 1 else p.LogicalOr(cases)
 

@@ -7,6 +7,7 @@ from itertools import chain, groupby
 from math import prod
 
 from polyloop.codegen.arguments import held_dtype
+from polyloop.codegen.asked import condition_code
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
 from polyloop.codegen.device.entries import Boxes, LookBack, Threads, Together
 from polyloop.codegen.functions import Function, hardware_of
@@ -15,7 +16,7 @@ from polyloop.codegen.loops.digits import digit_lines, digits_of
 from polyloop.codegen.loops.grid import GridAxis
 from polyloop.codegen.loops.hosts import printed
 from polyloop.codegen.pointers import may_merge_loads
-from polyloop.codegen.tree.c_ast import Block, For, Group, Node
+from polyloop.codegen.tree.c_ast import Block, For, Group, If, Node
 from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
 from polyloop.codegen.tree.parallel import has_block_loop, has_long_loop, in_vectors, shared_by_threads
@@ -56,10 +57,16 @@ def host_text(functions: Sequence[Function], unit: Unit) -> str:
         _look_at_blocks(functions, unit)
     parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit)
     is_named = _has_several(launches, unit)
-    bodies = [(function, _body(function)) for function in functions]
+    bodies = [(function, _asked(function, _body(function))) for function in functions]
     lines += print_block(_program(bodies, 0, is_only=len(functions) == 1), name_instructions=is_named)
     head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"
     return "\n".join([head, "{", *lines, "}"])
+
+
+def _asked(function: Function, body: Block) -> Block:
+    """Return the body of a launch under the condition that the host decides."""
+    asked = function.launch.asked.launch
+    return (If(condition_code(asked, function.scope, function.known), body),) if asked and body else body
 
 
 def _look_at_blocks(functions: Sequence[Function], unit: Unit) -> None:
@@ -152,7 +159,7 @@ def _program(bodies: Sequence[tuple[Function, Block]], depth: int, *, is_only: b
 def _apart(body: Block, bodies: Sequence[tuple[Function, Block]]) -> Block:
     """Return one of several launches in a scope of its own; in a program with loops of the host, a loop has one."""
     has_loops = any(function.launch.home for function, _ in bodies)
-    return body if has_loops and len(body) == 1 and isinstance(body[0], For) else (Group(body),)
+    return body if has_loops and len(body) == 1 and isinstance(body[0], For | If) else (Group(body),)
 
 
 def _body(function: Function) -> Block:

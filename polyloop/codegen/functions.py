@@ -57,6 +57,8 @@ class Function:
         Facts that hold inside of the loops of the host.
     numbering
         The numbers of blocks that have an order of their own, None in the order of the grid.
+    asked
+        Rows over parameters and inames of the host that the host tests, beside the conditions of the launch.
     """
 
     launch: Launch
@@ -68,6 +70,7 @@ class Function:
     loops: Loops | None = None
     known: Context = field(default_factory=Context)
     numbering: Numbering | None = None
+    asked: Sequence[Affine] = ()
 
 
 def function_of(launch: Launch, unit: Unit) -> Function:
@@ -111,6 +114,8 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     for name, size in extents.items():
         context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
         magnitudes.define(name, ((Affine((), size),),), 0)
+    asked = _asked(launch, unit, walker, outside, context)
+    outside, context = outside.add(asked), context.add(asked)
     numbering = numbering_of(launch, axes, scope, context)
     opening = walker.run(launch.opening, context) if launch.opening else ()
     ahead = walker.run(launch.ahead, context) if launch.ahead else ()
@@ -133,7 +138,21 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
 
     kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else ()
     body, dynamic = declare_temporaries(body, launch, scope, in_turn, kept)
-    return Function(launch, scope, body, dynamic, axes, around, walker.loops, outside, numbering)
+    return Function(launch, scope, body, dynamic, axes, around, walker.loops, outside, numbering, asked)
+
+
+def _asked(launch: Launch, unit: Unit, walker: Walker, outside: Context, inside: Context) -> Sequence[Affine]:
+    """Return the rows that all statements of a launch need, and that no grid without blocks implies.
+
+    ::
+
+        for t:  x[i] = ..  {if=t % 10 == 0}
+        ->
+        for t:  if t % 10 == 0: launch
+    """
+    if not launch.hosts and len(unit.schedule.launches) == 1:
+        return ()
+    return [row for row in walker.guard(launch.tree, outside, frozenset(launch.hosts)) if not inside.implies(row)]
 
 
 def _extents(launch: Launch) -> dict[str, int]:
@@ -152,7 +171,7 @@ def _scope(launch: Launch, unit: Unit, expanded: Mapping[str, tuple[str, ...]] |
     bounds = frozenset(name for statement in statements for name in statement.bounds)
     for name in bounds:
         unit.findings.magnitudes.define_read(name, storage[name].dtype)
-    dims = {dim for statement in statements for dim in statement.dims}
+    dims = {dim for statement in statements for dim in statement.dims}.union(launch.hosts)
     own = [dim for dim in dims if dim not in bounds and not is_axis(dim)]
     taken = {*(a.name for a in inputs.arguments), *storage, *own, *unit.table_names.values(), *unit.reserved}
     names = unit.names(taken.union(unit.definitions.records.values(), unit.definitions.helper_names.values()))

@@ -6,6 +6,7 @@ pass                    result
 ``spell``               the schedule with reserved names replaced
 ``with_totals_stored``  on devices: a block stores its total for those after it as soon as it has it
 ``without_empty``       statements without instances left out
+``with_asked``          conditions that the host decides in place of each thread
 ``check_launches``      refusals of launches that no device can start
 ``without_digits``      on hosts: the axes of threads in place of digits of the thread number
 ``with_boxes``          copies by a copy engine as statements of one thread, with barriers that count their bytes
@@ -47,6 +48,7 @@ from polyloop.codegen.unit import unit_of, without_empty
 from polyloop.errors import CodegenError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.proof.obligation import discharged
+from polyloop.schedule.asked import with_asked
 from polyloop.schedule.plan import Launch, Schedule
 from polyloop.verification.addresses import wide_obligations
 
@@ -90,6 +92,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     """Run the passes from a schedule to its program; each depends on its arguments alone."""
     language = spelt.how.language
     schedule = without_empty(with_totals_stored(spelt.schedule, language))
+    schedule = with_asked(schedule)
     check_launches(schedule, language.limits)
     schedule = without_digits(schedule, language)
     for devices_pass in (with_boxes, with_starts_ahead, with_copies, with_matrices, with_fences):

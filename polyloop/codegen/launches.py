@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from math import prod
 
+from polyloop.codegen.asked import host_condition
 from polyloop.codegen.device.decoupled_lookback import clear_launch, clear_text
 from polyloop.codegen.device.entries import Together
 from polyloop.codegen.function_text import device_text, host_text, passed_inames
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.grid import bound_expression
-from polyloop.codegen.program import DeviceLaunch, LaunchLoop
+from polyloop.codegen.program import DeviceLaunch, HostPart, LaunchLoop
 from polyloop.codegen.together import together_text
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
@@ -64,10 +65,11 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     inames, maps = passed_inames(function, unit), (described.name for described in launch.maps)
     names = (*(argument.name for argument in arguments), *inames, *maps)
     most = None if limits is None else limits.max_grid_dims
-    around = tuple(_launch_loops(function, unit))
+    asked = host_condition(launch.asked.launch, function.asked, function.scope, function.known)
+    host = HostPart(tuple(_launch_loops(function, unit)), asked)
     numbering, dynamic = function.numbering, function.dynamic_shared
     grid, turns = ((x, y, z), 1) if numbering is None else (numbering.grid, numbering.turns)
-    return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, around, turns)
+    return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, host, turns)
 
 
 def _launch_loops(function: Function, unit: Unit) -> Iterator[LaunchLoop]:
@@ -77,12 +79,13 @@ def _launch_loops(function: Function, unit: Unit) -> Iterator[LaunchLoop]:
         divisibility, stride = unit.known.divisibility, loop.bounds.stride
         lower = bound_expression(loop.bounds.lower, divisibility, is_lower=True)
         upper = bound_expression(loop.bounds.upper, divisibility, is_lower=False)
-        yield LaunchLoop(place, loop.iname, lower, upper, 1 if stride is None else stride.step)
+        test = host_condition(loop.asked, (), function.scope, loop.context)
+        yield LaunchLoop(place, loop.iname, lower, upper, 1 if stride is None else stride.step, test)
 
 
 def host_lines(launches: Sequence[DeviceLaunch]) -> Iterator[str]:
-    """Yield the lines of a comment with the program of the host, if it has loops."""
-    if not any(launch.around for launch in launches):
+    """Yield the lines of a comment with the program of the host, if it has loops or conditions."""
+    if not any(launch.around or launch.condition for launch in launches):
         return
     yield "Launches of the host, each of which ends before the next begins:"
     open_loops: tuple[LaunchLoop, ...] = ()
@@ -90,11 +93,13 @@ def host_lines(launches: Sequence[DeviceLaunch]) -> Iterator[str]:
         shared = len([*takewhile(lambda pair: pair[0] == pair[1], zip(open_loops, launch.around, strict=False))])
         for depth, loop in enumerate(launch.around[shared:], shared + 1):
             step = "" if loop.step == 1 else f", {loop.step}"
-            yield f"{'    ' * depth}for {loop.iname} in range({show(loop.lower)}, {show(loop.upper)}{step}):"
+            test = "" if loop.test is None else f", while {loop.test.text}"
+            yield f"{'    ' * depth}for {loop.iname} in range({show(loop.lower)}, {show(loop.upper)}{step}){test}:"
         open_loops = launch.around
         axes = [axis for axis, extent in enumerate(launch.grid) if extent != 1]
         grid = ", ".join(show(extent) for extent in launch.grid[: 1 + max(axes, default=0)])
-        yield f"{'    ' * (len(launch.around) + 1)}{launch.name}, grid ({grid})"
+        condition = "" if launch.condition is None else f", if {launch.condition.text}"
+        yield f"{'    ' * (len(launch.around) + 1)}{launch.name}, grid ({grid}){condition}"
 
 
 def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:

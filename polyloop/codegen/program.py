@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from polyloop.codegen.tree.registers import IndexedArray
 from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["BuildOptions", "DeviceCode", "DeviceLaunch",
-           "GeneratedProgram", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames"]
+__all__ = ["AskedElement", "BuildOptions", "DeviceCode", "DeviceLaunch", "GeneratedProgram", "HostCondition",
+           "HostPart", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames", "listed_loops"]
+
+
+@dataclass(frozen=True)
+class AskedElement:
+    """An element of memory in a condition of the host.
+
+    Attributes
+    ----------
+    name
+        The variable that stands for it in the condition.
+    place
+        Its distance from the pointer that functions take [elements].
+    """
+
+    name: str
+    array: str
+    place: int
+    dtype: np.dtype[np.generic]
+
+
+@dataclass(frozen=True)
+class HostCondition:
+    """A condition that the host decides.
+
+    Attributes
+    ----------
+    condition
+        In scalar arguments, inames of loops of the host, and variables for elements of memory.
+    text
+        The same in C, with the elements themselves.
+    types
+        The type of each of its variables.
+    """
+
+    condition: Expression
+    text: str
+    types: tuple[tuple[str, np.dtype[np.generic]], ...]
+    elements: tuple[AskedElement, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all variables are integers that are passed, or inames: then it is evaluated in exact integers."""
+        return not self.elements and all(is_integer(dtype) for _, dtype in self.types)
 
 
 @dataclass(frozen=True)
@@ -27,6 +74,9 @@ class LaunchLoop:
         Position in the loop around, or in the program: neighbouring launches with equal loops share them.
     lower, upper
         Expressions in the integer parameters and the inames of the loops around.
+    test
+        Where an iteration begins; the loop ends where it does not hold.  If it has elements of memory, threads ask for
+        it, too, so that a host may also run all iterations.
     """
 
     place: int
@@ -34,6 +84,26 @@ class LaunchLoop:
     lower: Expression
     upper: Expression
     step: int = 1
+    test: HostCondition | None = None
+
+
+@dataclass(frozen=True)
+class HostPart:
+    """Part of the host in a launch.
+
+    Attributes
+    ----------
+    around
+        Loops of the host around the launch, outermost first.
+    condition
+        Where the launch runs; it has no elements of memory.
+    """
+
+    around: tuple[LaunchLoop, ...] = ()
+    condition: HostCondition | None = None
+
+
+_PLAIN: Final = HostPart()
 
 
 @dataclass(frozen=True)
@@ -60,9 +130,9 @@ class DeviceLaunch:
     maps
         Descriptions of arrays for a copy engine, which are among the arguments: the caller makes them with the address
         of the array, and ``extents`` and ``strides`` of this call (``cuTensorMapEncodeTiled``).
-    around
-        Loops of the host around the launch, outermost first; their inames may be among the arguments, as integers of
-        the width of indices.
+    host
+        Loops of the host around the launch, and its condition; inames of the loops may be among the arguments, as
+        integers of the width of indices.
     turns
         Blocks that one block of the launch executes at most, one after the other.
     """
@@ -75,15 +145,36 @@ class DeviceLaunch:
     dynamic_shared_bytes: int = 0
     max_grid: tuple[int, int, int] | None = None
     maps: tuple[TensorMap, ...] = ()
-    around: tuple[LaunchLoop, ...] = ()
+    host: HostPart = _PLAIN
     turns: Expression = 1
 
     __repr__ = brief
 
+    @property
+    def around(self) -> tuple[LaunchLoop, ...]:
+        """Loops of the host around the launch, outermost first."""
+        return self.host.around
 
-def listed_inames(launches: Iterable[DeviceLaunch]) -> tuple[str, ...]:
-    """Return the inames of loops of the host that are arguments, in the order that a list of launches has them in."""
-    found = (loop.iname for launch in launches for loop in launch.around if loop.iname in launch.arguments)
+    @property
+    def condition(self) -> HostCondition | None:
+        """Condition under which the launch runs, None if it always does."""
+        return self.host.condition
+
+
+def listed_inames(launches: Sequence[DeviceLaunch]) -> tuple[str, ...]:
+    """Return the inames of loops of the host that a list of launches has, in its order.
+
+    Those are arguments of launches, or in conditions of loops inside.
+    """
+    asked = {name for loop in listed_loops(launches) if loop.test is not None for name, _ in loop.test.types}
+    found = (loop.iname for launch in launches for loop in launch.around
+             if loop.iname in launch.arguments or loop.iname in asked)
+    return tuple(dict.fromkeys(found))
+
+
+def listed_loops(launches: Iterable[DeviceLaunch]) -> tuple[LaunchLoop, ...]:
+    """Return the loops of the host that go on while elements of memory say so, in the order of their numbers."""
+    found = (loop for launch in launches for loop in launch.around if loop.test is not None and loop.test.elements)
     return tuple(dict.fromkeys(found))
 
 

@@ -150,7 +150,7 @@ class Spelt:
             return program
         launches = tuple(
             replace(launch, grid=back(launch.grid), arguments=back(launch.arguments), maps=back(launch.maps),
-                    around=back(launch.around), turns=back(launch.turns))
+                    host=back(launch.host), turns=back(launch.turns))
             for launch in program.launches
         )
         checks, index_checks = (

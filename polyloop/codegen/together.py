@@ -9,20 +9,23 @@
         if (step + 1 < list[0]) wait_for_blocks(state);
     }
 
+A loop of the host that goes on while elements of memory say so has a line of its own where each iteration begins, with
+-1 in place of a function: all blocks read the elements, wait, and go on behind the loop if it has ended.
+
 The list is that of the host: :class:`polyloop.runtime.steps.Steps`, with the inames that functions are passed.  A block
 of the one launch executes several blocks of a program's launch where not all of those can run at one time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Final
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.device.entries import Threads, Together
 from polyloop.codegen.functions import Function
-from polyloop.codegen.program import DeviceLaunch, listed_inames
+from polyloop.codegen.program import DeviceLaunch, listed_inames, listed_loops
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.kernel.arrays import ArrayArg
@@ -68,12 +71,14 @@ def together_text(functions: Sequence[Function], launches: Sequence[DeviceLaunch
         cases.append(f"            case {number}: {each.name}({', '.join((*passed, place))}); break;")
     name = names.fresh(f"{unit.schedule.name}_together")
     barrier, wait = together.barrier
+    begins = [*_begins(launches, inames, launch, steps, (names.fresh("goes_on"), f"{wait}({state});"))]
     return "\n".join([
         barrier, "",
         f"{together.function} {bounds} {name}({', '.join(parameters)})",
         "{",
         f"    for ({scope.index_type} {steps} = 0; {steps} < {table}[0]; ++{steps}) {{",
         f"        const {scope.index_type} *const {launch} = {table} + 1 + {4 + len(inames)} * {steps};",
+        *begins,
         f"        const unsigned int {nx} = {launch}[1], {ny} = {launch}[2], {blocks} = {nx} * {ny} * {launch}[3];",
         f"        for (unsigned int {block} = {together.own}; {block} < {blocks}; {block} += {together.count}) {{",
         "            " + together.make_block.format(
@@ -88,6 +93,31 @@ def together_text(functions: Sequence[Function], launches: Sequence[DeviceLaunch
         "    }",
         "}",
     ])  # fmt: skip
+
+
+def _begins(
+    launches: Sequence[DeviceLaunch], inames: Mapping[str, int], launch: str, step: str, words: tuple[str, str]
+) -> Iterator[str]:
+    """Yield the lines for the beginning of an iteration, if loops go on while elements of memory say so.
+
+    The wait, the second of *words*, keeps blocks from changing the elements before all have read them.
+    """
+    loops, (goes_on, wait) = listed_loops(launches), words
+    if not loops:
+        return
+    yield f"        if ({launch}[0] < 0) {{"
+    yield f"            bool {goes_on} = true;"
+    yield f"            switch ({launch}[1]) {{"
+    for number, loop in enumerate(loops):
+        assert loop.test is not None, f"'{loop.iname}' is listed"
+        known = [f"const int {name} = {launch}[{inames[name]}]; " for name, _ in loop.test.types if name in inames]
+        yield f"            case {number}: {{ {''.join(known)}{goes_on} = {loop.test.text}; }} break;"
+    yield "            }"
+    yield f"            {wait}"
+    yield f"            if (!{goes_on})"
+    yield f"                {step} = {launch}[2] - 1;"
+    yield "            continue;"
+    yield "        }"
 
 
 def _obstacles(functions: Sequence[Function], launches: Sequence[DeviceLaunch], unit: Unit) -> Iterator[str]:

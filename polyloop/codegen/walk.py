@@ -106,7 +106,7 @@ class Walker:
             full = self.loops.full(tile, self.lane_loops.without(tree), context)
             if full:
                 clean = self.block(tree, context.add(full), self.axes)
-                guard = [] if _counts(tree) else self._guard(tree, context, self.axes)
+                guard = [] if _counts(tree) else self.guard(tree, context, self.axes)
                 if all(map(context.add(guard).implies, full)):
                     return self._guarded(full, clean, context)  # partial blocks have no instances
                 self.loops.may_peel = False
@@ -120,7 +120,7 @@ class Walker:
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
         """Return the code of *nodes*; *known* are the variables with a value here."""
         counts = _counts(nodes)
-        guard = [] if counts else self._guard(nodes, context, known)
+        guard = [] if counts else self.guard(nodes, context, known)
         inside = context.add(guard)
         live = [node for node in nodes if not isinstance(node, Barrier)]
         if len(live) <= 1 and not counts:
@@ -136,7 +136,7 @@ class Walker:
         pending: list[Node] = []
         leaves: list[Statement] = []
         for node in nodes:
-            guard = [] if isinstance(node, Barrier) else self._guard((node,), context, known)
+            guard = [] if isinstance(node, Barrier) else self.guard((node,), context, known)
             if guard != shared:
                 pending += self._leaves(leaves, context.add(shared))
                 out += self._guarded(shared, tuple(pending), context)
@@ -188,7 +188,7 @@ class Walker:
         )
         return written if isinstance(node, Run) else written & memory.expanded.keys()
 
-    def _guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
+    def guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
         """Return the rows that all statements of *nodes* need and *context* does not imply."""
         names = tuple(runs(nodes))
         if not names or self._is_tested_inside(nodes):

@@ -40,7 +40,10 @@ class _Driver(RawDriver):
 
 @dataclass(frozen=True)
 class _Launch:
-    """A launch of a bundle; ``around`` are loops of the host: iname, lower and upper bound, step, place."""
+    """A launch of a bundle; ``around`` are loops of the host: iname, lower and upper bound, step, place.
+
+    It runs where ``condition`` is not 0.
+    """
 
     function: str
     grid: tuple[Tree, Tree, Tree]
@@ -49,6 +52,7 @@ class _Launch:
     arguments: tuple[str, ...]
     around: tuple[tuple[str, Tree, Tree, int, int], ...]
     max_grid: tuple[int, int, int]
+    condition: Tree
 
 
 def _launches(data: Mapping[str, Any], program: Described) -> Iterator[_Launch]:
@@ -57,14 +61,22 @@ def _launches(data: Mapping[str, Any], program: Described) -> Iterator[_Launch]:
         around = tuple((str(i), low, high, int(step), int(place)) for i, low, high, step, place in entry["around"])
         (x, y, z), (bx, by, bz), (mx, my, mz) = entry["grid"], entry["block"], entry["max_grid"]
         inames = known | {loop[0] for loop in around}
-        trees = (x, y, z, *(bound for loop in around for bound in loop[1:3]))
+        condition = entry.get("condition", 1)
+        trees = (x, y, z, condition, *(bound for loop in around for bound in loop[1:3]))
         names = {e.name for e in (*program.parameters, *program.workspace)} | inames
         arguments = tuple(map(str, entry["arguments"]))
         if not all(is_tree(tree, inames) for tree in trees) or not names.issuperset(arguments) \
                 or any(loop[3] < 1 for loop in around):
             raise ValueError(f"the launch {entry['function']!r}")
         yield _Launch(str(entry["function"]), (x, y, z), (int(bx), int(by), int(bz)),
-                      int(entry["dynamic_shared_bytes"]), arguments, around, (int(mx), int(my), int(mz)))
+                      int(entry["dynamic_shared_bytes"]), arguments, around, (int(mx), int(my), int(mz)), condition)
+
+
+def _holds(condition: Tree, values: Mapping[str, int]) -> bool:
+    try:
+        return bool(value(condition, values))
+    except ZeroDivisionError:
+        return False  # no instance runs, or what it does is not defined
 
 
 class DeviceCode:
@@ -200,7 +212,7 @@ class DeviceCode:
                 continue
             for launch in members:
                 x, y, z = (value(extent, values) for extent in launch.grid)
-                if min(x, y, z) > 0:
+                if min(x, y, z) > 0 and _holds(launch.condition, values):
                     yield launch, (x, y, z), values
 
     def _values(

@@ -18,7 +18,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 
-__all__ = ["Array", "Interface", "Number", "interface_of", "tree_of"]
+__all__ = ["Array", "Interface", "Number", "ctype_of", "interface_of", "tree_of"]
 
 _STREAM: Final = "stream"
 """The last parameter of a function for CUDA. Words of C and C++ are no names of a kernel."""
@@ -49,7 +49,7 @@ class Array:
     @property
     def ctype(self) -> str:
         """The type of an element in the launcher: complex numbers are pairs, narrow floats and records are bits."""
-        return "void" if is_record(self.dtype) else _ctype(self.dtype)
+        return "void" if is_record(self.dtype) else ctype_of(self.dtype)
 
     @property
     def half(self) -> str | None:
@@ -68,7 +68,7 @@ class Number:
     @property
     def ctype(self) -> str:
         """The type of the parameter: one of 8 or 16 bits is passed as ``float``."""
-        return _ctype(np.dtype(computed(self.dtype)))
+        return ctype_of(np.dtype(computed(self.dtype)))
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ class Interface:
         return self.program.target == "cuda"
 
 
-def _ctype(dtype: np.dtype[Any]) -> str:
+def ctype_of(dtype: np.dtype[Any]) -> str:
+    """Return the C type of numbers of *dtype*; of a 16-bit float, that of its bits."""
     if is_bool(dtype):
         return "bool"
     if is_narrow(dtype):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from polyloop.codegen.program import DeviceLaunch
+from polyloop.codegen.program import DeviceLaunch, HostCondition
 from polyloop.export.header import signature
-from polyloop.export.interface import Array, Interface, Number, tree_of
+from polyloop.export.interface import Array, Interface, Number, ctype_of, tree_of
 from polyloop.export.status import DEVICE, KIND, Status, statuses
 from polyloop.export.trees import Tree, c_text
 
@@ -341,6 +341,8 @@ class _Launcher:
             name = f"{mark}iname_{own.iname}"
             head = f"int64_t {name} = {lower}, {name}_end = {upper}; {name} < {name}_end; {name} += {own.step}"
             yield f"{indent}for ({head}) {{"
+            if own.test is not None:
+                yield from self._test(own.test, outer, indent + "    ")
             yield from self._launches(members, depth + 1, indent + "    ")
             yield f"{indent}}}"
 
@@ -355,12 +357,76 @@ class _Launcher:
         yield f"{inside}if ({mark}wide)"
         yield f"{inside}    {self._return('index_overflow', 0)}"
         sides = [*enumerate(most)]
-        yield f"{inside}if ({' && '.join(f'{mark}grid[{k}] > 0' for k, _ in sides)}) {{"
+        yield f"{inside}int {mark}holds = {' && '.join(f'{mark}grid[{k}] > 0' for k, _ in sides)};"
+        if launch.condition is not None:
+            yield f"{inside}if ({mark}holds)"
+            yield from self._condition(launch.condition, inames, inside)
+        yield f"{inside}if ({mark}holds) {{"
         yield f"{inside}    if ({' || '.join(f'{mark}grid[{k}] > {limit}' for k, limit in sides)})"
         yield f"{inside}        {self._return('grid_too_large', about)}"
         yield f"{inside}    if ({mark}do_launch) {{"
         yield from self._start(launch, inside + "        ")
         yield f"{inside}    }}"
+        yield f"{inside}}}"
+        yield f"{indent}}}"
+
+    def _test(self, test: HostCondition, inames: Sequence[str], indent: str) -> Iterator[str]:
+        """Yield the end of a loop whose condition does not hold; memory is read only between launches."""
+        mark = self._mark
+        yield f"{indent}int {mark}holds = 1;"
+        if test.elements:
+            yield f"{indent}if ({mark}do_launch) {{"
+            yield from self._condition(test, inames, indent + "    ")
+            yield f"{indent}}}"
+        else:
+            yield from self._condition(test, inames, indent)
+        yield f"{indent}if (!{mark}holds)"
+        yield f"{indent}    break;"
+
+    def _condition(self, condition: HostCondition, inames: Sequence[str], indent: str) -> Iterator[str]:
+        """Yield a block that finds whether *condition* holds, whose text has the names of the kernel file."""
+        mark, inside = self._mark, indent + "    "
+        if condition.is_whole:
+            yield f"{indent}{{"
+            yield f"{inside}{mark}holds = {self._c(tree_of(self._program, condition.condition), inames)};"
+            yield f"{inside}if ({mark}wide)"
+            yield f"{inside}    {self._return('index_overflow', 0)}"
+            yield f"{indent}}}"
+            return
+        renamed = dict(self._program.renamed)
+        spelt = {entry.name: entry.spelling for entry in self._passed()}
+        arrays = dict.fromkeys(element.array for element in condition.elements)
+        names = [name for name, _ in condition.types if name not in {element.name for element in condition.elements}]
+        index = "int64_t" if self._program.index_bits != _NARROW else "int32_t"
+        yield f"{indent}{{"
+        for number, array in enumerate(arrays):
+            yield f"{inside}const char *const {mark}from_{number} = (const char *){spelt[array]};"
+        given = {name: f"({index}){mark}iname_{name}" for name in inames} | spelt
+        others = [name for name in names if renamed.get(name, name) != given[name]]
+        for number, name in enumerate(others):
+            dtype = dict(condition.types)[name]
+            yield f"{inside}const {ctype_of(dtype)} {mark}value_{number} = {given[name]};"
+        yield f"{inside}{{"
+        within = inside + "    "
+        for number, name in enumerate(others):
+            kind = ctype_of(dict(condition.types)[name])
+            yield f"{within}const {kind} {renamed.get(name, name)} = {mark}value_{number};"
+        if arrays:
+            yield f"{within}cudaError_t {mark}error = cudaSuccess;"
+        for number, array in enumerate(arrays):
+            elements, name = [e for e in condition.elements if e.array == array], renamed.get(array, array)
+            yield f"{within}{ctype_of(elements[0].dtype)} {name}[{1 + max(e.place for e in elements)}];"
+            for element in elements:
+                size = element.dtype.itemsize
+                yield f"{within}if ({mark}error == cudaSuccess)"
+                yield (f"{within}    {mark}error = cudaMemcpyAsync(&{name}[{element.place}], {mark}from_{number} + "
+                       f"{element.place * size}, {size}, cudaMemcpyDeviceToHost, stream);")
+        if arrays:
+            yield f"{within}if ({mark}error == cudaSuccess)"
+            yield f"{within}    {mark}error = cudaStreamSynchronize(stream);"
+            yield f"{within}if ({mark}error != cudaSuccess)"
+            yield f"{within}    return {DEVICE * KIND} + (int){mark}error;"
+        yield f"{within}{mark}holds = {condition.text};"
         yield f"{inside}}}"
         yield f"{indent}}}"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from polyloop.codegen.program import GeneratedProgram
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, HostCondition
 from polyloop.edge.checks import OneOf
 from polyloop.errors import CodegenError, CompilerError, Diagnostic, PolyloopError
 from polyloop.export.binaries import binaries, given_architectures
@@ -17,6 +17,7 @@ from polyloop.export.interface import Array, Interface, interface_of, loops_of, 
 from polyloop.export.launcher import launcher_text
 from polyloop.export.manifest import MANIFEST, manifest_text
 from polyloop.export.status import statuses
+from polyloop.export.trees import Tree
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.names import RESERVED
 from polyloop.expr.printer import show
@@ -99,6 +100,9 @@ def export(
     }
     content = {file: text.encode() for file, text in files.items()}
     data = _described(interface, chosen)
+    if bundle and interface.is_cuda and (asked := _asked(program)):
+        raise refused(program, f"the host decides whether a launch runs: {asked}",
+                      "a bundle describes sizes, not other numbers", "leave out bundle=True, and build the source")
     if bundle:
         if records := [array.name for array in interface.arrays if is_record(array.dtype)]:
             raise refused(program, f"'{records[0]}' is an array of records", "a bundle cannot describe its type",
@@ -107,6 +111,26 @@ def export(
         content |= made
         data["bundle"] = code
     return _written(Path(directory), content, manifest_text(data, content))
+
+
+def _asked(program: GeneratedProgram) -> str:
+    """Return a condition of the host that a bundle cannot hold, empty if there is none.
+
+    Of those that read memory, threads ask, too.
+    """
+    conditions = (c for launch in program.launches for c in _conditions(launch))
+    return next((c.text for c in conditions if not c.elements and not c.is_whole), "")
+
+
+def _conditions(launch: DeviceLaunch) -> Iterator[HostCondition]:
+    """Yield the conditions of a launch, and of the loops around it."""
+    yield from (c for c in (launch.condition, *(loop.test for loop in launch.around)) if c is not None)
+
+
+def _condition_of(program: GeneratedProgram, launch: DeviceLaunch) -> Tree:
+    """Return the condition on sizes under which a launch runs; a loop that ends has no further launches, either."""
+    found = [tree_of(program, c.condition) for c in _conditions(launch) if c.is_whole]
+    return 1 if not found else found[0] if len(found) == 1 else ["and", *found]
 
 
 def _program(kernel: LoopKernel, prefix: str, target: Target, index_bits: int | None) -> GeneratedProgram:
@@ -154,6 +178,7 @@ def _described(interface: Interface, target: Target) -> dict[str, Any]:
         {"function": launch.name, "grid": [tree_of(program, extent) for extent in launch.grid],
          "block": list(launch.block), "dynamic_shared_bytes": launch.dynamic_shared_bytes,
          "arguments": list(launch.arguments), "around": loops_of(program, launch),
+         "condition": _condition_of(program, launch),
          "max_grid": list(launch.max_grid or (2**31 - 1, 65535, 65535))}
         for launch in program.launches
     ]  # fmt: skip

@@ -11,7 +11,17 @@ from collections.abc import Iterator, Sequence
 
 from polyloop.frontend.counting import written_names
 
-__all__ = ["changed_inside"]
+__all__ = ["breaks", "changed_inside"]
+
+
+def breaks(body: Sequence[ast.stmt]) -> bool:
+    """Return whether a loop with this *body* has a ``break`` of its own."""
+    return any(
+        isinstance(statement, ast.Break)
+        or (isinstance(statement, ast.If) and (breaks(statement.body) or breaks(statement.orelse)))
+        or (isinstance(statement, ast.With) and breaks(statement.body))
+        for statement in body
+    )
 
 
 def changed_inside(node: ast.If) -> frozenset[str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from polyloop.frontend.scope import own_nodes
@@ -27,12 +27,15 @@ __all__ = ["Count", "Uncounted", "count_of", "counters_of", "written_names"]
 _TURNED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.NotEq: ast.NotEq, ast.Eq: ast.Eq,
 }  # fmt: skip
-_BOUND: Final = "a loop of at most m iterations is: for k in range(m), with an 'if' around its statements"
+_BOUND: Final = "a loop of at most m iterations is: while .. and k < m, with k += 1, or for k in range(m), with break"
 
 
 @dataclass(frozen=True)
 class Count:
-    """The loop ``while counter < limit``, in which *increment* adds *step*, or takes it away where it is *down*."""
+    """The loop ``while counter < limit``, in which *increment* adds *step*, or takes it away where it is *down*.
+
+    It ends earlier where one of *others* does not hold: ``while r > tol and counter < limit``.
+    """
 
     node: ast.While
     counter: ast.Name
@@ -41,6 +44,7 @@ class Count:
     increment: ast.stmt
     step: ast.expr
     down: bool
+    others: tuple[ast.expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ def written_names(body: Sequence[ast.AST]) -> frozenset[str]:
 def count_of(node: ast.While) -> Count | Uncounted:
     """Return the count of the loop *node*, or the reason why it counts nothing."""
     test = node.test
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return _counted_among(node, test.values)
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return Uncounted(test, "this condition is no comparison of a counter with a limit", _BOUND)
     left, right, operator = test.left, test.comparators[0], type(test.ops[0])
@@ -77,6 +83,16 @@ def count_of(node: ast.While) -> Count | Uncounted:
             return _counted(node, counter, sign, limit, found)
     hint = f"count in a line of its own: i += 1; {_BOUND}"
     return Uncounted(test, "no variable of this condition is counted by the loop", hint)
+
+
+def _counted_among(node: ast.While, tests: Sequence[ast.expr]) -> Count | Uncounted:
+    """Return the count of a loop that goes on while all *tests* hold, one of which counts."""
+    each = [(test, count_of(ast.copy_location(ast.While(test, node.body, node.orelse), node))) for test in tests]
+    found = [(test, count) for test, count in each if isinstance(count, Count)]
+    if not found:
+        return each[0][1]
+    test, count = next((entry for entry in found if isinstance(entry[1].step, ast.Constant)), found[0])
+    return replace(count, node=node, others=tuple(other for other in tests if other is not test))
 
 
 def _counted(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
@@ -16,8 +17,8 @@ from polyloop.expr.nodes import Expression, Lookup, array_name, function_name
 from polyloop.expr.rewrite import calls, children, reductions, variables
 from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics
-from polyloop.frontend.branching import changed_inside
-from polyloop.frontend.counting import Uncounted, count_of
+from polyloop.frontend.branching import breaks, changed_inside
+from polyloop.frontend.counting import Count, Uncounted, count_of
 from polyloop.frontend.expressions import PythonConverter
 from polyloop.frontend.intrinsics import ArrayType
 from polyloop.frontend.loops import isl_condition
@@ -35,7 +36,6 @@ _Values: TypeAlias = "tuple[Node, Expression] | list[_Values]"
 """Values on a right side with their nodes, tuples in them as lists."""
 _REFUSED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
     ast.Return: ("'return'", "assign the result to an array argument"),
-    ast.Break: ("'break'", "bound the loop, or guard statements with 'if'"),
     ast.Continue: ("'continue'", "guard the statements that follow with 'if'"),
     ast.Try: ("'try'", "a kernel raises nothing"),
     ast.Raise: ("'raise'", "a kernel raises nothing"),
@@ -73,6 +73,7 @@ class Body:
         self.spelled: dict[int, tuple[str, ...]] = {}
         self.temporaries: list[TemporaryVariable] = []
         self.ids: set[str] = set()
+        self.goes_on: list[str | None] = []  # the variable of each open loop that ends early
 
     def read(self) -> None:
         """Read the whole body."""
@@ -373,10 +374,33 @@ class Body:
         loops = self.converter.loops
         opened = loops.open(node.target, node.iter)
         loops.add(opened)
+        goes_on = self.kept(node, True, f"{opened.inames[0]}_goes_on", otherwise=False) if breaks(node.body) else None
         with self.scope.looping(opened.bind, opened.inames):
             self.blocks.open_for(self.scope.source.span(node), opened.inames)
-            self.statements(node.body)
+            with self.early(node, goes_on):
+                self.statements(node.body)
             self.blocks.close()
+
+    @contextmanager
+    def early(self, node: Node, goes_on: str | None) -> Iterator[None]:
+        """Read the body of a loop, which does nothing once the variable *goes_on* is false; None: there is none."""
+        self.goes_on.append(goes_on)
+        if goes_on is not None:
+            self.blocks.open_if(self.scope.source.span(node), p.Variable(goes_on))
+        yield
+        if goes_on is not None:
+            self.blocks.close()
+        self.goes_on.pop()
+
+    def end(self, node: ast.Break) -> None:
+        """Read ``break``: no statement behind it runs in this loop, as their conditions say."""
+        goes_on = self.goes_on[-1]
+        assert goes_on is not None, "a loop with 'break' has a variable"
+        self.set(node, goes_on, False)
+
+    def set(self, node: Node, variable: str, value: Expression) -> None:
+        """Assign to a variable that was made up; conditions around may read it, as they are asked anew."""
+        self.add(node, (p.Variable(variable), value), False, made=self.blocks.conditions())
 
     def counting(self, node: ast.While) -> None:
         """Read a ``while`` loop, the iterations of which can be counted."""
@@ -393,17 +417,37 @@ class Body:
         bounds, last = loops.counting(count, self.starts.get(name))
         opened = loops.counted(count.counter, bounds)
         loops.add(opened)
+        goes_on = None
+        if count.others or breaks(node.body):
+            if name not in self.scope.names.counters:
+                hint = "let a variable of its own have the number of iterations"
+                what = f"the counter '{name}' of a loop that may end early is used elsewhere"
+                self.scope.deny(count.counter, "unsupported-loop", what, hint)
+            first = self.starts.get(name)
+            with self.scope.looping({} if first is None else {name: first}, ()):
+                goes_on = self.kept(node, self.others(count), f"{opened.inames[0]}_goes_on", otherwise=False)
         with self.scope.looping(opened.bind, opened.inames):
             self.blocks.open_for(self.scope.source.span(node), opened.inames)
-            for statement in node.body:
-                if statement is count.increment:
-                    self.scope.bind(loops.stepped(count, opened))
-                else:
-                    self.statement(statement)
+            with self.early(node, goes_on):
+                for statement in node.body:
+                    if statement is count.increment:
+                        self.scope.bind(loops.stepped(count, opened))
+                    else:
+                        self.statement(statement)
+                if goes_on is not None and count.others:
+                    self.set(node.body[-1], goes_on, self.others(count))  # its place is the end of the loop
             self.blocks.close()
         if name not in self.scope.names.counters:
             self.blocks.check_conditions(self.scope.source.span(count.increment), p.Variable(name))
             self.add(count.increment, (p.Variable(name), last), False)
+
+    def others(self, count: Count) -> Expression:
+        """Return the conditions of a loop beside that on its counter; with it if they read the counter."""
+        names = (x.id for test in count.others for x in ast.walk(test) if isinstance(x, ast.Name))
+        whole, tests = count.node.test, count.others
+        if count.counter.id in names and isinstance(whole, ast.BoolOp):
+            tests = tuple(whole.values)
+        return _all(tuple(map(self.converter.condition, tests))) if tests else True
 
     def branches(self, node: ast.If) -> None:
         """Read ``if``, ``elif`` and ``else``."""
@@ -530,6 +574,7 @@ Body.readers = {
     ast.If: Body.branches,
     ast.With: Body.with_options,
     ast.While: Body.counting,
+    ast.Break: Body.end,
     ast.FunctionDef: Body.function,
     ast.Expr: Body.value,
     ast.Pass: Body.nothing,

@@ -41,6 +41,8 @@ class DeviceLimits:
         Whether the threads of a warp can read each other's registers.
     has_threads
         Whether threads run at the same time, so that an idle one may execute dead instances.
+    has_one_shape
+        Whether the blocks of all launches of a program have one shape, as those of one launch have.
     """
 
     max_threads_per_block: int = 1024
@@ -52,5 +54,6 @@ class DeviceLimits:
     warp_size: int = WARP_SIZE
     has_shuffles: bool = False
     has_threads: bool = True
+    has_one_shape: bool = False
 
     __repr__ = brief

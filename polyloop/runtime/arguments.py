@@ -32,7 +32,7 @@ from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.parts import split_values, whole_of
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
-from polyloop.runtime.steps import Step, Steps, host_names
+from polyloop.runtime.steps import Step, Steps, asked_scalars, host_names
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range
 
 __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow",
@@ -172,7 +172,10 @@ class Binder:
         for check in (*self.program.checks, *self.program.index_checks):
             parameters |= names_in(check.condition)
         parameters |= host_names(self.program.launches)
+        asked = asked_scalars(self.program.launches)
+        self._asked = tuple(v for v in self.values if v.name in asked)
         integers = {v.name for v in self.values if v.dtype is not None and is_integer(v.dtype)}
+        self.decisive = frozenset(parameters | asked)
         self.parameters = frozenset(parameters)
         self.integers = frozenset(parameters | integers)
         self.names = frozenset({a.name for a in arguments} | parameters)
@@ -201,10 +204,11 @@ class Binder:
         views = {a.name: self._view(a, given[a.name]) for a in self.arrays if given.get(a.name) is not None}
         integers = {name: _integer(kernel, name, given[name]) for name in self.integers
                     if given.get(name) is not None}
-        signature = self._signature(views, integers)
+        asked = {v.name: self._scalar(v, given.get(v.name)) for v in self._asked if v.name not in self.integers}
+        signature = self._signature(views, integers, asked)
         plan = self._plans.get(signature)
         if plan is None:
-            plan = self._check(views, integers)
+            plan = self._check(views, integers, asked)
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             self._plans[signature] = plan
@@ -257,10 +261,12 @@ class Binder:
         view = self.memory.view(self.program.kernel, array.name, value)
         return view if array.dtype is None else as_vectors(view, array.dtype)
 
-    def _signature(self, views: Mapping[str, ArrayView], integers: Mapping[str, int]) -> tuple[object, ...]:
+    def _signature(
+        self, views: Mapping[str, ArrayView], integers: Mapping[str, int], asked: Mapping[str, np.generic]
+    ) -> tuple[object, ...]:
         arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % self._alignment(a, v),
                         v.offset) if (v := views.get(a.name)) is not None else None for a in self.arrays)
-        return (*arrays, *sorted(integers.items()))
+        return (*arrays, *sorted(integers.items()), *(value.tobytes() for value in asked.values()))
 
     def _alignment(self, array: ArrayArg, view: ArrayView) -> int:
         """Return the alignment [bytes] that the code requires; an array copied to a GPU needs only its type's."""
@@ -308,7 +314,9 @@ class Binder:
                 check_layout(kernel, array, views[array.name], sizes)
         return sizes
 
-    def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
+    def _check(
+        self, views: Mapping[str, ArrayView], given: Mapping[str, int], asked: Mapping[str, np.generic]
+    ) -> _Plan:
         kernel = self.program.kernel
         kind, device = _place(kernel, views)
         sizes = self._solved(views, given, self.integers)
@@ -318,7 +326,8 @@ class Binder:
         self._launch_checks(sizes)
         scalars = {v.name: self._scalar(v, sizes.values[v.name]) for v in self.values if v.name in self.integers}
         allocate = tuple((a, *_positive(kernel, a, sizes)) for a in self.arrays if a.name not in views)
-        launches = Steps(self.program.launches, sizes.values)
+        decide = {**asked, **{v.name: scalars[v.name] for v in self._asked if v.name in scalars}}
+        launches = Steps(self.program.launches, sizes.values, decide)
         launches.check(lambda step: _check_grid(kernel, step.launch, step.grid, sizes))
         shifts = {a.name: shift for a in self.arrays if a.dtype is not None
                   and (shift := evaluate(a.offset, sizes.values) * a.dtype.itemsize)}

@@ -213,7 +213,7 @@ def free_numbers(binder: Binder) -> tuple[Free, ...]:
     described = any(launch.maps for launch in program.launches)
     for argument in binder.values:
         dtype: Any = argument.dtype
-        if argument.name in binder.parameters or argument.layout_of is not None or is_record(dtype):
+        if argument.name in binder.decisive or argument.layout_of is not None or is_record(dtype):
             continue
         if described and is_integer(dtype):
             continue

@@ -71,6 +71,17 @@ def _refuse_one(program: GeneratedProgram, launches: str) -> None:
         raise _unsupported(program.kernel, launches, notes, ("leave it out",))
 
 
+def _refuse_reads(program: GeneratedProgram) -> None:
+    """Refuse a graph of a program whose loops end as memory decides: all of its nodes run."""
+    for launch in program.launches:
+        for loop in launch.around:
+            if loop.test is not None and loop.test.elements:
+                notes = (f"the loop '{loop.iname}' goes on while {loop.test.text}, which the host reads",
+                         "a graph has all launches of all iterations")
+                raise _unsupported(program.kernel, "graph", notes,
+                                   ('leave it out, or pass launches="cooperative", whose blocks read it',))
+
+
 def compiled(
     kernel: LoopKernel, chosen: Target, architecture: str | None, launches: str | None = None
 ) -> CompiledKernel:  # fmt: skip
@@ -86,6 +97,8 @@ def compiled(
     program = generate_code(kernel, chosen)
     if launches in ("graph", "cooperative"):
         _refuse_one(program, launches)
+    if launches == "graph":
+        _refuse_reads(program)
     found = load(program, _Wider(kernel, chosen), architecture, by_position(kernel), launches)
     found.fixed = kernel.fixed
     if found.cubin:

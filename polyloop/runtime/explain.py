@@ -406,8 +406,9 @@ class _Facts:
                 waits[kind] += self.number(count)
             yield self.launch(launch, used.get(launch.name), waits)
         if any(launch.around for launch in program.launches):
-            total = Steps(program.launches, self.sizes).count
-            how, why = chosen(None, total)
+            steps = Steps(program.launches, self.sizes)
+            total = f"{'up to ' * steps.has_reads}{steps.count}"
+            how, why = chosen(None, steps.count, reads=steps.has_reads)
             start = "a CUDA graph starts them" if how == "graph" else "the host starts them one after the other"
             self.notes.append(f"a call has {total} launches; unless pl.compile is told otherwise, {start}: {why}")
 

@@ -17,13 +17,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
+from polyloop.codegen.program import AskedElement, DeviceLaunch, GeneratedProgram
 from polyloop.errors import CodegenError, Diagnostic, VerificationError
 from polyloop.expr.dtypes import is_inexact
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import find_compiler, open_library
+from polyloop.runtime.evaluate import element_at
 from polyloop.runtime.hip.fibre_text import hip_body, hip_header, wave_of
 from polyloop.runtime.parts import assembled
 from polyloop.runtime.steps import Step
@@ -302,7 +303,12 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
     program = binding.program
     guarded = {name: _guard(name, view)
                for name, view in {**binding.views, **binding.host_workspace()}.items()}
-    for step in binding.launches:
+
+    def read(element: AskedElement) -> np.generic:
+        first = guarded[element.array].array.__array_interface__["data"][0]
+        return element_at(binding.address(element.array, first), element)
+
+    for step in binding.launches.asking(read):
         launch, grid, _ = step
         maps = {described.name: described for described in launch.maps}
         values = [

@@ -26,6 +26,7 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
+from polyloop.runtime.cuda.asking import AskingCall, reader
 from polyloop.runtime.cuda.choice import cuda_library, refuse_forked
 from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
 from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
@@ -351,7 +352,7 @@ class GpuModule:
         self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int], stream: StreamHandle
     ) -> None:  # fmt: skip
         known = dict[str, bytes]()
-        for step in binding.launches:
+        for step in binding.launches.asking(reader(_raw(), binding, pointers, stream.handle)):
             parameters = self.parameters.of_step(step, pointers, binding, known)
             self._launch_one(loaded, step.launch, step.grid, parameters, stream)
 
@@ -397,8 +398,8 @@ class GpuModule:
     ) -> PackedCall | None:  # fmt: skip
         """Return the launches of *binding*, as :meth:`packed` or as a graph; None where later calls are as this one.
 
-        That is so where the launches are too many to be kept packed, where each call allocates a workspace, and where
-        the next call may make a graph.
+        That is so where the launches are too many to be kept packed, where each call allocates a workspace, where the
+        next call may make a graph, and where memory decides how many launches there are.
         """
         if self.is_graph(binding):
             with active_context(self.program.kernel, list(binding.views.values())) as context:
@@ -407,6 +408,8 @@ class GpuModule:
                 return self._graph_call(graph, binding, free, kinds)
             if graphs.may_come(key):
                 return None
+        if binding.launches.has_reads:
+            return None
         few = binding.launches.count <= MOST_KEPT  # of more, packing is a small part of the call, and much to keep
         return self.packed(binding, free=free, kinds=kinds) if few and not binding.workspace else None
 
@@ -434,6 +437,9 @@ class GpuModule:
             pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
             pointers |= workspace or {}
             known = dict[str, bytes]()
+            if binding.launches.has_reads:
+                call = AskingCall(_raw(), functions, binding, pointers, parameters=self.parameters)
+                return PackedCall([call.on], current_handle(views), _raw().done)
             launches = [
                 _raw().prepared(functions[step.launch.name], step.grid, step.launch.block,
                                 shared=self._dynamic[step.launch.name],
@@ -455,7 +461,7 @@ class GpuModule:
             ``unsupported-launches``: graphs are asked for, and the driver has none.
         """
         kernel, count, is_asked = self.program.kernel, binding.launches.count, self.launches == "graph"
-        if chosen(self.launches, count)[0] == "host":
+        if chosen(self.launches, count, reads=binding.launches.has_reads)[0] == "host":
             return False
         if is_asked and count > MOST_NODES:
             raise call_error(kernel, Diagnostic(

@@ -226,7 +226,7 @@ class CompiledKernel(functools.partial[Result], Shown):
         if binding.launches:
             backend.launch(binding, stream)
             may_repeat = self._may_repeat and not binding.fresh
-            may_repeat = may_repeat and backend.binder.parameters.isdisjoint(number.name for number in self._free)
+            may_repeat = may_repeat and backend.binder.decisive.isdisjoint(number.name for number in self._free)
             if may_repeat and (packed := backend.repeatable(binding, self._free)) is not None:
                 signature = self._repeats.remember(arguments, packed)
         return binding.result(), signature

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from polyloop.codegen.program import DeviceLaunch, LaunchLoop
 from polyloop.expr.nodes import Expression
-from polyloop.runtime.evaluate import evaluate, names_in
+from polyloop.runtime.evaluate import Read, evaluate, has_reads, holds, names_in, scalar_names
 
-__all__ = ["Grid", "Step", "Steps", "host_names"]
+__all__ = ["Grid", "Path", "Step", "Steps", "asked_scalars", "host_names"]
 
 Grid: TypeAlias = tuple[int, int, int]
+Path: TypeAlias = tuple[LaunchLoop, ...]
+"""Loops of the host, one in the other, outermost first."""
 
 
 class Step(NamedTuple):
@@ -35,6 +39,11 @@ def host_names(launches: Sequence[DeviceLaunch]) -> frozenset[str]:
     return frozenset(found)
 
 
+def asked_scalars(launches: Sequence[DeviceLaunch]) -> frozenset[str]:
+    """Return the names of the arguments that conditions of the host depend on."""
+    return scalar_names(launches) - {loop.iname for launch in launches for loop in launch.around}
+
+
 @dataclass(frozen=True)
 class Steps:
     """The launches of a call that have something to do; they are made anew at each iteration, and not kept.
@@ -43,13 +52,45 @@ class Steps:
     ----------
     sizes
         Values of the integer parameters.
+    scalars
+        Values of the other scalars that conditions depend on.
     """
 
     launches: tuple[DeviceLaunch, ...]
     sizes: Mapping[str, int]
+    scalars: Mapping[str, np.generic] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Step]:
-        return self._steps(self.launches, 0, self.sizes, {})
+        return self.asking(None)
+
+    def asking(self, read: Read | None) -> Iterator[Step]:
+        """Yield the launches, each once the one before has been started.
+
+        *read* gives the elements of memory that decide whether a loop of the host goes on.  Without it all iterations
+        are there, of which the threads leave out the same.
+        """
+        def goes_on(path: Path, values: Mapping[str, int]) -> bool:
+            return holds(path[-1].test, {**self.scalars, **values}, read)
+
+        return self._steps(self.launches, 0, self.sizes, {}, goes_on)
+
+    def listing(self, begins: Callable[[Path, Mapping[str, int]], None]) -> Iterator[Step]:
+        """Yield all launches, and call *begins* ahead of each iteration for which memory is to be read.
+
+        It is called with the loops around the launches of the iteration, its own last, and the values of integers.
+        """
+        def goes_on(path: Path, values: Mapping[str, int]) -> bool:
+            test = path[-1].test
+            if test is not None and test.elements:
+                begins(path, values)
+            return holds(test, {**self.scalars, **values}, None)
+
+        return self._steps(self.launches, 0, self.sizes, {}, goes_on)
+
+    @cached_property
+    def has_reads(self) -> bool:
+        """True if elements of memory decide how often a loop of the host runs."""
+        return has_reads(self.launches)
 
     def __bool__(self) -> bool:
         return self.count > 0
@@ -60,9 +101,10 @@ class Steps:
         return self.check(lambda _: None)
 
     @cached_property
-    def key(self) -> tuple[int, ...]:
+    def key(self) -> tuple[int | bytes, ...]:
         """The values that decide which launches there are, and with which grids."""
-        return tuple(self.sizes[name] for name in sorted(host_names(self.launches)))
+        scalars = (self.scalars[name].tobytes() for name in sorted(self.scalars))
+        return *(self.sizes[name] for name in sorted(host_names(self.launches))), *scalars
 
     def check(self, look: Callable[[Step], None]) -> int:
         """Call *look* for launches of each grid, and return the number of all launches.
@@ -72,19 +114,22 @@ class Steps:
         return self._count(self.launches, 0, self.sizes, look)
 
     def _steps(
-        self, launches: Sequence[DeviceLaunch], depth: int, values: Mapping[str, int], inames: Mapping[str, int]
-    ) -> Iterator[Step]:
+        self, launches: Sequence[DeviceLaunch], depth: int, values: Mapping[str, int], inames: Mapping[str, int],
+        goes_on: Callable[[Path, Mapping[str, int]], bool],
+    ) -> Iterator[Step]:  # fmt: skip
         for loop, members in _groups(launches, depth):
             if loop is None:
-                yield from (Step(launch, grid, inames) for launch, grid in _placed(members, values))
+                yield from (Step(launch, grid, inames) for launch, grid in self._placed(members, values))
                 continue
-            fixed = [*_placed(members, values)] if _is_plain(members, depth, loop.iname) else None
+            fixed = [*self._placed(members, values)] if _is_plain(members, depth, loop.iname) else None
             for value in _values(loop, values):
+                if loop.test is not None and not goes_on(members[0].around[: depth + 1], values):
+                    break
                 own = {**inames, loop.iname: value}
                 if fixed is not None:
                     yield from (Step(launch, grid, own) for launch, grid in fixed)
                 else:
-                    yield from self._steps(members, depth + 1, {**values, loop.iname: value}, own)
+                    yield from self._steps(members, depth + 1, {**values, loop.iname: value}, own, goes_on)
 
     def _count(
         self, launches: Sequence[DeviceLaunch], depth: int, values: Mapping[str, int], look: Callable[[Step], None]
@@ -92,16 +137,29 @@ class Steps:
         total = 0
         for loop, members in _groups(launches, depth):
             if loop is None:
-                for launch, grid in _placed(members, values):
+                for launch, grid in self._placed(members, values):
                     look(Step(launch, grid, {}))
                     total += 1
                 continue
-            each = _values(loop, values)
+            goes_on = holds(loop.test, {**self.scalars, **values}, None)
+            each = _values(loop, values) if goes_on else range(0)
             depends = any(loop.iname in _names(launch, depth + 1) for launch in members)
             for value in each if depends else each[:1]:
                 number = self._count(members, depth + 1, {**values, loop.iname: value}, look)
                 total += number if depends else number * len(each)
         return total
+
+    def _placed(
+        self, launches: Sequence[DeviceLaunch], values: Mapping[str, int]
+    ) -> Iterator[tuple[DeviceLaunch, Grid]]:
+        """Yield the launches whose conditions hold, and whose grids are not empty."""
+        for launch in launches:
+            x, y, z = (evaluate(extent, values) for extent in launch.grid)
+            if min(x, y, z) > 0 and (
+                launch.condition is None
+                or holds(launch.condition, {**self.scalars, **values}, None)
+            ):
+                yield launch, (x, y, z)
 
 
 def _groups(
@@ -113,9 +171,11 @@ def _groups(
 
 
 def _names(launch: DeviceLaunch, depth: int) -> frozenset[str]:
-    """Return the names in the grid of a launch, and in the bounds of its loops from *depth* on."""
+    """Return the names in the grid and condition of a launch, and in its loops from *depth* on."""
     bounds: list[Expression] = [bound for loop in launch.around[depth:] for bound in (loop.lower, loop.upper)]
-    return frozenset[str]().union(*map(names_in, (*launch.grid, *bounds)))
+    asked = (launch.condition, *(loop.test for loop in launch.around[depth:]))
+    names = (name for condition in asked if condition is not None for name, _ in condition.types)
+    return frozenset(names).union(*map(names_in, (*launch.grid, *bounds)))
 
 
 def _is_plain(members: Sequence[DeviceLaunch], depth: int, iname: str) -> bool:
@@ -125,11 +185,3 @@ def _is_plain(members: Sequence[DeviceLaunch], depth: int, iname: str) -> bool:
 
 def _values(loop: LaunchLoop, values: Mapping[str, int]) -> range:
     return range(evaluate(loop.lower, values), evaluate(loop.upper, values), loop.step)
-
-
-def _placed(launches: Sequence[DeviceLaunch], values: Mapping[str, int]) -> Iterator[tuple[DeviceLaunch, Grid]]:
-    """Yield the launches whose grids are not empty."""
-    for launch in launches:
-        x, y, z = (evaluate(extent, values) for extent in launch.grid)
-        if min(x, y, z) > 0:
-            yield launch, (x, y, z)

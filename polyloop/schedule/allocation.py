@@ -36,6 +36,7 @@ def storages_of(
     placement: Placement,
     axes: Mapping[str, frozenset[int]],
     collectives: Mapping[str, Collective],
+    shapes: Mapping[str, Mapping[str, int | None]],
     cleared: Iterable[str],
     limits: DeviceLimits,
 ) -> dict[str, Storage]:
@@ -47,6 +48,8 @@ def storages_of(
         Axes of temporaries that are left out, see :func:`axes_left_out`.
     collectives
         Collective operations, which may need shared arrays to exchange values.
+    shapes
+        Threads of the blocks that execute each statement.
     cleared
         Private temporaries that are initialized with zeros.
 
@@ -57,7 +60,7 @@ def storages_of(
     """
     found = _declared(placement, axes)
     found.update(_of_lanes(placement, found, shuffled_arrays(placement, limits)))
-    found.update(_scratch(placement, collectives, limits))
+    found.update(_scratch(placement, collectives, shapes, limits))
     found.update((name, replace(found[name], cleared=True)) for name in cleared)
     return found
 
@@ -120,14 +123,15 @@ def _of_lanes(
 
 
 def _scratch(
-    placement: Placement, collectives: Mapping[str, Collective], limits: DeviceLimits
+    placement: Placement, collectives: Mapping[str, Collective], shapes: Mapping[str, Mapping[str, int | None]],
+    limits: DeviceLimits,
 ) -> Iterator[tuple[str, Storage]]:
     """Yield the shared arrays through which the threads of a block combine their values, by name."""
     dtypes = accumulator_dtypes(placement.program.kernel)
     for name, collective in collectives.items():
         if collective.scratch is not None:
             dtype = dtypes[placement.statements[name].lowered.write.array]
-            meeting = meeting_of(local_size(placement.axes.local), collective.across, limits.warp_size)
+            meeting = meeting_of(local_size(shapes[name]), collective.across, limits.warp_size)
             size = meeting.scratch(collective.kind, collective.operation) if collective.chain is None else 1
             accumulator = placement.program.accumulators[placement.statements[name].lowered.write.array]
             shape = (*(accumulator.shape if collective.apart else ()), size)

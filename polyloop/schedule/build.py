@@ -40,7 +40,7 @@ from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.infer_types import require_dtypes
 from polyloop.proof.obligation import Proof, share_proofs
 from polyloop.schedule.allocation import axes_left_out, storages_of, workspace_of
-from polyloop.schedule.launches import crossing_violations, launches_of
+from polyloop.schedule.launches import crossing_violations, launches_of, size_violations
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations, wait_obligations
 from polyloop.schedule.plan import Contract, FileScope, Remarks, Schedule, Wait
 from polyloop.schedule.simplification import simplified
@@ -129,7 +129,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         edges = Edges(exact)
     sync = synchronization_of(placement, limits)
     axes = axes_left_out(placement, limits)
-    storages = storages_of(placement, axes, sync.collectives, edges.cleared, limits)
+    storages = storages_of(placement, axes, sync.collectives, sync.shapes, edges.cleared, limits)
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
     if crossing := tuple(crossing_violations(sync)):
         chosen = _built_with_global(original, sync, limits)
@@ -141,6 +141,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     launches = launches_of(sync, tree, storages)
     launches, waits = with_waits(sync, launches, statements)
     proofs += discharge(kernel, [wait_obligations(waits, limits)])
+    if large := tuple(size_violations(launches, limits)):
+        raise VerificationError("schedule", kernel.name, large)
     launches, statements = simplified(kernel, launches, statements)
     tables = {n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None}
     left_open = () if edges.open is None else ((kernel.name, edges.open),)

@@ -66,8 +66,13 @@ def reuse_requirements(placement: Placement, collectives: Mapping[str, Collectiv
             yield Requirement.between(places[name], places[name], loops[-1], True, Scope.BLOCK)
 
 
-def collectives_of(placement: Placement, limits: DeviceLimits) -> dict[str, Collective]:
-    """Return the collective operations by statement; there is none for a group of one thread."""
+def collectives_of(
+    placement: Placement, limits: DeviceLimits, shapes: Mapping[str, Mapping[str, int | None]]
+) -> dict[str, Collective]:
+    """Return the collective operations by statement; there is none for a group of one thread.
+
+    *shapes* has the threads of the blocks that execute each statement.
+    """
     taken = {*placement.program.kernel.names(), *placement.program.accumulators}
     found: dict[str, Collective] = {}
     ticket = None
@@ -79,7 +84,7 @@ def collectives_of(placement: Placement, limits: DeviceLimits) -> dict[str, Coll
         kind = Kind.COMBINE
         if part.reduction.along:
             kind = Kind.EXCLUSIVE if part.after else Kind.INCLUSIVE
-        meeting = meeting_of(local_size(placement.axes.local), part.across, limits.warp_size)
+        meeting = meeting_of(local_size(shapes[name]), part.across, limits.warp_size)
         if kind is Kind.COMBINE and not meeting.across:
             continue
         if is_over_blocks(placed):

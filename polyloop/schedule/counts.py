@@ -293,24 +293,27 @@ def sync_counts(placement: Placement, launch: Launch) -> Iterator[tuple[str, Pie
     names = _executed(placement, launch.tree)
     yield "kernel_launch", _passes(placement, _Wait(Barrier(Scope.GRID), launch.hosts, names))
     kinds = {Scope.BLOCK: "barrier_local", Scope.WARP: "barrier_warp"}
-    for meeting in _waits(placement, launch.tree, launch.hosts, names):
+    for meeting in _waits(placement, launch, launch.tree, launch.hosts, names):
         if meeting.barrier.scope in kinds:
             yield kinds[meeting.barrier.scope], _passes(placement, meeting)
 
 
-def _waits(placement: Placement, tree: Tree, loops: tuple[str, ...], inside: tuple[str, ...]) -> Iterator[_Wait]:
-    """Yield the barriers of a tree, also those inside of combines through shared memory."""
+def _waits(
+    placement: Placement, launch: Launch, tree: Tree, loops: tuple[str, ...], inside: tuple[str, ...]
+) -> Iterator[_Wait]:
+    """Yield the barriers of a tree of a launch, also those inside of combines through shared memory."""
+    local = {thread_axis(number): size for number, size in enumerate(launch.local_size)}
     node: Node
     for node in tree:
         match node:
             case Barrier():
                 yield _Wait(node, loops, inside)
             case Loop():
-                yield from _waits(placement, node.body, (*loops, node.iname), _executed(placement, (node,)))
+                yield from _waits(placement, launch, node.body, (*loops, node.iname), _executed(placement, (node,)))
             case Run() if node.name in placement.statements:
                 placed = placement.statements[node.name]
                 together = isinstance(placed.lowered.part, Combine)
-                if together and (is_over_blocks(placed) or _meeting_of(placement.axes.local, placed).parts > 1):
+                if together and (is_over_blocks(placed) or _meeting_of(local, placed).parts > 1):
                     yield _Wait(Barrier(Scope.BLOCK), loops, (node.name,))
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from polyloop.errors import Diagnostic
+from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.mapping.thread_mapping import Axes, Placement
 from polyloop.schedule.collective import local_size
 from polyloop.schedule.plan import Launch, Turns
+from polyloop.schedule.shapes import shape_violations
 from polyloop.schedule.storage import Storage
 from polyloop.schedule.synchronization import Synchronization
 from polyloop.sync.launches import Cuts, Part, hosts_around, numbers_of, parts_of, passages
 from polyloop.sync.races import Need
 
-__all__ = ["crossing_violations", "launches_of"]
+__all__ = ["crossing_violations", "launches_of", "size_violations"]
 
 
 def launches_of(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]) -> tuple[Launch, ...]:
@@ -27,7 +29,7 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
     placement, cuts, collectives = sync.placement, sync.cuts, sync.collectives
     title, numbers = placement.program.kernel.name, numbers_of(placement, cuts)
     exchanged = frozenset(need.array for need in sync.needs if _is_inside_a_launch(need, cuts, numbers, placement))
-    size = local_size(placement.axes.extents)
+    whole = local_size(placement.axes.extents)
     parts = [*parts_of(tree, cuts)] or [Part((), tree)]
     for number, found in enumerate(parts):
         part: Tree = tuple(_with_threads(found.nodes, placement.axes))
@@ -41,6 +43,8 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         used |= {own for entry in meetings for own in (entry.scratch, entry.ticket) if own}
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(parts) == 1 else f"{title}_{number}"
+        shape = next((sync.shapes[name] for name in runs(part)), placement.axes.local)
+        size = whole if shape == placement.axes.local else local_size(shape)
         home, turns = found.block, Turns(placement.program.kernel.blocks)
         yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=home, turns=turns)
 
@@ -64,6 +68,11 @@ def crossing_violations(sync: Synchronization) -> Iterator[Diagnostic]:
             ("one launch ends where blocks depend on each other, or at a global barrier, and the next begins",),
             (f"let it be saved and reloaded: pl.save_and_reload_temporaries(knl), or compute '{name}' anew",),
         )
+
+
+def size_violations(launches: Iterable[Launch], limits: DeviceLimits) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each launch whose blocks have more threads than the device allows."""
+    yield from shape_violations((launch.local_size for launch in launches), limits)
 
 
 def _is_inside_a_launch(need: Need, cuts: Cuts, numbers: Mapping[str, int], placement: Placement) -> bool:

@@ -18,6 +18,7 @@ from polyloop.optimize.over_execution import at_edges, edge_obligations
 from polyloop.poly.axes import number_of
 from polyloop.proof.obligation import Claim, Obligation, Proof, is_waived, prove
 from polyloop.schedule.plan import Wait
+from polyloop.schedule.shapes import shape_violations
 from polyloop.schedule.storage import Storage, shared_bytes
 from polyloop.sync.async_copy import copy_obligations
 from polyloop.sync.async_product import product_obligations, under_way
@@ -141,7 +142,6 @@ def _missing(listed: Iterable[Wait]) -> Iterator[Diagnostic]:
 
 def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Diagnostic]:
     kernel, axes = placement.program.kernel, placement.axes
-    threads = 1
     for axis, extent in axes.extents.items():
         iname = next((x for x in kernel.inames if axis_name(kernel.tag(x)) == axis), axis)
         if extent is None:
@@ -151,7 +151,6 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
                 hints=(f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", 128, inner_tag="{axis}")',),
             )
             return
-        threads *= extent
         most = limits.max_block_dims[number_of(axis)]
         if extent > most:
             yield Diagnostic(
@@ -160,15 +159,21 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
                 hints=(f"split '{iname}' by a smaller factor",),
             )
             return
-    if threads > limits.max_threads_per_block:
-        shape = " x ".join(str(extent) for extent in axes.extents.values())
-        shown = f"{shape} = {threads}" if len(axes.extents) > 1 else str(threads)
-        yield Diagnostic(
-            "block-too-large",
-            f"a block has {shown} threads; the device allows {limits.max_threads_per_block}",
-            hints=("split the inames tagged l.N by smaller factors",),
-        )
+    yield from shape_violations(_least_shapes(placement), limits)
     yield from _without_thread(placement)
+
+
+def _least_shapes(placement: Placement) -> Iterator[tuple[int, ...]]:
+    """Yield the sizes of blocks that there are at least: those of single statements, or of all with digits."""
+    axes = placement.axes
+    whole = tuple(extent or 1 for extent in axes.extents.values())
+    if axes.has_digits or not axes.group:
+        yield whole
+        return
+    for placed in placement.statements.values():
+        if not placed.domain.is_empty():
+            highs = (0 if axis in placed.repeated else placed.interval(axis)[1] for axis in axes.local)
+            yield tuple(1 + (high or 0) for high in highs)
 
 
 def _without_thread(placement: Placement) -> Iterator[Diagnostic]:

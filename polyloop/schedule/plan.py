@@ -24,6 +24,7 @@ from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
 from polyloop.schedule.collective import Collective
+from polyloop.schedule.conditions import Asked
 from polyloop.schedule.copy_engine import EngineStep, TensorMap
 from polyloop.schedule.storage import Storage
 
@@ -312,6 +313,9 @@ class Turns:
 _PLAIN_TURNS: Final = Turns(_IN_ORDER)
 
 
+_NOTHING_ASKED: Final = Asked()
+
+
 @quick
 @dataclass(frozen=True, eq=False)
 class Launch:
@@ -336,6 +340,8 @@ class Launch:
         loops from the root, alternating; empty if the host has no loop around it.
     turns
         The order of its blocks, and what they execute in turn.
+    asked
+        Conditions that the host decides.
     """
 
     name: str
@@ -347,6 +353,7 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     home: tuple[int | str, ...] = ()
     turns: Turns = _PLAIN_TURNS
+    asked: Asked = _NOTHING_ASKED
 
     @property
     def order(self) -> BlockOrder:

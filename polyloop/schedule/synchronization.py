@@ -14,6 +14,7 @@ from polyloop.poly.sets import project_onto
 from polyloop.schedule.barrier import idle_barriers, needs_of, place_barriers, requirements
 from polyloop.schedule.collective import Collective, collectives_of, reuse_requirements
 from polyloop.schedule.plan import Launch, Statement, Wait
+from polyloop.schedule.shapes import Shape, in_shapes, shapes_of
 from polyloop.schedule.turns import in_turns
 from polyloop.schedule.waits import reuse_waits, waits
 from polyloop.sync.launches import Cuts, launch_cuts
@@ -34,12 +35,15 @@ class Synchronization:
         Reductions and scans over threads, by statement.
     cuts
         Positions at which one launch ends and the next begins, and the loops of the host around launches.
+    shapes
+        The shape of the blocks that execute each statement.
     """
 
     placement: Placement
     needs: Sequence[Need]
     collectives: Mapping[str, Collective]
     cuts: Cuts
+    shapes: Mapping[str, Shape]
 
     @property
     def users(self) -> dict[str, str]:
@@ -57,7 +61,10 @@ def synchronization_of(placement: Placement, limits: DeviceLimits) -> Synchroniz
     """Return the synchronization that a program needs, and warn about barriers of the user that no conflict needs."""
     needs, kernel = needs_of(placement, limits), placement.program.kernel
     warn("schedule", kernel.name, idle_barriers(placement, needs), kernel.silenced_warnings)
-    return Synchronization(placement, needs, collectives_of(placement, limits), launch_cuts(placement, needs))
+    cuts = launch_cuts(placement, needs)
+    shapes = shapes_of(placement, cuts, limits)
+    needs = [*in_shapes(placement, needs, shapes, limits)]
+    return Synchronization(placement, needs, collectives_of(placement, limits, shapes), cuts, shapes)
 
 
 def with_barriers(sync: Synchronization) -> Tree:

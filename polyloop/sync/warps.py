@@ -23,23 +23,26 @@ NO_WARPS = 1
 """Threads of a warp where threads of a block have nothing smaller in common."""
 
 
-def scope_in_block(placement: Placement, conflict: Conflict, warp_size: int) -> Scope | None:
-    """Return the narrowest scope of a barrier that resolves *conflict* within a block.
+def scope_in_block(
+    placement: Placement, conflict: Conflict, warp_size: int, shape: Mapping[str, int | None] | None = None
+) -> Scope | None:
+    """Return the narrowest scope of a barrier that resolves *conflict* within a block of *shape*, else of the program.
 
     None: a race.
     """
     if conflict.simultaneous:
         return None
-    return Scope.WARP if _stays_in_warp(placement, conflict, warp_size) else Scope.BLOCK
+    shape = placement.axes.local if shape is None else shape
+    return Scope.WARP if _stays_in_warp(shape, conflict, warp_size) else Scope.BLOCK
 
 
-def _stays_in_warp(placement: Placement, conflict: Conflict, warp_size: int) -> bool:
+def _stays_in_warp(shape: Mapping[str, int | None], conflict: Conflict, warp_size: int) -> bool:
     """Return whether every pair of *conflict* is executed by threads of one warp.
 
     Threads are numbered with ``l.0`` running fastest, and *warp_size* in a row are a warp.
     """
-    extents = {axis: extent for axis, extent in sorted(placement.axes.local.items()) if extent is not None}
-    if warp_size <= NO_WARPS or len(extents) < len(placement.axes.local):
+    extents = {axis: extent for axis, extent in sorted(shape.items()) if extent is not None}
+    if warp_size <= NO_WARPS or len(extents) < len(shape):
         return False
     if prod(extents.values()) <= warp_size:
         return True

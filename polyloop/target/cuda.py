@@ -233,4 +233,5 @@ def with_one_launch(target: Target) -> Target:
     language = target.language
     syntax = replace(language.syntax, function=f"{_HELPER} void", launch_bounds="", restrict="")
     device = (*language.device, cuda_together(language.syntax.launch_bounds))
-    return replace(target, language=replace(language, syntax=syntax, device=device))
+    limits = replace(target.limits, has_one_shape=True)
+    return replace(target, limits=limits, language=replace(language, syntax=syntax, device=device))

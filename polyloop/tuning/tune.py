@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 import json
 import os
@@ -32,7 +31,7 @@ from polyloop.runtime.cache import CacheKey, open_cache
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.cuda.choice import cuda_library
 from polyloop.runtime.explanation import time_text
-from polyloop.runtime.gpu import device_architecture, gpu_available, on_device
+from polyloop.runtime.gpu import device_architecture, device_name, gpu_available, on_device
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
 from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.schedule.build import build_schedule

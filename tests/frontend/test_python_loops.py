@@ -202,6 +202,18 @@ ORDER = [
     "        c[i] = 2",
     "for i in range(n):\n    c[i] += 1\nw = 0\nwhile w < n:\n    c[w] += 2\n    w += 1\n"
     "for w in range(n):\n    c[w] += 3",
+    "for i in range(n):\n    c[i] += 1\n    if a[i] > 5:\n        break\n    c[i] += 2",
+    "for i in range(n):\n    if a[i] > 5:\n        c[i] = 7\n        break\n    else:\n        c[i] += 2\nc[n] = 1",
+    "for i in range(n):\n    for j in range(n):\n        if a[j] > s[i]:\n            break\n        c[i] += 1\n"
+    "    if c[i] > 2:\n        s[i] = 0\n        if a[i] > 1:\n            break\n        c[i] += 4\n    c[i] += 10",
+    "for i in range(n):\n    if a[i] > 2:\n        for j in range(n):\n            c[j] += a[i]\n"
+    "            if c[j] > 9:\n                break",
+    "t = 0\nk = 0\nwhile t < 9 and k < n:\n    t += a[k]\n    c[k] = t\n    k += 1\nc[n] = t",
+    "k = 0\nwhile k < n and a[k] < 6:\n    c[k] += 1\n    k += 1\n    s[k] = 3",
+    "t = 0\nk = n\nwhile k > 0 and t != 3 and s[0] >= 0:\n    k -= 1\n    t = a[k]\n    if s[k] == 4:\n        break\n"
+    "    c[k] = t + 1",
+    "for i in range(n):\n    break\n    c[i] = 3",
+    "k = 0\nwhile k < n:\n    if a[k] == 2:\n        break\n    c[k] = 5\n    k += 1",
 ]  # fmt: skip
 
 

@@ -34,7 +34,6 @@ def refusal(body: str, head: str = HEAD) -> tuple[str, list[str]]:
 
 STATEMENTS = [
     ("for i in range(n):\n    return", "unsupported-statement", "return", 3),
-    ("for i in range(n):\n    break", "unsupported-statement", "break", 3),
     ("for i in range(n):\n    a[i] = 0\nelse:\n    a[0] = 1", "unsupported-statement", "a[0] = 1", 5),
     ("try:\n    a[0] = 1\nfinally:\n    pass", "unsupported-statement", "try:", 2),
     ("global g", "unsupported-statement", "global g", 2),
@@ -101,7 +100,11 @@ WHILE = [
     ("while n:\n    pass", "unsupported-loop", "n", 2),
     ("while True:\n    pass", "unsupported-loop", "True", 2),
     ("t = 1.0\nwhile t > m:\n    t = t / 2", "unsupported-loop", "t > m", 3),
-    ("t = 0\nwhile t < n and a[t] > 0:\n    t += 1", "unsupported-loop", "t < n and a[t] > 0", 3),
+    ("t = 0\nwhile t < n and a[t] > 0:\n    t += 1\na[0] = t", "unsupported-loop", "t", 3),
+    ("t = 0\nwhile t < n:\n    if a[t] > 0:\n        break\n    t += 1\na[0] = t", "unsupported-loop", "t", 3),
+    ("t = 1.0\nwhile t > m and a[0] > 0:\n    t = t / 2", "unsupported-loop", "t > m", 3),
+    ("for i in range(n):\n    if a[i] > 0:\n        break\nelse:\n    a[0] = 1",
+     "unsupported-statement", "a[0] = 1", 6),
     ("t = 0\nwhile t < n:\n    t += 1\n    if a[t] > 0:\n        t += 1", "unsupported-loop", "t", 6),
     ("t = 0\nwhile t < n:\n    if a[t] > 0:\n        t += 1", "unsupported-loop", "t < n", 3),
     ("t = 0\nwhile t < a[0]:\n    a[0] = 1\n    t += 1", "unsupported-loop", "a[0]", 3),
@@ -199,8 +202,8 @@ def test_a_loop_that_counts_nothing_reads_so() -> None:
         "@pl.kernel on kernel 'f': no variable of this condition is counted by the loop [unsupported-loop]",
         "      while t > m:    (user.py:3)",
         "            ^^^^^",
-        "  Hint: count in a line of its own: i += 1; a loop of at most m iterations is: for k in range(m), with an "
-        "'if' around its statements",
+        "  Hint: count in a line of its own: i += 1; a loop of at most m iterations is: while .. and k < m, with "
+        "k += 1, or for k in range(m), with break",
     ]
 
 

@@ -28,12 +28,10 @@ extern "C" __global__ void __launch_bounds__(32) dot_0(const float *__restrict__
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) dot_1(float *__restrict__ out, int n, const float *__restrict__ part)
+extern "C" __global__ void __launch_bounds__(1) dot_1(float *__restrict__ out, int n, const float *__restrict__ part)
 {
-    const int tx = threadIdx.x;
     float acc_0 = 0.0f;
     for (int block = 0; block < (n + 63) / 64; ++block)
         acc_0 += part[block];
-    if (tx == 0)
-        out[0] = acc_0;
+    out[0] = acc_0;
 }

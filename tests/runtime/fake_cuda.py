@@ -178,6 +178,9 @@ class FakeCuda:
     def _cuMemFreeAsync(self, pointer: Any, stream: Any) -> None:
         del self.memory[pointer.value]
 
+    def _cuMemcpyDtoHAsync_v2(self, into: Any, pointer: Any, size: Any, stream: Any) -> None:
+        ctypes.memmove(into.value, pointer.value, size.value)
+
     def _cuStreamSynchronize(self, stream: Any) -> None:
         self.log.append(("synchronize", stream.value))
 

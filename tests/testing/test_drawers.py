@@ -30,6 +30,7 @@ from polyloop.kernel.text.domain_text import read_domain
 from polyloop.kernel.waivers import Waiver
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine
+from polyloop.schedule.asked import _effects
 from polyloop.sync.launches import Cuts, launch_cuts
 from polyloop.sync.races import Need
 from polyloop.target.scalars import _COMBINE, _COMPARE
@@ -48,7 +49,7 @@ BEGIN = 500_000
 DRAWN = (
     "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "guarded", "hostile names", "rules",
     "strided arrays", "strided domain", "union", "wide tiles", "bracketed domain", "infinite data", "mixed types",
-    "boxes", "host loops", "meetings",
+    "boxes", "host loops", "asked by the host", "meetings",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
 
@@ -304,6 +305,11 @@ def _waiting(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("polyloop.schedule.obligations._missing", lambda _: iter(()))
 
 
+def _ended(patch: pytest.MonkeyPatch) -> None:
+    """Let the host end a loop, or leave out a launch, as the first statement alone would have it."""
+    patch.setattr("polyloop.schedule.asked._effects", lambda *given: _effects(*given)[:1])
+
+
 def _passed(patch: pytest.MonkeyPatch) -> None:
     """Take a sum over threads for a barrier also where its condition is false."""
     patch.setattr("polyloop.schedule.synchronization._is_always_passed", lambda *_: True)
@@ -321,6 +327,7 @@ PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "far": (_indices, 12, {"wrong-result", "crash"}),
     "guarded": (_unheld, 12, {"crash"}),
     "host loops": (_waiting, 12, {"accepted-illegal"}),
+    "asked by the host": (_ended, 20, {"wrong-result"}),
     "hostile names": (_names, 12, {"crash"}),
     "meetings": (_passed, 20, {"wrong-result"}),
     "strided arrays": (_strides, 4, {"crash", "wrong-result"}),

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from polyloop.codegen.asked import condition_code
 from polyloop.codegen.loops.bounds import Bounds
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.loops import Loops
 from polyloop.codegen.tree.c_ast import Block, For
+from polyloop.codegen.tree.c_expr import conjunction
+from polyloop.expr.nodes import Expression
 from polyloop.kernel.tree import Loop
 from polyloop.schedule.plan import Launch
 
@@ -18,11 +21,20 @@ __all__ = ["HostLoop", "host_loops", "printed"]
 
 @dataclass(frozen=True, eq=False)
 class HostLoop:
-    """A loop of the host; ``context`` has the facts that hold outside of it."""
+    """A loop of the host.
+
+    Attributes
+    ----------
+    context
+        The facts that hold outside of it.
+    asked
+        Conditions under which an iteration begins; the loop ends otherwise.
+    """
 
     iname: str
     bounds: Bounds
     context: Context
+    asked: tuple[Expression, ...] = ()
 
 
 def host_loops(
@@ -38,7 +50,8 @@ def host_loops(
         inside = (other.tree for other in launches if other.home[:depth] == launch.home[:depth])
         node = Loop(iname, tuple(chain.from_iterable(inside)))
         bounds = loops.sure_bounds(node, context, frozenset(launch.hosts[: len(found)]))
-        found.append(HostLoop(iname, bounds, context))
+        asked = launch.asked.loops[depth // 2 - 1] if launch.asked.loops else ()
+        found.append(HostLoop(iname, bounds, context, asked))
         context = loops.within(iname, bounds, context)
         loops.define(iname, bounds, context)
     return tuple(found), context
@@ -49,4 +62,6 @@ def printed(loop: HostLoop, body: Block, loops: Loops) -> Block:
     if not body:
         return ()
     start, test, step = loops.head(loop.iname, loop.bounds, loop.context)
+    if loop.asked:
+        test = conjunction([test, condition_code(loop.asked, loops.scope, loop.context)])
     return (For(loops.scope.index_type, str(loops.scope.values[loop.iname]), start, test, body, step),)

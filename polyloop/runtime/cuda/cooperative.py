@@ -14,19 +14,20 @@ import functools
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, listed_inames
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, listed_inames, listed_loops
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
 from polyloop.runtime.gpu import GpuModule, StreamHandle, active_context, other_context, workspace_of
 from polyloop.runtime.gpuarrays import current_handle
 from polyloop.runtime.packed import Free, Launch, PackedCall, storing
 from polyloop.runtime.rawdriver import RawDriver
-from polyloop.runtime.steps import Step
+from polyloop.runtime.steps import Path, Step
 from polyloop.runtime.views import call_error
 
 __all__ = ["CooperativeCall", "CooperativeModule", "gpu_module"]
@@ -38,6 +39,11 @@ _STATE_BYTES: Final = 8
 _NARROW: Final = 32
 _MOST_BLOCKS: Final = 2**31 - 1
 _LIST, _STATE = "list of launches", "state of the barrier"  # arguments, by names that no kernel has
+
+
+_Instance: TypeAlias = tuple[Path, tuple[int, ...]]
+_BEGINS: Final = -1
+"""In place of a function: an iteration begins."""
 
 
 class CooperativeCall:
@@ -160,17 +166,28 @@ class CooperativeModule(GpuModule):
 
     def _new_list(self, binding: Binding) -> _Listed:
         numbers = {launch.name: number for number, launch in enumerate(self.program.launches)}
-        inames, most, rows = listed_inames(self.program.launches), 0, list[int]()
-        for step in binding.launches:
+        launches, most, rows = self.program.launches, 0, list[list[int]]()
+        inames, loops = listed_inames(launches), listed_loops(launches)
+        begins, ends = list[tuple[int, _Instance]](), dict[_Instance, int]()
+
+        def begin(path: Path, values: Mapping[str, int]) -> None:
+            begins.append((len(rows), _instance(path, values)))
+            rows.append([_BEGINS, loops.index(path[-1]), 0, 0, *(values.get(name, 0) for name in inames)])
+
+        for step in binding.launches.listing(begin):
             blocks = prod(step.grid)
             if blocks > _MOST_BLOCKS:
                 raise call_error(self.program.kernel, Diagnostic(
                     "grid-too-large", f"launch '{step.launch.name}' has {blocks} blocks",
                     (f"of a cooperative launch, it can have {_MOST_BLOCKS}",), ('pass launches="host"',)))
             most = max(most, blocks)
-            rows += (numbers[step.launch.name], *step.grid, *(step.inames.get(name, 0) for name in inames))
-        values = np.array([binding.launches.count, *rows], np.int32 if self.program.index_bits == _NARROW else np.int64)
-        return _Listed(self.copied(values), most)
+            rows.append([numbers[step.launch.name], *step.grid, *(step.inames.get(name, 0) for name in inames)])
+            around = step.launch.around
+            ends.update((_instance(around[:depth], step.inames), len(rows)) for depth in range(1, len(around) + 1))
+        for place, instance in begins:
+            rows[place][2] = max(ends.get(instance, 0), place + 1)
+        dtype = np.int32 if self.program.index_bits == _NARROW else np.int64
+        return _Listed(self.copied(np.array([len(rows), *chain.from_iterable(rows)], dtype)), most)
 
     def _resident(self, function: ctypes.c_void_p) -> int:
         """Return the number of blocks that run at one time on the device of the current context."""
@@ -188,6 +205,11 @@ class CooperativeModule(GpuModule):
                  f"and {image.shared_bytes} bytes of shared memory",),
                 ('pass launches="graph", whose launches have functions of their own',))])
         return blocks.value * processors.value
+
+
+def _instance(path: Path, values: Mapping[str, int]) -> _Instance:
+    """Return one execution of a loop of the host: the loops around it and itself, and the values of those around."""
+    return path, tuple(values[loop.iname] for loop in path[:-1])
 
 
 def gpu_module(program: GeneratedProgram, cubin: bytes, launches: str | None) -> GpuModule:

@@ -39,16 +39,20 @@ _ELSEWHERE: Final = 201
 # {{{ the rule
 
 
-def chosen(asked: str | None, count: int) -> tuple[str, str]:
+def chosen(asked: str | None, count: int, *, reads: bool = False) -> tuple[str, str]:
     """Return the start of a call of *count* launches, ``"graph"`` or ``"host"``, and the reason.
 
     Parameters
     ----------
     asked
         What the user asked for; None: nothing.
+    reads
+        Whether the host reads memory between the launches.
     """
     if asked is not None:
         return asked, "as asked for"
+    if reads:
+        return "host", "it reads between them whether a loop goes on"
     if count < LEAST_NODES:
         return "host", f"a graph saves little for fewer than {LEAST_NODES}"
     if count > MOST_NODES:

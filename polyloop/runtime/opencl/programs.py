@@ -14,7 +14,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from polyloop.codegen.program import GeneratedProgram
+import numpy as np
+
+from polyloop.codegen.program import AskedElement, GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binder, Binding
 from polyloop.runtime.opencl.devices import address_of, default_queue, opencl
@@ -113,7 +115,15 @@ class OpenCLBackend:
         event = None
         with self._lock:
             kernels = {launch.name: cl.Kernel(program, launch.name) for launch in self._program.launches}
-            for step in binding.launches:
+
+            def read(element: AskedElement) -> np.generic:
+                into, size = np.empty(1, element.dtype), element.dtype.itemsize
+                cl.enqueue_copy(queue, into, places[element.array], src_offset=element.place * size, wait_for=events,
+                                is_blocking=True)
+                found: np.generic = into[0]
+                return found
+
+            for step in binding.launches.asking(read):
                 kernel = kernels[step.launch.name]
                 for number, name in enumerate(step.launch.arguments):
                     kernel.set_arg(number, places[name] if name in places else _value(binding, name, step))
@@ -121,7 +131,8 @@ class OpenCLBackend:
                 extents = tuple(blocks * threads for blocks, threads in zip(step.grid, block, strict=True))
                 event = cl.enqueue_nd_range_kernel(queue, kernel, extents, block, wait_for=events)
                 events = [event]
-        assert event is not None, "a call without launches is not run"
+        if event is None:  # no loop of the host has begun
+            event = cl.enqueue_marker(queue, wait_for=events)
         for array in arrays.values():
             array.add_event(event)
         return event

@@ -12,10 +12,14 @@ from polyloop.kernel.text.specs import GlobalArg
 from polyloop.testing.drawing.random_chains import Step
 from polyloop.testing.drawing.random_kernels import Source
 
-__all__ = ["HOSTS", "host_recipe", "host_source"]
+__all__ = ["ASKED", "HOSTS", "host_recipe", "host_source"]
 
 HOSTS: Final = "host loops"
 """The feature of a source of :func:`host_source`."""
+ASKED: Final = "asked by the host"
+"""The feature of those with conditions that a host may decide."""
+_ASKED: Final = 0.4
+_ON_NUMBERS: Final = ("n*n > 6", "n*t % 3 != 1", "(n + t)*t % 2 == 0", "t*t < n")
 _OUTER: Final = ("0 <= t < 3", "0 <= t < n", "1 <= t < n", "0 <= t < n and t mod 2 = 0", "0 <= t < 4 and t < n")
 _SECOND: Final = ("0 <= s < 2", "0 <= s <= t", "t <= s < n", "0 <= s < 2 and s <= n")
 _INNER: Final = ("0 <= {i} < n", "t <= {i} < n", "0 <= {i} <= t and {i} < n", "0 <= {i} < n - t", "1 <= {i} < n - 1")
@@ -40,11 +44,31 @@ def host_source(seed: int) -> Source:
         lines += [f"for {iname}", *_body(rng, iname, known, number), "end"]
     lines += ["end"] * len(loops)
     kind = np.dtype(rng.choice((np.float64, np.uint32)))
-    data = (
+    data: tuple[GlobalArg, ...] = (
         GlobalArg("x, y", kind, shape=f"2*n + {2 * _MARGIN}"), GlobalArg("z", kind, shape=f"n + 6, 2*n + {2 * _MARGIN}")
     )  # fmt: skip
+    asked = random.Random(seed + 47)
+    features: tuple[str, ...] = (HOSTS,)
+    if asked.random() < _ASKED:
+        lines, features = _with_conditions(asked, lines), (HOSTS, ASKED)
+        data = (*data, GlobalArg("level", np.int32, shape=1))
     options = (("seq_dependencies", True), ("silenced_warnings", "*"), ("assumptions", "n >= 0"))
-    return Source(f"hosts_{seed}", (domain,), tuple(lines), data, options, (HOSTS,))
+    return Source(f"hosts_{seed}", (domain,), tuple(lines), data, options, features)
+
+
+def _with_conditions(rng: random.Random, lines: list[str]) -> list[str]:
+    """Return *lines* whose loop may end early, as ``level`` says, and with conditions on numbers.
+
+    Now and then one statement, any of them, goes without.
+    """
+    condition = "level[0] > 0" if rng.random() < 0.7 else rng.choice(_ON_NUMBERS)
+    places = [number for number, line in enumerate(lines) if " = " in line and not line.startswith("<>")]
+    bare = rng.choice(places) if rng.random() < 0.3 else None
+    found = [f"{line} {{if={condition}}}" if number in places and number != bare else line
+             for number, line in enumerate(lines)]
+    last = "level[0] = level[0] - 1"
+    last += f" {{if={condition}}}" if rng.random() < 0.9 else ""
+    return [f"level[0] = {rng.randint(0, 3)}", *found[:-1], last, found[-1]]
 
 
 def _body(rng: random.Random, iname: str, loops: tuple[str, ...], number: int) -> list[str]:
