@@ -308,10 +308,10 @@ class _Requests:
             for reached in (word <= last,)
         ]
         phases, words = (np.concatenate(columns) for columns in zip(*wanted, strict=True))
-        different = np.unique(np.stack((phases, words)), axis=1)
-        banks, counts = np.unique(np.stack((different[0], different[1] % BANKS)), axis=1, return_counts=True)
+        different, word = _pairs(phases, words)
+        used, counts = np.unique(different * BANKS + word % BANKS, return_counts=True)
         most = np.zeros(phase.max(initial=-1) + 1, np.int64)
-        np.maximum.at(most, banks[0], counts)
+        np.maximum.at(most, used // BANKS, counts)
         return cls(thread, first, request, phase, most)
 
     def counts(self) -> tuple[int, int, int, int]:
@@ -329,6 +329,18 @@ class _Requests:
         cost = turns * (WARP + 1) + np.bincount(self.request)
         chosen = self.request == self.request[np.argmax(cost[self.request])]
         return dict(zip(self.thread[chosen].tolist(), self.first[chosen].tolist(), strict=True))
+
+
+def _pairs(
+    first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the different pairs of a value of *first* and one of *second*."""
+    if not len(first):
+        return first, second
+    low = int(second.min())
+    size = int(second.max()) - low + 1
+    one, other = np.divmod(np.unique(first * size + (second - low)), size)
+    return one, other + low
 
 
 def _numbered(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -75,7 +75,7 @@ def test_what_is_defined_is_what_is_found() -> None:
 
 
 def _accesses(reads: str, sure: str, possible: str, times: str) -> Accesses:
-    return Accesses(*map(isl.UnionMap, (reads, sure, possible, times)))
+    return Accesses(isl.UnionMap(reads), isl.UnionMap(sure), isl.UnionMap(possible), isl.UnionMap(times))
 
 
 _CHAIN = _accesses(
@@ -168,8 +168,10 @@ def test_random_accesses_against_points(seed: int) -> None:
     accesses = _random_accesses(random.Random(seed))
     for size in (1, 2, 3):
         at = isl.Set(f"[n] -> {{ : n = {size} }}")
-        small = Accesses(*(part.intersect_params(at) for part in (
-            accesses.reads, accesses.sure, accesses.possible, accesses.times)))  # fmt: skip
+        small = Accesses(
+            accesses.reads.intersect_params(at), accesses.sure.intersect_params(at),
+            accesses.possible.intersect_params(at), accesses.times.intersect_params(at),
+        )  # fmt: skip
         found, wanted = last_writes(accesses), last_writes_by_definition(small)
         assert found.found.intersect_params(at).is_equal(wanted.found)
         assert found.unwritten.intersect_params(at).is_equal(wanted.unwritten)
