@@ -441,14 +441,18 @@ def _is_known_to_determine(
 ) -> bool:
     """Return whether an element, and some entries of its time, are known to determine the instance of a writer."""
     writer = writers[int(name[1:])]
+    times = time_forms(placement, writer, 0)
+    entries = tuple([form for n in positions if n < len(times) and (form := times[n]).terms])
+    return _separates(writer, array, owner_axes(placement, placement.spaces[array]), entries)
+
+
+@memoised
+def _separates(writer: Placed, array: str, own: tuple[str, ...], entries: tuple[Affine, ...]) -> bool:
     written = writer.lowered.writes_to(array)
     if len(written) != 1:
         return False
-    times = time_forms(placement, writer, 0)
-    own = map(Affine.variable, owner_axes(placement, placement.spaces[array]))
     subscripts = (form for form in writer.indices(written[0]) if form is not None)
-    known = [*own, *(times[n] for n in positions if n < len(times)), *subscripts]
-    return separates(known, writer.dims, writer.extent)
+    return separates([*map(Affine.variable, own), *entries, *subscripts], writer.dims, writer.extent)
 
 
 def _direct(

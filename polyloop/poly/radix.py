@@ -18,6 +18,7 @@ def separates(forms: Sequence[Affine], dims: Iterable[str], extent: Callable[[st
     the k-th digit.  That changes the sum by c_k at least, and the digits before it by less, so the sum is not the same.
     Variables that other forms determine are constants, as parameters are.  A quotient is a digit too: of ``x // 64``
     and ``x - 64*(x // 64)``, the first one determines the quotient, and with it the second one determines ``x``.
+    A variable with one value is a constant.
 
     Parameters
     ----------
@@ -34,7 +35,10 @@ def separates(forms: Sequence[Affine], dims: Iterable[str], extent: Callable[[st
         unknown = {var for var in unknown if type(var) is str or not _names(var).isdisjoint(names & unknown)}
         solved = [form for form in left if _is_sum_of_digits(form, unknown, extent)]
         if not solved:
-            return False
+            varying = {var for var in unknown if type(var) is not str or extent(var) != 1}
+            if varying == unknown:
+                return False
+            unknown = varying
         for form in solved:
             unknown.difference_update(var for var, _ in form.terms)
             left.remove(form)

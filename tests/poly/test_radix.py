@@ -25,6 +25,11 @@ def test_the_leading_digit_may_have_any_number_of_values() -> None:
     assert not separates([_form(a=1, b=4)], "ab", {"b": 4}.get)
 
 
+def test_a_variable_with_one_value_is_a_constant() -> None:
+    assert separates([_form(a=1, b=1)], "ab", {"a": 1}.get)
+    assert not separates([_form(a=1, b=1)], "ab", {"a": 2}.get)
+
+
 def test_what_one_form_determines_is_a_constant_in_the_others() -> None:
     assert separates([_form(a=1, b=1), _form(a=1)], "ab", lambda _: None)
     assert not separates([_form(a=1, b=1)], "ab", lambda _: None)
