@@ -136,14 +136,12 @@ def test_a_tile_that_is_filled_again_too_early(golden: Golden) -> None:
     golden("messages/wgmma_tile_under_way.txt", str(error.value))
 
 
-@pytest.mark.parametrize("stages", [None, 3, 4])
-def test_the_last_writes_of_tiles_are_those_of_the_definition(
-    stages: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("stages", [1, 3])
+def test_the_last_writes_of_tiles_are_those_of_the_definition(stages: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def judged() -> object:
-        knl = product(64, lag=1)
+        knl = tiled.__wrapped__(product.__wrapped__(64, lag=1), stages)  # made anew
         try:
-            return pl.generate_code(tiled(knl) if stages is None else tiled(knl, stages), target=TARGET).device_code
+            return pl.generate_code(knl, target=TARGET).device_code
         except VerificationError as error:
             return str(error), [finding.witness for finding in error.found]
 
