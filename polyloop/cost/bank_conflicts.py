@@ -34,7 +34,8 @@ from polyloop.poly.sets import constant_bounds, project_onto, rows_of
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import within_budget
 
-__all__ = ["BANKS", "WARP", "WORD", "BankConflicts", "bank_conflicts", "wide_elements", "worst_requests"]
+__all__ = ["BANKS", "WARP", "WORD", "BankConflicts", "bank_conflicts", "shared_accesses", "wide_elements",
+           "worst_requests"]
 
 BANKS: Final = 32
 WORD: Final = 4
@@ -106,10 +107,16 @@ def bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[BankCo
         return tuple(_all(placement, array))
 
 
+def shared_accesses(kernel: LoopKernel, array: str) -> tuple[BankConflicts, ...]:
+    """Return the accesses of an array in shared memory as :func:`bank_conflicts` does, but not counted."""
+    with within_budget(kernel, "the accesses of shared arrays"):
+        placement = place(kernel)
+        return tuple([_described(placement, *entry)[0] for entry in _shared_accesses(placement, array)])
+
+
 def _all(placement: Placement, array: str | None) -> Iterator[BankConflicts]:
-    temporaries = placement.program.kernel.temporaries
     for placed, access in _shared_accesses(placement, array):
-        yield _counted(*_requests(placement, placed, access, temporaries[access.array]))
+        yield _counted(*_requests(placement, placed, access))
 
 
 def _shared_accesses(placement: Placement, array: str | None) -> Iterator[tuple[Placed, Access]]:
@@ -129,21 +136,26 @@ def _shared_accesses(placement: Placement, array: str | None) -> Iterator[tuple[
                 yield placed, access
 
 
-def _requests(
-    placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable
-) -> tuple[BankConflicts, _Requests | str]:
-    """Return the access, not counted yet, and its requests or why they are not known."""
+def _described(placement: Placement, placed: Placed, access: Access) -> tuple[BankConflicts, str | None]:
+    """Return the access, not counted, and the iname of the lanes that a thread accesses at once."""
+    temporary = placement.program.kernel.temporaries[access.array]
     is_write = placed.lowered.is_write(access)
     forms = access.indices
     text = ", ".join("?" if form is None else show(to_expression(form)) for form in forms)
     size = 0 if temporary.dtype is None else temporary.dtype.itemsize
     elements, lane = wide_elements(placement.program.kernel, placed, access, temporary)
     name = f"{access.array}[{text}]" if forms else access.array
-    result = BankConflicts(placed.lowered.instruction.id, access.array, is_write, name, size * elements)
+    return BankConflicts(placed.lowered.instruction.id, access.array, is_write, name, size * elements), lane
+
+
+def _requests(placement: Placement, placed: Placed, access: Access) -> tuple[BankConflicts, _Requests | str]:
+    """Return the access, not counted yet, and its requests or why they are not known."""
+    temporary = placement.program.kernel.temporaries[access.array]
+    result, lane = _described(placement, placed, access)
     prepared = _prepared(placement, placed, access, temporary, lane)
     if isinstance(prepared, str):
         return result, prepared
-    return result, _Requests.of(*prepared, temporary, size * elements)
+    return result, _Requests.of(*prepared, temporary, result.nbytes)
 
 
 def _counted(result: BankConflicts, requests: _Requests | str) -> BankConflicts:
@@ -309,10 +321,10 @@ class _Requests:
             for reached in (word <= last,)
         ]
         phases, words = (np.concatenate(columns) for columns in zip(*wanted, strict=True))
-        different = np.unique(np.stack((phases, words)), axis=1)
-        banks, counts = np.unique(np.stack((different[0], different[1] % BANKS)), axis=1, return_counts=True)
+        different, word = _pairs(phases, words)
+        used, counts = np.unique(different * BANKS + word % BANKS, return_counts=True)
         most = np.zeros(phase.max(initial=-1) + 1, np.int64)
-        np.maximum.at(most, banks[0], counts)
+        np.maximum.at(most, used // BANKS, counts)
         return cls(thread, first, request, phase, most)
 
     def counts(self) -> tuple[int, int, int, int]:
@@ -332,6 +344,18 @@ class _Requests:
         return dict(zip(self.thread[chosen].tolist(), self.first[chosen].tolist(), strict=True))
 
 
+def _pairs(
+    first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the different pairs of a value of *first* and one of *second*."""
+    if not len(first):
+        return first, second
+    low = int(second.min())
+    size = int(second.max()) - low + 1
+    one, other = np.divmod(np.unique(first * size + (second - low)), size)
+    return one, other + low
+
+
 def _numbered(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return a number from 0 on for each pair of a value of *first* and one of *second*."""
     if not len(first):
@@ -348,11 +372,9 @@ def worst_requests(kernel: LoopKernel) -> tuple[tuple[BankConflicts, Mapping[int
     """
     with within_budget(kernel, "the bank conflicts of shared arrays"):
         placement = place(kernel)
-        temporaries = kernel.temporaries
         found = []
         for placed, access in _shared_accesses(placement, None):
-            temporary = temporaries[access.array]
-            result, requests = _requests(placement, placed, access, temporary)
+            result, requests = _requests(placement, placed, access)
             worst = {} if isinstance(requests, str) else requests.worst()
             found.append((_counted(result, requests), worst))
         return tuple(found)

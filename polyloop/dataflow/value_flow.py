@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Final, TypeGuard
 
 import islpy as isl
@@ -418,7 +418,8 @@ def _computed(
         schedule.append(_time(placement, reader, depth, name))
     nothing = isl.UnionMap.empty(schedule[0].get_space())
     sure_writes, possible = (_union(maps) if maps else nothing for maps in (must_maps, may_maps))
-    result = last_writes(Accesses(_union(sink_maps), sure_writes, possible, _union(schedule)))
+    knowledge = partial(_is_known_to_determine, placement, array, writers)
+    result = last_writes(Accesses(_union(sink_maps), sure_writes, possible, _union(schedule), knowledge))
     found: list[list[tuple[Placed, isl.Map]]] = [[] for _ in reads]
     pieces: list[isl.Map] = []
     result.found.foreach_map(pieces.append)
@@ -433,6 +434,25 @@ def _computed(
         number = int(part.get_tuple_name()[1:])
         initial[number] = initial[number].union(part.reset_tuple_id())
     return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
+
+
+def _is_known_to_determine(
+    placement: Placement, array: str, writers: Sequence[Placed], name: str, positions: Sequence[int]
+) -> bool:
+    """Return whether an element, and some entries of its time, are known to determine the instance of a writer."""
+    writer = writers[int(name[1:])]
+    times = time_forms(placement, writer, 0)
+    entries = tuple([form for n in positions if n < len(times) and (form := times[n]).terms])
+    return _separates(writer, array, owner_axes(placement, placement.spaces[array]), entries)
+
+
+@memoised
+def _separates(writer: Placed, array: str, own: tuple[str, ...], entries: tuple[Affine, ...]) -> bool:
+    written = writer.lowered.writes_to(array)
+    if len(written) != 1:
+        return False
+    subscripts = (form for form in writer.indices(written[0]) if form is not None)
+    return separates([*map(Affine.variable, own), *entries, *subscripts], writer.dims, writer.extent)
 
 
 def _direct(

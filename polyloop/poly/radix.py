@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
-from polyloop.poly.affine import Affine
+from polyloop.poly.affine import Affine, Floor, Var
 
 __all__ = ["separates"]
 
@@ -15,7 +16,9 @@ def separates(forms: Sequence[Affine], dims: Iterable[str], extent: Callable[[st
     A form determines its variables if it is a mixed-radix number: in the order of coefficients, each one is greater
     than the total change that all smaller digits can make.  Let two points have the same sum and differ, last of all in
     the k-th digit.  That changes the sum by c_k at least, and the digits before it by less, so the sum is not the same.
-    Variables that other forms determine are constants, as parameters are.
+    Variables that other forms determine are constants, as parameters are.  A quotient is a digit too: of ``x // 64``
+    and ``x - 64*(x // 64)``, the first one determines the quotient, and with it the second one determines ``x``.
+    A variable with one value is a constant.
 
     Parameters
     ----------
@@ -24,27 +27,37 @@ def separates(forms: Sequence[Affine], dims: Iterable[str], extent: Callable[[st
     extent
         The number of values between the least and the greatest one of a variable, None if that is not constant.
     """
-    unknown = set(dims)
-    left = [form for form in forms if all(type(var) is str for var, _ in form.terms)]
-    while unknown and left:
+    names = set(dims)
+    unknown: set[Var] = set(names)
+    unknown.update(var for form in forms for var, _ in form.terms if type(var) is Floor)
+    left = list(forms)
+    while not names.isdisjoint(unknown):
+        unknown = {var for var in unknown if type(var) is str or not _names(var).isdisjoint(names & unknown)}
         solved = [form for form in left if _is_sum_of_digits(form, unknown, extent)]
         if not solved:
-            return False
+            varying = {var for var in unknown if type(var) is not str or extent(var) != 1}
+            if varying == unknown:
+                return False
+            unknown = varying
         for form in solved:
-            unknown -= form.names()
+            unknown.difference_update(var for var, _ in form.terms)
             left.remove(form)
-    return not unknown
+    return True
 
 
-def _is_sum_of_digits(form: Affine, unknown: set[str], extent: Callable[[str], int | None]) -> bool:
+def _names(var: Var) -> frozenset[str]:
+    return Affine(((var, 1),), 0).names()
+
+
+def _is_sum_of_digits(form: Affine, unknown: set[Var], extent: Callable[[str], int | None]) -> bool:
     """Return whether the value of *form* determines its *unknown* variables, as a mixed-radix number its digits."""
-    digits = sorted((abs(factor), var) for var, factor in form.terms if isinstance(var, str) and var in unknown)
+    digits = sorted(((abs(factor), var) for var, factor in form.terms if var in unknown), key=itemgetter(0))
     change = 0
     for number, (coefficient, var) in enumerate(digits):
         if coefficient <= change:
             return False
         if number < len(digits) - 1:
-            count = extent(var)
+            count = extent(var) if isinstance(var, str) else None
             if count is None:
                 return False
             change += coefficient * (count - 1)

@@ -513,11 +513,14 @@ def sample_set(domain: isl.Set, dims: Sequence[str]) -> dict[str, int] | None:
 
 
 def sample_pair(
-    relation: isl.Map, sources: Sequence[str], sinks: Sequence[str]
+    relation: isl.Map, sources: Sequence[str], sinks: Sequence[str], *, is_first: bool = True
 ) -> tuple[dict[str, int], dict[str, int], dict[str, int]] | None:
-    """Return ``(parameters, source instance, sink instance)`` of one pair of *relation*."""
-    point = _first_point(relation.wrap())
-    if point is None:
+    """Return ``(parameters, source instance, sink instance)`` of one pair of *relation*.
+
+    It is the first one, for messages.  Without *is_first* it is any: to ask for that takes a fraction of the time.
+    """
+    point = _first_point(relation.wrap()) if is_first else relation.wrap().sample_point()
+    if point is None or point.is_void():
         return None
     space = point.get_space()
     parameters = {

@@ -78,9 +78,11 @@ def _described(statement: Placed, values: Mapping[str, int]) -> WitnessInstance:
     return WitnessInstance(instruction, tuple(_named(statement, values).items()), statement.name, point)
 
 
-def pair(relation: isl.Map, first: Placed, second: Placed) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Return one pair of instances of a nonempty *relation*, each with the parameters' values."""
-    found = sample_pair(relation, first.dims, second.dims)
+def pair(
+    relation: isl.Map, first: Placed, second: Placed, *, is_first: bool = True
+) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return a pair of instances of a nonempty *relation*, the first or any, each with the parameters' values."""
+    found = sample_pair(relation, first.dims, second.dims, is_first=is_first)
     assert found is not None, "a witness was asked of an empty relation"
     parameters, left, right = found
     return {**parameters, **left}, {**parameters, **right}

@@ -88,7 +88,7 @@ def _are_far_apart(conflict: Conflict, every: isl.Map, outer: Mapping[str, int],
 def _warp_of_sample(conflict: Conflict, extents: Mapping[str, int], warp_size: int) -> int | None:
     """Return the warp that runs both sides of one pair of *conflict*, None if they are in two."""
     warps = set()
-    for side in pair(conflict.relation, conflict.first, conflict.second):
+    for side in pair(conflict.relation, conflict.first, conflict.second, is_first=False):
         number, stride = 0, 1
         for axis, extent in extents.items():
             number += stride * side[axis]

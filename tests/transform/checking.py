@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.runtime.fibres import disagreement, run_on_fibres
+from polyloop.runtime.fibres import disagreement, fibre_library, run_on_fibres
 
 __all__ = ["check", "cuda", "refused", "same_after_replay", "snapshot", "vectors"]
 
@@ -46,7 +46,8 @@ def check(
     compare(pl.interpret(knl, **copies()), "interpreter")
     compare(pl.compile(knl, target=pl.CTarget())(poison=True, **copies()), "C")
     if fibres:
-        results = run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), copies())
+        program = pl.generate_code(knl, target=pl.CudaTarget())
+        results = run_on_fibres(program, copies(), library=fibre_library(program, quick=True))
         assert disagreement(results) is None
         for order, result in results.items():
             compare(result, f"fibres, {order}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import product as pairs
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.transform.test_scan_over_blocks import in_one_launch, prefix
 from tests.transform.test_tma import boxed, same
 from tests.transform.test_wgmma import BF16, TARGET, check, product, tiled
 
-stored = matmul_wgmma.stored_by_boxes
+stored = cache(matmul_wgmma.stored_by_boxes)
 
 Golden = Callable[[str, str], None]
 F4 = np.float32

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tests.transform.test_tma import ANY, F4, PLAIN, Golden, boxed, same
 from tests.transform.test_wgmma import BF16, TARGET, check, inames, product
 from tests.transform.test_wgmma_lag import of_several
 
-stored = matmul_wgmma.stored_by_boxes
+stored = cache(matmul_wgmma.stored_by_boxes)
 
 
 # {{{ products by wgmma

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -21,6 +22,7 @@ KINDS = {BF16: "bf16", np.float16: "f16", np.float32: "tf32"}
 TARGET = pl.CudaTarget("sm_90a")
 
 
+@cache  # many tests begin with the same kernels, and what is proven and generated of a kernel is kept with it
 def product(
     n: int = 64, *, text: str = "c[i, j] = sum(k, a[i, k]*b[j, k])", groups: int = 1, dtype: Any = BF16,
     assume: str = "", a_shape: str = "m, p", b_shape: str = "n, p", tag: str = "l/128", lag: int = 0,
@@ -47,6 +49,7 @@ def inames(knl: pl.LoopKernel, start: str) -> str:
     return ", ".join(x for x in knl.inames if x.startswith(start))
 
 
+@cache
 def tiled(
     knl: pl.LoopKernel, stages: int = 1, *, panels: bool = False, vec: int = 8, via: str = "cp.async"
 ) -> pl.LoopKernel:

@@ -12,7 +12,9 @@ import pytest
 
 import polyloop as pl
 from examples import matmul_wgmma
+from polyloop.dataflow import value_flow
 from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.last_writes import last_writes_by_definition
 from polyloop.errors import VerificationError
 from polyloop.optimize.over_execution import at_edges
 from polyloop.program.expand_lanes import with_lanes
@@ -132,6 +134,20 @@ def test_a_tile_that_is_filled_again_too_early(golden: Golden) -> None:
         pl.generate_code(tiled(product(64, lag=1)), target=TARGET)
     assert error.value.codes == ("product-under-way",)
     golden("messages/wgmma_tile_under_way.txt", str(error.value))
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_the_last_writes_of_tiles_are_those_of_the_definition(stages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judged() -> object:
+        knl = tiled.__wrapped__(product.__wrapped__(64, lag=1), stages)  # made anew
+        try:
+            return pl.generate_code(knl, target=TARGET).device_code
+        except VerificationError as error:
+            return str(error), [finding.witness for finding in error.found]
+
+    found = judged()
+    monkeypatch.setattr(value_flow, "last_writes", last_writes_by_definition)
+    assert judged() == found
 
 
 def test_a_waiver_is_not_about_products_under_way() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts
+from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts, shared_accesses
 from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.kernel.arrays import AddressSpace
@@ -123,12 +123,15 @@ class Swizzle(Transform):
         size = 4 if temporary.dtype is None else temporary.dtype.itemsize
         base = self.base
         if base is None:
-            widest = max((entry.nbytes for entry in self._counted(kernel)), default=size)
+            widest = max((entry.nbytes for entry in self._accesses(kernel)), default=size)
             base = max(0, (widest // size).bit_length() - 1)
         bits = self.bits
         if bits is None:
             bits = max(1, min(length, (_FASTEST_BYTES // size).bit_length() - 1) - base)
         return Layout(bits, base, length - base if self.shift is None else self.shift)
+
+    def _accesses(self, kernel: LoopKernel) -> tuple[BankConflicts, ...]:
+        return shared_accesses(with_lanes(assign_auto(kernel)), self.ary_name)
 
     def _counted(self, kernel: LoopKernel) -> tuple[BankConflicts, ...]:
         return get_bank_conflicts(kernel, self.ary_name)
@@ -138,8 +141,8 @@ class Swizzle(Transform):
         return replace(kernel, temporaries={**kernel.temporaries, self.ary_name: new})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        old = {_key(entry): entry for entry in self._counted(before)}
-        for entry in self._counted(after):
+        old = {_key(entry): entry for entry in self._accesses(before)}
+        for entry in self._accesses(after):
             known = old.get(_key(entry))
             if known is not None and entry.nbytes < known.nbytes:
                 temporary = after.temporaries[self.ary_name]
