@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from polyloop.derivatives.arithmetic import conjunction, plus
 from polyloop.derivatives.emitted import Emitted, Nest, NestNode, Reductions, element, kernel_of, nested, plain_array
-from polyloop.derivatives.flow import SEED, Flows, elements
+from polyloop.derivatives.flow import END, SEED, Flows, elements
 from polyloop.derivatives.relations import condition_of
 from polyloop.derivatives.statements import OWN, Node, Statement, refuse
 from polyloop.derivatives.values import renamed
@@ -80,10 +80,12 @@ class _Forward:
     def zeros(self) -> Iterator[NestNode]:
         """Yield statements that set tangents to zero where a value is given that is not differentiated by."""
         for array, dot in self.names.items():
-            if array not in self.wrt and any(
-                array_name(leaf) == array and not initial.is_empty()
-                for (_, leaf), initial in self.flow.initial.items()
-            ) and isinstance(entry := self.original.argument(array), ArrayArg):  # fmt: skip
+            entry = self.original.argument(array)
+            if array in self.wrt or not isinstance(entry, ArrayArg):
+                continue
+            seen = [owner for (owner, leaf), initial in self.flow.initial.items()
+                    if array_name(leaf) == array and not initial.is_empty()]
+            if any(owner != END or entry.is_input for owner in seen):
                 dims = tuple(self.fresh(f"{array}_{axis}") for axis in range(len(entry.shape or ())))
                 target = renamed(element(array, dims), dot)
                 yield nested(dims, Emitted(f"{dot}_zero", dims, elements(self.original, array, dims), target, 0))

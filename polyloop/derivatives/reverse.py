@@ -14,7 +14,7 @@ from polyloop.derivatives.emitted import Emitted, Nest, NestNode, Reductions, el
 from polyloop.derivatives.flow import END, SEED, Flows, elements, index_forms
 from polyloop.derivatives.gather import Contribution, Gathered, gathered
 from polyloop.derivatives.partials import Part
-from polyloop.derivatives.statements import Block, Node, Statement, element_for
+from polyloop.derivatives.statements import Block, Node, Statement, element_for, extents_for
 from polyloop.derivatives.values import Values, renamed
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import reductions, substitute
@@ -115,7 +115,9 @@ class _Reverse:
         """Return the adjoint of a statement's result, over its loops."""
         if statement.name not in self.adjoints:
             own = self.ends(statement)
-            direct = gathered(statement.dims, statement.domain, own, self.fresh) if self.is_last(statement) else None
+            is_kept = statement.array not in self.wrt  # otherwise its grad_ is replaced
+            direct = gathered(statement.dims, statement.domain, own, self.fresh) if (
+                is_kept and self.is_last(statement)) else None
             if direct is not None and isinstance(direct.value, p.Variable | p.Subscript):
                 self.adjoints[statement.name] = direct.value
             else:
@@ -139,7 +141,8 @@ class _Reverse:
                 self.taken.add(name)
             return renamed(statement.target, name)
         name = self.fresh(f"{array}_bar")
-        self.temporaries[name] = TemporaryVariable(name, dtype, None)
+        shape = extents_for(self.original, statement.dims, statement.domain)
+        self.temporaries[name] = TemporaryVariable(name, dtype, shape)
         return element_for(program.kernel, name, statement.dims, statement.domain)
 
     def is_stored(self, statement: Statement) -> bool:

@@ -28,10 +28,10 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree
 from polyloop.poly.affine import Affine, to_expression
-from polyloop.poly.sets import constant_bounds, map_from_forms
+from polyloop.poly.sets import constant_bounds, parametric_interval, project_onto
 
 __all__ = [
-    "NONZERO", "OWN", "TIES", "ZEROS", "Block", "Node", "Program", "Statement", "element_for", "program_of", "refuse", "restricted",
+    "NONZERO", "OWN", "TIES", "ZEROS", "Block", "Node", "Program", "Statement", "element_for", "extents_for", "program_of", "refuse", "restricted",
 ]  # fmt: skip
 
 OWN: Final = "@own"
@@ -374,6 +374,20 @@ def element_for(kernel: LoopKernel, name: str, dims: Sequence[str], domain: isl.
         form = Affine(((iname, 1),), -min(low or 0, 0))
         index.append(to_expression(form))
     return p.Subscript(p.Variable(name), index[0] if len(index) == 1 else tuple(index))
+
+
+def extents_for(kernel: LoopKernel, dims: Sequence[str], domain: isl.Set) -> tuple[Expression, ...] | None:
+    """Return the shape of an array with the elements of :func:`element_for`, None where no affine one is seen."""
+    within = domain.intersect_params(kernel.assumptions)
+    found = []
+    for position, iname in enumerate(dims):
+        interval = parametric_interval(project_onto(within, dims, (iname,)), 0, (iname,))
+        if interval is None:
+            return None
+        base, extent = interval
+        low = constant_bounds(within, position)[0] or 0
+        found.append(to_expression(base.add(extent).add(Affine((), -min(low, 0)))))
+    return tuple(found)
 
 
 def restricted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import islpy as isl
@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from polyloop.derivatives.emitted import Emitted, Nest, NestNode, element, nested
 from polyloop.derivatives.flow import END, Flows, Source, index_forms
 from polyloop.derivatives.relations import condition_of, pairs_of, solved
-from polyloop.derivatives.statements import OWN, Node, Statement, element_for
+from polyloop.derivatives.statements import OWN, Node, Statement, element_for, extents_for
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import children, rebuild_changed, substitute
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
@@ -88,6 +88,8 @@ class Values:
         if array in self.single:
             return renamed(statement.target, self._whole(array))
         name = self._temporary(array, is_whole=False)
+        shape = extents_for(program.kernel, statement.dims, statement.domain)
+        self.temporaries[name] = replace(self.temporaries[name], shape=shape)
         return element_for(program.kernel, name, statement.dims, statement.domain)
 
     def _whole(self, array: str) -> str:
