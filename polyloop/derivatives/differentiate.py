@@ -10,6 +10,7 @@ from polyloop.derivatives.flow import flows_of
 from polyloop.derivatives.forward import SUFFIX, forward
 from polyloop.derivatives.reverse import PREFIX, reverse
 from polyloop.derivatives.statements import program_of, refuse
+from polyloop.derivatives.values import assigned_once
 from polyloop.errors import Diagnostic, KernelError, VerificationError, unknown_name
 from polyloop.expr.dtypes import is_complex, is_floating
 from polyloop.expr.names import KERNEL_NAME, check_identifier
@@ -21,7 +22,7 @@ from polyloop.kernel.trace import Trace
 from polyloop.poly.budget import NoAnswer
 from polyloop.proof.obligation import public_call
 
-__all__ = ["differentiate"]
+__all__ = ["backward_of", "differentiate"]
 
 _STEP = "differentiate"
 
@@ -129,11 +130,38 @@ def differentiate(
     return replace(made, made=record, trace=Trace((), f"# knl = {record.call(kernel.name)}"))
 
 
+def backward_of(kernel: LoopKernel, numbers: Sequence[str] = ()) -> LoopKernel:
+    """Return the adjoint of *kernel* that reads outputs where it can, for all its arrays and *numbers*.
+
+    Raises
+    ------
+    KernelError
+        As :func:`differentiate`.
+    """
+    reference = kernel.reference
+    assert reference is not None, "a created kernel has a reference program"
+    wrt = (*_Given(reference.kernel).candidates("wrt"), *numbers)
+    if not wrt:
+        refuse(kernel, "it reads no array of floating-point numbers", hint="state their type")
+    single = assigned_once(program_of(kernel))
+    saved = [entry.name for entry in reference.kernel.arguments
+             if isinstance(entry, ArrayArg) and entry.is_output and not entry.is_input and entry.name in single]
+    return differentiate(kernel, wrt, saved=saved, name=f"{kernel.name}_backward")
+
+
 def _made(
     kernel: LoopKernel, inputs: Sequence[str], outputs: Sequence[str], mode: str, store: str, saved: Sequence[str],
     name: str | None,
 ) -> LoopKernel:  # fmt: skip
-    flow = flows_of(program_of(kernel), inputs, outputs)
+    program = program_of(kernel)
+    single = assigned_once(program)
+    for entry in saved:
+        if entry not in single:
+            raise KernelError(_STEP, kernel.name, [Diagnostic(
+                "bad-derivative", f"elements of '{entry}' are assigned more than once",
+                ("its values after the kernel are not all that the kernel computes",),
+                (f"leave '{entry}' out of saved=",))])
+    flow = flows_of(program, inputs, outputs)
     if mode == "forward":
         return forward(flow, inputs, outputs, name or f"{kernel.name}_tangent")
     return reverse(flow, inputs, outputs, saved, store == "recompute", name or f"{kernel.name}_adjoint")

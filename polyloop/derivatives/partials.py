@@ -1,7 +1,7 @@
 """Partial derivatives of expressions without reductions, by the chain rule from the outside in.
 
-Where a function has no derivative, one is chosen, as in JAX: ``abs`` has 0 at 0, ``max`` and ``min`` halve where both
-are equal; ``floor``, ``sign`` and comparisons have 0 everywhere.
+Where a function has no derivative, one is chosen: ``abs`` has 0 at 0 as in PyTorch, ``max`` and ``min`` halve where both
+are equal as in JAX; ``floor``, ``sign`` and comparisons have 0 everywhere.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -12,14 +13,14 @@ import pymbolic.primitives as p
 from polyloop.derivatives.emitted import Emitted, Nest, NestNode, element, nested
 from polyloop.derivatives.flow import END, Flows, Source, index_forms
 from polyloop.derivatives.relations import condition_of, pairs_of, solved
-from polyloop.derivatives.statements import OWN, Node, Statement, element_for, extents_for
+from polyloop.derivatives.statements import OWN, Node, Program, Statement, element_for, extents_for
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import children, rebuild_changed, substitute
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
 from polyloop.poly.affine import to_expression
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["Values", "renamed"]
+__all__ = ["Values", "assigned_once", "renamed"]
 
 @dataclass(eq=False)
 class Values:
@@ -54,25 +55,10 @@ class Values:
         """The statements of the program, by name."""
         return {statement.name: statement for statement in self.flow.program.statements()}
 
-    def is_single(self, array: str) -> bool:
-        """Return whether each element of a variable is assigned at most once."""
-        found: isl.Set | None = None
-        for statement in self.statements.values():
-            if statement.array != array:
-                continue
-            forms = index_forms(statement.target, (*statement.dims, *self.flow.program.kernel.parameters))
-            assert forms is not None, "assigned elements are affine"
-            writes = map_from_forms(statement.domain, statement.dims, forms)
-            elements = writes.range()
-            if not writes.is_injective() or not (found is None or found.is_disjoint(elements)):
-                return False
-            found = elements if found is None else found.union(elements)
-        return True
-
     @cached_property
     def single(self) -> frozenset[str]:
         """The variables each of whose elements is assigned at most once."""
-        return frozenset(name for name in {s.array for s in self.statements.values()} if self.is_single(name))
+        return assigned_once(self.flow.program)
 
     # {{{ places
 
@@ -243,6 +229,27 @@ class Values:
             value = Reduction(statement.operation, statement.over, value)
             terms = {statement.over: (statement.inner, statement.instances)}
         return Emitted(statement.name, statement.dims, statement.domain, self.place(statement), value, terms)
+
+
+def assigned_once(program: Program) -> frozenset[str]:
+    """Return the variables each of whose elements is assigned at most once, by affine subscripts."""
+    found: dict[str, isl.Set | None] = {}
+    for statement in program.statements():
+        forms = index_forms(statement.target, (*statement.dims, *program.kernel.parameters))
+        known = found.get(statement.array, _NOTHING)
+        if forms is None or known is None:
+            found[statement.array] = None
+            continue
+        writes = map_from_forms(statement.domain, statement.dims, forms)
+        elements = writes.range()
+        if not writes.is_injective() or not (known is _NOTHING or known.is_disjoint(elements)):
+            found[statement.array] = None
+        else:
+            found[statement.array] = elements if known is _NOTHING else known.union(elements)
+    return frozenset(name for name, elements in found.items() if elements is not None)
+
+
+_NOTHING: Final = isl.Set("{ : false }")
 
 
 def renamed(leaf: Expression, name: str) -> Expression:
