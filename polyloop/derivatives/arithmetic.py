@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pymbolic.primitives as p
 
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression, negate
 
-__all__ = ["call", "choose", "conjunction", "is_one", "is_zero", "minus", "over", "plus", "times"]
+__all__ = ["call", "choose", "conjunction", "is_one", "is_zero", "minus", "over", "plus", "times", "where"]
 
 
 def is_zero(expr: Expression) -> bool:
@@ -24,7 +25,8 @@ def is_one(expr: Expression) -> bool:
 
 def times(*factors: Expression) -> Expression:
     """Return a product, its number in front."""
-    number, rest = 1, list[Expression]()
+    number: Any = 1
+    rest: list[Expression] = []
     for factor in factors:
         parts = factor.children if type(factor) is p.Product else (factor,)
         for part in parts:
@@ -62,6 +64,12 @@ def over(numerator: Expression, denominator: Expression) -> Expression:
     return numerator if is_zero(numerator) or is_one(denominator) else p.Quotient(numerator, denominator)
 
 
+def where(tests: Iterable[tuple[Expression, bool]], value: Expression) -> Expression:
+    """Return *value* where each condition has its truth value, 0 elsewhere."""
+    condition = conjunction(test if holds else p.LogicalNot(test) for test, holds in tests)
+    return value if condition is True else p.If(condition, value, 0)
+
+
 def choose(condition: Expression, then: Expression, other: Expression) -> Expression:
     """Return ``then if condition else other``."""
     return then if then == other and number_of(then) is not None else p.If(condition, then, other)
@@ -72,9 +80,9 @@ def call(name: str, *arguments: Expression) -> Expression:
     return p.Call(p.Variable(name), tuple(arguments))
 
 
-def conjunction(parts: Iterable[Expression]) -> Expression | None:
-    """Return the condition that all *parts* hold, None if there is none."""
+def conjunction(parts: Iterable[Expression]) -> Expression:
+    """Return the condition that all *parts* hold, True if there is none."""
     kept = tuple(parts)
     if not kept:
-        return None
+        return True
     return kept[0] if len(kept) == 1 else p.LogicalAnd(kept)

@@ -71,8 +71,8 @@ def differentiate(
     The adjoint reads ``grad_y`` for each output y, and arguments of *kernel* by their names; it writes ``grad_x`` for
     each x in *wrt*, the sum over all y of ``grad_y`` times the derivative of y.  The tangent does what *kernel* does,
     reads ``x_dot`` besides, and writes ``y_dot``.  An array that *kernel* reads and writes has one ``grad_u``, which is
-    replaced, and one ``u_dot``.  What is differentiated is the reference program: tags and other choices of the schedule
-    are not taken over, and the result is a kernel to be transformed like any other.
+    replaced, and one ``u_dot``.  What is differentiated is the reference program: tags and other choices of the
+    schedule are not taken over, and the result is a kernel to be transformed like any other.
 
     Parameters
     ----------
@@ -102,8 +102,9 @@ def differentiate(
     Each read is led back to the write whose value it sees, by exact dataflow; the relation between the two, inverted,
     gives each adjoint as a sum over its readers.  So each element of a gradient has one owner, and no updates are
     needed; only elements that data selects (``x[idx[i]]``) get atomic updates.  Loops that hand values on run
-    the other way.  ``abs`` has derivative 0 at 0; equal arguments of ``max`` and ``min`` share evenly, as do equal terms
-    of such reductions.  Sources: Griewank and Walther, Evaluating Derivatives, SIAM 2008; Feautrier, IJPP 20(1), 1991.
+    the other way.  ``abs`` has derivative 0 at 0; equal arguments of ``max`` and ``min`` share evenly, as do equal
+    terms of such reductions.  Sources: Griewank and Walther, Evaluating Derivatives, SIAM 2008; Feautrier, IJPP 20(1),
+    1991.
     """
     reference = kernel.reference
     assert reference is not None, "a created kernel has a reference program"
@@ -197,9 +198,9 @@ class _Given:
 
     def candidates(self, which: str) -> Iterator[str]:
         for entry in self.kernel.arguments:
-            if isinstance(entry, ArrayArg) and (entry.is_input if which == "wrt" else entry.is_output):
-                if entry.dtype is None or is_floating(entry.dtype):
-                    yield entry.name
+            is_one = isinstance(entry, ArrayArg) and (entry.is_input if which == "wrt" else entry.is_output)
+            if is_one and (entry.dtype is None or is_floating(entry.dtype)):
+                yield entry.name
 
     def known(self, name: str) -> None:
         if self.kernel.argument(name) is None:

@@ -101,26 +101,56 @@ def flows_of(program: Program, wrt: Iterable[str], of: Iterable[str]) -> Flows:
 # {{{ values
 
 
+_Read = tuple[str, Expression, isl.Map]
+"""A read: the name of its statement, the variable or element, and ``{ instance -> element }``."""
+
+
 def _values(program: Program, of: Iterable[str]) -> Flows:
     """Return the sources of all reads."""
-    kernel = program.kernel
     flow = Flows(program, {}, {})
-    read: dict[str, dict[str, tuple[str, Expression, isl.Map]]] = {}
+    written = _writes(program)
+    times = _times(program)
+    for name, found in _reads(program, of, written, flow).items():
+        writes = {f"w{place}": (statement.name, p.Variable(name), relation)
+                  for place, (statement, relation) in enumerate(written[name])}
+        reads_of = {f"r{place}": read for place, read in enumerate(found)}
+        named = {key: relation.set_tuple_name(isl.dim_type.in_, key)
+                 for key, (_, _, relation) in (writes | reads_of).items()}
+        when = [_time(program, times, named[key], owner) for key, (owner, _, _) in (writes | reads_of).items()]
+        empty = isl.UnionMap.empty(program.kernel.assumptions.get_space())
+        accesses = Accesses(
+            _union([named[key] for key in reads_of]), _union([named[key] for key in writes]), empty, _union(when))
+        last = last_writes(accesses)
+        for key, (owner, leaf, relation) in reads_of.items():
+            flow.sources[owner, leaf] = tuple(_sources(last.found, key, written[name]))
+            flow.initial[owner, leaf] = _unnamed(last.unwritten, key, relation.domain())
+    return flow
+
+
+def _writes(program: Program) -> dict[str, list[tuple[Statement, isl.Map]]]:
+    """Return the statements that assign each variable, with the elements that their instances assign."""
     written: dict[str, list[tuple[Statement, isl.Map]]] = {}
-    statements = list(program.statements())
-    by_name = {statement.name: statement for statement in statements}
-    arrays = {*kernel.arrays(), *program.made}
-    for statement in statements:
-        forms = index_forms(statement.target, (*statement.dims, *kernel.parameters))
+    for statement in program.statements():
+        forms = index_forms(statement.target, (*statement.dims, *program.kernel.parameters))
         if forms is None:
-            refuse(kernel, f"it depends on data which element of '{statement.array}' is assigned",
+            refuse(program.kernel, f"it depends on data which element of '{statement.array}' is assigned",
                    str(statement.source), hint="make it a sum over all terms that each element gets")
         written.setdefault(statement.array, []).append(
             (statement, map_from_forms(statement.domain, statement.dims, forms)))
-    for statement in statements:
+    return written
+
+
+def _reads(
+    program: Program, of: Iterable[str], written: Mapping[str, object], flow: Flows
+) -> dict[str, list[_Read]]:
+    """Return the reads of variables that are assigned; those of others are noted in *flow*."""
+    kernel = program.kernel
+    found: dict[str, list[_Read]] = {}
+    arrays = {*kernel.arrays(), *program.made}
+    for statement in program.statements():
         for leaf in _leaves(statement, arrays):
-            name, known = array_name(leaf), (*statement.inner, *kernel.parameters)
-            forms = index_forms(leaf, known)
+            name = array_name(leaf)
+            forms = index_forms(leaf, (*statement.inner, *kernel.parameters))
             if name not in written:
                 flow.sources[statement.name, leaf] = ()
                 flow.initial[statement.name, leaf] = statement.instances
@@ -128,31 +158,13 @@ def _values(program: Program, of: Iterable[str]) -> Flows:
                 refuse(kernel, f"it depends on data which value of '{name}' is read", str(statement.source),
                        hint=f"let another kernel compute '{name}', and differentiate the two")
             else:
-                key = f"r{sum(map(len, read.values()))}"
-                read.setdefault(name, {})[key] = (
-                    statement.name, leaf, map_from_forms(statement.instances, statement.inner, forms))
+                relation = map_from_forms(statement.instances, statement.inner, forms)
+                found.setdefault(name, []).append((statement.name, leaf, relation))
     for name in of:
         dims = tuple(f"e{axis}" for axis in range(len(kernel.arrays()[name].shape or ())))
-        domain = elements(kernel, name, dims)
-        leaf = p.Variable(name)
-        key = f"r{sum(map(len, read.values()))}"
-        read.setdefault(name, {})[key] = (END, leaf, map_from_forms(domain, dims, [Affine.variable(d) for d in dims]))
-    times = _times(program)
-    for name, its_reads in read.items():
-        if name not in written:
-            continue
-        parts = {key: relation.set_tuple_name(isl.dim_type.in_, key) for key, (_, _, relation) in its_reads.items()}
-        writes = {f"w{place}": relation.set_tuple_name(isl.dim_type.in_, f"w{place}")
-                  for place, (_, relation) in enumerate(written[name])}
-        when = {key: _time(times, relation, its_reads[key][0], by_name) for key, relation in parts.items()}
-        when |= {f"w{place}": _time(times, writes[f"w{place}"], statement.name, by_name)
-                 for place, (statement, _) in enumerate(written[name])}
-        empty = isl.UnionMap.empty(kernel.assumptions.get_space())
-        found = last_writes(Accesses(_union(parts.values()), _union(writes.values()), empty, _union(when.values())))
-        for key, (owner, leaf, relation) in its_reads.items():
-            flow.sources[owner, leaf] = tuple(_sources(found.found, key, written[name]))
-            flow.initial[owner, leaf] = _unnamed(found.unwritten, key, relation.domain())
-    return flow
+        relation = map_from_forms(elements(kernel, name, dims), dims, [Affine.variable(dim) for dim in dims])
+        found.setdefault(name, []).append((END, p.Variable(name), relation))
+    return found
 
 
 def _leaves(statement: Statement, arrays: set[str]) -> list[Expression]:
@@ -175,14 +187,12 @@ def _times(program: Program) -> Mapping[str, tuple[int | str, ...]]:
     return padded | {END: (len(program.body),) + (0,) * (depth - 1)}
 
 
-def _time(
-    times: Mapping[str, tuple[int | str, ...]], access: isl.Map, owner: str, statements: Mapping[str, Statement]
-) -> isl.Map:
+def _time(program: Program, times: Mapping[str, tuple[int | str, ...]], access: isl.Map, owner: str) -> isl.Map:
     """Return ``{ instance -> time }`` for the instances of an access."""
     domain = access.domain()
-    name = domain.get_tuple_name()
-    dims = statements[owner].inner[: domain.dim(isl.dim_type.set)] if owner != END else (
-        tuple(f"e{axis}" for axis in range(domain.dim(isl.dim_type.set))))
+    count, name = domain.dim(isl.dim_type.set), domain.get_tuple_name()
+    inner = [statement.inner for statement in program.statements() if statement.name == owner]
+    dims = inner[0][:count] if inner else tuple(f"e{axis}" for axis in range(count))
     forms = [Affine((), entry) if isinstance(entry, int) else Affine.variable(entry) for entry in times[owner]]
     return map_from_forms(domain.reset_tuple_id(), dims, forms).set_tuple_name(isl.dim_type.in_, name)
 

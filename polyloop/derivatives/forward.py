@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pymbolic.primitives as p
 
-from polyloop.derivatives.arithmetic import conjunction, plus
+from polyloop.derivatives.arithmetic import plus, where
 from polyloop.derivatives.emitted import Emitted, Nest, NestNode, Reductions, element, kernel_of, nested, plain_array
 from polyloop.derivatives.flow import END, SEED, Flows, elements
 from polyloop.derivatives.relations import condition_of
@@ -143,10 +143,8 @@ class _Forward:
             dot = renamed(part.leaf, self.names[array_name(part.leaf)])
             marks = {mark: companion.target for mark, companion in node.companions.items()}
             term = _put(part.factor, {SEED.name: dot, OWN: node.target, **marks})
-            conditions = [test if holds else p.LogicalNot(test) for test, holds in tests]
-            where = condition_of(domain, node.instances, node.inner)
-            condition = conjunction([*([] if where is None else [where]), *conditions])
-            parts.append(term if condition is None else p.If(condition, term, 0))
+            inside = condition_of(domain, node.instances, node.inner)
+            parts.append(where([*([] if inside is None else [(inside, True)]), *tests], term))
         value = plus(*parts)
         terms: Reductions = {}
         if node.operation is not None and parts:

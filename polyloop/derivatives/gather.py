@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.derivatives.arithmetic import conjunction, plus
+from polyloop.derivatives.arithmetic import plus, where
 from polyloop.derivatives.emitted import Reductions
 from polyloop.derivatives.relations import Solved, condition_of, pairs_of, solved
 from polyloop.expr.nodes import Expression, Operation, Reduction
@@ -83,10 +83,10 @@ def gathered(
         condition = condition_of(part.domain, domain, dims)
         parts.append(value if condition is None else p.If(condition, value, 0))
     for part, value in summed:
-        names = {}
+        names: dict[str, str] = {}
         for name in part.rest:
             plain = name.removesuffix("@")
-            taken = {*dims, *(new for new in names.values())}
+            taken = {*dims, *names.values()}
             names[name] = plain if plain not in taken else fresh(plain)
         inames = tuple(names.values())
         body = substitute(value, {name: p.Variable(new) for name, new in names.items()})
@@ -114,10 +114,7 @@ def _add(parts: list[tuple[Solved, Expression]], part: Solved, value: Expression
 
 
 def _valued(contribution: Contribution, names: dict[str, Expression]) -> Expression:
-    tests = [test if holds else p.LogicalNot(test) for test, holds in contribution.conditions]
-    condition = conjunction(tests)
-    value = contribution.factor if condition is None else p.If(condition, contribution.factor, 0)
-    return substitute(value, names)
+    return substitute(where(contribution.conditions, contribution.factor), names)
 
 
 def _turned(pairs: isl.Set, first: Sequence[str], second: Sequence[str]) -> isl.Set:

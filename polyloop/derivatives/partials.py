@@ -1,7 +1,7 @@
 """Partial derivatives of expressions without reductions, by the chain rule from the outside in.
 
-Where a function has no derivative, one is chosen: ``abs`` has 0 at 0 as in PyTorch, ``max`` and ``min`` halve where both
-are equal as in JAX; ``floor``, ``sign`` and comparisons have 0 everywhere.
+Where a function has no derivative, one is chosen: ``abs`` has 0 at 0, as in PyTorch; ``max`` and ``min`` halve where
+both are equal, as in JAX; ``floor``, ``sign`` and comparisons have 0 everywhere.
 """
 
 from __future__ import annotations
@@ -191,12 +191,9 @@ class _Walk:
             case p.If():
                 yield from self.parts(expr.then, seed, (*where, (expr.condition, True)))
                 yield from self.parts(expr.else_, seed, (*where, (expr.condition, False)))
-            case TypeCast():
-                if is_floating(np.dtype(expr.dtype)):
-                    yield from self.parts(expr.child, seed, where)
-            case _ if isinstance(expr, _FLAT_NODES):
-                return
-            case _:
+            case TypeCast() if is_floating(np.dtype(expr.dtype)):
+                yield from self.parts(expr.child, seed, where)
+            case _ if not isinstance(expr, (TypeCast, *_FLAT_NODES)):
                 yield from self.chained(expr, seed, where)
 
     def chained(self, expr: Expression, seed: Expression, where: _Conditions) -> Iterator[Part]:

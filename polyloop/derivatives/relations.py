@@ -80,7 +80,8 @@ def _solved(basic: isl.BasicSet, dims: Sequence[str], given: Sequence[str], unkn
 
 
 def _in_floors(form: Affine) -> frozenset[str]:
-    return frozenset().union(*(Affine(var.terms, var.const).names() for var, _ in form.terms if not isinstance(var, str)))
+    floors = [var for var, _ in form.terms if not isinstance(var, str)]
+    return frozenset[str]().union(*(Affine(floor.terms, floor.const).names() for floor in floors))
 
 
 def condition_of(domain: isl.Set, within: isl.Set, dims: Sequence[str]) -> Expression | None:
@@ -98,4 +99,4 @@ def _conjunction(basic: isl.BasicSet, dims: Sequence[str]) -> Expression:
         negative = Affine.make([(var, -c) for var, c in form.terms if c < 0], max(-form.const, 0))
         positive = Affine.make([(var, c) for var, c in form.terms if c > 0], max(form.const, 0))
         rows.append(p.Comparison(to_expression(positive), "==" if is_equality else ">=", to_expression(negative)))
-    return conjunction(rows) or True
+    return conjunction(rows)

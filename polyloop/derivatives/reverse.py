@@ -9,8 +9,7 @@ from functools import cached_property
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.derivatives.arithmetic import conjunction
-from polyloop.derivatives.emitted import Emitted, Nest, NestNode, Reductions, element, kernel_of, nested, plain_array
+from polyloop.derivatives.emitted import Emitted, Nest, NestNode, element, kernel_of, nested, plain_array
 from polyloop.derivatives.flow import END, SEED, Flows, elements, index_forms
 from polyloop.derivatives.gather import Contribution, Gathered, gathered
 from polyloop.derivatives.partials import Part
@@ -96,11 +95,8 @@ class _Reverse:
                 found.append(entry)
             elif entry.name not in self.values.temporaries:
                 found.append(replace(entry, is_input=True, is_output=False))
-        for name in self.of:
-            found.append(self.array(name, is_output=name in self.wrt))
-        for name in self.wrt:
-            if name not in self.of:
-                found.append(self.array(name, is_output=True, is_input=False))
+        found += [self.array(name, is_output=name in self.wrt) for name in self.of]
+        found += [self.array(name, is_output=True, is_input=False) for name in self.wrt if name not in self.of]
         return found
 
     def array(self, name: str, *, is_output: bool, is_input: bool = True) -> ArrayArg:
@@ -277,15 +273,13 @@ class _Reverse:
     def scatter(self, name: str, reader: Statement, part: Part, domain: isl.Set) -> NestNode:
         """Return the atomic updates of the elements that data selects."""
         found = self.factor(reader, part)
-        tests = [test if holds else p.LogicalNot(test) for test, holds in found.conditions]
-        condition = conjunction(tests)
         leaf = renamed(part.leaf, PREFIX + name)
         index = tuple(self.values.mapped(reader, each) for each in part.leaf.index_tuple)
         target = p.Subscript(leaf.aggregate, index[0] if len(index) == 1 else index)
         value = p.Sum((target, found.factor))
         assert update_of(target, value) is not None, "an update of one element"
-        made = Emitted(f"{PREFIX}{name}_part", reader.inner, domain, target, value, {},
-                       () if condition is None else (condition,), atomic=True)
+        tests = tuple(test if holds else p.LogicalNot(test) for test, holds in found.conditions)
+        made = Emitted(f"{PREFIX}{name}_part", reader.inner, domain, target, value, {}, tests, atomic=True)
         return nested(reader.inner, made)
 
     # }}}

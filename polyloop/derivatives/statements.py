@@ -31,7 +31,8 @@ from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import constant_bounds, parametric_interval, project_onto
 
 __all__ = [
-    "NONZERO", "OWN", "TIES", "ZEROS", "Block", "Node", "Program", "Statement", "element_for", "extents_for", "program_of", "refuse", "restricted",
+    "NONZERO", "OWN", "TIES", "ZEROS", "Block", "Node", "Program", "Statement", "element_for", "extents_for",
+    "program_of", "refuse", "restricted",
 ]  # fmt: skip
 
 OWN: Final = "@own"
@@ -212,12 +213,11 @@ class _Normalising:
                    str(instruction), hint="differentiate it by hand: with atomics over the same loops")
         expand: Callable[[Expression], Expression] = lambda e: expand_rules(e, kernel.substitutions)  # noqa: E731
         whole = expand(instruction.expression)
-        conditions = conjunction(map(expand, instruction.predicates))
-        if conditions is not None:
-            whole = p.If(conditions, whole, instruction.assignee)
+        if instruction.predicates:
+            whole = p.If(conjunction(map(expand, instruction.predicates)), whole, instruction.assignee)
         found = _Hoisting(self, instruction, self.terms(instruction, whole))
         target, own = instruction.assignee, whole
-        if isinstance(whole, Reduction) and conditions is None:
+        if isinstance(whole, Reduction):
             return found.reduction(whole, target, instruction.id, instruction.inames, instruction.domain, ())
         own = found.hoisted(whole, instruction.inames, instruction.domain, ())
         return [*found.before, Statement(

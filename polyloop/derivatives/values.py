@@ -149,8 +149,8 @@ class Values:
         found: Expression | None = None
         for source in reversed(sources):
             for part, value in self._seen(statement, leaf, source):
-                condition = None if found is None else condition_of(part, whole, statement.inner)
-                found = value if condition is None or found == value else p.If(condition, value, found)
+                condition = condition_of(part, whole, statement.inner)
+                found = value if found in (None, value) or condition is None else p.If(condition, value, found)
         assert found is not None, "a read with sources sees one"
         if not initial.is_empty() and self._is_given(name):
             condition = condition_of(initial, whole, statement.inner)

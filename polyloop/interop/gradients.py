@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-
 from typing import Literal, TypeAlias
 
 from polyloop.derivatives.differentiate import backward_of

@@ -220,8 +220,9 @@ class _Op:
         if self.gradients is not None:
             self.torch.library.register_autograd(
                 self.name, self._differentiate, setup_context=self._save, lib=library)
-        elif isinstance(self.given, str) and not self.operands.changed:  # PyTorch takes none for operators with effects
-            self.torch.library.register_autograd(self.name, self._differentiate, setup_context=self._refuse, lib=library)
+        elif isinstance(self.given, str) and not self.operands.changed:  # PyTorch has none for operators with effects
+            self.torch.library.register_autograd(
+                self.name, self._differentiate, setup_context=self._refuse, lib=library)
 
     # {{{ the call
 
