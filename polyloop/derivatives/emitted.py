@@ -13,13 +13,13 @@ import pymbolic.primitives as p
 from polyloop.creation.create import complete_kernel
 from polyloop.derivatives.tidy import tidied
 from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import reductions, variables
+from polyloop.expr.rewrite import reductions, substitute, variables
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domains import align
 from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import project_onto
+from polyloop.poly.sets import project_onto, rename_dims
 
 __all__ = ["Emitted", "Nest", "NestNode", "Reductions", "element", "kernel_of", "nested", "plain_array"]
 
@@ -65,6 +65,7 @@ def kernel_of(
     arguments, temporaries
         Those that may occur; the ones that do not are left out.
     """
+    nodes = _reduced_apart(original, nodes)
     instructions = tuple(_instructions(original, nodes))
     used = frozenset[str]().union(*(_names(instruction) for instruction in instructions))
     kept = _used(arguments, used, original)
@@ -86,6 +87,42 @@ def kernel_of(
         waivers=original.waivers,
     )
     return complete_kernel(kernel, None)
+
+
+def _reduced_apart(original: LoopKernel, nodes: Sequence[NestNode]) -> tuple[NestNode, ...]:
+    """Return *nodes* with other names for the inames of reductions that are loops elsewhere, which may get tags."""
+    loops = {iname for made in _all(nodes) for iname in made.dims}
+    taken = {*loops, *(name for made in _all(nodes) for key in made.terms for name in key)}
+
+    def apart(made: Emitted) -> Emitted:
+        names = {}
+        for iname in dict.fromkeys(iname for key in made.terms for iname in key):
+            if iname in loops:
+                names[iname] = original.fresh(f"{iname}_sum", taken)
+                taken.add(names[iname])
+        if not names:
+            return made
+        new = {old: p.Variable(name) for old, name in names.items()}
+
+        def all_of(inames: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(names.get(iname, iname) for iname in inames)
+
+        terms = {all_of(key): (all_of(inames), rename_dims(domain, names))
+                 for key, (inames, domain) in made.terms.items()}
+        return replace(made, value=substitute(made.value, new), terms=terms)
+
+    def visit(inside: Sequence[NestNode]) -> tuple[NestNode, ...]:
+        return tuple(Nest(node.iname, visit(node.body)) if isinstance(node, Nest) else apart(node) for node in inside)
+
+    return visit(nodes)
+
+
+def _all(nodes: Sequence[NestNode]) -> Iterator[Emitted]:
+    for node in nodes:
+        if isinstance(node, Nest):
+            yield from _all(node.body)
+        else:
+            yield node
 
 
 def _used(arguments: Sequence[Argument], used: frozenset[str], original: LoopKernel) -> tuple[Argument, ...]:

@@ -37,6 +37,7 @@ class _Forward:
     of: tuple[str, ...]
     taken: set[str] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, Emitted] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.original = self.flow.program.kernel
@@ -92,15 +93,14 @@ class _Forward:
 
     def visited(self, nodes: Sequence[Node]) -> tuple[NestNode, ...]:
         found: list[NestNode] = []
-        waiting: dict[str, Emitted] = {}
         for node in nodes:
             if not isinstance(node, Statement):
                 found.append(Nest(node.iname, self.visited(node.body)))
             elif node.name not in self.companions:
-                found += self.both(node, waiting)
+                found += self.both(node)
             elif self.companions[node.name] in self.flow.parts:
                 found.append(self.own(node))
-                found += [waiting.pop(node.name)] if node.name in waiting else []
+                found += [self.waiting.pop(node.name)] if node.name in self.waiting else []
         return tuple(found)
 
     @cached_property
@@ -109,7 +109,7 @@ class _Forward:
         return {other.name: statement.name for statement in self.flow.program.statements()
                 for other in statement.companions.values()}
 
-    def both(self, node: Statement, waiting: dict[str, Emitted]) -> list[NestNode]:
+    def both(self, node: Statement) -> list[NestNode]:
         """Return a statement and its tangent, which may have to wait for companions."""
         own = self.own(node)
         if node.array not in self.names:
@@ -120,7 +120,7 @@ class _Forward:
         if node.array in variables(node.value):
             refuse(self.original, f"'{node.source.id}' reduces an array by '{node.operation}' into itself",
                    str(node.source), hint="reduce it into a temporary")
-        waiting[list(node.companions.values())[-1].name] = tangent
+        self.waiting[list(node.companions.values())[-1].name] = tangent
         return [own]
 
     def own(self, node: Statement) -> Emitted:

@@ -45,6 +45,7 @@ class _Reverse:
     taken: set[str] = field(default_factory=set)
     temporaries: dict[str, TemporaryVariable] = field(default_factory=dict)
     adjoints: dict[str, Expression] = field(default_factory=dict)
+    owned: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.original = self.flow.program.kernel
@@ -260,14 +261,19 @@ class _Reverse:
             yield self.scatter(name, reader, part, domain)
 
     def inames_for(self, name: str, leaves: Sequence[Expression]) -> tuple[str, ...]:
-        """Return inames for the axes of an array: those that a read of it has there, or new ones."""
+        """Return inames for the axes of an array: those that a read of it has there, or new ones.
+
+        No two gradients share a loop, so that each has a schedule of its own.
+        """
         entry = self.original.arrays().get(name)
         rank = len((entry.shape if entry is not None else ()) or ())
         for leaf in leaves:
             index = leaf.index_tuple if isinstance(leaf, p.Subscript) else ()
             names = [part.name for part in index if isinstance(part, p.Variable) and part.name in self.original.inames]
             if len(names) == rank == len(set(names)):
-                return tuple(names)
+                own = tuple(each if each not in self.owned else self.fresh(each) for each in names)
+                self.owned.update(own)
+                return own
         return tuple(self.fresh(f"{name}_{axis}") for axis in range(rank))
 
     def scatter(self, name: str, reader: Statement, part: Part, domain: isl.Set) -> NestNode:

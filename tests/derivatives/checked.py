@@ -64,7 +64,9 @@ def check(
     step = 1e-6
     moved = [run(knl, {**arguments, **{x: arguments[x] + sign * step * dots[x] for x in wrt}}) for sign in (1, -1)]
     differences = float(sum(np.sum(bars[y] * (moved[0][y] - moved[1][y])) for y in of)) / (2 * step)
-    forward = paired(run(tangent, {**arguments, **{f"{x}_dot": _plain(dot) for x, dot in dots.items()}}), bars, "{}_dot")
+    blank = {f"{y}_dot": np.zeros_like(bar) for y, bar in bars.items() if y in arguments}
+    moving = {**arguments, **blank, **{f"{x}_dot": _plain(dot) for x, dot in dots.items()}}
+    forward = paired(run(tangent, moving), bars, "{}_dot")
     saved = {y: base[y] for y in options.get("saved", ())}
     reverse = paired(
         run(adjoint, {**arguments, **saved, **{f"grad_{y}": bar for y, bar in bars.items()}}), dots, "grad_{}")

@@ -32,10 +32,10 @@ def test_the_adjoint_of_a_product_is_two_products(run: Run) -> None:
     assert text(adjoint) == """\
 for i
     for k
-        grad_a[i, k] = sum(j, grad_c[i, j]*b[k, j])    {id=grad_a}
-for k
+        grad_a[i, k] = sum(j_sum, grad_c[i, j_sum]*b[k, j_sum])    {id=grad_a}
+for k_0
     for j
-        grad_b[k, j] = sum(i, grad_c[i, j]*a[i, k])    {id=grad_b}"""
+        grad_b[k_0, j] = sum(i_sum, grad_c[i_sum, j]*a[i_sum, k_0])    {id=grad_b}"""
 
 
 def test_the_tangent_stands_in_front_of_each_statement() -> None:
@@ -58,7 +58,7 @@ def test_the_adjoint_of_a_stencil_is_a_stencil(run: Run) -> None:
 for i
     grad_x[i] = if(n >= i + 3, grad_y[i + 1]*w, 0) + if(i >= 1 and n >= i + 2, -2*grad_y[i], 0) + \
 if(i >= 2, grad_y[i - 1], 0)    {id=grad_x}
-grad_w = sum(i, grad_y[i]*x[i - 1])    {id=grad_w}"""
+grad_w = sum(i_sum, grad_y[i_sum]*x[i_sum - 1])    {id=grad_w}"""
 
 
 def test_a_convolution_is_gathered_over_the_taps() -> None:
@@ -66,7 +66,7 @@ def test_a_convolution_is_gathered_over_the_taps() -> None:
         "{[i, k]: 0 <= i < n and 0 <= k < 3}", "y[i] = sum(k, w[k]*x[2*i + k])",
         [pl.GlobalArg("x", D, shape="2*n + 2"), pl.GlobalArg("y", D, shape="n"), pl.GlobalArg("w", D, shape="3"), ...])
     _, adjoint = check(knl, ["x", "w"], ["y"], inputs(knl, {"n": 5}))
-    assert "grad_x[x_0] = sum(k, grad_y[(-k + x_0) // 2]*w[k])" in text(adjoint).replace("x_0 - k", "-k + x_0")
+    assert "grad_x[x_0] = sum(k_sum, grad_y[(x_0 - k_sum) // 2]*w[k_sum])" in text(adjoint)
 
 
 @BOTH
@@ -80,7 +80,7 @@ def test_elements_that_data_selects_get_atomic_updates(run: Run) -> None:
     update = adjoint.instruction("grad_x_part")
     assert update.atomic
     assert str(update) == "grad_x[idx[i]] = grad_x[idx[i]] + 2*grad_y[i]*x[idx[i]]"
-    assert str(adjoint.instruction("grad_x")) == "grad_x[x_0] = if(n >= x_0 + 1, grad_y[x_0], 0)"
+    assert str(adjoint.instruction("grad_x")) == "grad_x[i] = if(n >= i + 1, grad_y[i], 0)"
     on_blocks = pl.split_iname(adjoint, "i", 32, outer_tag="g.0", inner_tag="l.0")
     assert "atomicAdd" in pl.generate_code(on_blocks, target=pl.CudaTarget()).device_code
 
@@ -117,7 +117,8 @@ def test_an_array_that_is_read_and_written(options: dict[str, Any]) -> None:
 
 
 def test_an_update_in_place_has_one_gradient_array() -> None:
-    knl = pl.make_kernel("{[i]: 0 <= i < n}", "u[i] = u[i]*u[i]*v[n - 1 - i]", [pl.GlobalArg("u, v", D, shape="n"), ...])
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", "u[i] = u[i]*u[i]*v[n - 1 - i]", [pl.GlobalArg("u, v", D, shape="n"), ...])
     _, adjoint = check(knl, ["u", "v"], ["u"], inputs(knl, {"n": 5}))
     argument = adjoint.argument("grad_u")
     assert argument is not None
@@ -211,15 +212,16 @@ def test_bounds_below_zero_are_shifted() -> None:
 
 
 def test_an_output_that_does_not_depend_has_a_gradient_of_zeros() -> None:
-    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = floor(x[i]) + 2*v[i]", [pl.GlobalArg("x, v, y", D, shape="n"), ...])
-    found = pl.interpret(pl.differentiate(knl), x=np.ones(3), v=np.ones(3), grad_y=np.ones(3))
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", "y[i] = floor(x[i]) + 2*v[i]", [pl.GlobalArg("x, v, y", D, shape="n"), ...])
+    found = pl.interpret(pl.differentiate(knl), grad_y=np.ones(3))
     assert (found["grad_x"].tolist(), found["grad_v"].tolist()) == ([0.0] * 3, [2.0] * 3)
 
 
 def test_the_result_is_transformed_and_proven_like_any_kernel() -> None:
     adjoint = pl.differentiate(product(), name="backward")
     knl = pl.split_iname(adjoint, "i", 16, outer_tag="g.0", inner_tag="l.0")
-    assert pl.verify(knl).is_proven if hasattr(pl.verify(knl), "is_proven") else pl.verify(knl)
+    assert "proven" in str(pl.verify(knl))
     with pytest.raises(pl.TransformError):
         pl.tag_inames(pl.differentiate(pl.make_kernel(
             "{[t]: 1 <= t < n}", "u[t] = u[t - 1]*u[t - 1]", [pl.GlobalArg("u", D, shape="n"), ...])), "t_back:l.0")
@@ -235,7 +237,7 @@ def test_the_script_makes_the_same_kernel() -> None:
 
 
 def refusal(knl: pl.LoopKernel, *arguments: Any, **options: Any) -> str:
-    with pytest.raises(pl.KernelError) as error:
+    with pytest.raises(pl.PolyloopError) as error:
         pl.differentiate(knl, *arguments, **options)
     return str(error.value)
 
@@ -262,8 +264,10 @@ def line(value: str, *more: Any, **options: Any) -> pl.LoopKernel:
     (line("y[i] = x[i]"), {"wrt": "y"}, "the kernel does not read 'y' [bad-derivative]"),
     (line("y[i] = x[i]"), {"of": "x"}, "the kernel does not write 'x' [bad-derivative]"),
     (line("y[i] = x[i]"), {"wrt": ()}, "wrt= has no names [bad-derivative]"),
-    (line("y[i] = x[i]\ny[i] = 2*y[i]"), {"saved": "y"}, "elements of 'y' are assigned more than once [bad-derivative]"),
-    (line("y[i] = x[i]*grad_x[i]", pl.GlobalArg("grad_x", D, shape="n")), {}, "the name 'grad_x' is taken [name-taken]"),
+    (line("y[i] = x[i]\ny[i] = 2*y[i]"), {"saved": "y"},
+     "elements of 'y' are assigned more than once [bad-derivative]"),
+    (line("y[i] = x[i]*grad_x[i]", pl.GlobalArg("grad_x", D, shape="n")), {},
+     "the name 'grad_x' is taken [name-taken]"),
     (line("y[i] = x[i]"), {"mode": "sideways"}, "[wrong-argument-type]"),
     (line("y[i] = x[i]"), {"name": "a b"}, "[bad-identifier]"),
 ])  # fmt: skip

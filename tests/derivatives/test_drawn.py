@@ -16,7 +16,7 @@ from polyloop.testing.drawing.random_kernels import random_arguments
 SEEDS = 120
 SIZE = 8
 KNOWN = {"not-differentiable"}
-"""What drawn programs may be refused for: integers alone, bounds that are read from memory, results of several parts."""
+"""What drawn programs may be refused for: integers alone, bounds read from memory, results of several parts."""
 
 
 def paired(knl: pl.LoopKernel, seed: int) -> list[float]:
