@@ -287,7 +287,7 @@ _SEEDS: Final = frozenset(("sum", "product", "max", "min"))
 
 
 def seed_of(statement: Statement) -> Expression:
-    """Return what the chain rule begins with in the value of a statement: of a reduction, for one of its terms."""
+    """Return the factor with which the chain rule begins in the value of a statement, or in a term of it."""
     operation, value = statement.operation, statement.value
     match "sum" if operation is None else operation.name:
         case "product":

@@ -22,7 +22,7 @@ _SUM = Operation("sum", (), (0,))
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """What the instances of a statement add to the adjoints of a receiver.
+    """Value that the instances of a statement add to the adjoints of a receiver.
 
     Attributes
     ----------

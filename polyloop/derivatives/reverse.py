@@ -146,7 +146,7 @@ class _Reverse:
         return array_name(self.adjoint(statement)) in self.temporaries
 
     def ends(self, statement: Statement) -> list[Contribution]:
-        """Return what the caller gives: the adjoints of outputs."""
+        """Return the contributions of the caller: the adjoints of outputs."""
         if statement.array not in self.of:
             return []
         leaf = p.Variable(statement.array)

@@ -223,15 +223,15 @@ class _Normalising:
         return [*found.before, Statement(
             instruction.id, instruction.inames, instruction.domain, target, own, instruction)]
 
-    def terms(self, instruction: Instruction, whole: Expression) -> dict[int, isl.Set]:
-        """Return the terms of each reduction in *whole*, by the identity of its node."""
+    def terms(self, instruction: Instruction, whole: Expression) -> list[tuple[Reduction, isl.Set]]:
+        """Return each reduction in *whole* with its terms."""
         inside = whole.then if isinstance(whole, p.If) and instruction.predicates else whole
         nodes = reductions(inside)
         assert len(nodes) == len(instruction.terms), "an instruction has terms for each reduction"
-        if len({id(node) for node in nodes}) < len(nodes):
+        if any(node is other for place, node in enumerate(nodes) for other in nodes[:place]):
             refuse(self.kernel, f"'{instruction.id}' uses a rule with a reduction twice", str(instruction),
                    hint="assign the rule's value to a temporary")
-        return {id(node): term.domain for node, term in zip(nodes, instruction.terms, strict=True)}
+        return [(node, term.domain) for node, term in zip(nodes, instruction.terms, strict=True)]
 
     def fresh(self, wish: str) -> str:
         """Return an unused name of a temporary and its statement."""
@@ -266,7 +266,7 @@ class _Hoisting:
 
     owner: _Normalising
     instruction: Instruction
-    terms: dict[int, isl.Set]
+    terms: list[tuple[Reduction, isl.Set]]
     before: list[Statement] = field(default_factory=list)
 
     def hoisted(self, expr: Expression, dims: tuple[str, ...], domain: isl.Set, guards: _Guards) -> Expression:
@@ -297,7 +297,7 @@ class _Hoisting:
             refuse(self.owner.kernel, f"'{node.operation}' has a result of several parts", str(self.instruction),
                    hint="use sum, product, max or min")
         inner = (*dims, *node.inames)
-        terms = self.terms[id(node)]
+        terms = next(domain for other, domain in self.terms if other is node)
         count = len(self.instruction.inames)
         if dims[:count] == self.instruction.inames and terms.dim(isl.dim_type.set) == len(inner):
             around = domain.insert_dims(isl.dim_type.set, len(dims), len(node.inames))

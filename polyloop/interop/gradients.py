@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from polyloop.derivatives.differentiate import backward_of
-from polyloop.errors import ArgumentError, CodegenError, KernelError, VerificationError
+from polyloop.errors import ArgumentError, CodegenError, KernelError, TransformError, VerificationError
 from polyloop.expr.dtypes import is_floating
 from polyloop.interop.operands import Operands, use_error
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.base import Target
+from polyloop.transform.loops.split import SplitIname
 
 __all__ = ["PREFIX", "Backward", "Gradients", "derived", "no_gradient"]
 
@@ -90,9 +92,17 @@ def derived(forward: Operands, target: Target, *, with_numbers: bool) -> Gradien
     try:
         if forward.changed:
             return f"'{forward.changed[0].name}' is read and written"
-        return Gradients(forward, Operands(forward.step, backward_of(forward.kernel, numbers), target))
-    except (ArgumentError, CodegenError, KernelError, VerificationError) as error:
+        return Gradients(forward, Operands(forward.step, _on_blocks(backward_of(forward.kernel, numbers)), target))
+    except (ArgumentError, CodegenError, KernelError, TransformError, VerificationError) as error:
         return error.found[0].message
+
+
+def _on_blocks(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with the outermost loop of each nest on threads, where that is proven."""
+    for iname in dict.fromkeys(instruction.inames[0] for instruction in kernel.instructions if instruction.inames):
+        with suppress(TransformError):
+            kernel = SplitIname(iname, 128, outer_tag="g.0", inner_tag="l.0")(kernel)
+    return kernel
 
 
 def no_gradient(forward: Operands, name: str, gradients: Gradients | str | None) -> ArgumentError:

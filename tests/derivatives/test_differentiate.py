@@ -10,6 +10,7 @@ import pytest
 
 import polyloop as pl
 from tests.derivatives.checked import D, Run, check, compiled, inputs, interpreted
+from tests.transform.checking import check as on_all_targets
 
 BOTH = pytest.mark.parametrize("run", [interpreted, compiled])
 
@@ -225,6 +226,41 @@ def test_the_result_is_transformed_and_proven_like_any_kernel() -> None:
     with pytest.raises(pl.TransformError):
         pl.tag_inames(pl.differentiate(pl.make_kernel(
             "{[t]: 1 <= t < n}", "u[t] = u[t - 1]*u[t - 1]", [pl.GlobalArg("u", D, shape="n"), ...])), "t_back:l.0")
+
+
+def test_an_adjoint_runs_on_blocks_of_threads() -> None:
+    knl = pl.differentiate(product())
+    for iname, axis in (("i", 1), ("k", 0), ("k_0", 1), ("j", 0)):
+        knl = pl.split_iname(knl, iname, 4, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
+    rng = np.random.default_rng(0)
+    a, b, bar = rng.integers(-3, 4, (5, 3)) + 0.0, rng.integers(-3, 4, (3, 6)) + 0.0, rng.integers(-3, 4, (5, 6)) + 0.0
+    on_all_targets(knl, {"a": a, "b": b, "grad_c": bar}, {"grad_a": bar @ b.T, "grad_b": a.T @ bar})
+
+
+def test_atomic_updates_run_on_blocks_of_threads() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", "y[i] = x[idx[i]]**2",
+        [pl.GlobalArg("x", D, shape="m"), pl.GlobalArg("idx", np.int32, shape="n"), pl.GlobalArg("y", D, shape="n"),
+         ...])
+    adjoint = pl.differentiate(knl)
+    for iname in ("i", "x_0"):
+        adjoint = pl.split_iname(adjoint, iname, 4, outer_tag="g.0", inner_tag="l.0")
+    x, idx, bar = np.arange(5.0), np.array([1, 4, 1, 1, 0, 3, 4], np.int32), np.arange(7.0)
+    wanted = np.zeros(5)
+    np.add.at(wanted, idx, 2 * x[idx] * bar)
+    on_all_targets(adjoint, {"x": x, "idx": idx, "grad_y": bar}, {"grad_x": wanted})
+
+
+def test_a_loop_over_time_that_runs_back_is_on_blocks_in_space() -> None:
+    knl = pl.make_kernel(
+        "{[t, i]: 0 <= t < 3 and 0 <= i < n}", "u[t + 1, i] = u[t, i]*u[t, i]",
+        [pl.GlobalArg("u", D, shape="4, n"), ...], name="squares")
+    adjoint = pl.split_iname(pl.differentiate(knl, saved="u"), "i", 4, outer_tag="g.0", inner_tag="l.0")
+    u = np.ones((4, 6))
+    bar = np.zeros((4, 6))
+    bar[3] = np.arange(6)
+    wanted = np.arange(6) * np.array([[8.0], [0], [0], [0]])
+    on_all_targets(adjoint, {"u": u, "grad_u": bar}, {"grad_u": wanted})
 
 
 def test_the_script_makes_the_same_kernel() -> None:
