@@ -94,7 +94,8 @@ def differentiate(
     ------
     KernelError
         ``not-differentiable`` (with the instruction: integers and complex numbers in *wrt*, functions without a known
-        derivative, elements that data selects among those that the kernel computes, bounds that are read from memory),
+        derivative, elements that data selects among those that the kernel computes, but for updates ``h[idx[i]] += ..``
+        of what it does not read, bounds that are read from memory),
         ``unknown-argument``, ``bad-derivative``, ``name-taken``; ``not-proven`` where ISL gives up on the dataflow.
 
     Notes

@@ -131,13 +131,26 @@ def _writes(program: Program) -> dict[str, list[tuple[Statement, isl.Map]]]:
     """Return the statements that assign each variable, with the elements that their instances assign."""
     written: dict[str, list[tuple[Statement, isl.Map]]] = {}
     for statement in program.statements():
+        if statement.adds:
+            _check_update(program, statement)
+            continue
         forms = index_forms(statement.target, (*statement.dims, *program.kernel.parameters))
-        if forms is None:
-            refuse(program.kernel, f"it depends on data which element of '{statement.array}' is assigned",
-                   str(statement.source), hint="make it a sum over all terms that each element gets")
+        assert forms is not None, "data selects elements of updates alone"
         written.setdefault(statement.array, []).append(
             (statement, map_from_forms(statement.domain, statement.dims, forms)))
     return written
+
+
+def _check_update(program: Program, update: Statement) -> None:
+    """Refuse updates of elements that data selects, unless nothing in the program reads or replaces the sums."""
+    kernel, name, paths = program.kernel, update.array, program.paths()
+    for other in program.statements():
+        if name in map(array_name, reads(other.value)) or kernel.argument(name) is None:
+            refuse(kernel, f"data selects elements of '{name}', and the kernel reads it", str(update.source),
+                   str(other.source), hint=f"let another kernel read '{name}', and differentiate the two")
+        if other.array == name and not other.adds and int(paths[other.name][0]) >= int(paths[update.name][0]):
+            refuse(kernel, f"data selects elements of '{name}', which are assigned after that or in the same loop",
+                   str(update.source), str(other.source), hint="assign them in a loop of their own before")
 
 
 def _reads(
@@ -163,7 +176,10 @@ def _reads(
     for name in of:
         dims = tuple(f"e{axis}" for axis in range(len(kernel.arrays()[name].shape or ())))
         relation = map_from_forms(elements(kernel, name, dims), dims, [Affine.variable(dim) for dim in dims])
-        found.setdefault(name, []).append((END, p.Variable(name), relation))
+        if name in written:
+            found.setdefault(name, []).append((END, p.Variable(name), relation))
+        else:
+            flow.sources[END, p.Variable(name)], flow.initial[END, p.Variable(name)] = (), relation.domain()
     return found
 
 

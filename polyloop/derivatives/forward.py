@@ -127,6 +127,9 @@ class _Forward:
         """Return the statement itself."""
         value, predicates = _predicated(node)
         terms: Reductions = {}
+        if node.adds:
+            return Emitted(node.name, node.dims, node.domain, node.target, p.Sum((node.target, value)), terms,
+                           predicates, atomic=node.source.atomic)
         if node.operation is not None:
             value = Reduction(node.operation, node.over, value)
             terms = {node.over: (node.inner, node.instances)}
@@ -151,7 +154,10 @@ class _Forward:
             value = Reduction(_SUM, node.over, value)
             terms = {node.over: (node.inner, node.instances)}
         target = renamed(node.target, self.names[node.array])
-        return Emitted(f"{node.name}{SUFFIX}", node.dims, node.domain, target, value, terms, predicates)
+        if node.adds:
+            value = p.Sum((target, value))
+        return Emitted(f"{node.name}{SUFFIX}", node.dims, node.domain, target, value, terms, predicates,
+                       atomic=node.adds and node.source.atomic)
 
 
 def _predicated(node: Statement) -> tuple[Expression, tuple[Expression, ...]]:

@@ -64,6 +64,8 @@ class _Reverse:
         """Names of the statements on whose results the outputs depend, and which depend on the inputs."""
         found: set[str] = set()
         waiting = [source.statement.name for name in self.of for source in self.flow.sources[END, p.Variable(name)]]
+        waiting += [statement.name for statement in self.values.statements.values()
+                    if statement.adds and statement.array in self.of]
         while waiting:
             name = waiting.pop()
             if name not in found and name in self.flow.parts:
@@ -84,7 +86,9 @@ class _Reverse:
     def kernel(self, name: str) -> LoopKernel:
         """Return the kernel."""
         backward = self.visited(self.flow.program.body, {})
-        gradients = [node for wanted in self.wrt for node in self.gradient(wanted)]
+        added = {statement.array for statement in self.values.statements.values() if statement.adds}
+        order = sorted(self.wrt, key=lambda array: (array in self.of) + (array in added))  # what is replaced comes last
+        gradients = [node for wanted in order for node in self.gradient(wanted)]
         forward = self.values.emitted()
         temporaries = self.values.temporaries | self.temporaries
         return kernel_of(self.original, name, [*forward, *backward, *gradients], self.arguments(), temporaries)
@@ -110,6 +114,9 @@ class _Reverse:
 
     def adjoint(self, statement: Statement) -> Expression:
         """Return the adjoint of a statement's result, over its loops."""
+        if statement.adds:
+            index = tuple(self.values.mapped(statement, each) for each in statement.target.index_tuple)
+            return p.Subscript(p.Variable(PREFIX + statement.array), index[0] if len(index) == 1 else index)
         if statement.name not in self.adjoints:
             own = self.ends(statement)
             is_kept = statement.array not in self.wrt  # otherwise its grad_ is replaced

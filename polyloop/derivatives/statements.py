@@ -27,7 +27,8 @@ from polyloop.kernel.domains import condition_set, parameters_of
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree
-from polyloop.poly.affine import Affine, to_expression
+from polyloop.kernel.updates import update_of
+from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import constant_bounds, parametric_interval, project_onto
 
 __all__ = [
@@ -74,6 +75,8 @@ class Statement:
         for their results in factors.
     source
         The instruction that it comes from.
+    adds
+        True if the value is added to the target, an element that data selects.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Statement:
     terms: isl.Set | None = None
     operation: Operation | None = None
     companions: Mapping[str, Statement] = field(default_factory=dict)
+    adds: bool = False
 
     @property
     def array(self) -> str:
@@ -213,15 +217,33 @@ class _Normalising:
                    str(instruction), hint="differentiate it by hand: with atomics over the same loops")
         expand: Callable[[Expression], Expression] = lambda e: expand_rules(e, kernel.substitutions)  # noqa: E731
         whole = expand(instruction.expression)
+        added = self.added(instruction, whole)
+        if added is not None:
+            whole = added
         if instruction.predicates:
-            whole = p.If(conjunction(map(expand, instruction.predicates)), whole, instruction.assignee)
+            other = instruction.assignee if added is None else 0
+            whole = p.If(conjunction(map(expand, instruction.predicates)), whole, other)
         found = _Hoisting(self, instruction, self.terms(instruction, whole))
         target, own = instruction.assignee, whole
-        if isinstance(whole, Reduction):
+        if isinstance(whole, Reduction) and added is None:
             return found.reduction(whole, target, instruction.id, instruction.inames, instruction.domain, ())
         own = found.hoisted(whole, instruction.inames, instruction.domain, ())
         return [*found.before, Statement(
-            instruction.id, instruction.inames, instruction.domain, target, own, instruction)]
+            instruction.id, instruction.inames, instruction.domain, target, own, instruction,
+            adds=added is not None)]
+
+    def added(self, instruction: Instruction, whole: Expression) -> Expression | None:
+        """Return the operand of an update ``a[idx[i]] = a[idx[i]] + operand``; None where subscripts are affine."""
+        target = instruction.assignee
+        known = {*instruction.inames, *self.kernel.parameters}
+        forms = [affine_of(index) for index in (target.index_tuple if isinstance(target, p.Subscript) else ())]
+        if all(form is not None and form.names() <= known for form in forms):
+            return None
+        update = update_of(target, whole)
+        if update is None or update.operation != "sum":
+            refuse(self.kernel, f"it depends on data which element of '{array_name(target)}' is assigned",
+                   str(instruction), hint="make it a sum over all terms that each element gets, or an update by +=")
+        return update.operand
 
     def terms(self, instruction: Instruction, whole: Expression) -> list[tuple[Reduction, isl.Set]]:
         """Return each reduction in *whole* with its terms."""

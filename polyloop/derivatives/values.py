@@ -91,6 +91,8 @@ class Values:
         written: dict[str, isl.Set] = {}
         parameters = self.flow.program.kernel.parameters
         for statement in self.statements.values():
+            if statement.adds:
+                continue
             forms = index_forms(statement.target, (*statement.dims, *parameters))
             assert forms is not None, "assigned elements are affine"
             elements = map_from_forms(statement.domain, statement.dims, forms).range()
@@ -235,7 +237,8 @@ def assigned_once(program: Program) -> frozenset[str]:
     """Return the variables each of whose elements is assigned at most once, by affine subscripts."""
     found: dict[str, isl.Set | None] = {}
     for statement in program.statements():
-        forms = index_forms(statement.target, (*statement.dims, *program.kernel.parameters))
+        forms = None if statement.adds else index_forms(
+            statement.target, (*statement.dims, *program.kernel.parameters))
         known = found.get(statement.array, _NOTHING)
         if forms is None or known is None:
             found[statement.array] = None

@@ -87,6 +87,25 @@ def test_elements_that_data_selects_get_atomic_updates(run: Run) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("option", ["", ", atomic"])
+def test_updates_of_elements_that_data_selects_are_read_back(run: Run, option: str) -> None:
+    knl = pl.make_kernel(
+        "{[i, b]: 0 <= i < n and 0 <= b < m}", f"""
+        h[b] = z[b]**2                                                  {{id=init}}
+        if x[i] > 0
+            h[idx[i]] = h[idx[i]] + x[i]*x[i]*sum(b, z[b]) + w[i]       {{id=add, dep=init{option}}}
+        end
+        """,
+        [pl.GlobalArg("h, z", D, shape="m"), pl.GlobalArg("x, w", D, shape="n"),
+         pl.GlobalArg("idx", np.int32, shape="n"), ...])  # fmt: skip
+    arguments = inputs(knl, {"n": 6, "m": 4}) | {"idx": np.array([0, 3, 3, 1, 3, 0], np.int32), "h": np.zeros(4)}
+    tangent, adjoint = check(knl, ["z", "x", "w"], ["h"], arguments, run)
+    assert tangent.instruction("add_dot").atomic is bool(option)
+    assert not any(instruction.atomic for instruction in adjoint.instructions)
+    assert "grad_w[i_0] = if(x[i_0] > 0, grad_h[idx[i_0]], 0)" in text(adjoint)
+
+
+@BOTH
 def test_a_loop_that_hands_values_on_runs_the_other_way(run: Run) -> None:
     knl = pl.make_kernel(
         "{[t, i]: 0 <= t < T and 0 <= i < n}", """
@@ -289,6 +308,10 @@ def line(value: str, *more: Any, **options: Any) -> pl.LoopKernel:
      "'idx' is an integer: int32 [not-differentiable]"),
     (line("y[idx[i]] = x[i]", pl.GlobalArg("idx", np.int32, shape="n")), {},
      "it depends on data which element of 'y' is assigned [not-differentiable]"),
+    (line("y[idx[i]] = y[idx[i]] + x[i]\nz[i] = y[i]", pl.GlobalArg("idx", np.int32, shape="n"),
+          pl.GlobalArg("z", D, shape="n")), {}, "data selects elements of 'y', and the kernel reads it"),
+    (line("y[idx[i]] = y[idx[i]] + x[i]\ny[j] = x[j]", pl.GlobalArg("idx", np.int32, shape="n")), {},
+     "data selects elements of 'y', which are assigned after that or in the same loop"),
     (line("y[i] = x[i]\nz[i] = y[idx[i]]", pl.GlobalArg("idx", np.int32, shape="n"), pl.GlobalArg("z", D, shape="n")),
      {}, "it depends on data which value of 'y' is read [not-differentiable]"),
     (line("y[i], z[i] = argmax(j, x[j]*x[i], j)", pl.GlobalArg("z", np.int32, shape="n"), assumptions="n >= 1"), {},
