@@ -29,7 +29,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree
 from polyloop.kernel.updates import update_of
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import constant_bounds, parametric_interval, project_onto
+from polyloop.poly.sets import parametric_interval, project_onto
 
 __all__ = [
     "NONZERO", "OWN", "TIES", "ZEROS", "Block", "Node", "Program", "Statement", "element_for", "extents_for",
@@ -61,6 +61,15 @@ def refuse(kernel: LoopKernel, message: str, *notes: str, hint: str) -> NoReturn
 
 
 @dataclass(frozen=True, eq=False)
+class Reduced:
+    """The reduction of a statement: its inames, its terms over the loops and these, and what combines them."""
+
+    inames: tuple[str, ...]
+    terms: isl.Set
+    operation: Operation
+
+
+@dataclass(frozen=True, eq=False)
 class Statement:
     """``target = value``, or ``target = operation(inames, value)``, for every point of ``domain``.
 
@@ -68,8 +77,8 @@ class Statement:
     ----------
     dims, domain
         Loops from the outermost to the innermost, and the instances over these.
-    over, terms
-        Inames of the reduction, and its terms over ``dims`` and ``over``; the domain itself where there is none.
+    reduced
+        The reduction of which ``value`` is a term, None if there is none.
     companions
         For a reduction by max, min or product, the statements behind it that compute more of its terms, by what stands
         for their results in factors.
@@ -85,9 +94,7 @@ class Statement:
     target: Expression
     value: Expression
     source: Instruction
-    over: tuple[str, ...] = ()
-    terms: isl.Set | None = None
-    operation: Operation | None = None
+    reduced: Reduced | None = None
     companions: Mapping[str, Statement] = field(default_factory=dict)
     adds: bool = False
 
@@ -97,6 +104,16 @@ class Statement:
         return array_name(self.target)
 
     @property
+    def over(self) -> tuple[str, ...]:
+        """Inames of the reduction."""
+        return () if self.reduced is None else self.reduced.inames
+
+    @property
+    def operation(self) -> Operation | None:
+        """Operation of the reduction."""
+        return None if self.reduced is None else self.reduced.operation
+
+    @property
     def inner(self) -> tuple[str, ...]:
         """The inames of the instances of ``value``."""
         return (*self.dims, *self.over)
@@ -104,7 +121,7 @@ class Statement:
     @property
     def instances(self) -> isl.Set:
         """The instances of ``value``."""
-        return self.domain if self.terms is None else self.terms
+        return self.domain if self.reduced is None else self.reduced.terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +348,8 @@ class _Hoisting:
                 refuse(self.owner.kernel, f"'{node.operation}' is computed under a condition on data",
                        str(self.instruction), hint="compute the reduction before the condition, into a temporary")
             operand = p.If(conjunction(guards), operand, _NEUTRAL[operation])
-        made = Statement(name, dims, domain, target, operand, self.instruction, node.inames, terms, node.operation)
+        reduced = Reduced(node.inames, terms, node.operation)
+        made = Statement(name, dims, domain, target, operand, self.instruction, reduced)
         if operation not in ("max", "min", "product"):
             return [*self._taken(), made]
         if not isinstance(operand, p.Variable | p.Subscript):
@@ -347,7 +365,9 @@ class _Hoisting:
         target = self.temporary(f"{_base(self.instruction)}_{word}", made.dims, made.domain)
         entry = self.owner.kernel.arrays().get(made.array)
         self.owner.made[array_name(target)] = None if entry is None else entry.dtype
-        return replace(made, name=array_name(target), target=target, value=value, operation=operation)
+        assert made.reduced is not None, "it goes over the terms of a reduction"
+        reduced = replace(made.reduced, operation=operation)
+        return replace(made, name=array_name(target), target=target, value=value, reduced=reduced)
 
     def _taken(self) -> list[Statement]:
         found, self.before = self.before, []
@@ -377,39 +397,45 @@ def _base(instruction: Instruction) -> str:
 
 
 def element_for(kernel: LoopKernel, name: str, dims: Sequence[str], domain: isl.Set) -> Expression:
-    """Return the element of *name* that each point of a nest owns, by its inames less their least values.
+    """Return the element of *name* that each point of a nest owns: its inames, less where they begin.
 
     Raises
     ------
     KernelError
-        ``not-differentiable``: an iname has no least value.
+        ``not-differentiable``: no form of the parameters is a lower bound of an iname.
     """
-    within = domain.intersect_params(kernel.assumptions)
     if not dims:
         return p.Variable(name)
     index = []
-    for position, iname in enumerate(dims):
-        low = constant_bounds(within, position)[0]
-        if low is None and not within.is_empty():
-            refuse(kernel, f"values have to be stored, and the loop over '{iname}' has no least value",
-                   hint="let the loop begin at a number, or assume that its bound is not negative")
-        form = Affine(((iname, 1),), -min(low or 0, 0))
-        index.append(to_expression(form))
+    for iname in dims:
+        interval = _interval(kernel, iname, dims, domain)
+        if interval is None:
+            refuse(kernel, f"values have to be stored, and no affine form bounds the loop over '{iname}'",
+                   hint="let the loop begin at a number or a parameter")
+        index.append(to_expression(Affine.variable(iname).add(interval[0], -1)))
     return p.Subscript(p.Variable(name), index[0] if len(index) == 1 else tuple(index))
 
 
 def extents_for(kernel: LoopKernel, dims: Sequence[str], domain: isl.Set) -> tuple[Expression, ...] | None:
-    """Return the shape of an array with the elements of :func:`element_for`, None where no affine one is seen."""
-    within = domain.intersect_params(kernel.assumptions)
-    found = []
-    for position, iname in enumerate(dims):
-        interval = parametric_interval(project_onto(within, dims, (iname,)), 0, (iname,))
-        if interval is None:
-            return None
-        base, extent = interval
-        low = constant_bounds(within, position)[0] or 0
-        found.append(to_expression(base.add(extent).add(Affine((), -min(low, 0)))))
-    return tuple(found)
+    """Return the shape of an array with the elements of :func:`element_for`, None where it has to be inferred."""
+    found = [_interval(kernel, iname, dims, domain) for iname in dims]
+    return None if None in found else tuple(to_expression(interval[1]) for interval in found if interval is not None)
+
+
+def _interval(kernel: LoopKernel, iname: str, dims: Sequence[str], domain: isl.Set) -> tuple[Affine, Affine] | None:
+    """Return the first index of an iname and the number of indices: from 0, unless it begins elsewhere."""
+    own = project_onto(domain.intersect_params(kernel.assumptions), dims, (iname,))
+    interval = parametric_interval(own, 0, (iname,))
+    if interval is None:
+        return None
+    base, extent = interval
+    if base.is_constant() and 0 <= base.const <= _FEW:
+        return Affine((), 0), extent.add(base)
+    return base, extent
+
+
+_FEW: Final = 4
+"""Elements at the beginning of an array that may stay unused, so that subscripts are inames."""
 
 
 def restricted(

@@ -224,11 +224,14 @@ def test_rules_strides_and_triangles() -> None:
     check(knl, ["x"], ["y"], inputs(knl, {"n": 5}) | {"y": np.zeros((5, 5))})
 
 
-def test_bounds_below_zero_are_shifted() -> None:
+@pytest.mark.parametrize(("low", "extents"), [("-2", "5, n"), ("far", "5, n")])
+def test_stored_values_begin_where_their_loop_begins(low: str, extents: str) -> None:
     knl = pl.make_kernel(
-        "{[i, j]: -2 <= i < 3 and 0 <= j < n}", ["<> t = exp(x[i + 2, j])", "y[i + 2, j] = t*t"],
-        [pl.GlobalArg("x, y", D, shape="5, n"), ...])
-    check(knl, ["x"], ["y"], inputs(knl, {"n": 3}))
+        f"{{[i, j]: {low} <= i < {low} + 5 and 0 <= j < n}}",
+        [f"<> t = exp(x[i - {low}, j])", f"y[i - {low}, j] = t*t"],
+        [pl.GlobalArg("x, y", D, shape=extents), ...])
+    _, adjoint = check(knl, ["x"], ["y"], inputs(knl, {"n": 3, "far": 10**9} if low == "far" else {"n": 3}))
+    assert adjoint.temporaries["t"].shown().startswith("t: float64[5, n]")
 
 
 def test_an_output_that_does_not_depend_has_a_gradient_of_zeros() -> None:
