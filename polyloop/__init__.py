@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
     from polyloop.cost.tally import CountGranularity, MemAccess, Op, Sync
     from polyloop.creation.create import make_kernel
+    from polyloop.derivatives.differentiate import differentiate
     from polyloop.export.load import LoadedKernel, load
     from polyloop.export.write import export
     from polyloop.expr import vec
@@ -169,6 +170,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "declare_intrinsic",
     "dependences",
     "diff",
+    "differentiate",
     "dispatch",
     "domain",
     "draw_accesses",
@@ -315,6 +317,7 @@ _LATER = {
     "check_equivalence": "testing.equivalence",
     "dependences": "verification.dependences",
     "diff": "viz.difference",
+    "differentiate": "derivatives.differentiate",
     "dispatch": "tuning.dispatch",
     "Dispatcher": "tuning.dispatch",
     "domain": "frontend.intrinsics",

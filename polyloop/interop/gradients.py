@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeAlias
 
-from polyloop.errors import ArgumentError
+from polyloop.derivatives.differentiate import backward_of
+from polyloop.errors import ArgumentError, CodegenError, KernelError, TransformError, VerificationError
+from polyloop.expr.dtypes import is_floating
 from polyloop.interop.operands import Operands, use_error
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.target.base import Target
+from polyloop.transform.loops.split import SplitIname
 
-__all__ = ["PREFIX", "Gradients", "no_gradient"]
+__all__ = ["PREFIX", "Backward", "Gradients", "derived", "no_gradient"]
+
+Backward: TypeAlias = LoopKernel | Literal[False] | None
+"""A kernel that computes gradients; False for none, None for the one of :func:`polyloop.differentiate`."""
 
 PREFIX = "grad_"
 """In front of the name of an argument: its gradient."""
@@ -68,12 +78,40 @@ class Gradients:
         return name.startswith(PREFIX) and name.removeprefix(PREFIX) in {a.name for a in self.forward.outputs}
 
 
-def no_gradient(forward: Operands, name: str, gradients: Gradients | None) -> ArgumentError:
+def derived(forward: Operands, target: Target, *, with_numbers: bool) -> Gradients | str:
+    """Return the gradients that follow from the kernel itself, or why there are none.
+
+    Parameters
+    ----------
+    target
+        That of the backward kernel.
+    with_numbers
+        Whether numbers have gradients too.
+    """
+    numbers = [number.name for number in forward.numbers if with_numbers and is_floating(number.dtype)]
+    try:
+        if forward.changed:
+            return f"'{forward.changed[0].name}' is read and written"
+        return Gradients(forward, Operands(forward.step, _on_blocks(backward_of(forward.kernel, numbers)), target))
+    except (ArgumentError, CodegenError, KernelError, TransformError, VerificationError) as error:
+        return error.found[0].message
+
+
+def _on_blocks(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with the outermost loop of each nest on threads, where that is proven."""
+    for iname in dict.fromkeys(instruction.inames[0] for instruction in kernel.instructions if instruction.inames):
+        with suppress(TransformError):
+            kernel = SplitIname(iname, 128, outer_tag="g.0", inner_tag="l.0")(kernel)
+    return kernel
+
+
+def no_gradient(forward: Operands, name: str, gradients: Gradients | str | None) -> ArgumentError:
     """Return the error where a gradient with respect to *name* is wanted, and no kernel computes it."""
     kernel = forward.kernel.name
-    if gradients is None:
+    if gradients is None or isinstance(gradients, str):
+        why = "no kernel was given for it" if gradients is None else f"the kernel cannot be differentiated: {gradients}"
         return use_error("call", kernel, "no-gradient", f"a gradient of '{kernel}' with respect to '{name}' is wanted",
-                       "no kernel was given for it", hint=f"pass backward=, a kernel that writes {PREFIX}{name}")
+                         why, hint=f"pass backward=, a kernel that writes {PREFIX}{name}")
     other = gradients.backward.kernel.name
     return use_error("call", kernel, "no-gradient", f"'{other}' computes no gradient of '{name}'",
                    f"it writes {', '.join(a.name for a in gradients.backward.outputs)}",

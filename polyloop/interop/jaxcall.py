@@ -19,7 +19,7 @@ import numpy as np
 
 from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.export.interface import Array, Number
-from polyloop.interop.gradients import PREFIX, Gradients, no_gradient
+from polyloop.interop.gradients import PREFIX, Backward, Gradients, derived, no_gradient
 from polyloop.interop.native import Native
 from polyloop.interop.operands import Operands, abstract, for_the_processor, library_of, use_error
 from polyloop.kernel.kernel import LoopKernel
@@ -148,12 +148,12 @@ XLA_FFI_Error *@_handler(XLA_FFI_CallFrame *frame)
 """
 
 
-def call(kernel: LoopKernel, *, backward: LoopKernel | None = None, target: Target | None = None) -> JaxFunction:
+def call(kernel: LoopKernel, *, backward: Backward = None, target: Target | None = None) -> JaxFunction:
     """Return *kernel* as a function of JAX arrays, to be used inside of ``jax.jit``, ``jax.vmap`` and ``jax.grad``.
 
     ::
 
-        layer = polyloop.jax.call(knl, backward=gradients)
+        layer = polyloop.jax.call(knl)
 
         y = run(w=np.asarray(w), x=np.asarray(x)).y          # before: outside of JAX, without derivatives
         y = jax.jit(lambda w, x: jnp.sin(layer(w, x)))(w, x)  # after
@@ -168,7 +168,8 @@ def call(kernel: LoopKernel, *, backward: LoopKernel | None = None, target: Targ
         With the types of all arguments; its arrays are in C order, as those of JAX are.
     backward
         A kernel that computes gradients.  It reads arguments of *kernel* and its outputs by their names, and
-        ``grad_<output>``; it writes ``grad_<input>``.
+        ``grad_<output>``; it writes ``grad_<input>``.  By default it is that of :func:`polyloop.differentiate`, for
+        arrays and numbers; a kernel that cannot be differentiated refuses gradients, as with False all do.
     target
         A ``pl.CTarget(..)``; by default that of the kernel, or C.
 
@@ -189,6 +190,8 @@ def call(kernel: LoopKernel, *, backward: LoopKernel | None = None, target: Targ
     library_of(_STEP, "jax.ffi")
     forward = Operands(_STEP, kernel, for_the_processor(_STEP, kernel, target))
     if backward is None:
+        return JaxFunction(forward, derived(forward, forward.target, with_numbers=True))
+    if backward is False:
         return JaxFunction(forward, None)
     return JaxFunction(forward, Gradients(
         forward, Operands(_STEP, backward, for_the_processor(_STEP, backward, target))))
@@ -204,10 +207,11 @@ class JaxFunction:
     from shapes and types.  What depends on addresses is checked when it runs, and is an error of JAX then.
     """
 
-    def __init__(self, forward: Operands, gradients: Gradients | None) -> None:
-        self._forward, self._gradients = forward, gradients
+    def __init__(self, forward: Operands, gradients: Gradients | str | None) -> None:
+        self._forward, self._given = forward, gradients
+        self._gradients = gradients if isinstance(gradients, Gradients) else None
         self._custom = _Call(forward)
-        self._back = None if gradients is None else _Call(gradients.backward)
+        self._back = None if self._gradients is None else _Call(self._gradients.backward)
 
     def __repr__(self) -> str:
         return f"<JAX function of '{self._forward.kernel.name}': {', '.join(self._forward.operands)}>"
@@ -236,7 +240,7 @@ class JaxFunction:
             differentiable = frozenset[str]() if gradients is None else gradients.differentiable
             for name, primal in zip(forward.operands, primals, strict=True):
                 if primal.perturbed and name not in differentiable and _is_inexact(primal.value):
-                    raise no_gradient(forward, name, gradients)
+                    raise no_gradient(forward, name, self._given)
             values = tuple(primal.value for primal in primals)
             results = custom(values, given)
             return results, (values, results)

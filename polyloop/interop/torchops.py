@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.errors import CompilerError, Diagnostic
-from polyloop.interop.gradients import PREFIX, Gradients, no_gradient
+from polyloop.interop.gradients import PREFIX, Backward, Gradients, derived, no_gradient
 from polyloop.interop.operands import Layout, Operands, abstract, library_of, use_error
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.compile import compile_kernel
@@ -51,13 +51,13 @@ _KEYS: Final = {"c": "CPU", "cuda": "CUDA"}
 
 
 def custom_op(
-    kernel: LoopKernel, name: str, *, backward: LoopKernel | None = None, target: Target | None = None
+    kernel: LoopKernel, name: str, *, backward: Backward = None, target: Target | None = None
 ) -> Any:
     """Register *kernel* as an operator of PyTorch, and return it.
 
     ::
 
-        scale = polyloop.torch.custom_op(knl, "mylib::scale", backward=gradients)
+        scale = polyloop.torch.custom_op(knl, "mylib::scale")
 
         y = run(x=x.detach(), s=2.0).y                       # before: outside of autograd, a graph break
         y = scale(x, 2.0); y.sum().backward()                # after
@@ -77,7 +77,8 @@ def custom_op(
         As ``"namespace::name"``; ``torch.ops.namespace.name`` is the operator then.
     backward
         A kernel that computes gradients, registered as ``namespace::name_backward``.  It reads arguments of *kernel*
-        and its outputs by their names, and ``grad_<output>``; it writes ``grad_<input>``.
+        and its outputs by their names, and ``grad_<output>``; it writes ``grad_<input>``.  By default it is that of
+        :func:`polyloop.differentiate`; a kernel that cannot be differentiated refuses gradients, as with False all do.
     target
         By default that of the kernel, or both: C for tensors on the CPU, CUDA for those on a GPU.
 
@@ -103,9 +104,13 @@ def custom_op(
                       hint='pass a namespace and a name: "mylib::axpy"')
     forward = _Op(torch, kernel, target, found[1], found[2])
     parts = [forward]
-    if backward is not None:
+    if backward is None:
+        made = derived(forward.operands, forward.targets[0], with_numbers=False)
+        forward.given = made
+        backward = made.backward.kernel if isinstance(made, Gradients) else False
+    if backward is not False:
         other = _Op(torch, backward, target, found[1], f"{found[2]}_backward")
-        forward.gradients = Gradients(forward.operands, other.operands)
+        forward.given = forward.gradients = Gradients(forward.operands, other.operands)
         forward.backward = other
         parts.insert(0, other)
     for part in parts:
@@ -147,6 +152,7 @@ class _Op:
                               hint="leave out target=, or pass pl.CTarget() or pl.CudaTarget()")
         self.operands = Operands(_STEP, kernel, self.targets[0])
         self.gradients: Gradients | None = None
+        self.given: Gradients | str | None = None
         self.backward: _Op | None = None
         self._compiled: dict[str, CompiledKernel] = {}
         self._known: dict[tuple[Any, ...], tuple[Callable[..., Any], ...]] = {}
@@ -214,6 +220,9 @@ class _Op:
         if self.gradients is not None:
             self.torch.library.register_autograd(
                 self.name, self._differentiate, setup_context=self._save, lib=library)
+        elif isinstance(self.given, str) and not self.operands.changed:  # PyTorch has none for operators with effects
+            self.torch.library.register_autograd(
+                self.name, self._differentiate, setup_context=self._refuse, lib=library)
 
     # {{{ the call
 
@@ -297,7 +306,7 @@ class _Op:
         if self.gradients is None:
             for name, value in tensors.items():
                 if needs_gradient(value):
-                    raise no_gradient(self.operands, name, None)
+                    raise no_gradient(self.operands, name, self.given)
         found = self._shapes(given, sizes, launches=False)
         (device,) = places
         outputs = tuple(self.torch.empty_strided(*found[array.name], dtype=self._type(array.name), device=device)
@@ -325,6 +334,13 @@ class _Op:
         ctx.shapes = {name: known[name].shape for name in self._arrays}
         ctx.sizes = {name: size for name, size in (keyword_only_inputs or {}).items()
                      if size is not None and name in gradients.backward.sizes}
+
+    def _refuse(self, ctx: Any, inputs: Sequence[Any], output: Any, keyword_only_inputs: Any = None) -> None:
+        """Say why there are no gradients."""
+        del ctx, output, keyword_only_inputs
+        for name, value in zip(self._names, inputs, strict=True):
+            if name in self._arrays and value.requires_grad:
+                raise no_gradient(self.operands, name, self.given)
 
     def _differentiate(self, ctx: Any, *cotangents: Any) -> tuple[Any, ...]:
         """Return the gradients of the inputs."""

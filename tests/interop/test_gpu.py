@@ -248,3 +248,20 @@ def test_the_module_of_the_examples(torch: Any) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "10 steps on cuda: gradients agree" in done.stdout
+
+
+def test_gradients_that_follow_from_the_kernel() -> None:
+    torch = library("torch")
+    polyloop_torch = library("polyloop.torch")
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < m and 0 <= j < n}", "y[i] = sum(j, sin(a[i, j])*x[idx[j]])",
+        [pl.GlobalArg("a", F, shape="m, n"), pl.GlobalArg("x", F, shape="l"), pl.GlobalArg("idx", np.int32, shape="n"),
+         pl.GlobalArg("y", F), ...])
+    op = polyloop_torch.custom_op(knl, f"{NAME}derived")
+    a = torch.rand(70, 300, device="cuda", requires_grad=True)
+    x = torch.rand(9, device="cuda", requires_grad=True)
+    idx = torch.randint(0, 9, (300,), device="cuda", dtype=torch.int32)
+    ours = torch.autograd.grad(op(a, x, idx).square().sum(), (a, x))
+    theirs = torch.autograd.grad((torch.sin(a) @ x[idx.long()]).square().sum(), (a, x))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)

@@ -139,7 +139,7 @@ def test_numbers_of_jax_are_checked(f: Any) -> None:
 
 def test_gradients_that_no_kernel_computes_are_refused(f: Any) -> None:
     assert "computes no gradient of 's' [no-gradient]" in refused(lambda: jax.grad(lambda s: f(A, X, s).sum())(2.0))
-    plain = polyloop_jax.call(matvec())
+    plain = polyloop_jax.call(matvec(), backward=False)
     assert "pass backward=" in refused(lambda: jax.grad(lambda x: plain(A, x, 2.0).sum())(X))
     assert "'y' is no gradient of 'matvec' [wrong-backward]" in refused(
         lambda: polyloop_jax.call(matvec(), backward=matvec()))
@@ -160,3 +160,36 @@ def test_what_is_found_when_it_runs_is_an_error_of_jax() -> None:
     call = jax.ffi.ffi_call(name, [jax.ShapeDtypeStruct((3,), F)])
     with pytest.raises(Exception, match="kernel 'copied': an extent of 'x' is negative"):
         call(np.ones(3, F), sizes=np.array([-3, 0]))[0].block_until_ready()
+
+
+def test_gradients_follow_from_the_kernel(data: tuple[Any, Any]) -> None:
+    a, x = data
+    f = polyloop_jax.call(matvec())
+    own = jax.jit(jax.grad(lambda a, x, s: jnp.sum(jnp.sin(f(a, x, s))), (0, 1, 2)))(a, x, 2.0)
+    theirs = jax.grad(lambda a, x, s: jnp.sum(jnp.sin(s * a @ x)), (0, 1, 2))(a, x, 2.0)
+    for one, other in zip(own, theirs, strict=True):
+        close(one, other)
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = lgamma(x[i])", [pl.GlobalArg("x, y", F, shape="n"), ...])
+    g = polyloop_jax.call(knl)
+    assert "the derivative of 'lgamma' is not known" in refused(lambda: jax.grad(lambda x: g(x).sum())(x))
+
+
+@pytest.mark.parametrize(("text", "function"), [
+    ("y[i] = max(j, a[i, j])", lambda a: jnp.max(a, 1)),
+    ("y[i] = min(j, a[i, j]*a[i, j])", lambda a: jnp.min(a * a, 1)),
+    ("y[i] = product(j, a[i, j])", lambda a: jnp.prod(a, 1)),
+    ("y[i] = sqrt(sum(j, a[i, j]**2) + 1)", lambda a: jnp.sqrt(jnp.sum(a**2, 1) + 1)),
+    ("y[i] = sum(j, tanh(a[i, j])*erf(a[i, 0]) + abs(a[i, j] + 0.3))",
+     lambda a: jnp.sum(jnp.tanh(a) * jax.scipy.special.erf(a[:, :1]) + jnp.abs(a + F(0.3)), 1)),
+    ("y[i] = sum(j, max(a[i, j], 0) + (sin(a[i, j]) if a[i, j] > 0.5 else log1p(a[i, j]**2)))",
+     lambda a: jnp.sum(jnp.maximum(a, 0) + jnp.where(a > 0.5, jnp.sin(a), jnp.log1p(a**2)), 1)),
+])  # fmt: skip
+@pytest.mark.parametrize("ties", [False, True])
+def test_subgradients_are_those_of_jax(text: str, function: Any, ties: bool) -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < m and 0 <= j < n}", text,
+                         [pl.GlobalArg("a", F, shape="m, n"), pl.GlobalArg("y", F), ...], assumptions="n >= 1")
+    f = polyloop_jax.call(knl)
+    a = np.random.default_rng(0).normal(size=(4, 5)).astype(F)
+    if ties:
+        a = np.round(a)
+    close(jax.grad(lambda a: jnp.sum(f(a) ** 2))(jnp.asarray(a)), jax.grad(lambda a: jnp.sum(function(a) ** 2))(a))

@@ -29,7 +29,7 @@ def op() -> Any:
 @pytest.fixture(scope="module")
 def plain() -> Any:
     """Return an operator without gradients."""
-    return polyloop_torch.custom_op(matvec(), fresh())
+    return polyloop_torch.custom_op(matvec(), fresh(), backward=False)
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def test_a_name_is_registered_once_and_wholly() -> None:
     for _ in range(2):
         assert "[op-exists]" in refused(lambda: polyloop_torch.custom_op(matvec(), name, backward=matvec_backward()))
         assert not hasattr(space, short)
-    op = polyloop_torch.custom_op(matvec(), name)
-    assert "choose another name" in refused(lambda: polyloop_torch.custom_op(matvec(), name))
+    op = polyloop_torch.custom_op(matvec(), name, backward=False)
+    assert "choose another name" in refused(lambda: polyloop_torch.custom_op(matvec(), name, backward=False))
     assert getattr(space, short).default is op
     assert op(torch.ones(2, 2), torch.ones(2), 1.0).tolist() == [2.0, 2.0]
 
@@ -202,3 +202,30 @@ def test_a_gradient_that_no_kernel_computes_is_refused() -> None:
 def test_without_pytorch_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     assert 'pip install "polyloop[interop]"' in refused(lambda: polyloop_torch.custom_op(matvec(), fresh()))
+
+
+def test_gradients_follow_from_the_kernel() -> None:
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i < m and 0 <= j, k < n}", """
+        <> total = sum(j, exp(x[i, j]))
+        y[i, k] = w[k]*exp(x[i, k])/total
+        """,
+        [pl.GlobalArg("x, y", np.float64, shape="m, n"), pl.GlobalArg("w", np.float64, shape="n"), ...])
+    op = polyloop_torch.custom_op(knl, fresh())
+    x = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    w = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(op, (x, w))
+    torch.library.opcheck(op, (x, w))
+    ours = torch.autograd.grad(torch.sin(op(x, w)).sum(), (x, w))
+    theirs = torch.autograd.grad(torch.sin(w*torch.softmax(x, 1)).sum(), (x, w))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+    compiled = torch.compile(lambda x: op(x, w).sum(), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(torch.autograd.grad(compiled(x), x)[0], torch.autograd.grad(op(x, w).sum(), x)[0])
+
+
+def test_a_kernel_that_cannot_be_differentiated_says_why() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = lgamma(x[i])", [pl.GlobalArg("x, y", F, shape="n"), ...])
+    op = polyloop_torch.custom_op(knl, fresh())
+    torch.testing.assert_close(op(torch.ones(3)), torch.zeros(3))
+    assert "the derivative of 'lgamma' is not known" in refused(lambda: op(torch.ones(3, requires_grad=True)))
