@@ -139,7 +139,7 @@ class TemporaryVariable:
     dtype
         NumPy type or its name; None infers it.
     shape
-        Extents [elements] as for :class:`GlobalArg`; ``()`` (the default) is a scalar.
+        Extents [elements] as for :class:`GlobalArg`, by default as accesses say; ``()`` is a scalar.
     address_space
         Where it lives: an ``AddressSpace`` or its name; ``"auto"`` takes the narrowest that its readers allow.
     padding
@@ -150,8 +150,9 @@ class TemporaryVariable:
     read_only
         True: instructions that write it are refused; needs an initializer.
     base_storage
-        Name of storage that temporaries with ``address_space="local"`` share, one after the other: a value in one of
-        them is lost as soon as another is written, and a kernel that needs it later is refused.
+        Name of storage that temporaries in shared memory share, one after the other: a value in one of them is lost as
+        soon as another is written, and a kernel that needs it later is refused.  Private ones share registers without
+        being told, and global ones have memory of their own.
     order, dim_tags, strides
         How the elements are stored, as for :class:`GlobalArg`; strides are numbers [elements].  Other addresses, same
         meaning.
@@ -159,7 +160,7 @@ class TemporaryVariable:
 
     name: str
     dtype: object = None
-    shape: Shape = ()
+    shape: Shape = auto
     address_space: AddressSpace | str = AddressSpace.AUTO
     padding: int = 0
     initializer: object = field(default=None, compare=False)
@@ -334,15 +335,14 @@ def _check_temporary(
 
 
 def _base_storage(entry: TemporaryVariable, name: str, space: AddressSpace) -> str | None:
-    """Return the name of the storage that a temporary shares with others."""
+    """Return the name of the storage that a temporary shares with others, if it is in shared memory."""
     if entry.base_storage is None:
         return None
     problem = check_identifier(entry.base_storage)
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
-    if space is not AddressSpace.LOCAL:
-        hint = 'give it address_space="local", or drop base_storage: private values share registers without being told'
-        raise _bad("bad-storage", f"temporary '{name}' is {space} and cannot share '{entry.base_storage}'", hint)
+    if space in (AddressSpace.PRIVATE, AddressSpace.GLOBAL):
+        return None
     if entry.initializer is not None:
         hint = "drop base_storage, or assign the values where they are needed"
         raise _bad("bad-storage", f"'{name}' has an initializer and cannot share '{entry.base_storage}'", hint)
