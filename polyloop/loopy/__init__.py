@@ -28,6 +28,7 @@ from polyloop.loopy.creation import (
     set_options,
 )
 from polyloop.loopy.call import Executor as ExecutorBase
+from polyloop.loopy.data import ConstantArg, GlobalArg, TemporaryVariable, ValueArg
 from polyloop.loopy.missing import MISSING as _MISSING
 from polyloop.loopy.missing import refused as _refused
 from polyloop.loopy.options import CacheMode, Options, set_caching_enabled

@@ -13,6 +13,7 @@ from polyloop.edge.calls import public
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frontend.einsum import make_einsum as _core_einsum
 from polyloop.kernel.build.function import Function
+from polyloop.loopy.data import listed
 from polyloop.loopy.options import Options
 from polyloop.loopy.unit import Creation, TranslationUnit
 from polyloop.loopy.view import plain
@@ -62,7 +63,7 @@ def make_kernel(
     """
     found = _accepted("make_kernel", more)
     functions = found.pop("functions", ())
-    creation = Creation((domains, instructions, kernel_data), {"name": name, **found})
+    creation = Creation((domains, instructions, listed(kernel_data)), {"name": name, **found})
     unit = TranslationUnit((), functions=tuple(functions), options=Options().changed(options))
     return unit.with_creation(creation)
 
@@ -80,7 +81,7 @@ def make_function(
         By which statements call it.
     """
     _accepted("make_function", more)
-    creation = Creation((domains, instructions, kernel_data), {"name": name}, is_entry=False)
+    creation = Creation((domains, instructions, listed(kernel_data)), {"name": name}, is_entry=False)
     return TranslationUnit(()).with_creation(creation)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from polyloop.codegen.program import GeneratedProgram
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.kernel.arrays import Argument
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.loopy.unit import TranslationUnit
@@ -47,6 +47,11 @@ class GeneratedCode:
     def device_code(self) -> str:
         """Return the text of the functions that are launched."""
         return "\n".join(program.device_code for program in self.programs.values())
+
+    @property
+    def device_programs(self) -> tuple[DeviceLaunch, ...]:
+        """The launches, in their order."""
+        return tuple(launch for program in self.programs.values() for launch in program.launches)
 
     def host_code(self) -> str:
         """Return the launches, one a line: function, grid, block and arguments."""

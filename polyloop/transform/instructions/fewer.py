@@ -127,8 +127,6 @@ class RemoveInamesFromInsn(Transform):
 
 def _without_predicates(kernel: LoopKernel, old: Instruction) -> Instruction:
     """Return an instruction without its conditions, over all values that its inames have."""
-    if not old.predicates:
-        return old
     space = parameter_space(kernel.parameters)
     domain = domain_for(kernel.domains, old.inames, space)
     terms = term_domains(kernel.domains, old.inames, domain, expand_rules(old.expression, kernel.substitutions), space)

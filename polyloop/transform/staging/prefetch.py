@@ -10,6 +10,7 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import is_thread
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.transform.base import new_name_violations
 from polyloop.transform.declare import Takes
@@ -87,7 +88,8 @@ class AddPrefetch(Staging):
         if all of it exists.
     fetch_outer_inames
         Loops around the copy. By default all inames around the reads that are not swept; thread inames only if the
-        elements depend on them. The trace records the choice.
+        elements depend on them. The trace records the choice.  Of given ones those that are swept do not count, and for
+        a shared temporary neither do thread inames that the elements do not depend on: a block fetches once.
     within
         Instructions whose reads are redirected, as a match expression; by default all.
     storage_axes
@@ -174,8 +176,19 @@ class AddPrefetch(Staging):
         sweep = self.sweep_inames
         if not sweep and self.compute_at is None:
             sweep = tuple(dict.fromkeys(name for text in self.subscripts for name in self._along(kernel, text)))
-        given = Place(sweep, self.fetch_outer_inames, self.compute_at)
+        given = Place(sweep, self._outer(kernel, sweep), self.compute_at)
         return given.found(kernel, self.array, False, self.temporary_address_space == "private")
+
+    def _outer(self, kernel: LoopKernel, sweep: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the given loops around the copy that it needs."""
+        if self.fetch_outer_inames is None:
+            return None
+        outer = [iname for iname in self.fetch_outer_inames if iname not in sweep]
+        if self.temporary_address_space != "local":
+            return tuple(outer)
+        uses = (use for use in find_uses(kernel, self.array, False) if isinstance(use, Use))
+        needed = {name for use in uses for form in use.arguments for name in form.names()}
+        return tuple(iname for iname in outer if iname in needed or not is_thread(kernel.tag(iname)))
 
     def _along(self, kernel: LoopKernel, text: str) -> Iterator[str]:
         """Yield the inames of reads along the whole axes of a subscript, without those that it names."""

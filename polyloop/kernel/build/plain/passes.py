@@ -139,7 +139,7 @@ def plain_text(
     parsed, rules = share(parsed, rules, taken | inames), plain_rules(rules)
     parsed = settle_barriers(parsed, rules, inames, divide=divide)
     text = PlainText(pieces, rules, parsed, {**aliases, **inlined.aliases}, inlined, taken, found)
-    if not text.statements:
+    if not text.entries:
         raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
     return text
 
