@@ -589,7 +589,7 @@ def replace_uses(
         found = None
         if named == p.Variable(plan.source) and isinstance(expr, p.Call) == plan.is_rule:
             found = staged(new)
-        elif isinstance(expr, p.Variable) and not plan.is_rule and expr.name == plan.source:
+        elif isinstance(expr, p.Variable) and expr.name == plan.source:
             found = staged(())
         if found is not None:
             return found
