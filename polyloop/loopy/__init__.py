@@ -33,7 +33,7 @@ from polyloop.loopy.missing import MISSING as _MISSING
 from polyloop.loopy.missing import refused as _refused
 from polyloop.loopy.options import CacheMode, Options, set_caching_enabled
 from polyloop.loopy.paths import install as _install
-from polyloop.loopy.steps import for_each_kernel
+from polyloop.loopy.steps import auto_test_vs_ref, for_each_kernel, split_array_dim
 from polyloop.loopy.steps import lifted as _lifted
 from polyloop.loopy.targets import CTarget, CudaTarget, OpenCLTarget
 from polyloop.loopy.text import (

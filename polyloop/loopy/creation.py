@@ -13,6 +13,7 @@ from polyloop.edge.calls import public
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frontend.einsum import make_einsum as _core_einsum
 from polyloop.kernel.build.function import Function
+from polyloop.kernel.layout import Auto
 from polyloop.loopy.data import listed
 from polyloop.loopy.options import Options
 from polyloop.loopy.unit import Creation, TranslationUnit
@@ -100,7 +101,10 @@ def _accepted(function: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if options.get(name):
             problem = Diagnostic("no-such-option", f"'{name}' cannot be given", hints=(hint,))
             raise KernelError(function, None, [problem])
-    return {name: value for name, value in options.items() if name not in _NO_EFFECT and name not in _INSTEAD}
+    found = {name: value for name, value in options.items() if name not in _NO_EFFECT and name not in _INSTEAD}
+    if isinstance(found.get("default_order"), Auto):
+        del found["default_order"]
+    return found
 
 
 def _as_function(unit: TranslationUnit, name: str | None = None) -> tuple[Function | ForeignFunction, ...]:

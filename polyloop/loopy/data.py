@@ -5,16 +5,29 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from polyloop.expr.records import VECTORS
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.layout import Auto
 from polyloop.kernel.text import specs
 from polyloop.kernel.text.specs import auto
 
-__all__ = ["ConstantArg", "GlobalArg", "TemporaryVariable", "ValueArg", "listed"]
+__all__ = ["ConstantArg", "GlobalArg", "TemporaryVariable", "ValueArg", "element_type", "listed"]
 
 _WITHOUT_EFFECT: Final = frozenset({
     "_base_storage_access_may_be_aliasing", "approximately", "for_atomic", "tags", "target",
 })  # fmt: skip
+
+
+def element_type(given: Any) -> Any:
+    """Return an element type; a vector of PyOpenCL, whose components have several names, as one of ``pl.vec``."""
+    fields = getattr(given, "fields", None) or {}
+    if "s0" not in fields or "x" not in fields:
+        return given
+    base = fields["x"][0]
+    count = given.itemsize // base.itemsize
+    wanted = next((dtype for dtype in VECTORS.values() if dtype.itemsize == given.itemsize
+                   and len(dtype.names or ()) == min(count, 4) and dtype[0] == base), given)
+    return wanted
 
 
 def _accepted(more: dict[str, Any]) -> dict[str, Any]:
@@ -26,18 +39,18 @@ def GlobalArg(
 ) -> specs.GlobalArg:  # fmt: skip
     """Return a :class:`polyloop.GlobalArg`; ``for_atomic``, ``tags`` and ``target`` have no effect."""
     given = {key: value for key, value in _accepted(more).items() if key != "address_space"}
-    return specs.GlobalArg(name, dtype, shape, dim_tags=dim_tags, offset=offset, **given)
+    return specs.GlobalArg(name, element_type(dtype), shape, dim_tags=dim_tags, offset=offset, **given)
 
 
 def ConstantArg(name: str, dtype: object = None, shape: Any = auto, dim_tags: Any = None, **more: Any) -> specs.ConstantArg:
     """Return a :class:`polyloop.ConstantArg`; ``tags`` and ``target`` have no effect."""
-    return specs.ConstantArg(name, dtype, shape, dim_tags=dim_tags, **_accepted(more))
+    return specs.ConstantArg(name, element_type(dtype), shape, dim_tags=dim_tags, **_accepted(more))
 
 
 def ValueArg(name: str, dtype: object = None, approximately: object = None, **more: Any) -> specs.ValueArg:
     """Return a :class:`polyloop.ValueArg`; ``approximately``, ``is_input``, ``tags`` and ``target`` have no effect."""
     del approximately
-    return specs.ValueArg(name, dtype, **{key: value for key, value in _accepted(more).items() if key != "is_input"})
+    return specs.ValueArg(name, element_type(dtype), **{key: value for key, value in _accepted(more).items() if key != "is_input"})
 
 
 def TemporaryVariable(
@@ -46,7 +59,7 @@ def TemporaryVariable(
     """Return a :class:`polyloop.TemporaryVariable`; ``for_atomic``, ``offset`` of 0 and ``tags`` have no effect."""
     space = AddressSpace.AUTO if address_space is None or isinstance(address_space, Auto) else address_space
     given = {key: value for key, value in _accepted(more).items() if key != "offset" or value}
-    return specs.TemporaryVariable(name, dtype, shape, space, dim_tags=dim_tags, **given)
+    return specs.TemporaryVariable(name, element_type(dtype), shape, space, dim_tags=dim_tags, **given)
 
 
 def listed(kernel_data: Any) -> Any:

@@ -8,11 +8,19 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+import pymbolic.primitives as p
+
+from polyloop.edge.calls import public
+from polyloop.expr.nodes import array_name
+from polyloop.expr.rewrite import accesses
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.loopy.unit import TranslationUnit
 from polyloop.loopy.view import Kernel, plain
+from polyloop.testing.auto_test import auto_test_vs_ref as _compared
+from polyloop.transform.registry import FUNCTIONS
 
-__all__ = ["for_each_kernel", "lifted"]
+__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "split_array_dim"]
 
 
 def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,3 +82,64 @@ def for_each_kernel(transform: Callable[..., Any]) -> Callable[..., Any]:
         return replace(unit, kernels=kernels)
 
     return call
+
+
+def split_array_dim(
+    unit: Any, arrays_and_axes: Any, count: int, auto_split_inames: bool = True, split_kwargs: Any = None  # noqa: FBT001, FBT002
+) -> Any:  # fmt: skip
+    """Split axes of arrays, and the inames that subscript them, by one factor.
+
+    ::
+
+        out[i] = a[i]    =>    out[i_outer, i_inner] = a[i_outer, i_inner]
+
+    Parameters
+    ----------
+    arrays_and_axes
+        ``("a", 0)`` or ``("a", 0, "F")``, or a list of these.
+    count
+        Extent of the inner axis.
+    auto_split_inames
+        Whether to split the inames that are subscripts by themselves.
+    split_kwargs
+        Further arguments of :func:`polyloop.split_iname`.
+
+    Raises
+    ------
+    TransformError
+        As :func:`polyloop.split_iname` and :func:`polyloop.split_array_axis`.
+    """
+    entries = [arrays_and_axes] if isinstance(arrays_and_axes, tuple) else [*arrays_and_axes]
+    if auto_split_inames:
+        names = {(entry[0], entry[1]) for entry in entries}
+        for iname in _subscripts(_kernel(unit), names):
+            unit = lifted(FUNCTIONS["split_iname"])(unit, iname, count, **(split_kwargs or {}))
+    for name, axis, *order in entries:
+        unit = lifted(FUNCTIONS["split_array_axis"])(unit, name, axis, count, *order)
+    return unit
+
+
+def _subscripts(kernel: LoopKernel, axes: set[tuple[str, int]]) -> list[str]:
+    """Return the inames that are the whole subscript along one of *axes* somewhere."""
+    found: dict[str, None] = {}
+    for instruction in kernel.instructions:
+        for part in (instruction.assignee, expand_rules(instruction.expression, kernel.substitutions)):
+            for node in accesses(part):
+                index = node.index_tuple if isinstance(node, p.Subscript) else ()
+                for axis, entry in enumerate(index):
+                    if isinstance(entry, p.Variable) and (array_name(node), axis) in axes:
+                        found.setdefault(entry.name)
+    return [name for name in found if name in kernel.inames]
+
+
+def auto_test_vs_ref(ref_knl: Any, ctx: Any = None, test_knl: Any = None, *operands: Any, **options: Any) -> Any:
+    """Compare kernels as :func:`polyloop.auto_test_vs_ref` does.
+
+    ``blacklist_ref_vendors`` and ``dump_binary`` have no effect, nor have parameters that no kernel has.
+    """
+    kernels = [_kernel(entry) for entry in (ref_knl, test_knl) if entry is not None]
+    options = {name: value for name, value in options.items() if name not in ("blacklist_ref_vendors", "dump_binary")}
+    known = {name for kernel in kernels for name in (*kernel.parameters, *(entry.name for entry in kernel.arguments))}
+    given = options.pop("parameters", None) or {}
+    options["parameters"] = {name: value for name, value in given.items() if name in known}
+    return public(_compared)(kernels[0], ctx, *(kernels[1:] or [None]), *operands, **options)

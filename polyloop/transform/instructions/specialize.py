@@ -26,7 +26,7 @@ from polyloop.poly.sets import parameter_space
 from polyloop.program.infer_types import bound_violations, infer_dtypes, type_violations
 from polyloop.program.operand_types import changed_types
 from polyloop.program.reference import in_loops_of, restated
-from polyloop.transform.base import Transform
+from polyloop.transform.base import Applied, Transform
 from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.parameters import Pairs, Space, TemporaryNames, names_of
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
@@ -317,8 +317,8 @@ def _inferred(kernel: LoopKernel) -> frozenset[str]:
         if getattr(entry, "dtype", None) is not None or getattr(entry, "initializer", None) is not None:
             declared.update(part.strip() for part in str(getattr(entry, "name", "")).split(","))
     for step in kernel.trace:
-        if isinstance(step, AddDtypes):
-            declared.update(name for name, _ in step.dtypes)
+        if isinstance(step, Applied) and isinstance(step.transform, AddDtypes):
+            declared.update(name for name, _ in step.transform.dtypes)
     return frozenset({*(a.name for a in kernel.arguments), *kernel.temporaries} - declared - {*kernel.parameters})
 
 

@@ -6,14 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, TypeAlias
 
+import pymbolic.primitives as p
+
 from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
+from polyloop.expr.rewrite import substitute
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import is_thread
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.transform.base import new_name_violations
+from polyloop.transform.base import Applied, new_name_violations
 from polyloop.transform.declare import Takes
+from polyloop.transform.loops.split import SplitIname
 from polyloop.transform.parameters import (
     ArrayName,
     DimTags,
@@ -82,7 +87,7 @@ class AddPrefetch(Staging):
         that another one fetched, otherwise private); id of the copy instruction.
     footprint_subscripts
         Subscripts such as ``"i_inner, k_inner"`` that define the elements to fetch; reads of these elements are
-        redirected, ``:`` is a whole axis. By default the reads define the footprint.
+        redirected, ``:`` is a whole axis, and an iname that was split means its parts. By default the reads define the footprint.
     fetch_bounding_box
         True: fetch the smallest box around the elements read; False: fetch only the elements read. By default the box,
         if all of it exists.
@@ -192,7 +197,7 @@ class AddPrefetch(Staging):
 
     def _along(self, kernel: LoopKernel, text: str) -> Iterator[str]:
         """Yield the inames of reads along the whole axes of a subscript, without those that it names."""
-        forms = _forms(text) or ()
+        forms = _forms(kernel, text) or ()
         named = {name for form in forms if form is not None for name in form.names()}
         for use in find_uses(kernel, self.array, False):
             if isinstance(use, Use) and len(use.arguments) == len(forms):
@@ -204,7 +209,7 @@ class AddPrefetch(Staging):
         rank = len(kernel.arrays()[self.array].shape or ())
         known = {*kernel.inames, *kernel.parameters}
         for text in self.subscripts:
-            forms = _forms(text)
+            forms = _forms(kernel, text)
             if forms is None or len(forms) != rank or any(
                 form is not None and not form.names() <= known for form in forms
             ):
@@ -227,15 +232,25 @@ class AddPrefetch(Staging):
             Filling(instruction, self.default_tag, self.dim_arg_names, self.vec),
             self.fetch_bounding_box,
             within=self.within or "",
-            subscripts=tuple(forms for text in self.subscripts if (forms := _forms(text)) is not None),
+            subscripts=tuple(forms for text in self.subscripts if (forms := _forms(kernel, text)) is not None),
         )
 
 
-def _forms(text: str) -> tuple[Affine | None, ...] | None:
+def _now(kernel: LoopKernel, expr: Expression) -> Expression:
+    """Return *expr* with the inames that were split in terms of their parts."""
+    for step in kernel.trace:
+        split = step.transform if isinstance(step, Applied) else None
+        if isinstance(split, SplitIname) and split.split_iname not in kernel.inames:
+            value = p.Sum((p.Product((split.inner_length, p.Variable(split.outer))), p.Variable(split.inner)))
+            expr = substitute(expr, {split.split_iname: value})
+    return expr
+
+
+def _forms(kernel: LoopKernel, text: str) -> tuple[Affine | None, ...] | None:
     """Return the subscripts in *text* as affine forms, None for ``:``; None if they are none."""
     parts = [part.text.strip() for part in split_outside_brackets(Source.of(text), ",")]
     try:
-        forms = [None if part == ":" else affine_of(parse_expression(part)) for part in parts]
+        forms = [None if part == ":" else affine_of(_now(kernel, parse_expression(part))) for part in parts]
     except KernelError:
         return None
     return None if any(form is None and part != ":" for form, part in zip(forms, parts, strict=True)) else tuple(forms)
