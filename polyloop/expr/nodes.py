@@ -178,7 +178,8 @@ class Shared(Node):
     name: str | None
 
 
-_BRANCH: Final = re.compile(r"[{}?:#]|&&|\|\||(?<!\w)(?:if|else|for|while|do|switch|goto|return|break|continue)(?!\w)", re.ASCII)
+_JUMPS: Final = "if|else|for|while|do|switch|goto|return|break|continue"
+_BRANCH: Final = re.compile(rf"[{{}}?:#]|&&|\|\||(?<!\w)(?:{_JUMPS})(?!\w)", re.ASCII)
 """What may keep the rest of a C text from running."""
 
 

@@ -3,11 +3,10 @@
 A unit holds kernels of the package, and each function is one of the package's, applied to them: see
 :mod:`polyloop.loopy.steps`.  Names of Loopy that there are not here raise an error that says what takes their place.
 """
-# ruff: noqa: N812, ANN401  # names of Loopy, for values of any type
+# ruff: noqa: ANN401  # names of Loopy, for values of any type
 
 from __future__ import annotations
 
-from importlib import import_module as _import_module
 from types import ModuleType as _Module
 from typing import Any as _Any
 
@@ -15,7 +14,8 @@ import polyloop as _core
 from polyloop.errors import ArgumentError as LoopyTypeError
 from polyloop.errors import PolyloopError as LoopyError
 from polyloop.errors import PolyloopWarning as LoopyWarning
-from polyloop.kernel.arrays import AddressSpace as AddressSpace
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.loopy.call import Executor as ExecutorBase
 from polyloop.loopy.creation import (
     inline_callable_kernel,
     make_einsum,
@@ -27,7 +27,6 @@ from polyloop.loopy.creation import (
     rename_callable,
     set_options,
 )
-from polyloop.loopy.call import Executor as ExecutorBase
 from polyloop.loopy.data import ConstantArg, GlobalArg, TemporaryVariable, ValueArg
 from polyloop.loopy.missing import MISSING as _MISSING
 from polyloop.loopy.missing import refused as _refused
@@ -47,6 +46,60 @@ from polyloop.loopy.text import (
 from polyloop.loopy.text import unchanged as _unchanged
 from polyloop.loopy.unit import CallableKernel, TranslationUnit
 from polyloop.loopy.view import Kernel as LoopKernel
+
+__all__ = [
+    "LOOPY_USE_LANGUAGE_VERSION_2018_2",
+    "MOST_RECENT_LANGUAGE_VERSION",
+    "VERSION",
+    "AddressSpace",
+    "CFamilyTarget",
+    "CTarget",
+    "CWithGNULibcTarget",
+    "CacheMode",
+    "CallableKernel",
+    "ConstantArg",
+    "CudaTarget",
+    "ExecutableCTarget",
+    "ExecutableCWithGNULibcTarget",
+    "ExecutorBase",
+    "GlobalArg",
+    "LoopKernel",
+    "LoopyError",
+    "LoopyTypeError",
+    "LoopyWarning",
+    "OpenCLTarget",
+    "Options",
+    "PyOpenCLTarget",
+    "TemporaryVariable",
+    "TranslationUnit",
+    "ValueArg",
+    "auto_test_vs_ref",
+    "clear_in_mem_caches",
+    "find_one_rule_matching",
+    "for_each_kernel",
+    "generate_body",
+    "generate_code",
+    "generate_code_v2",
+    "generate_header",
+    "get_one_linearized_kernel",
+    "get_one_scheduled_kernel",
+    "has_schedulable_iname_nesting",
+    "infer_unknown_types",
+    "inline_callable_kernel",
+    "linearize",
+    "make_einsum",
+    "make_function",
+    "make_kernel",
+    "make_program",
+    "merge",
+    "preprocess_kernel",
+    "preprocess_program",
+    "register_callable",
+    "rename_callable",
+    "set_caching_enabled",
+    "set_options",
+    "split_array_dim",
+]  # fmt: skip
 
 _install()
 

@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from polyloop.creation.create import make_kernel as _core_make_kernel
-from polyloop.errors import Diagnostic, KernelError
 from polyloop.edge.calls import public
+from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frontend.einsum import make_einsum as _core_einsum
 from polyloop.kernel.build.function import Function
 from polyloop.kernel.layout import Auto
 from polyloop.loopy.data import listed
+from polyloop.loopy.missing import refused
 from polyloop.loopy.options import Options
 from polyloop.loopy.unit import Creation, TranslationUnit
 from polyloop.loopy.view import plain
-from polyloop.loopy.missing import refused
 
 __all__ = [
     "inline_callable_kernel", "make_einsum", "make_function", "make_kernel", "make_program", "merge",
@@ -107,19 +106,14 @@ def _accepted(function: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _as_function(unit: TranslationUnit, name: str | None = None) -> tuple[Function | ForeignFunction, ...]:
-    """Return the functions of a unit, its kernels among them; under *name*, where it has one."""
-    made = [creation for creation in unit.creations if name is None or creation.renamed(name)]
-    if name is None:
-        return tuple(entry.function(unit.functions) if entry.is_entry else _found(unit, entry.name) for entry in made)
-    if len(made) != 1:
+def _as_function(unit: TranslationUnit, name: str) -> Function | ForeignFunction:
+    """Return the function of a unit of one, under another name."""
+    if len(unit.creations) != 1:
         hint = "make one function, and merge others with lp.merge"
-        raise KernelError("register_callable", name, [Diagnostic("bad-function", "it is not one function", (), (hint,))])
-    return (made[0].renamed(name).function(unit.functions),)
-
-
-def _found(unit: TranslationUnit, name: str) -> Function | ForeignFunction:
-    return next(entry for entry in unit.functions if entry.name == name)
+        problem = Diagnostic("bad-function", f"'{name}' is not one function", (), (hint,))
+        raise KernelError("register_callable", None, [problem])
+    creation = unit.creations[0]
+    return creation.renamed(name).function([entry for entry in unit.functions if entry.name != creation.name])
 
 
 def merge(translation_units: Sequence[Any]) -> TranslationUnit:
@@ -148,7 +142,7 @@ def merge(translation_units: Sequence[Any]) -> TranslationUnit:
 
 
 def register_callable(
-    translation_unit: TranslationUnit, function_identifier: str, callable_: Any, redefining_not_ok: bool = True  # noqa: FBT001, FBT002
+    translation_unit: TranslationUnit, function_identifier: str, callable_: Any, redefining_not_ok: bool = True
 ) -> TranslationUnit:  # fmt: skip
     """Return the unit whose kernels may call a function by the name *function_identifier*.
 
@@ -164,7 +158,7 @@ def register_callable(
     """
     del redefining_not_ok
     if isinstance(callable_, TranslationUnit):
-        return translation_unit.with_functions(_as_function(callable_, function_identifier))
+        return translation_unit.with_functions([_as_function(callable_, function_identifier)])
     if isinstance(callable_, Function | ForeignFunction) and callable_.name == function_identifier:
         return translation_unit.with_functions([callable_])
     hint = "pass what lp.make_function returns, or a pl.ForeignFunction of this name with its C text as preamble"
@@ -187,7 +181,7 @@ def inline_callable_kernel(translation_unit: TranslationUnit, function_name: str
 
 
 def rename_callable(
-    translation_unit: TranslationUnit, old_name: str, new_name: str | None = None, existing_ok: bool = False  # noqa: FBT001, FBT002
+    translation_unit: TranslationUnit, old_name: str, new_name: str | None = None, existing_ok: bool = False
 ) -> TranslationUnit:  # fmt: skip
     """Return the unit with a kernel called *new_name*.
 

@@ -42,7 +42,9 @@ def GlobalArg(
     return specs.GlobalArg(name, element_type(dtype), shape, dim_tags=dim_tags, offset=offset, **given)
 
 
-def ConstantArg(name: str, dtype: object = None, shape: Any = auto, dim_tags: Any = None, **more: Any) -> specs.ConstantArg:
+def ConstantArg(
+    name: str, dtype: object = None, shape: Any = auto, dim_tags: Any = None, **more: Any
+) -> specs.ConstantArg:  # fmt: skip
     """Return a :class:`polyloop.ConstantArg`; ``tags`` and ``target`` have no effect."""
     return specs.ConstantArg(name, element_type(dtype), shape, dim_tags=dim_tags, **_accepted(more))
 
@@ -50,7 +52,8 @@ def ConstantArg(name: str, dtype: object = None, shape: Any = auto, dim_tags: An
 def ValueArg(name: str, dtype: object = None, approximately: object = None, **more: Any) -> specs.ValueArg:
     """Return a :class:`polyloop.ValueArg`; ``approximately``, ``is_input``, ``tags`` and ``target`` have no effect."""
     del approximately
-    return specs.ValueArg(name, element_type(dtype), **{key: value for key, value in _accepted(more).items() if key != "is_input"})
+    given = {key: value for key, value in _accepted(more).items() if key != "is_input"}
+    return specs.ValueArg(name, element_type(dtype), **given)
 
 
 def TemporaryVariable(

@@ -98,7 +98,7 @@ def _no_such(name: str) -> ArgumentError:
     return ArgumentError("set_options", None, [problem])
 
 
-def set_caching_enabled(flag: bool) -> None:  # noqa: FBT001 - Loopy's argument
+def set_caching_enabled(flag: bool) -> None:
     """Accept Loopy's switch, which has no effect: what is kept on disk is found by its whole content."""
     del flag
 
@@ -106,11 +106,13 @@ def set_caching_enabled(flag: bool) -> None:  # noqa: FBT001 - Loopy's argument
 class CacheMode:
     """Loopy's context manager around :func:`set_caching_enabled`, without effect."""
 
-    def __init__(self, new_flag: bool) -> None:  # noqa: FBT001 - Loopy's argument
+    def __init__(self, new_flag: bool) -> None:
         del new_flag
 
     def __enter__(self) -> None:
         """Do nothing."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:  # fmt: skip
         """Do nothing."""

@@ -25,8 +25,6 @@ _PATHS: Final = (
 class _Path(ModuleType):
     """A module with the names of the package."""
 
-    __path__: list[str] = []
-
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever the name stands for
         if name.startswith("__"):
             raise AttributeError(name)
@@ -38,6 +36,7 @@ def install() -> None:
     for path in _PATHS:
         name = f"polyloop.loopy.{path}"
         module = sys.modules.setdefault(name, _Path(name, "Names of polyloop.loopy, at a path of Loopy's."))
+        module.__path__ = []
         parent, _, last = name.rpartition(".")
         if parent != "polyloop.loopy":
             setattr(sys.modules[parent], last, module)

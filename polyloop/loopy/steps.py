@@ -85,7 +85,7 @@ def for_each_kernel(transform: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def split_array_dim(
-    unit: Any, arrays_and_axes: Any, count: int, auto_split_inames: bool = True, split_kwargs: Any = None  # noqa: FBT001, FBT002
+    unit: Any, arrays_and_axes: Any, count: int, auto_split_inames: bool = True, split_kwargs: Any = None
 ) -> Any:  # fmt: skip
     """Split axes of arrays, and the inames that subscript them, by one factor.
 

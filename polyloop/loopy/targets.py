@@ -23,4 +23,5 @@ def CudaTarget(*_: object, **__: object) -> Target:  # noqa: N802 - a class in L
 
 def OpenCLTarget(device: object = None, **_: object) -> Target:  # noqa: N802 - a class in Loopy
     """Return the OpenCL target, for a device of PyOpenCL if one is given."""
-    return _OpenCLTarget(device) if isinstance(device, OpenCLDevice) or hasattr(device, "extensions") else _OpenCLTarget()
+    is_device = isinstance(device, OpenCLDevice) or hasattr(device, "extensions")
+    return _OpenCLTarget(device) if is_device else _OpenCLTarget()

@@ -114,7 +114,8 @@ def generate_header(t_unit: Any, codegen_result: GeneratedCode | None = None) ->
 
 def generate_body(t_unit: Any) -> str:
     """Return the text between the braces of the function that is launched."""
-    return "\n".join(body for program in generate_code_v2(t_unit).programs.values() for _, body in _definitions(program))
+    programs = generate_code_v2(t_unit).programs.values()
+    return "\n".join(body for program in programs for _, body in _definitions(program))
 
 
 def unchanged(t_unit: Any, *_: object, **__: object) -> Any:

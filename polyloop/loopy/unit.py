@@ -157,7 +157,7 @@ class TranslationUnit:
             raise self.waiting[0].error
         if name is None and len(self.kernels) == 1:
             return next(iter(self.kernels.values()))
-        if name in self.kernels:
+        if name is not None and name in self.kernels:
             return self.kernels[name]
         wish = "one of its kernels" if name is None else f"the kernel '{name}'"
         known = ", ".join(sorted(self.kernels)) or "none: functions are called by kernels"

@@ -112,7 +112,7 @@ def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | D
 
 @memoised
 def footprint_extents(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | Diagnostic:
-    """Return the smallest extents [elements] that hold every access to *name*, with a diagnostic for those there is none of.
+    """Return the smallest extents [elements] that hold every access to *name*, a diagnostic for each that is open.
 
     The whole is a diagnostic where the accesses do not have one number of subscripts.
     """

@@ -19,8 +19,9 @@ def inherit_inames(
     """Infer inames: a reader of a temporary runs inside the common loops of its writers, unless its inames are given.
 
     The bounds of its loops and reductions are reads too.  Loops that subscript the temporary at the write do not
-    count: the value outlives them.  Nor do ``for`` blocks that are closed before the reader.  The parts of one ``a, b = x, y`` run in the same loops.  An assignment of a field
-    is put where the whole record is assigned, or where its other fields are.
+    count: the value outlives them.  Nor do ``for`` blocks that are closed before the reader.  The parts of one
+    ``a, b = x, y`` run in the same loops.  An assignment of a field is put where the whole record is assigned, or where
+    its other fields are.
     """
     together: dict[int, list[Draft]] = {}
     for draft in drafts:

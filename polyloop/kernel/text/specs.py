@@ -304,7 +304,7 @@ def _temporary_tags(
     tags: tuple[DimTag, ...] | None = None
     if sum(given is not None for given in (entry.order, entry.dim_tags, entry.strides)) > 1:
         raise _bad("bad-layout", f"'{name}' has more than one of order, dim_tags and strides", "give one of them")
-    rank = None if shape is None else len(shape)
+    rank = len(shape) if shape is not None else None if entry.initializer is None else np.ndim(entry.initializer)
     order = entry.order
     if isinstance(entry.dim_tags, str) and entry.dim_tags.strip().upper() in {"C", "F"} and rank != 1:
         order = entry.dim_tags.strip().upper()

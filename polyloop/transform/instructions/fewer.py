@@ -85,8 +85,8 @@ class RemoveInamesFromInsn(Transform):
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``syntax``, ``unknown-instruction``, ``bad-instructions``; ``iname-in-use`` for an instruction
-        that mentions one of the inames; and the errors of :func:`polyloop.make_kernel` for the new program.
+        ``unknown-iname``, ``syntax``, ``unknown-instruction``, ``bad-instructions``; ``iname-in-use`` for an
+        instruction that mentions one of the inames; and the errors of :func:`polyloop.make_kernel` for the new program.
 
     Notes
     -----

@@ -228,13 +228,14 @@ def with_whole_axes(
     dims = inames
     shape = kernel.arrays()[source].shape or ()
     for axis, (form, extent) in enumerate(zip(given, shape, strict=True)):
-        if form is None:
-            length = affine_of(extent)
-            assert length is not None, "extents are affine"
-            form = Affine.variable(f"{source}:{axis}")
-            dims = (*dims, f"{source}:{axis}")
-            rows += [Row(form), Row(length.add(form, -1).add(Affine((), 1), -1))]
-        forms.append(form)
+        if form is not None:
+            forms.append(form)
+            continue
+        length, whole = affine_of(extent), Affine.variable(f"{source}:{axis}")
+        assert length is not None, "extents are affine"
+        dims = (*dims, f"{source}:{axis}")
+        rows += [Row(whole), Row(length.add(whole, -1).add(Affine((), 1), -1))]
+        forms.append(whole)
     domain = domain.add_dims(isl.dim_type.set, len(dims) - len(inames))
     return dims, add_rows(domain, dims, rows), tuple(forms)
 

@@ -87,7 +87,8 @@ class AddPrefetch(Staging):
         that another one fetched, otherwise private); id of the copy instruction.
     footprint_subscripts
         Subscripts such as ``"i_inner, k_inner"`` that define the elements to fetch; reads of these elements are
-        redirected, ``:`` is a whole axis, and an iname that was split means its parts. By default the reads define the footprint.
+        redirected, ``:`` is a whole axis, and an iname that was split means its parts. By default the reads define the
+        footprint.
     fetch_bounding_box
         True: fetch the smallest box around the elements read; False: fetch only the elements read. By default the box,
         if all of it exists.

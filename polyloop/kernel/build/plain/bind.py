@@ -255,8 +255,8 @@ class _Binder:
                 message = f"the slice of '{given.array}' has no end, and its shape is not declared"
                 raise self.fail("bad-call", message, f"declare the shape, or sweep: [i]: {given.array}[i]")
             name = f":{position}"
-            step = 1 if index.step is None else self.affine(index.step, given)
-            if step == 1 or step == Affine((), 1):
+            step = Affine((), 1) if index.step is None else self.affine(index.step, given)
+            if step == Affine((), 1):
                 axes.append((name, low, high.add(low, -1)))
                 indices.append(p.Variable(name))
             else:
