@@ -24,7 +24,8 @@ X = np.arange(8, dtype=F)
 
 
 def test_clamp_nan_and_inf_are_written_out() -> None:
-    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "y[i] = clamp(x[i], 2, 4.5)\nz[i] = -inf if i < 4 else inf", arrays("x, y, z"))
+    text = "y[i] = clamp(x[i], 2, 4.5)\nz[i] = -inf if i < 4 else inf"
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", text, arrays("x, y, z"))
     check(knl, {"x": X}, {"y": np.clip(X, 2, 4.5), "z": np.where(X < 4, -np.inf, np.inf)})
     nan = pl.make_kernel("{[i]: 0 <= i < 8}", "y[i] = nan*x[i]", arrays("x, y"))
     assert np.isnan(pl.compile(nan, target=pl.CTarget())(x=X).y).all()
@@ -70,7 +71,8 @@ def test_scalars_and_offsets_in_brackets() -> None:
 
 def test_slices_have_steps() -> None:
     twice = pl.make_function("{[k]: 0 <= k < m}", "v[k] = 2*u[k]", [pl.GlobalArg("u, v", shape="m"), ...], name="twice")
-    knl = pl.make_kernel("{:}", "y[0:8:2] = twice(x[1:8:2])\ny[1:8:2] = twice(x[0:7:2])", arrays("x, y"), functions=[twice])
+    text = "y[0:8:2] = twice(x[1:8:2])\ny[1:8:2] = twice(x[0:7:2])"
+    knl = pl.make_kernel("{:}", text, arrays("x, y"), functions=[twice])
     check(knl, {"x": X}, {"y": 2 * X.reshape(4, 2)[:, ::-1].ravel()})
     symbolic = pl.make_kernel("[n] -> {:}", "y[0:2*n:2] = twice(x[0:2*n:2])", arrays("x, y", "2*n"), functions=[twice])
     assert "2*twice_k" in str(symbolic)
@@ -114,7 +116,8 @@ def test_a_temporary_keeps_its_shape_to_declare() -> None:
 
 def test_a_temporary_without_a_shape_has_that_of_its_accesses() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < 8}", "for i\nt[i] = x[i]\nend\nfor i\ny[i] = t[7 - i] + s\nend",
-                         [pl.TemporaryVariable("t"), pl.TemporaryVariable("s", initializer=F(1)), *arrays("x, y")])  # fmt: skip
+                         [pl.TemporaryVariable("t"), pl.TemporaryVariable("s", initializer=F(1)),
+                          *arrays("x, y")])  # fmt: skip
     assert knl.temporaries["t"].shape == (8,)
     check(knl, {"x": X}, {"y": X[::-1] + 1})
 
@@ -170,8 +173,10 @@ def test_a_footprint_may_name_an_iname_that_was_split() -> None:
 
 
 def test_loops_around_a_shared_copy() -> None:
-    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "c[i, j] = a[i]*b[j]", arrays("a, b", "n"), assumptions="n mod 16 = 0")
-    knl = knl.split_iname("i", 16, outer_tag="g.0", inner_tag="l.0").split_iname("j", 16, outer_tag="g.1", inner_tag="l.1")
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "c[i, j] = a[i]*b[j]", arrays("a, b", "n"),
+                         assumptions="n mod 16 = 0")  # fmt: skip
+    knl = knl.split_iname("i", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = knl.split_iname("j", 16, outer_tag="g.1", inner_tag="l.1")
     for name, sweep in (("a", "i_inner"), ("b", "j_inner")):
         knl = knl.add_prefetch(name, sweep, fetch_outer_inames="i_outer, j_outer, j_inner",
                                temporary_address_space="local", default_tag="l.0")  # fmt: skip
@@ -213,12 +218,14 @@ def test_a_last_value_is_read_behind_the_end_of_its_loop() -> None:
 def test_a_scalar_that_c_text_sets_is_one_of_each_thread() -> None:
     def made(code: str) -> pl.LoopKernel:
         text = pl.CInstruction("i", code, {"x"}, "t", id="set")
-        return pl.make_kernel("{[i]: 0 <= i < 8}", [text, "y[i] = t {dep=set}"], [pl.TemporaryVariable("t", F), *arrays("x, y")])
+        data = [pl.TemporaryVariable("t", F), *arrays("x, y")]
+        return pl.make_kernel("{[i]: 0 <= i < 8}", [text, "y[i] = t {dep=set}"], data)
 
     for code in ("t = x[i];", "int k = i; t = x[k] + 1 - 1;"):
         knl = pl.tag_inames(made(code), "i:l.0")
         np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(x=X).y, X)
-    for code in ("if (i > 2) t = x[i];", "t += x[i];", "t = t + x[i];", "while (0) { t = x[i]; }", "i > 2 && (t = x[i]);"):
+    wrong = ("if (i > 2) t = x[i];", "t += x[i];", "t = t + x[i];", "while (0) { t = x[i]; }", "i > 2 && (t = x[i]);")
+    for code in wrong:
         with pytest.raises(pl.PolyloopError):
             pl.tag_inames(made(code), "i:l.0")
 

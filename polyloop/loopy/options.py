@@ -24,8 +24,8 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "build_options": "a target says how its compiler is called: pl.CTarget(contract=True), pl.CudaTarget('sm_90')",
     "edit_code": "take the text: lp.generate_code_v2(knl).device_code()",
     "write_wrapper": "calls have no text of their own; lp.generate_code_v2(knl).host_code() lists the launches",
-    "trace_assignments": "run the kernel step by step: pl.interpret(knl, .., trace=print)",
-    "trace_assignment_values": "run the kernel step by step: pl.interpret(knl, .., trace=print)",
+    "trace_assignments": "pl.interpret(kernel, ..) computes every value; docs/howto/debugging.md has the means",
+    "trace_assignment_values": "pl.interpret(kernel, ..) computes every value; docs/howto/debugging.md has the means",
 }
 """Options that cannot be switched on, with what to do in their place."""
 

@@ -50,7 +50,8 @@ def test_a_loop_that_repeats_work_goes() -> None:
 
 def test_loops_that_cannot_go() -> None:
     knl = repeated()
-    assert "'set' mentions iname 'i'" in refused(knl, lambda k: k.remove_inames_from_insn("i", "id:set"), "iname-in-use")
+    message = refused(knl, lambda k: k.remove_inames_from_insn("i", "id:set"), "iname-in-use")
+    assert "'set' mentions iname 'i'" in message
     assert refused(knl, lambda k: k.remove_inames_from_insn("k", "id:set"), "unknown-iname")
     split = knl.split_iname("j", 4)
     message = refused(split, lambda k: k.remove_inames_from_insn("j_inner", "id:set"), "bad-instructions")

@@ -61,13 +61,14 @@ class ReductionArgToSubstRule(Transform):
     within: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        for iname in self.inames:
-            yield from iname_violations(kernel, iname)
+        if found := [finding for iname in self.inames for finding in iname_violations(kernel, iname)]:
+            yield from found
+            return
         if self.subst_rule_name is not None:
             problem = check_identifier(self.subst_rule_name, "substitution rule")
             yield from [] if problem is None else [problem]
             yield from new_name_violations(kernel, [self.subst_rule_name])
-        if found := tuple(selection_violations(kernel, self.within, self.name)):
+        if found := [*selection_violations(kernel, self.within, self.name)]:
             yield from found
         elif not self._rewritten(kernel)[1]:
             message = f"no reduction over {', '.join(self.inames)} combines single values"
