@@ -130,7 +130,8 @@ def test_shapes_may_stand_in_parentheses() -> None:
 def test_an_inferred_type_may_be_stated_otherwise() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < 8}", "<> t = 2*x[i]\ny[i] = t", arrays("x"))
     wide = knl.add_dtypes({"t": np.float64})
-    assert (wide.temporaries["t"].dtype, wide.argument("y").dtype) == (np.float64, np.float64)  # type: ignore[union-attr]
+    assert wide.temporaries["t"].dtype == np.float64
+    assert wide.argument("y").dtype == np.float64  # type: ignore[union-attr]
     check(wide.split_iname("i", 4), {"x": X}, {"y": 2.0 * X})
     for refused in (knl, wide.add_dtypes({"y": F})):
         with pytest.raises(pl.TransformError, match=r"'x' is float32 already.*type-conflict"):

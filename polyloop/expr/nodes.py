@@ -180,7 +180,7 @@ class Shared(Node):
 
 _JUMPS: Final = "if|else|for|while|do|switch|goto|return|break|continue"
 _BRANCH: Final = re.compile(rf"[{{}}?:#]|&&|\|\||(?<!\w)(?:{_JUMPS})(?!\w)", re.ASCII)
-"""What may keep the rest of a C text from running."""
+"""Signs and words that may keep the rest of a C text from running."""
 
 
 @expr_dataclass()

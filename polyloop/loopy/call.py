@@ -77,7 +77,8 @@ class Executor:
         del allocator
         queue = operands[0] if operands and hasattr(operands[0], "context") else None
         if len(operands) > (queue is not None):
-            raise self._refused("unnamed-argument", "arguments are passed by name", "write knl(queue, a=a) or knl(a=a)")
+            hint = "write knl(queue, a=a) or knl(a=a)"
+            raise self._call_refusal("unnamed-argument", "arguments are passed by name", hint)
         run = self._run_for(queue)
         if queue is None:
             result = run(**arguments)
@@ -85,7 +86,7 @@ class Executor:
             return None, self._outputs(dict(result.items()))
         arrays = [value for value in arguments.values() if isinstance(value, np.ndarray) or hasattr(value, "events")]
         if self.options.no_numpy and any(isinstance(value, np.ndarray) for value in arrays):
-            raise self._refused("no-numpy", "a NumPy array is passed", "pass arrays of PyOpenCL, or drop no_numpy")
+            raise self._call_refusal("no-numpy", "a NumPy array is passed", "pass arrays of PyOpenCL, or drop no_numpy")
         result = run(queue, **arguments) if wait_for is None else run(queue, wait_for=wait_for, **arguments)
         self._show(run)
         if out_host is None:
@@ -113,7 +114,7 @@ class Executor:
         ordered = {name: found[name] for name in names}
         return ordered if self.options.return_dict else tuple(ordered.values())
 
-    def _refused(self, code: str, message: str, hint: str) -> ArgumentError:
+    def _call_refusal(self, code: str, message: str, hint: str) -> ArgumentError:
         return ArgumentError("call", self.kernel.name, [Diagnostic(code, message, hints=(hint,))])
 
 

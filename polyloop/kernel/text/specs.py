@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -304,7 +304,8 @@ def _temporary_tags(
     tags: tuple[DimTag, ...] | None = None
     if sum(given is not None for given in (entry.order, entry.dim_tags, entry.strides)) > 1:
         raise _bad("bad-layout", f"'{name}' has more than one of order, dim_tags and strides", "give one of them")
-    rank = len(shape) if shape is not None else None if entry.initializer is None else np.ndim(entry.initializer)
+    given: Any = entry.initializer
+    rank = len(shape) if shape is not None else None if given is None else np.ndim(given)
     order = entry.order
     if isinstance(entry.dim_tags, str) and entry.dim_tags.strip().upper() in {"C", "F"} and rank != 1:
         order = entry.dim_tags.strip().upper()
