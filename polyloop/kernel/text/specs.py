@@ -210,7 +210,7 @@ def _extents(what: Shape) -> tuple[Expression, ...] | None:
 
 @lru_cache(maxsize=256)
 def _parsed_extents(text: str) -> tuple[Expression, ...]:
-    if text.strip().startswith("(") and match_bracket(text, text.index("(")) == len(text.rstrip()) - 1:
+    if text.strip().startswith("(") and match_bracket(text, text.find("(")) == len(text.rstrip()) - 1:
         text = text.strip()[1:-1]
     parts = (part.text.strip() for part in split_outside_brackets(Source.of(text), ","))
     return tuple(parse_expression(part) for part in parts if part)
