@@ -252,7 +252,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "assumed": (f"{HEAD}{SUM}\nend", {"assumptions": "begin <= stop"}),
     "fixed": (f"{HEAD}{SUM}\nend", {"fixed_parameters": {"begin": 0}}),
     "not_written": (f"for i\n{BEGIN}\n{SUM}\nend", {"kernel_data": [pl.TemporaryVariable("stop", INT), *VALUES]}),
-    "no_shape": (f"{HEAD}{SUM}\nend", {"kernel_data": [pl.GlobalArg("rowptr", INT, shape="n + 1"), ...]}),
     "not_declared": (f"for i\nbegin = rowptr[i]\n{STOP}\n{SUM}\nend", {}),
     "subscript": (SUM, {"domains": [ROWS[0], "{[j]: 0 <= j < rowptr[i]}"]}),
     "an_argument": (f"{SUM} + rowptr[i]", {"domains": [ROWS[0], "{[j]: 0 <= j < rowptr}"]}),

@@ -239,6 +239,8 @@ def _nests_by_use(reference: Reference) -> Iterator[Diagnostic]:
     if found is None:
         return
     finding, instruction, (old, new) = found
+    if finding.witness is not None and _are_own(kernel, frozenset(nests), finding.witness.array):
+        return
     yield Diagnostic(
         "ambiguous-nest",
         f"the loops of '{instruction.id}' could be nested as ({old}) or as ({new}), which makes a difference",
@@ -251,6 +253,26 @@ def _nests_by_use(reference: Reference) -> Iterator[Diagnostic]:
             f"or list the inames in the order that is meant",
         ),
         sites=(instruction.site(),),
+    )
+
+
+def _are_own(kernel: LoopKernel, readers: frozenset[str], name: str) -> bool:
+    """Return whether each read of the temporary *name* sees the value of its own iteration of the loops in common.
+
+    Then the other nest, in which some read sees that of another iteration, is not the one that is meant.
+    """
+    placement = place(kernel)
+    if name not in kernel.temporaries or not is_exact(placement, name):
+        return False
+    links = [
+        (link, reader.dims.index(iname), source.dims.index(iname))
+        for reader in placement.statements.values() if reader.lowered.instruction.id in readers
+        for access in reader.lowered.reads if access.array == name and access.leaf is not None
+        for source, link in reference_flow(placement, name).of(reader, access)[0]
+        for iname in reader.dims if iname in source.dims
+    ]  # fmt: skip
+    return bool(links) and all(
+        link.order_lt(_IN, i, _OUT, j).is_empty() and link.order_gt(_IN, i, _OUT, j).is_empty() for link, i, j in links
     )
 
 

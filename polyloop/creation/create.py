@@ -14,6 +14,7 @@ from polyloop.creation.array_layout import layout_names_violations, layout_viola
 from polyloop.creation.c_text import c_text_violations
 from polyloop.creation.divided_loops import settled
 from polyloop.creation.lint import creation_warnings, name_clashes
+from polyloop.creation.open_shapes import open_shapes
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.must_write import last_alternatives
 from polyloop.dataflow.nosync import hidden_conflicts
@@ -220,6 +221,9 @@ def create_kernel(
         operations=operations_of(reductions),
     )
     kernel = build()
+    if shapes := open_shapes(kernel):
+        build = partial(build, shapes=shapes)
+        kernel = build()
     if preambles:
         kernel = replace(kernel, preambles=tuple(sorted({(key, text) for key, text in preambles})))
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)

@@ -131,7 +131,7 @@ def _follows(placement: Placement, writer: Placed, write: Access, reader: Placed
     around their own writer, and both statements are inside of these: so if the reader's bounds imply the writer's,
     the write has happened.
     """
-    by_data = writer.lowered.predicates or writer.lowered.instruction.is_c
+    by_data = writer.lowered.predicates or writer.lowered.instruction.may_keep
     if by_data or placement.spaces[access.array] is not AddressSpace.PRIVATE:
         return False
     loops, earlier = common_loops(placement, writer, reader)

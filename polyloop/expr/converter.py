@@ -237,11 +237,13 @@ class Converter:
         index = node.slice
         if type(index) is ast.Tuple:
             if not index.elts:
-                self.fail(node, Diagnostic("syntax", "a subscript is missing", hints=("a scalar has no brackets",)))
+                return array  # a[()]
             if problem := too_many_axes(array.name, len(index.elts)):
                 self.fail_at(node.col_offset, len(array.name), problem)
             parts = tuple(map(self.convert, index.elts))
             return p.Subscript(array, parts[0] if len(parts) == 1 else parts)
+        if type(index) is ast.List and len(index.elts) == 1:
+            index = index.elts[0]  # a[[e]], the element at an offset: that of an array of one axis
         return p.Subscript(array, self.convert(index))
 
     def attribute(self, node: ast.Attribute) -> Expression:

@@ -74,10 +74,10 @@ def _suffixed(match: re.Match[str]) -> np.generic | None:
     text = match.group()[: -len(tail)]
     if name is None:
         return None
-    if name.startswith("float"):
+    if name.startswith(("float", "complex")):
         if text[:2] in ("0x", "0X"):
             return None
-        value = float(text)
+        value = complex(0, float(text)) if name.startswith("complex") else float(text)
         with np.errstate(over="ignore"):
             rounded = np.dtype(name).type(value)
         return rounded if np.isfinite(rounded) else None
@@ -133,6 +133,8 @@ _TAIL_HINTS: Final = {
 _SUFFIXES: Final[dict[str, str]] = {
     "f": "float32",
     "d": "float64",
+    "jf": "complex64",
+    "jd": "complex128",
     "u": "uint32",
     "l": "int64",
     "ll": "int64",

@@ -8,10 +8,11 @@ scalars as constants, and the nodes defined here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from pymbolic.primitives import ExpressionNode, Product, expr_dataclass
@@ -177,6 +178,11 @@ class Shared(Node):
     name: str | None
 
 
+_JUMPS: Final = "if|else|for|while|do|switch|goto|return|break|continue"
+_BRANCH: Final = re.compile(rf"[{{}}?:#]|&&|\|\||(?<!\w)(?:{_JUMPS})(?!\w)", re.ASCII)
+"""Signs and words that may keep the rest of a C text from running."""
+
+
 @expr_dataclass()
 class CText(Node):
     """C text of the user's with its operands (:class:`polyloop.CInstruction`).
@@ -190,6 +196,19 @@ class CText(Node):
     values: tuple[Expression, ...]
     reads: tuple[Expression, ...]
     touched: tuple[str, ...]
+
+    def sets(self, name: str) -> bool:
+        """Return whether the text surely assigns the variable *name* before it may use it.
+
+        It does where ``name = ..`` is its first mention, a statement behind nothing but simple statements.
+        """
+        mention = re.search(rf"(?<![\w.>]){re.escape(name)}(?!\w)", self.code)
+        if name in self.names or mention is None or re.match(r"\s*=(?!=)", self.code[mention.end() :]) is None:
+            return False
+        before = self.code[: mention.start()]
+        simple = _BRANCH.search(before) is None and (not before.strip() or before.rstrip().endswith(";"))
+        value = self.code[mention.end() :].partition(";")[0]
+        return simple and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", value) is None
 
 
 @expr_dataclass()

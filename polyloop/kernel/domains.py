@@ -91,7 +91,11 @@ def iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]
     used = [(domain, inames.index(iname)) for inames, domain in nests if iname in inames]
     if not used:
         used.append((domain_for(kernel.domains, (iname,), parameter_space(kernel.parameters)), 0))
-    used += [(d.set, d.inames.index(iname)) for d in kernel.domains if iname in d.inames]
+    for domain in kernel.domains:
+        if iname in domain.inames and _parameters(domain).isdisjoint(kernel.inames):
+            used.append((domain.set, domain.inames.index(iname)))
+        elif iname in domain.inames:  # other inames bound it: their values count, as they do in one domain of both
+            used.append((domain_for(kernel.domains, (iname,), parameter_space(kernel.parameters)), 0))
     found = [_range_in(domain, position, kernel.assumptions) for domain, position in used]
     ends = [range_ for range_ in found if range_ is not None] or [(0, 0)]
     lows, highs = [low for low, _ in ends], [high for _, high in ends]

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import islpy as isl
+import pymbolic.primitives as p
 
 from polyloop.errors import Place, Site
 from polyloop.expr.nodes import CText, Expression, Operation, array_name, targets_of
@@ -276,6 +277,14 @@ class Instruction:
     def is_c(self) -> bool:
         """True if the instruction is C text of the user's."""
         return isinstance(self.expression, CText)
+
+    @cached_property
+    def may_keep(self) -> bool:
+        """True if the instruction is C text that may leave a target as it was, or has none."""
+        text, targets = self.expression, self.assignees
+        if not isinstance(text, CText):
+            return False
+        return not targets or not all(isinstance(x, p.Variable) and text.sets(x.name) for x in targets)
 
     @cached_property
     def writes(self) -> tuple[str, ...]:

@@ -24,12 +24,13 @@ __all__ = [
     "fuse_loops", "hoist_reduction_factors", "interchange", "join_inames", "make_reduction_inames_unique", "map_domain",
     "map_instructions", "order_blocks", "peel", "persist_blocks", "pipeline", "precompute", "prioritize_loops",
     "privatize_temporaries_with_inames", "read_once", "realize_reduction", "realize_scan", "reduce_atomically",
-    "remove_instructions", "remove_unused_arguments", "remove_unused_inames", "rename_argument", "rename_iname",
-    "rename_inames", "rename_inames_in_batch", "replace_instruction_ids", "reverse", "save_and_reload_temporaries",
-    "set_argument_order", "set_array_axis_names", "set_instruction_priority", "set_temporary_address_space", "shift",
-    "simplify_indices", "split_array_axis", "split_iname", "split_reduction_inward", "split_reduction_outward",
-    "split_scan", "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile",
-    "to_batched", "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
+    "reduction_arg_to_subst_rule", "remove_inames_from_insn", "remove_instructions", "remove_predicates_from_insn",
+    "remove_unused_arguments", "remove_unused_inames", "rename_argument", "rename_iname", "rename_inames",
+    "rename_inames_in_batch", "replace_instruction_ids", "reverse", "save_and_reload_temporaries", "set_argument_order",
+    "set_array_axis_names", "set_instruction_priority", "set_temporary_address_space", "shift", "simplify_indices",
+    "split_array_axis", "split_iname", "split_reduction_inward", "split_reduction_outward", "split_scan",
+    "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile", "to_batched",
+    "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
 ]
 
 class Methods(Called):
@@ -255,8 +256,16 @@ class Methods(Called):
         kernel, inames: str | Sequence[str], within: str | None = None, *, init_insn_id: str | None = None
     ) -> LoopKernel:
         """Combine the partial results of a reduction by atomic updates, for blocks without a common barrier."""
+    def reduction_arg_to_subst_rule(
+        kernel, inames: str | Sequence[str], subst_rule_name: str | None = None, within: str | None = None
+    ) -> LoopKernel:
+        """Make a substitution rule of what reductions over some inames combine."""
+    def remove_inames_from_insn(kernel, inames: str | Sequence[str], insn_match: str) -> LoopKernel:
+        """Take loops from around instructions that do not mention their inames: the instructions run once, not each time."""
     def remove_instructions(kernel, insn_ids: str | Sequence[str]) -> LoopKernel:
         """Take instructions out of the program."""
+    def remove_predicates_from_insn(kernel, insn_match: str) -> LoopKernel:
+        """Take the conditions off instructions, which then always run."""
     def remove_unused_arguments(kernel) -> LoopKernel:
         """Drop the arguments that no instruction, no loop bound and no used array mentions."""
     def remove_unused_inames(kernel, inames: str | Sequence[str] | None = None) -> LoopKernel:
@@ -520,7 +529,10 @@ read_once = Methods.read_once
 realize_reduction = Methods.realize_reduction
 realize_scan = Methods.realize_scan
 reduce_atomically = Methods.reduce_atomically
+reduction_arg_to_subst_rule = Methods.reduction_arg_to_subst_rule
+remove_inames_from_insn = Methods.remove_inames_from_insn
 remove_instructions = Methods.remove_instructions
+remove_predicates_from_insn = Methods.remove_predicates_from_insn
 remove_unused_arguments = Methods.remove_unused_arguments
 remove_unused_inames = Methods.remove_unused_inames
 rename_argument = Methods.rename_argument

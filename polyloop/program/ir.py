@@ -258,7 +258,7 @@ class Lowered:
     @property
     def is_conditional(self) -> bool:
         """True if it depends on data whether an instance has an effect; C text may always have none."""
-        return bool(self.predicates or self.bounds or self.instruction.is_c)
+        return bool(self.predicates or self.bounds or self.instruction.may_keep)
 
     def is_certain(self, access: Access) -> bool:
         """Return True if nothing about *access* depends on data: neither its element, nor whether it happens."""

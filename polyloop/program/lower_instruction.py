@@ -123,7 +123,7 @@ class Lowering:
         predicates = tuple(
             self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
         )
-        kept = [write for write in writes if write.fields or instruction.is_c]
+        kept = [write for write in writes if write.fields or instruction.may_keep]
         reads += [replace(write, kind=Kept(self.next_leaf())) for write in kept]
         part = Assign(predicates, atomic)
         own = self.lowered(instruction.id, part, instruction.inames, instruction.domain, lhs, rhs, writes, reads)

@@ -83,7 +83,7 @@ def facts(kernel: LoopKernel, given: Mapping[str, object], memory: Memory | None
         raise call_error(kernel.name, unknown_name("argument", name, asked.names))
     kinds, layouts, outputs = dict[str, Kind](), dict[str, str](), dict[str, DType]()
     for array, adapts in asked.arrays:
-        value = given.get(array.name)
+        value = _whole(array, given)
         if value is None:
             if array.is_input:
                 raise call_error(kernel.name, missing_array(array))
@@ -123,18 +123,30 @@ def _asked(kernel: LoopKernel) -> _Asked:
         if not apart_axes(tags):
             arrays.append((argument, _adapts(argument) and not has_text))
             continue
-        if argument.dtype is None:
-            raise call_error(kernel.name, unknown_dtype([argument.name]))
+        arrays.append((argument, False))
         assert tags is not None, "an axis is apart by its tag"
         names.update(part_names(argument.name, tags, argument.shape or ()))
     values = tuple(a for a in open_arguments(kernel) if isinstance(a, ValueArg))
     return _Asked(values, tuple(arrays), frozenset(names))
 
 
+def _whole(array: ArrayArg, given: Mapping[str, object]) -> object:
+    """Return the array that is passed, or a part of one that is passed in parts."""
+    value = given.get(array.name)
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else None
+    if not apart_axes(tags):
+        return value
+    if value is None and tags is not None:
+        parts = part_names(array.name, tags, array.shape or ())
+        value = next((given[name] for name in parts if given.get(name) is not None), None)
+    return value[0] if isinstance(value, list | tuple) and value else value
+
+
 def _view(kernel: str, array: ArrayArg, value: object, memory: Memory | None) -> ArrayView:
     where = memory or (DeviceMemory() if is_device_array(value) else HostMemory())
     view = where.view(kernel, array.name, value)
-    if array.shape is not None and array.dtype is None and len(array.shape) != len(view.shape):
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else None
+    if array.shape is not None and array.dtype is None and not apart_axes(tags) and len(array.shape) != len(view.shape):
         raise call_error(kernel, wrong_axes(array, view))
     return view
 

@@ -85,7 +85,8 @@ def _declared(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
             raise VerificationError("schedule", kernel.name, [_not_constant(name, extents)])
         assert temporary.dtype is not None, f"{name} has no type"
         layout = _layout(kernel, temporary, space, gone)
-        found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, temporary.base_storage)
+        shared = temporary.base_storage if space is AddressSpace.LOCAL else None
+        found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, shared)
     return found
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "bounds_conditions",
     "bounds_obligations",
     "bounds_violations",
+    "footprint_extents",
     "footprint_shape",
     "left_to_data",
     "rank_violations",
@@ -100,37 +101,54 @@ def _axes(count: int) -> str:
     return "1 axis" if count == 1 else f"{count} axes"
 
 
+@memoised
 def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | Diagnostic:
     """Return the smallest shape [elements] that holds every access to *name*, or a diagnostic if there is none."""
+    found = footprint_extents(kernel, name)
+    if isinstance(found, Diagnostic):
+        return found
+    return next((extent for extent in found if isinstance(extent, Diagnostic)), None) or found
+
+
+@memoised
+def footprint_extents(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | Diagnostic:
+    """Return the smallest extents [elements] that hold every access to *name*, a diagnostic for each that is open.
+
+    The whole is a diagnostic where the accesses do not have one number of subscripts.
+    """
     found = _by_array(lower(kernel)).get(name)
     if not found:
         return ()
     rank = len(found[0][1].indices)
-    extents: list[Expression] = []
-    for axis in range(rank):
-        touched: isl.Set | None = None
-        for statement, access in found:
-            if len(access.indices) != rank:
-                return Diagnostic(
-                    "wrong-rank",
-                    f"'{name}' is subscripted with {rank} and with {len(access.indices)} indices",
-                    sites=(site_of_access(*found[0]), site_of_access(statement, access)),
-                )
-            form = access.indices[axis]
-            if form is None:
-                return _no_shape(name, f"a subscript of axis {axis} is not affine", statement, access)
-            domain = statement.domain_of(access).intersect_params(kernel.assumptions)
-            values = map_from_forms(domain, statement.inames, [form]).range()
-            touched = values if touched is None else touched.union(values)
-        assert touched is not None
-        extent = _extent(touched)
-        if extent is None and (by := _data_decides(kernel, found, axis)):
-            why = f"data decides how far iname '{by[0]}' runs, so the greatest index of axis {axis} is not known"
-            return _no_shape(name, why, *by[1])
-        if extent is None:
-            return _no_shape(name, f"the greatest index of axis {axis} is not one expression", *found[0])
-        extents.append(extent)
-    return tuple(extents)
+    for statement, access in found:
+        if len(access.indices) != rank:
+            return Diagnostic(
+                "wrong-rank",
+                f"'{name}' is subscripted with {rank} and with {len(access.indices)} indices",
+                sites=(site_of_access(*found[0]), site_of_access(statement, access)),
+            )
+    return tuple(_axis_extent(kernel, name, found, axis) for axis in range(rank))
+
+
+def _axis_extent(
+    kernel: LoopKernel, name: str, found: Sequence[tuple[Lowered, Access]], axis: int
+) -> Expression | Diagnostic:  # fmt: skip
+    touched: isl.Set | None = None
+    for statement, access in found:
+        form = access.indices[axis]
+        if form is None:
+            return _no_shape(name, f"a subscript of axis {axis} is not affine", statement, access)
+        domain = statement.domain_of(access).intersect_params(kernel.assumptions)
+        values = map_from_forms(domain, statement.inames, [form]).range()
+        touched = values if touched is None else touched.union(values)
+    assert touched is not None, "there is an access"
+    extent = _extent(touched)
+    if extent is None and (by := _data_decides(kernel, found, axis)):
+        why = f"data decides how far iname '{by[0]}' runs, so the greatest index of axis {axis} is not known"
+        return _no_shape(name, why, *by[1])
+    if extent is None:
+        return _no_shape(name, f"the greatest index of axis {axis} is not one expression", *found[0])
+    return extent
 
 
 def _data_decides(

@@ -82,7 +82,7 @@ def _order_findings(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
 def _about_c(kernel: LoopKernel, array: str) -> Iterator[str]:
     """Yield a note if C text writes the temporary *array*: the analysis assumes that it may leave elements unset."""
     for instruction in kernel.instructions:
-        if instruction.is_c and array in instruction.writes and array in kernel.temporaries:
+        if instruction.may_keep and array in instruction.writes and array in kernel.temporaries:
             yield (
                 f"the C text of '{instruction.id}' may leave '{array}' as it was: if each instance has its own value, "
                 "assign one in an instruction before"

@@ -26,7 +26,7 @@ def underlined(text: str) -> list[str]:
         ("a[i + 1] = a[i]", ["a[i + 1]"]),
         ("b[i] = a[i, 0] + a[i]", ["a[i, 0]"]),
         ("<> t = b[i] {if=i > 2}\nb[i] = t", ["t"]),
-        ("b[i] = u[i*i]", ["u[i*i]"]),
+        ("<> t[i] = a[i]\nb[i] = t[i*i]", ["t[i*i]"]),
         ("b[i] = u[i] + u[i, i]", ["u[i]", "u[i, i]"]),
         ("b[i] = a[(i + 1)] + a[a_[i]]", ["a[(i + 1)]"]),
         ("f(x) := a[x + 1]\nb[i] = f(i) + a[i]", [""]),

@@ -191,7 +191,6 @@ _REFUSED = [
     ("... lbarrier {mem_kind=global}", "barrier-memory", 1, 0, "'mem_kind=global' is not what ... lbarrier can do"),
     ("... gbarrier {mem_kind=local}", "barrier-memory", 1, 0, "'mem_kind=local' is not what ... gbarrier can do"),
     ("... lbarrier {mem_kind=x}", "syntax", 1, 0, "no kind of memory 'x'"),
-    ("... nop", "syntax", 1, 0, "'... nop' has no id"),
     ("... nop x {id=a}", "unsupported-statement", 1, 0, "'...' begins no statement"),
     ("...", "unsupported-statement", 1, 0, "'...' begins no statement"),
     ("a, b = c", "unsupported-statement", 1, 7, "2 variables are assigned, and 1 value given"),

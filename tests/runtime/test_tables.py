@@ -129,10 +129,6 @@ def test_a_variable_begins_with_its_values_at_each_start() -> None:
             "the initializer of 'w' cannot have the type <U1 [bad-initializer]",
         ),
         (
-            pl.TemporaryVariable("w", shape=4, base_storage="pool"),
-            "temporary 'w' is auto and cannot share 'pool' [bad-storage]",
-        ),
-        (
             pl.TemporaryVariable("w", initializer=WEIGHTS, address_space="local", base_storage="pool"),
             "'w' has an initializer and cannot share 'pool' [bad-storage]",
         ),

@@ -19,13 +19,14 @@ stage                    result
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import islpy as isl
 import numpy as np
 
 from polyloop.errors import KernelError
 from polyloop.expr.names import KERNEL_NAME, check_identifier
-from polyloop.expr.nodes import Operation
+from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import replace
 from polyloop.kernel.build.declare import (
     check_parameters,
@@ -34,6 +35,7 @@ from polyloop.kernel.build.declare import (
     declared,
     order_parameters,
     parameters_used,
+    with_open_shapes,
 )
 from polyloop.kernel.build.domains.data_bounds import check_assumed, find_bounds
 from polyloop.kernel.build.domains.ranges import own_ranges
@@ -55,6 +57,7 @@ from polyloop.poly.sets import parameter_space
 __all__ = ["build_kernel"]
 
 _NO_FUNCTIONS = FunctionTable()
+_NO_SHAPES: Mapping[str, tuple[Expression, ...]] = MappingProxyType({})
 
 
 def build_kernel(
@@ -72,10 +75,12 @@ def build_kernel(
     seq_dependencies: bool = False,
     operations: tuple[Operation, ...] = (),
     divide: bool = True,
+    shapes: Mapping[str, tuple[Expression, ...]] = _NO_SHAPES,
 ) -> LoopKernel:
     """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open.
 
     *instructions* may have been parsed already.  Unless barriers shall *divide* loops, they stay inside of them.
+    *shapes* are those of arrays that leave theirs open.
     """
     problem = check_identifier(name, KERNEL_NAME)
     if problem is not None:
@@ -93,7 +98,7 @@ def build_kernel(
     check_parameters(fixed, condition, text.domains, data.given, found | text.fixed)
     parameters = parameters_used(text.domains, condition, (*text.inames, *bounds.names))
     arguments = complete_arguments(data, drafts.statements, text.inames, parameters, defaults)
-    arguments = text.inlined.typed(arguments)
+    arguments = with_open_shapes(text.inlined.typed(arguments), shapes)
     parameters = order_parameters(parameters, arguments, drafts.statements)
     space = parameter_space(parameters)
     kernel = LoopKernel(

@@ -37,6 +37,7 @@ __all__ = [
     "order_parameters",
     "parameters_used",
     "read_data",
+    "with_open_shapes",
 ]
 
 _PARAM = isl.dim_type.param
@@ -214,6 +215,19 @@ def complete_arguments(
     sizes = [name for name in _size_names(data.arguments) if name not in known]
     complete.extend(ValueArg(name) for name in dict.fromkeys((*sizes, *parameters)) if name not in known)
     return tuple(complete)
+
+
+def with_open_shapes(
+    arguments: tuple[Argument, ...], shapes: Mapping[str, tuple[Expression, ...]]
+) -> tuple[Argument, ...]:  # fmt: skip
+    """Return *arguments* with *shapes* where they are open; sizes that are new come last."""
+    if not shapes:
+        return arguments
+    found = tuple(
+        replace(entry, shape=shapes[entry.name]) if isinstance(entry, ArrayArg) and entry.shape is None
+        and entry.name in shapes else entry for entry in arguments)  # fmt: skip
+    known = {entry.name for entry in found}
+    return (*found, *(ValueArg(name) for name in _size_names(found) if name not in known))
 
 
 def _names_in_order(drafts: Sequence[Draft]) -> tuple[dict[str, Draft], set[str]]:

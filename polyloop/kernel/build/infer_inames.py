@@ -19,8 +19,9 @@ def inherit_inames(
     """Infer inames: a reader of a temporary runs inside the common loops of its writers, unless its inames are given.
 
     The bounds of its loops and reductions are reads too.  Loops that subscript the temporary at the write do not
-    count: the value outlives them.  The parts of one ``a, b = x, y`` run in the same loops.  An assignment of a field
-    is put where the whole record is assigned, or where its other fields are.
+    count: the value outlives them.  Nor do ``for`` blocks that are closed before the reader.  The parts of one
+    ``a, b = x, y`` run in the same loops.  An assignment of a field is put where the whole record is assigned, or where
+    its other fields are.
     """
     together: dict[int, list[Draft]] = {}
     for draft in drafts:
@@ -69,13 +70,22 @@ def _is_partial(draft: Draft) -> bool:
 def _around(draft: Draft, name: str, writers: Sequence[Draft]) -> frozenset[str]:
     """Return the loops that *draft* inherits from the *writers* of a temporary."""
     loops = {
-        writer.id: writer.inames.difference(*map(variables, targets_of(writer.parsed.assignee, name)))
+        writer.id: writer.inames.difference(
+            _closed(writer, draft), *map(variables, targets_of(writer.parsed.assignee, name)))
         for writer in writers
-    }
+    }  # fmt: skip
     if _is_partial(draft) and targets_of(draft.parsed.assignee, name):
         whole = [loops[writer.id] for writer in writers if not _is_partial(writer)]
         return frozenset.intersection(*whole) if whole else frozenset().union(*loops.values())
     return frozenset.intersection(*loops.values())
+
+
+def _closed(writer: Draft, reader: Draft) -> frozenset[str]:
+    """Return the inames of ``for`` blocks around *writer* that are closed where *reader* is: it sees the last value."""
+    mine, theirs = reader.parsed.loops, writer.parsed.loops
+    inside = {*zip(mine.written, mine.numbers, strict=True)}
+    return frozenset(name for name, number in zip(theirs.written, theirs.numbers, strict=True)
+                     if (name, number) not in inside)
 
 
 def refuse_bound(draft: Draft, inames: Iterable[str]) -> None:

@@ -23,10 +23,11 @@ __all__ = ["CallText", "Slice", "SubArray", "parse_call", "plain"]
 
 @dataclass(frozen=True)
 class Slice:
-    """``low:high`` along one axis; None for its beginning or its end."""
+    """``low:high:step`` along one axis; None for its beginning, its end, and a step of 1."""
 
     low: Expression | None
     high: Expression | None
+    step: Expression | None = None
 
 
 Index: TypeAlias = Any
@@ -76,7 +77,7 @@ def parse_call(source: Source, inames: frozenset[str], functions: AbstractSet[st
         ``syntax``, ``unknown-iname``, ``unknown-function``.
     """
     sweeps = _SWEEP.match(source.text) is not None
-    if not functions and not sweeps:
+    if not functions and not sweeps and ":" not in source.text:
         return None
     offset = _equals(source.text)
     if offset is None:
@@ -85,7 +86,8 @@ def parse_call(source: Source, inames: frozenset[str], functions: AbstractSet[st
     match = _CALL.match(right.text)
     whole = match is not None and match_bracket(right.text, match.end() - 1) == len(right.text.rstrip()) - 1
     if match is None or not whole or match.group(1) not in functions:
-        if not sweeps:
+        passes = match is not None and whole and _passes_slice(right.slice(match.end(), len(right.text.rstrip()) - 1))
+        if not sweeps and not passes:
             return None
         if match is None or not whole:
             fail("syntax", "'[...]:' on the left belongs to a call", source.span(), _EXAMPLE)
@@ -141,6 +143,11 @@ def _has_slice(source: Source) -> bool:
     return any(len(split_outside_brackets(part, ":")) > 1 for part in split_outside_brackets(inside, ","))
 
 
+def _passes_slice(inside: Source) -> bool:
+    """Return whether an argument is a part of an array, as only functions take it."""
+    return any(_SWEEP.match(part.text) or _has_slice(part) for part in _parts(inside) if part.text.strip())
+
+
 def _sub_array(source: Source, inames: frozenset[str]) -> SubArray:
     sweep = _SWEEP.match(source.text)
     swept: tuple[str, ...] = ()
@@ -162,6 +169,8 @@ def _sub_array(source: Source, inames: frozenset[str]) -> SubArray:
     if not after.startswith("[") or match_bracket(rest.text, name_match.end()) != len(rest.text) - 1:
         fail("syntax", "this is no part of an array", source.span(), _EXAMPLE)
     inside = rest.slice(name_match.end() + 1, len(rest.text) - 1)
+    if inside.text.strip() == "()":
+        return SubArray(name, None, swept, source)
     indices = tuple(_index(part, inames) for part in _parts(inside))
     if swept and any(isinstance(index, Slice) for index in indices):
         fail("syntax", "a part of an array has either '[i]:' or slices", source.span(), _EXAMPLE)
@@ -172,10 +181,9 @@ def _index(source: Source, inames: frozenset[str]) -> Index:
     parts = split_outside_brackets(source, ":")
     if len(parts) == 1:
         return parse_source(source, inames, OPERATION)
-    if len(parts) > 2:
-        fail("syntax", "slices have no step", source.span(), "write [i]: x[2*i]")
-    low, high = (parse_source(part, inames, OPERATION) if part.text.strip() else None for part in parts)
-    return Slice(low, high)
+    if len(parts) > 3:
+        fail("syntax", "a slice has a beginning, an end and a step", source.span(), "write x[1:n:2]")
+    return Slice(*(parse_source(part, inames, OPERATION) if part.text.strip() else None for part in parts))
 
 
 def plain(part: SubArray) -> Expression:

@@ -144,7 +144,7 @@ class ParsedCall:
             if isinstance(entry, SubArray):
                 found.add(entry.array)
                 for index in entry.indices or ():
-                    ends = (index.low, index.high) if isinstance(index, Slice) else (index,)
+                    ends = (index.low, index.high, index.step) if isinstance(index, Slice) else (index,)
                     found.update(name for end in ends if end is not None for name in variables(end))
             else:
                 found |= variables(entry)
@@ -222,14 +222,18 @@ class _Parser:
         match = _SPECIAL.match(body.text)
         word = match.group(1) if match and match.end() == len(body.text) else ""
         if word == "nop":
-            if options.id is None:
-                fail("syntax", "'... nop' has no id", source.span(), "write ... nop {id=name, dep=first:second}")
-            self.found.append(ParsedNop(options, _place(source)))
+            self.found.append(ParsedNop(replace(options, id=options.id or self.nop()), _place(source)))
         elif word in _SCOPES:
             self.barrier(source, _SCOPES[word], options)
         else:
             hint = "write ... nop, ... lbarrier or ... gbarrier, with options in braces"
             fail("unsupported-statement", "'...' begins no statement", source.span(), hint)
+
+    def nop(self) -> str:
+        """Return an id for a ``... nop`` without one."""
+        taken = {*self.words, *(entry.options.id for entry in self.found if isinstance(entry, ParsedNop))}
+        wishes = ("nop", *(f"nop_{number}" for number in range(1, len(taken) + 1)))
+        return next(wish for wish in wishes if wish not in taken)
 
     def barrier(self, source: Source, scope: Scope, options: Options) -> None:
         if self.blocks.conditions() or options.predicates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -33,6 +33,7 @@ from polyloop.kernel.layout import (
     parse_dim_tags,
     strides_of,
 )
+from polyloop.kernel.text.logical_lines import match_bracket
 
 __all__ = [
     "ConstantArg",
@@ -139,7 +140,7 @@ class TemporaryVariable:
     dtype
         NumPy type or its name; None infers it.
     shape
-        Extents [elements] as for :class:`GlobalArg`; ``()`` (the default) is a scalar.
+        Extents [elements] as for :class:`GlobalArg`, by default as accesses say; ``()`` is a scalar.
     address_space
         Where it lives: an ``AddressSpace`` or its name; ``"auto"`` takes the narrowest that its readers allow.
     padding
@@ -150,8 +151,9 @@ class TemporaryVariable:
     read_only
         True: instructions that write it are refused; needs an initializer.
     base_storage
-        Name of storage that temporaries with ``address_space="local"`` share, one after the other: a value in one of
-        them is lost as soon as another is written, and a kernel that needs it later is refused.
+        Name of storage that temporaries in shared memory share, one after the other: a value in one of them is lost as
+        soon as another is written, and a kernel that needs it later is refused.  Private ones share registers without
+        being told, and global ones have memory of their own.
     order, dim_tags, strides
         How the elements are stored, as for :class:`GlobalArg`; strides are numbers [elements].  Other addresses, same
         meaning.
@@ -159,7 +161,7 @@ class TemporaryVariable:
 
     name: str
     dtype: object = None
-    shape: Shape = ()
+    shape: Shape = auto
     address_space: AddressSpace | str = AddressSpace.AUTO
     padding: int = 0
     initializer: object = field(default=None, compare=False)
@@ -208,6 +210,8 @@ def _extents(what: Shape) -> tuple[Expression, ...] | None:
 
 @lru_cache(maxsize=256)
 def _parsed_extents(text: str) -> tuple[Expression, ...]:
+    if text.strip().startswith("(") and match_bracket(text, text.find("(")) == len(text.rstrip()) - 1:
+        text = text.strip()[1:-1]
     parts = (part.text.strip() for part in split_outside_brackets(Source.of(text), ","))
     return tuple(parse_expression(part) for part in parts if part)
 
@@ -300,7 +304,8 @@ def _temporary_tags(
     tags: tuple[DimTag, ...] | None = None
     if sum(given is not None for given in (entry.order, entry.dim_tags, entry.strides)) > 1:
         raise _bad("bad-layout", f"'{name}' has more than one of order, dim_tags and strides", "give one of them")
-    rank = None if shape is None else len(shape)
+    given: Any = entry.initializer
+    rank = len(shape) if shape is not None else None if given is None else np.ndim(given)
     order = entry.order
     if isinstance(entry.dim_tags, str) and entry.dim_tags.strip().upper() in {"C", "F"} and rank != 1:
         order = entry.dim_tags.strip().upper()
@@ -334,15 +339,14 @@ def _check_temporary(
 
 
 def _base_storage(entry: TemporaryVariable, name: str, space: AddressSpace) -> str | None:
-    """Return the name of the storage that a temporary shares with others."""
+    """Return the name of the storage that a temporary shares with others, if it is in shared memory."""
     if entry.base_storage is None:
         return None
     problem = check_identifier(entry.base_storage)
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
-    if space is not AddressSpace.LOCAL:
-        hint = 'give it address_space="local", or drop base_storage: private values share registers without being told'
-        raise _bad("bad-storage", f"temporary '{name}' is {space} and cannot share '{entry.base_storage}'", hint)
+    if space in (AddressSpace.PRIVATE, AddressSpace.GLOBAL):
+        return None
     if entry.initializer is not None:
         hint = "drop base_storage, or assign the values where they are needed"
         raise _bad("bad-storage", f"'{name}' has an initializer and cannot share '{entry.base_storage}'", hint)

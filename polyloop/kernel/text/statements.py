@@ -44,6 +44,7 @@ class RuleText:
 
 _OPERATOR: Final = re.compile(r":=|\*\*=|//=|<<=|>>=|==|<=|>=|!=|[-+*/%&|^]?=|[(\[{]|[)\]}]")
 _SPECIAL: Final = frozenset({*MODIFIERS, "cast", "reduce", "simul_reduce"})
+_TUPLE: Final = re.compile(r"\s*make_tuple\s*\(", re.ASCII)
 _NO_ASSIGNMENT: Final = frozenset({"==", "<=", ">=", "!="})
 _DECLARATION: Final = re.compile(r"<\s*([^<>=]*?)\s*>", re.ASCII)
 
@@ -115,8 +116,7 @@ def parse_assignment(
     targets = split_outside_brackets(left, ",")
     if len(targets) > 1:
         return _several(targets, body.span(offset, len(operator)), operator, right, declared, inames, known)
-    assignee = _assignee(left, inames)
-    _check_declared(assignee, left, declared)
+    assignee, declared = _target(left, inames, declared)
     value = parse_source(right, inames, OPERATION, known)
     update = UPDATES.get(operator)
     if update is not None and declared is not None:
@@ -137,7 +137,7 @@ def _several(
     """Return the parts of ``a, b = x, y``, of which every right side is meant to be evaluated before any write."""
     if spelling != "=":
         fail("syntax", f"several variables cannot be updated with '{spelling}'", operator, "write one line for each")
-    values = split_outside_brackets(right, ",")
+    values = split_outside_brackets(_untupled(right), ",")
     if len(values) == 1:
         return _results(targets, right.strip(), declared, inames, known)
     if len(values) != len(targets):
@@ -145,12 +145,18 @@ def _several(
         fail("unsupported-statement", message, right.strip().span(), "write one value for each, or one line for each")
     parts = []
     for left, value in zip(targets, values, strict=True):
-        target = left.strip()
         expression = parse_source(value, inames, OPERATION, known)
-        assignee = _assignee(target, inames)
-        _check_declared(assignee, target, declared)
-        parts.append(Assignment(assignee, expression, declared))
+        assignee, own = _target(left.strip(), inames, declared)
+        parts.append(Assignment(assignee, expression, own))
     return tuple(parts)
+
+
+def _untupled(right: Source) -> Source:
+    """Return the values in ``make_tuple(a, b)``; other right sides as they are."""
+    call = _TUPLE.match(right.text)
+    if call is None or match_bracket(right.text, call.end() - 1) != len(right.text.rstrip()) - 1:
+        return right
+    return right.slice(call.end(), len(right.text.rstrip()) - 1)
 
 
 def _results(
@@ -169,17 +175,22 @@ def _results(
         fail("unsupported-statement", f"{len(targets)} variables are assigned, and {given}", right.span(), hint)
     parts = []
     for left, field in zip(targets, fields, strict=True):
-        target = left.strip()
-        assignee = _assignee(target, inames)
-        _check_declared(assignee, target, declared)
-        parts.append(Assignment(assignee, Lookup(value, field), declared))
+        assignee, own = _target(left.strip(), inames, declared)
+        parts.append(Assignment(assignee, Lookup(value, field), own))
     return tuple(parts)
 
 
-def _check_declared(assignee: Expression, left: Source, declared: DType | Auto | None) -> None:
+def _target(
+    left: Source, inames: frozenset[str], declared: DType | Auto | None
+) -> tuple[Expression, DType | Auto | None]:  # fmt: skip
+    """Return a target and the type that it is declared with: its own in ``a, <> b = ..``, or that of the statement."""
+    left, own = _declaration(left)
+    declared = declared if own is None else own
+    assignee = _assignee(left, inames)
     if declared is not None and isinstance(assignee, Lookup):
         hint = "declare the record: <float4> t = ..., then t.x = ..."
         fail("syntax", "a field cannot be declared", left.span(), hint)
+    return assignee, declared
 
 
 def _declaration(source: Source) -> tuple[Source, DType | Auto | None]:

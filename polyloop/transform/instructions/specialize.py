@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 import islpy as isl
 
@@ -12,19 +13,20 @@ from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling, type_words
 from polyloop.expr.rewrite import substitute
-from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.arrays import AddressSpace, Argument
 from polyloop.kernel.build.declare import fixed_argument, fixed_extents
 from polyloop.kernel.build.domains.shared_domains import fixed_domains
 from polyloop.kernel.domains import align, fixed_set, parameters_of
 from polyloop.kernel.instruction import Instruction, Origin, Term
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.made import Written
 from polyloop.kernel.text.domain_text import parse_domain
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 from polyloop.program.infer_types import bound_violations, infer_dtypes, type_violations
 from polyloop.program.operand_types import changed_types
 from polyloop.program.reference import in_loops_of, restated
-from polyloop.transform.base import Transform
+from polyloop.transform.base import Applied, Transform
 from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.parameters import Pairs, Space, TemporaryNames, names_of
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
@@ -264,7 +266,7 @@ class AddDtypes(Transform):
                 yield from error.found
                 continue
             old = known[name]
-            if old is not None and old != wanted:
+            if old is not None and old != wanted and name not in _inferred(kernel):
                 yield Diagnostic(
                     "type-conflict",
                     f"'{name}' is {dtype_name(old)} already and cannot become {dtype_name(wanted)}",
@@ -276,11 +278,14 @@ class AddDtypes(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         wanted = {name: to_dtype(dtype) for name, dtype in self.dtypes}
+        known = {name: entry.dtype for name, entry in (*_named(kernel.arguments), *kernel.temporaries.items())}
+        changes = any(known[name] not in (None, dtype) for name, dtype in wanted.items())
+        types = {**(dict.fromkeys(_inferred(kernel)) if changes else {}), **wanted}
 
         def stated(old: LoopKernel) -> LoopKernel:
-            arguments = tuple(replace(a, dtype=wanted.get(a.name, a.dtype)) for a in old.arguments)
+            arguments = tuple(replace(a, dtype=types.get(a.name, a.dtype)) for a in old.arguments)
             temporaries = {
-                name: replace(t, dtype=wanted.get(name, t.dtype)) for name, t in old.temporaries.items()
+                name: replace(t, dtype=types.get(name, t.dtype)) for name, t in old.temporaries.items()
             }
             return infer_dtypes(replace(old, arguments=arguments, temporaries=temporaries))
 
@@ -288,6 +293,33 @@ class AddDtypes(Transform):
         if kernel.reference is None:
             return result
         return replace(result, reference=restated(kernel.reference, stated(kernel.reference.kernel)))
+
+
+_DECLARED: Final = re.compile(r"<\s*\w+\s*>\s*(\w+)", re.ASCII)
+
+
+def _named(entries: Iterable[Argument]) -> Iterator[tuple[str, Argument]]:
+    return ((entry.name, entry) for entry in entries)
+
+
+def _inferred(kernel: LoopKernel) -> frozenset[str]:
+    """Return the variables whose types follow from others, so that another type may be stated.
+
+    There are none where a transform has made temporaries: their types follow from those that would change.
+    """
+    made = kernel.made
+    reference = None if kernel.reference is None else kernel.reference.kernel
+    if not isinstance(made, Written) or reference is None or {*kernel.temporaries} != {*reference.temporaries}:
+        return frozenset()
+    texts = (made.instructions,) if isinstance(made.instructions, str) else made.instructions
+    declared = {name for text in texts if isinstance(text, str) for name in _DECLARED.findall(text)}
+    for entry in made.kernel_data or ():
+        if getattr(entry, "dtype", None) is not None or getattr(entry, "initializer", None) is not None:
+            declared.update(part.strip() for part in str(getattr(entry, "name", "")).split(","))
+    for step in kernel.trace:
+        if isinstance(step, Applied) and isinstance(step.transform, AddDtypes):
+            declared.update(name for name, _ in step.transform.dtypes)
+    return frozenset({*(a.name for a in kernel.arguments), *kernel.temporaries} - declared - {*kernel.parameters})
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.domains import iname_range
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import AutoLocal
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, map_from_forms
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
@@ -43,7 +44,7 @@ class JoinInames(Transform):
     new_iname
         Name of the loop; by default the old names with ``_and_`` between them.
     tag
-        How it runs, as in :func:`tag_inames`.
+        How it runs, as in :func:`tag_inames`; ``l.auto`` if all of the old ones are.
     within
         The instructions concerned; all by default.
 
@@ -85,7 +86,7 @@ class JoinInames(Transform):
         yield from new_name_violations(kernel, [self.joined])
         for _, text in self.tags():
             yield from tag_violations(text)
-        yield from tagged_violations(kernel, self.inames, "joined")
+        yield from tagged_violations(kernel, [x for x in self.inames if not self._is_auto(kernel)], "joined")
         if found := [*selection_violations(kernel, self.within, self.name, self.inames)]:
             yield from found
             return
@@ -136,7 +137,12 @@ class JoinInames(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         result = remap_inames(kernel, self._change(kernel), self._only(kernel))
-        return TagInames(self.tags()).rewrite(result)
+        tags = self.tags() or (((self.joined, "l.auto"),) if self._is_auto(kernel) else ())
+        return TagInames(tags).rewrite(result)
+
+    def _is_auto(self, kernel: LoopKernel) -> bool:
+        """Return whether all of the loops are to be spread over threads, which are not chosen yet."""
+        return all(isinstance(kernel.tag(iname), AutoLocal) for iname in self.inames)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         return nest_violations(after)

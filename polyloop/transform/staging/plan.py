@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import islpy as isl
+
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression
@@ -13,14 +15,16 @@ from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested, order_tags, parse_dim_tags
 from polyloop.kernel.tags import axis_name, is_thread
-from polyloop.poly.affine import Affine
+from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.axes import is_block_axis
+from polyloop.poly.sets import Row, add_rows
 from polyloop.program.lower import loop_order
 from polyloop.transform.base import iname_violations
 from polyloop.transform.instructions.matching import meant
 from polyloop.transform.staging.uses import Use, find_uses, free_inames
 
-__all__ = ["Filling", "Place", "Plan", "Target", "Temporary", "contiguous_axis", "fresh_id", "target_of", "uses_of"]
+__all__ = ["Filling", "Place", "Plan", "Target", "Temporary", "contiguous_axis", "fresh_id", "target_of", "uses_of",
+           "with_whole_axes"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Plan:
     within
         Which instructions use what is staged, as a match expression; all of them if it is empty.
     subscripts
-        Forms of the subscripts that make the footprint; empty for those of all uses.
+        Forms of the subscripts that make the footprint, None for a whole axis; empty for those of all uses.
     """
 
     source: str
@@ -105,7 +109,7 @@ class Plan:
     bounding_box: bool | None = None
     operation: str = ""
     within: str = ""
-    subscripts: tuple[tuple[Affine, ...], ...] = ()
+    subscripts: tuple[tuple[Affine | None, ...], ...] = ()
 
     @property
     def caller(self) -> str:
@@ -213,6 +217,27 @@ class Place:
             hints = ("name a loop around the uses, or 'root'",)
             return replace(self, problem=Diagnostic("sweep-unused", message, hints=hints))
         return Place(tuple(dict.fromkeys(name for swept, _ in found for name in swept)), found[0][1])
+
+
+def with_whole_axes(
+    kernel: LoopKernel, source: str, given: tuple[Affine | None, ...], inames: tuple[str, ...], domain: isl.Set
+) -> tuple[tuple[str, ...], isl.Set, tuple[Affine, ...]]:
+    """Return subscripts over *inames*, in *domain*, with a dimension of its own for each whole axis."""
+    forms: list[Affine] = []
+    rows: list[Row] = []
+    dims = inames
+    shape = kernel.arrays()[source].shape or ()
+    for axis, (form, extent) in enumerate(zip(given, shape, strict=True)):
+        if form is not None:
+            forms.append(form)
+            continue
+        length, whole = affine_of(extent), Affine.variable(f"{source}:{axis}")
+        assert length is not None, "extents are affine"
+        dims = (*dims, f"{source}:{axis}")
+        rows += [Row(whole), Row(length.add(whole, -1).add(Affine((), 1), -1))]
+        forms.append(whole)
+    domain = domain.add_dims(isl.dim_type.set, len(dims) - len(inames))
+    return dims, add_rows(domain, dims, rows), tuple(forms)
 
 
 def fresh_id(kernel: LoopKernel, wish: str) -> str:

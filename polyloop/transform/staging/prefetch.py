@@ -6,13 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, TypeAlias
 
+import pymbolic.primitives as p
+
 from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
+from polyloop.expr.rewrite import substitute
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import is_thread
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.transform.base import new_name_violations
+from polyloop.transform.base import Applied, new_name_violations
 from polyloop.transform.declare import Takes
+from polyloop.transform.loops.split import SplitIname
 from polyloop.transform.parameters import (
     ArrayName,
     DimTags,
@@ -26,6 +32,7 @@ from polyloop.transform.parameters import (
 )
 from polyloop.transform.staging.plan import Filling, Place, Plan, Temporary, fresh_id
 from polyloop.transform.staging.staged import Staging
+from polyloop.transform.staging.uses import Use, find_uses
 
 __all__ = ["AddPrefetch"]
 
@@ -65,9 +72,10 @@ class AddPrefetch(Staging):
     Parameters
     ----------
     var_name
-        The array; every read of it inside the swept loops is redirected.
+        The array; every read of it inside the swept loops is redirected.  ``"a[:, i]"`` names it with the subscripts of
+        the elements to fetch, as *footprint_subscripts* does.
     sweep_inames
-        Inames over which the elements are stored at once.
+        Inames over which the elements are stored at once; for whole axes by default those of the subscripts along them.
     dim_arg_names
         Names for the new inames, one for each axis of the temporary; by default ``{var_name}_dim_0``, ...
     default_tag
@@ -79,13 +87,15 @@ class AddPrefetch(Staging):
         that another one fetched, otherwise private); id of the copy instruction.
     footprint_subscripts
         Subscripts such as ``"i_inner, k_inner"`` that define the elements to fetch; reads of these elements are
-        redirected. By default the reads define the footprint.
+        redirected, ``:`` is a whole axis, and an iname that was split means its parts. By default the reads define the
+        footprint.
     fetch_bounding_box
         True: fetch the smallest box around the elements read; False: fetch only the elements read. By default the box,
         if all of it exists.
     fetch_outer_inames
         Loops around the copy. By default all inames around the reads that are not swept; thread inames only if the
-        elements depend on them. The trace records the choice.
+        elements depend on them. The trace records the choice.  Of given ones those that are swept do not count, and for
+        a shared temporary neither do thread inames that the elements do not depend on: a block fetches once.
     within
         Instructions whose reads are redirected, as a match expression; by default all.
     storage_axes
@@ -133,10 +143,21 @@ class AddPrefetch(Staging):
     vec: int | None = None
     compute_at: Iname | None = None
 
+    @property
+    def array(self) -> str:
+        """Name of the array."""
+        return self.var_name.partition("[")[0].strip()
+
+    @property
+    def subscripts(self) -> tuple[str, ...]:
+        """The subscripts that define the footprint, those with the array among them."""
+        _, bracket, inside = self.var_name.partition("[")
+        return (*((inside.rstrip().removesuffix("]"),) if bracket else ()), *(self.footprint_subscripts or ()))
+
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         arrays = kernel.arrays()
-        if self.var_name not in arrays:
-            yield unknown_name("array", self.var_name, arrays)
+        if self.array not in arrays:
+            yield unknown_name("array", self.array, arrays)
             return
         if self.rule_name is not None:
             yield from new_name_violations(kernel, [self.rule_name])
@@ -148,37 +169,63 @@ class AddPrefetch(Staging):
             yield from found
             return
         yield from self.plan_violations(kernel)
-        rank = len(arrays[self.var_name].shape or ()) if self.storage_axes is None else len(self.storage_axes)
+        rank = len(arrays[self.array].shape or ()) if self.storage_axes is None else len(self.storage_axes)
         if self.dim_arg_names is not None and len(self.dim_arg_names) != rank:
             yield Diagnostic(
                 "wrong-rank",
-                f"'{self.var_name}' has {rank} axes, and {len(self.dim_arg_names)} inames were given for them",
+                f"'{self.array}' has {rank} axes, and {len(self.dim_arg_names)} inames were given for them",
                 hints=("give one iname for each axis",),
             )
 
     def place(self, kernel: LoopKernel) -> Place:
         """Return the swept loops, and the loops around the copy."""
-        given = Place(self.sweep_inames, self.fetch_outer_inames, self.compute_at)
-        return given.found(kernel, self.var_name, False, self.temporary_address_space == "private")
+        sweep = self.sweep_inames
+        if not sweep and self.compute_at is None:
+            sweep = tuple(dict.fromkeys(name for text in self.subscripts for name in self._along(kernel, text)))
+        given = Place(sweep, self._outer(kernel, sweep), self.compute_at)
+        return given.found(kernel, self.array, False, self.temporary_address_space == "private")
+
+    def _outer(self, kernel: LoopKernel, sweep: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the given loops around the copy that it needs."""
+        if self.fetch_outer_inames is None:
+            return None
+        outer = [iname for iname in self.fetch_outer_inames if iname not in sweep]
+        if self.temporary_address_space != "local":
+            return tuple(outer)
+        uses = (use for use in find_uses(kernel, self.array, False) if isinstance(use, Use))
+        needed = {name for use in uses for form in use.arguments for name in form.names()}
+        return tuple(iname for iname in outer if iname in needed or not is_thread(kernel.tag(iname)))
+
+    def _along(self, kernel: LoopKernel, text: str) -> Iterator[str]:
+        """Yield the inames of reads along the whole axes of a subscript, without those that it names."""
+        forms = _forms(kernel, text) or ()
+        named = {name for form in forms if form is not None for name in form.names()}
+        for use in find_uses(kernel, self.array, False):
+            if isinstance(use, Use) and len(use.arguments) == len(forms):
+                for form, argument in zip(forms, use.arguments, strict=True):
+                    if form is None:
+                        yield from sorted(argument.names() - named - {*kernel.parameters})
 
     def _subscript_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        rank = len(kernel.arrays()[self.var_name].shape or ())
+        rank = len(kernel.arrays()[self.array].shape or ())
         known = {*kernel.inames, *kernel.parameters}
-        for text in self.footprint_subscripts or ():
-            forms = _forms(text)
-            if forms is None or len(forms) != rank or not all(form.names() <= known for form in forms):
+        for text in self.subscripts:
+            forms = _forms(kernel, text)
+            if forms is None or len(forms) != rank or any(
+                form is not None and not form.names() <= known for form in forms
+            ):
                 yield Diagnostic(
                     "bad-value",
-                    f"'{text}' is no subscript of '{self.var_name}' that is affine in inames and parameters",
+                    f"'{text}' is no subscript of '{self.array}' that is affine in inames and parameters",
                     hints=(f"give {rank} of them, such as 'i_inner, k_inner'",),
                 )
 
     def plan(self, kernel: LoopKernel) -> Plan:
         place = self.place(kernel)
-        name = self.temporary_name or kernel.fresh(f"{self.var_name}_fetch")
-        instruction = self.prefetch_insn_id or fresh_id(kernel, f"fetch_{self.var_name}")
+        name = self.temporary_name or kernel.fresh(f"{self.array}_fetch")
+        instruction = self.prefetch_insn_id or fresh_id(kernel, f"fetch_{self.array}")
         return Plan(
-            self.var_name,
+            self.array,
             False,
             place.sweep,
             place.outer,
@@ -186,15 +233,25 @@ class AddPrefetch(Staging):
             Filling(instruction, self.default_tag, self.dim_arg_names, self.vec),
             self.fetch_bounding_box,
             within=self.within or "",
-            subscripts=tuple(forms for text in self.footprint_subscripts or () if (forms := _forms(text)) is not None),
+            subscripts=tuple(forms for text in self.subscripts if (forms := _forms(kernel, text)) is not None),
         )
 
 
-def _forms(text: str) -> tuple[Affine, ...] | None:
-    """Return the subscripts in *text* as affine forms, None if they are none."""
+def _now(kernel: LoopKernel, expr: Expression) -> Expression:
+    """Return *expr* with the inames that were split in terms of their parts."""
+    for step in kernel.trace:
+        split = step.transform if isinstance(step, Applied) else None
+        if isinstance(split, SplitIname) and split.split_iname not in kernel.inames:
+            value = p.Sum((p.Product((split.inner_length, p.Variable(split.outer))), p.Variable(split.inner)))
+            expr = substitute(expr, {split.split_iname: value})
+    return expr
+
+
+def _forms(kernel: LoopKernel, text: str) -> tuple[Affine | None, ...] | None:
+    """Return the subscripts in *text* as affine forms, None for ``:``; None if they are none."""
+    parts = [part.text.strip() for part in split_outside_brackets(Source.of(text), ",")]
     try:
-        parts = [parse_expression(part.text.strip()) for part in split_outside_brackets(Source.of(text), ",")]
+        forms = [None if part == ":" else affine_of(_now(kernel, parse_expression(part))) for part in parts]
     except KernelError:
         return None
-    forms = [affine_of(part) for part in parts]
-    return None if None in forms else tuple(form for form in forms if form is not None)
+    return None if any(form is None and part != ":" for form, part in zip(forms, parts, strict=True)) else tuple(forms)

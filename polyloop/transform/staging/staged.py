@@ -154,7 +154,8 @@ def _sweep_violations(kernel: LoopKernel, plan: Plan) -> Iterator[Diagnostic]:
     if len({len(use.arguments) for use in uses}) > 1:
         message = f"{kind} '{source}' is used with different numbers of indices"
         yield Diagnostic("wrong-rank", message, hints=("give every use as many",))
-    yield from _outer_violations(kernel, source, is_rule, sweep, outer, uses)
+    meant = [use for use in uses if use.arguments in plan.subscripts] or uses
+    yield from _outer_violations(kernel, source, is_rule, sweep, outer, meant)
 
 
 def _outer_violations(

@@ -42,7 +42,7 @@ from polyloop.program.infer_types import infer_dtypes
 from polyloop.program.lower import loop_order, lower
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.loops.reorder import add_priority
-from polyloop.transform.staging.plan import Plan, Target, target_of, uses_of
+from polyloop.transform.staging.plan import Plan, Target, target_of, uses_of, with_whole_axes
 from polyloop.transform.staging.uses import Use, expanded_to, terms_outside
 from polyloop.transform.staging.wide_copy import vectorized
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
@@ -112,7 +112,7 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
     rank = len(uses[0].arguments)
     generators = [(use.inames, use.domain, use.arguments) for use in uses]
     if plan.subscripts:
-        generators = [_generator(kernel, forms, outer) for forms in plan.subscripts]
+        generators = [_generator(kernel, plan.source, forms, outer) for forms in plan.subscripts]
     exact: isl.Set | None = None
     for inames, domain, arguments in generators:
         forms = [*(Affine.variable(name) for name in outer), *arguments]
@@ -126,12 +126,13 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
 
 
 def _generator(
-    kernel: LoopKernel, forms: tuple[Affine, ...], outer: tuple[str, ...]
+    kernel: LoopKernel, source: str, given: tuple[Affine | None, ...], outer: tuple[str, ...]
 ) -> tuple[tuple[str, ...], isl.Set, tuple[Affine, ...]]:
     """Return subscripts that make a footprint, with their inames and all values of these."""
-    names = {name for form in forms for name in form.names()} - set(kernel.parameters)
+    names = {name for form in given if form is not None for name in form.names()} - set(kernel.parameters)
     inames = (*outer, *(x for x in kernel.inames if x in names and x not in outer))
-    return inames, domain_for(kernel.domains, inames, parameter_space(kernel.parameters)), forms
+    domain = domain_for(kernel.domains, inames, parameter_space(kernel.parameters))
+    return with_whole_axes(kernel, source, given, inames, domain)
 
 
 def _inside(
@@ -588,7 +589,7 @@ def replace_uses(
         found = None
         if named == p.Variable(plan.source) and isinstance(expr, p.Call) == plan.is_rule:
             found = staged(new)
-        elif isinstance(expr, p.Variable) and not plan.is_rule and expr.name == plan.source:
+        elif isinstance(expr, p.Variable) and expr.name == plan.source:
             found = staged(())
         if found is not None:
             return found

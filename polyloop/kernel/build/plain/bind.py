@@ -255,9 +255,25 @@ class _Binder:
                 message = f"the slice of '{given.array}' has no end, and its shape is not declared"
                 raise self.fail("bad-call", message, f"declare the shape, or sweep: [i]: {given.array}[i]")
             name = f":{position}"
-            axes.append((name, low, high.add(low, -1)))
-            indices.append(p.Variable(name))
+            step = Affine((), 1) if index.step is None else self.affine(index.step, given)
+            if step == Affine((), 1):
+                axes.append((name, low, high.add(low, -1)))
+                indices.append(p.Variable(name))
+            else:
+                axes.append((name, Affine((), 0), self.steps(high.add(low, -1), step, given)))
+                indices.append(p.Sum((index.low or 0, p.Product((step.const, p.Variable(name))))))
         return axes, indices
+
+    def steps(self, length: Affine, step: Affine, given: SubArray) -> Affine:
+        """Return the number of elements of a slice of *length* elements with a *step*."""
+        if step.terms or step.const < 1:
+            message = f"the step of the slice of '{given.array}' is no positive number"
+            raise self.fail("bad-call", message, f"sweep: [i]: {given.array}[2*i]")
+        by = step.const
+        if any(factor % by for _, factor in length.terms):
+            message = f"the number of elements of the slice of '{given.array}' is not affine"
+            raise self.fail("bad-call", message, f"sweep over a domain of this length: [i]: {given.array}[{by}*i]")
+        return Affine(tuple((name, factor // by) for name, factor in length.terms), -(-length.const // by))
 
     def affine(self, expr: Expression, given: SubArray) -> Affine:
         form = affine_of(expr)

@@ -16,7 +16,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.text.calls import Slice, SubArray
 from polyloop.kernel.text.parser import Parsed, ParsedCall, ParsedInstruction, ParsedRule
 
-__all__ = ["bind_foreign", "foreign_clashes", "foreign_in", "mapped_call"]
+__all__ = ["bind_foreign", "foreign_clashes", "foreign_in", "mapped", "mapped_call"]
 
 
 def bind_foreign(parsed: Sequence[Parsed], table: Mapping[str, ForeignName]) -> Sequence[Parsed]:
@@ -45,10 +45,11 @@ def bind_foreign(parsed: Sequence[Parsed], table: Mapping[str, ForeignName]) -> 
             message = f"'{entry.rule.name}' is a substitution rule and a foreign function"
             problem = Diagnostic("name-taken", message, hints=("rename one of them",), span=entry.place.span)
             raise KernelError("make_kernel", None, [problem])
-    return [_mapped(entry, expression) for entry in parsed]
+    return [mapped(entry, expression) for entry in parsed]
 
 
-def _mapped(entry: Parsed, change: Callable[[Expression], Expression]) -> Parsed:
+def mapped(entry: Parsed, change: Callable[[Expression], Expression]) -> Parsed:
+    """Return a statement with every expression in it changed."""
     match entry:
         case ParsedInstruction():
             return entry.mapped(change)
@@ -65,8 +66,7 @@ def mapped_call(call: ParsedCall, change: Callable[[Expression], Expression]) ->
     def index(entry: Expression | Slice) -> Expression | Slice:
         if not isinstance(entry, Slice):
             return change(entry)
-        low, high = (None if end is None else change(end) for end in (entry.low, entry.high))
-        return Slice(low, high)
+        return Slice(*(None if end is None else change(end) for end in (entry.low, entry.high, entry.step)))
 
     def part(entry: SubArray) -> SubArray:
         return entry if entry.indices is None else replace(entry, indices=tuple(map(index, entry.indices)))

@@ -4,6 +4,7 @@
 pass                  result
 ====================  ============================================================================================
 ``_parsed``           statements, if they were given as text; domains of ``for`` lines with bounds
+``without_shorthands``  words such as ``clamp`` written out
 ``bind_foreign``      calls of foreign functions carry their definitions
 ``plain_left_sides``  rules in right sides only
 ``_without_calls``    calls of functions replaced by the statements of these
@@ -34,6 +35,7 @@ from polyloop.kernel.build.plain.cse import plain_rules, share
 from polyloop.kernel.build.plain.desugar import duplicate_inames, names_in, spread
 from polyloop.kernel.build.plain.foreign import bind_foreign
 from polyloop.kernel.build.plain.inline import Inlined, inline_calls
+from polyloop.kernel.build.plain.shorthands import without_shorthands
 from polyloop.kernel.build.scalar_expansion import settle_barriers
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.domains import parameters_of
@@ -114,6 +116,7 @@ def plain_text(
     bounded, found = read_domains([entry.domain for entry in entries if isinstance(entry, ParsedLoop)], fixed)
     pieces = (*pieces, *bounded)
     parsed: Sequence[Parsed] = [entry for entry in entries if not isinstance(entry, ParsedLoop)]
+    parsed = without_shorthands(parsed, _listed(pieces, kernel_data), functions.foreign)
     parsed = plain_left_sides(bind_foreign(parsed, functions.foreign))
     inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions.functions)
     parsed, pieces = inlined.program.statements, inlined.program.domains
@@ -136,7 +139,7 @@ def plain_text(
     parsed, rules = share(parsed, rules, taken | inames), plain_rules(rules)
     parsed = settle_barriers(parsed, rules, inames, divide=divide)
     text = PlainText(pieces, rules, parsed, {**aliases, **inlined.aliases}, inlined, taken, found)
-    if not text.statements:
+    if not text.entries:
         raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
     return text
 
@@ -201,7 +204,11 @@ def _names_in_use(
     name: str,
 ) -> frozenset[str]:
     """Return the names in the text, in kernel data, domains and rules, which new variables must avoid."""
-    listed = (part.strip() for entry in kernel_data or () for part in str(getattr(entry, "name", "")).split(","))
-    own = (x for piece in pieces for x in (*piece.inames, *parameters_of(piece.set)))
     bodies = (x for rule in rules.values() for x in variables(rule.value))
-    return names_in(parsed).union(listed, own, rules, bodies, (name,))
+    return names_in(parsed).union(_listed(pieces, kernel_data), rules, bodies, (name,))
+
+
+def _listed(pieces: Sequence[Domain], kernel_data: Sequence[object] | None) -> frozenset[str]:
+    """Return the names in kernel data and in domains."""
+    data = (part.strip() for entry in kernel_data or () for part in str(getattr(entry, "name", "")).split(","))
+    return frozenset((*data, *(x for piece in pieces for x in (*piece.inames, *parameters_of(piece.set)))))

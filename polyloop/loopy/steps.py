@@ -1,0 +1,145 @@
+"""Functions of the package, applied to the kernels of units."""
+# ruff: noqa: ANN401  # arguments of any function
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+import pymbolic.primitives as p
+
+from polyloop.edge.calls import public
+from polyloop.expr.nodes import array_name
+from polyloop.expr.rewrite import accesses
+from polyloop.expr.rules import expand_rules
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.loopy.unit import TranslationUnit
+from polyloop.loopy.view import Kernel, plain
+from polyloop.testing.auto_test import auto_test_vs_ref as _compared
+from polyloop.transform.registry import FUNCTIONS
+
+__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "split_array_dim"]
+
+
+def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *function* of the package so that it takes units where it takes kernels.
+
+    ::
+
+        split_iname(kernel, "i", 16) -> kernel      =>      split_iname(unit, "i", 16) -> unit
+
+    A kernel that is returned takes the place of that in the unit; other results are returned as they are.  Of a unit
+    with several kernels, each that the function accepts as first argument is changed.
+    """
+
+    @wraps(function)
+    def call(*operands: Any, **options: Any) -> Any:
+        __tracebackhide__ = True
+        first = next((entry for entry in _all(operands, options) if isinstance(entry, TranslationUnit)), None)
+        if first is not None and first.waiting and operands and operands[0] is first:
+            return first.later((function, operands[1:], options))
+        result = function(*map(_kernel, operands), **{name: _kernel(value) for name, value in options.items()})
+        if not isinstance(result, LoopKernel):
+            return result
+        if first is None:
+            return Kernel(result) if any(isinstance(entry, Kernel) for entry in operands) else result
+        if operands and operands[0] is first:
+            return replace(first, kernels={result.name: result})
+        return TranslationUnit.of(result, first)
+
+    return call
+
+
+def _all(operands: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
+    found: list[Any] = []
+    for entry in (*operands, *options.values()):
+        found.extend(entry if isinstance(entry, list | tuple) else [entry])
+    return found
+
+
+def _kernel(given: Any) -> Any:
+    """Return the kernel of a unit, also in a list; other values as they are."""
+    if isinstance(given, TranslationUnit):
+        return given.only()
+    if isinstance(given, list | tuple) and any(isinstance(entry, TranslationUnit | Kernel) for entry in given):
+        return type(given)(_kernel(entry) for entry in given)
+    return plain(given)
+
+
+def for_each_kernel(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a transform of kernels so that it takes units, and changes each of their kernels."""
+
+    @wraps(transform)
+    def call(unit: Any, *operands: Any, **options: Any) -> Any:
+        if not isinstance(unit, TranslationUnit):
+            return transform(unit, *operands, **options)
+        kernels = {}
+        for kernel in unit.kernels.values():
+            made = plain(transform(Kernel(kernel), *operands, **options))
+            kernels[made.name] = made
+        return replace(unit, kernels=kernels)
+
+    return call
+
+
+def split_array_dim(
+    unit: Any, arrays_and_axes: Any, count: int, auto_split_inames: bool = True, split_kwargs: Any = None
+) -> Any:  # fmt: skip
+    """Split axes of arrays, and the inames that subscript them, by one factor.
+
+    ::
+
+        out[i] = a[i]    =>    out[i_outer, i_inner] = a[i_outer, i_inner]
+
+    Parameters
+    ----------
+    arrays_and_axes
+        ``("a", 0)`` or ``("a", 0, "F")``, or a list of these.
+    count
+        Extent of the inner axis.
+    auto_split_inames
+        Whether to split the inames that are subscripts by themselves.
+    split_kwargs
+        Further arguments of :func:`polyloop.split_iname`.
+
+    Raises
+    ------
+    TransformError
+        As :func:`polyloop.split_iname` and :func:`polyloop.split_array_axis`.
+    """
+    entries = [arrays_and_axes] if isinstance(arrays_and_axes, tuple) else [*arrays_and_axes]
+    if auto_split_inames:
+        names = {(entry[0], entry[1]) for entry in entries}
+        for iname in _subscripts(_kernel(unit), names):
+            unit = lifted(FUNCTIONS["split_iname"])(unit, iname, count, **(split_kwargs or {}))
+    for name, axis, *order in entries:
+        unit = lifted(FUNCTIONS["split_array_axis"])(unit, name, axis, count, *order)
+    return unit
+
+
+def _subscripts(kernel: LoopKernel, axes: set[tuple[str, int]]) -> list[str]:
+    """Return the inames that are the whole subscript along one of *axes* somewhere."""
+    found: dict[str, None] = {}
+    for instruction in kernel.instructions:
+        for part in (instruction.assignee, expand_rules(instruction.expression, kernel.substitutions)):
+            for node in accesses(part):
+                index = node.index_tuple if isinstance(node, p.Subscript) else ()
+                for axis, entry in enumerate(index):
+                    if isinstance(entry, p.Variable) and (array_name(node), axis) in axes:
+                        found.setdefault(entry.name)
+    return [name for name in found if name in kernel.inames]
+
+
+def auto_test_vs_ref(ref_knl: Any, ctx: Any = None, test_knl: Any = None, *operands: Any, **options: Any) -> Any:
+    """Compare kernels as :func:`polyloop.auto_test_vs_ref` does.
+
+    ``blacklist_ref_vendors`` and ``dump_binary`` have no effect, nor have parameters that no kernel has.
+    """
+    kernels = [_kernel(entry) for entry in (ref_knl, test_knl) if entry is not None]
+    options = {name: value for name, value in options.items() if name not in ("blacklist_ref_vendors", "dump_binary")}
+    known = {name for kernel in kernels for name in (*kernel.parameters, *(entry.name for entry in kernel.arguments))}
+    given = options.pop("parameters", None) or {}
+    options["parameters"] = {name: value for name, value in given.items() if name in known}
+    return public(_compared)(kernels[0], ctx, *(kernels[1:] or [None]), *operands, **options)

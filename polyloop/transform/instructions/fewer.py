@@ -1,0 +1,186 @@
+"""``remove_predicates_from_insn``, ``remove_inames_from_insn``: instructions that run more often, or less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from polyloop.creation.create import complete_kernel
+from polyloop.errors import Diagnostic, KernelError, TransformError
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
+from polyloop.frozen import replace
+from polyloop.kernel.build.instructions import term_domains
+from polyloop.kernel.domains import domain_for
+from polyloop.kernel.instruction import Copy, Instruction, Term
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.sets import parameter_space, project_onto
+from polyloop.program.reference import in_loops_of
+from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.instructions.matching import match_violations, reference_id
+from polyloop.transform.instructions.selection import selected
+from polyloop.transform.parameters import Inames, InsnMatch
+
+__all__ = ["RemoveInamesFromInsn", "RemovePredicatesFromInsn"]
+
+_Change: TypeAlias = Callable[[LoopKernel, Instruction], Instruction]
+
+
+@dataclass(frozen=True)
+class RemovePredicatesFromInsn(Transform):
+    """Take the conditions off instructions, which then always run.
+
+    >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", "b[i] = a[i] {if=i > 2, id=copy}")
+    >>> print(body(knl.remove_predicates_from_insn("id:copy")))
+    for (int i = 0; i < 8; ++i)
+        b[i] = a[i];
+
+    Parameters
+    ----------
+    insn_match
+        The instructions concerned.
+
+    Raises
+    ------
+    TransformError
+        ``syntax``, ``unknown-instruction``, ``bad-instructions``, and the errors of :func:`polyloop.make_kernel` for
+        the new program, such as ``out-of-bounds``.
+
+    Notes
+    -----
+    Changes the meaning on purpose: the reference program loses the conditions.  Source: Loopy's transform of the same
+    name.
+    """
+
+    changes_meaning: ClassVar[bool] = True
+    insn_match: InsnMatch
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from _match_violations(kernel, self.insn_match, self.name)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        return _restated(kernel, self.insn_match, self.name, _without_predicates)
+
+
+@dataclass(frozen=True)
+class RemoveInamesFromInsn(Transform):
+    """Take loops from around instructions that do not mention their inames: the instructions run once, not each time.
+
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", ["t[i] = 2*x[i] {id=set, inames=+j}", "y[i, j] = t[i]"])
+    >>> print(knl.remove_inames_from_insn("j", "id:set"))
+    kernel loop_kernel
+    ...
+    instructions:
+        [i]  t[i] = 2*x[i]    {id=set}
+        [i, j]  y[i, j] = t[i]    {id=insn}
+
+    Parameters
+    ----------
+    inames
+        The inames to take away.
+    insn_match
+        The instructions concerned.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``syntax``, ``unknown-instruction``, ``bad-instructions``; ``iname-in-use`` for an
+        instruction that mentions one of the inames; and the errors of :func:`polyloop.make_kernel` for the new program.
+
+    Notes
+    -----
+    Changes the meaning on purpose: the reference program loses the loops too.  Source: Loopy's transform of the same
+    name.
+    """
+
+    changes_meaning: ClassVar[bool] = True
+    inames: Inames
+    insn_match: InsnMatch
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if found := [finding for iname in self.inames for finding in iname_violations(kernel, iname)]:
+            yield from found
+            return
+        if found := [*_match_violations(kernel, self.insn_match, self.name)]:
+            yield from found
+            return
+        assert kernel.reference is not None, "a kernel has its reference program"
+        for name in selected(kernel, self.insn_match, self.name):
+            instruction = kernel.instruction(name)
+            used = {x for part in (instruction.assignee, instruction.expression) for x in variables(part)}
+            used.update(x for predicate in instruction.predicates for x in variables(predicate))
+            written = kernel.reference.kernel.instruction(reference_id(instruction))
+            for iname in self.inames:
+                if iname in used:
+                    message = f"'{name}' mentions iname '{iname}'"
+                    hint = "only loops that repeat the same work can go"
+                    yield Diagnostic("iname-in-use", message, hints=(hint,), sites=(instruction.site(),))
+                elif (iname in instruction.inames) != (iname in written.inames):
+                    message = f"the loop '{iname}' around '{name}' was made by a transform"
+                    hint = "remove inames before they are split or renamed"
+                    yield Diagnostic("bad-instructions", message, hints=(hint,), sites=(instruction.site(),))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        return _restated(kernel, self.insn_match, self.name, lambda _, old: _without(old, frozenset(self.inames)))
+
+
+def _without_predicates(kernel: LoopKernel, old: Instruction) -> Instruction:
+    """Return an instruction without its conditions, over all values that its inames have."""
+    space = parameter_space(kernel.parameters)
+    domain = domain_for(kernel.domains, old.inames, space)
+    terms = term_domains(kernel.domains, old.inames, domain, expand_rules(old.expression, kernel.substitutions), space)
+    return replace(old, predicates=(), domain=domain, terms=terms)
+
+
+def _without(old: Instruction, gone: frozenset[str]) -> Instruction:
+    """Return an instruction without the loops over the inames *gone*."""
+    nest = tuple(x for x in old.inames if x not in gone)
+    if nest == old.inames:
+        return old
+    terms = []
+    for term in old.terms:
+        inames = (*nest, *term.inames[len(old.inames) :])
+        terms.append(Term(inames, project_onto(term.domain, term.inames, inames)))
+    domain = project_onto(old.domain, old.inames, nest)
+    return replace(old, inames=nest, domain=domain, terms=tuple(terms))
+
+
+def _match_violations(kernel: LoopKernel, insn_match: str, operation: str) -> Iterator[Diagnostic]:
+    if found := [*match_violations(kernel, [insn_match], operation)]:
+        yield from found
+        return
+    chosen = {*selected(kernel, insn_match, operation)}
+    concerned = {reference_id(kernel.instruction(name)) for name in chosen}
+    for instruction in kernel.instructions:
+        is_concerned = instruction.id in chosen
+        if is_concerned and not isinstance(instruction.origin, Copy):
+            message = f"'{instruction.id}' was made by a transform, for other instructions that need it"
+            hint = "change instructions of the program, before it is transformed"
+            yield Diagnostic("bad-instructions", message, hints=(hint,), sites=(instruction.site(),))
+        elif not is_concerned and isinstance(instruction.origin, Copy) and reference_id(instruction) in concerned:
+            message = f"'{instruction.id}' runs other instances of an instruction that is to be changed"
+            hint = f"let the match expression mean '{instruction.id}' as well"
+            yield Diagnostic("bad-instructions", message, hints=(hint,), sites=(instruction.site(),))
+
+
+def _restated(
+    kernel: LoopKernel, insn_match: str, operation: str, change: _Change
+) -> LoopKernel:  # fmt: skip
+    """Return *kernel* with some instructions changed, and its reference program with the same change."""
+    assert kernel.reference is not None, "a kernel has its reference program"
+    chosen = {*selected(kernel, insn_match, operation)}
+    concerned = {reference_id(kernel.instruction(name)) for name in chosen}
+    written = kernel.reference.kernel
+    base = in_loops_of(_changed(written, concerned, change), written)
+    try:
+        base = complete_kernel(base, None)
+    except KernelError as error:
+        raise TransformError(operation, kernel.name, error.found) from error
+    result = in_loops_of(_changed(kernel, chosen, change), kernel)
+    return replace(result, arguments=base.arguments, conditions=base.conditions, reference=base.reference)
+
+
+def _changed(kernel: LoopKernel, chosen: set[str], change: _Change) -> LoopKernel:
+    instructions = tuple(change(kernel, old) if old.id in chosen else old for old in kernel.instructions)
+    return replace(kernel, instructions=instructions)

@@ -1,0 +1,242 @@
+"""Forms that scripts written for Loopy use: words, literals, slices, open shapes, types stated anew, footprints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from tests.transform.checking import check
+
+F = np.float32
+
+
+def arrays(names: str, shape: Any = 8, dtype: Any = F) -> list[Any]:
+    return [pl.GlobalArg(names, dtype, shape=shape), ...]
+
+
+X = np.arange(8, dtype=F)
+
+
+# {{{ words, literals, statements
+
+
+def test_clamp_nan_and_inf_are_written_out() -> None:
+    text = "y[i] = clamp(x[i], 2, 4.5)\nz[i] = -inf if i < 4 else inf"
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", text, arrays("x, y, z"))
+    check(knl, {"x": X}, {"y": np.clip(X, 2, 4.5), "z": np.where(X < 4, -np.inf, np.inf)})
+    nan = pl.make_kernel("{[i]: 0 <= i < 8}", "y[i] = nan*x[i]", arrays("x, y"))
+    assert np.isnan(pl.compile(nan, target=pl.CTarget())(x=X).y).all()
+
+
+def test_a_variable_or_a_rule_may_have_such_a_name() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "clamp(u, v, w) := u + v + w\ny[i] = clamp(x[i], inf, 1)",
+                         [pl.ValueArg("inf", F), *arrays("x, y")])  # fmt: skip
+    check(knl, {"x": X, "inf": 3.0}, {"y": X + 4})
+
+
+def test_imaginary_numbers_with_suffixes() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "y[i] = 5jf*x[i]\nz[i] = 2jd*x[i]", arrays("x"))
+    assert (knl.argument("y").dtype, knl.argument("z").dtype) == (np.complex64, np.complex128)  # type: ignore[union-attr]
+    result = pl.compile(knl, target=pl.CTarget())(x=X)
+    np.testing.assert_array_equal(result.y, 5j * X)
+
+
+def test_each_target_may_be_declared() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", """
+        a, <> b = make_tuple(x[i], 2)
+        <> most, <int32> place = argmax(j, x[j], j)
+        y[i] = a + b + most + place
+        """, [pl.TemporaryVariable("a", F), *arrays("x, y")])  # fmt: skip
+    check(knl, {"x": X}, {"y": X + 2 + 7 + 7})
+    assert knl.temporaries["place"].dtype == np.int32
+
+
+def test_a_nop_needs_no_id_and_a_kernel_no_assignment() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "... nop\ny[i] = x[i] {id=nop_1}\n... nop {dep=nop_1}", arrays("x, y"))
+    check(knl, {"x": X}, {"y": X})
+    empty = pl.make_kernel("{[i]: 0 <= i < 8}", "... nop", silenced_warnings="*")
+    check(empty, {}, {})
+    with pytest.raises(pl.KernelError, match="no-instructions"):
+        pl.make_kernel("{[i]: 0 <= i < 8}", "")
+
+
+def test_scalars_and_offsets_in_brackets() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "<> t = x[[i]] + s[()]\ny[[i]] = t",
+                         [pl.GlobalArg("s", F, shape=()), *arrays("x, y")])  # fmt: skip
+    check(knl, {"x": X, "s": np.array(2, F)}, {"y": X + 2})
+
+
+def test_slices_have_steps() -> None:
+    twice = pl.make_function("{[k]: 0 <= k < m}", "v[k] = 2*u[k]", [pl.GlobalArg("u, v", shape="m"), ...], name="twice")
+    text = "y[0:8:2] = twice(x[1:8:2])\ny[1:8:2] = twice(x[0:7:2])"
+    knl = pl.make_kernel("{:}", text, arrays("x, y"), functions=[twice])
+    check(knl, {"x": X}, {"y": 2 * X.reshape(4, 2)[:, ::-1].ravel()})
+    symbolic = pl.make_kernel("[n] -> {:}", "y[0:2*n:2] = twice(x[0:2*n:2])", arrays("x, y", "2*n"), functions=[twice])
+    assert "2*twice_k" in str(symbolic)
+    for text in ("y[0:n:2] = twice(x[0:n:2])", "y[0:8:0] = twice(x[0:8:2])"):
+        with pytest.raises(pl.KernelError, match="bad-call"):
+            pl.make_kernel("[n] -> {: n >= 0}", text, arrays("x, y", "n"), functions=[twice])
+    with pytest.raises(pl.KernelError, match="a slice has a beginning, an end and a step"):
+        pl.make_kernel("{:}", "y[0:8:2:1] = twice(x[:])", arrays("x, y"), functions=[twice])
+
+
+def test_an_unknown_function_of_slices_is_named() -> None:
+    with pytest.raises(pl.KernelError, match=r"no function 'gemv' \[unknown-function\]"):
+        pl.make_kernel("{:}", "y[:] = gemv(a[:, :], x[:])", arrays("x, y"))
+
+
+# }}}
+# {{{ shapes and types
+
+
+def test_open_extents_are_those_of_the_array_passed() -> None:
+    data = [pl.GlobalArg("a, y", F), pl.GlobalArg("at", np.int32), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 3}", "y[i] = sum(j, a[at[i], j])", data)
+    a, at = np.arange(30, dtype=F).reshape(10, 3), np.array([9, 0, 3], np.int32)
+    check(knl, {"a": a, "at": at}, {"y": a[at].sum(axis=1)})
+    assert str(knl.argument("a").shape[0]) == "a_shape0"  # type: ignore[union-attr,index]
+    assert pl.LoopKernel.split_iname(knl, "i", 2).parameters == ("n", "a_shape0")
+
+
+def test_a_computed_subscript_of_an_open_array_is_checked_at_the_call() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = a[i*i]", [pl.GlobalArg("a, y", F), ...])
+    run = pl.compile(knl, target=pl.CTarget())
+    np.testing.assert_array_equal(run(a=np.arange(17, dtype=F), n=5).y, np.arange(5) ** 2)
+    with pytest.raises(pl.ArgumentError):
+        run(a=np.arange(16, dtype=F), n=5)
+
+
+def test_a_temporary_keeps_its_shape_to_declare() -> None:
+    with pytest.raises(pl.KernelError, match="shape-not-inferred"):
+        pl.make_kernel("{[i]: 0 <= i < 8}", "<> t[i] = x[i]\ny[i] = t[at[i]]", arrays("x, y"))
+
+
+def test_a_temporary_without_a_shape_has_that_of_its_accesses() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "for i\nt[i] = x[i]\nend\nfor i\ny[i] = t[7 - i] + s\nend",
+                         [pl.TemporaryVariable("t"), pl.TemporaryVariable("s", initializer=F(1)),
+                          *arrays("x, y")])  # fmt: skip
+    assert knl.temporaries["t"].shape == (8,)
+    check(knl, {"x": X}, {"y": X[::-1] + 1})
+
+
+def test_shapes_may_stand_in_parentheses() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", [pl.GlobalArg("x, y", F, shape="(n,)"), ...])
+    check(knl, {"x": X}, {"y": X})
+
+
+def test_an_inferred_type_may_be_stated_otherwise() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "<> t = 2*x[i]\ny[i] = t", arrays("x"))
+    wide = knl.add_dtypes({"t": np.float64})
+    assert wide.temporaries["t"].dtype == np.float64
+    assert wide.argument("y").dtype == np.float64  # type: ignore[union-attr]
+    check(wide.split_iname("i", 4), {"x": X}, {"y": 2.0 * X})
+    for refused in (knl, wide.add_dtypes({"y": F})):
+        with pytest.raises(pl.TransformError, match=r"'x' is float32 already.*type-conflict"):
+            refused.add_dtypes({"x": np.float64})
+    with pytest.raises(pl.TransformError, match="type-conflict"):
+        wide.add_dtypes({"t": F})
+
+
+def test_types_of_vectors_come_from_the_call() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 4}", "y[i, j] = 2*x[i, j]",
+                         [pl.GlobalArg("x, y", shape="n, 4", dim_tags="N0,vec"), ...])  # fmt: skip
+    x = np.arange(12, dtype=F).reshape(3, 4)
+    np.testing.assert_array_equal(pl.tag_inames(knl, "j:unr")(x=x).y, 2 * x)
+    parts = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 2}", "y[i] = x[j, i]*j",
+                           [pl.GlobalArg("x", shape="2, n", dim_tags="sep,N0"), ...])  # fmt: skip
+    assert pl.tag_inames(parts, "j:unr")(x_s0=x[0], x_s1=x[1]).y.dtype == F
+
+
+# }}}
+# {{{ staging
+
+
+def test_a_prefetch_names_its_subscripts() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < 16}", "y[i, j] = a[j, i]", arrays("a, y", (16, 16)))
+    knl = pl.tag_inames(knl, "i:g.0, j:l.0").add_prefetch("a[:, i]")
+    assert knl.temporaries["a_fetch"].shape == (16, 1)
+    a = np.arange(256, dtype=F).reshape(16, 16)
+    check(knl, {"a": a}, {"y": a.T})
+    with pytest.raises(pl.TransformError, match="is no subscript of 'a'"):
+        knl.add_prefetch("a[:, q]")
+
+
+def test_a_footprint_may_name_an_iname_that_was_split() -> None:
+    knl = pl.make_kernel("{[i, j, k]: 0 <= i, j < n and 0 <= k < 3}", "y[i] = sum(j, sum(k, x[j, k]*x[i, k]))",
+                         arrays("x", "n, 3"))  # fmt: skip
+    knl = knl.split_iname("i", 16, outer_tag="g.0", inner_tag="l.0").split_iname("j", 16)
+    knl = knl.add_prefetch("x[j, k]", "j_inner, k", fetch_outer_inames="i_outer, j_outer")
+    x = np.arange(60, dtype=F).reshape(20, 3) % 5
+    check(knl, {"x": x}, {"y": (x @ x.T).sum(axis=1)})
+
+
+def test_loops_around_a_shared_copy() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "c[i, j] = a[i]*b[j]", arrays("a, b", "n"),
+                         assumptions="n mod 16 = 0")  # fmt: skip
+    knl = knl.split_iname("i", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = knl.split_iname("j", 16, outer_tag="g.1", inner_tag="l.1")
+    for name, sweep in (("a", "i_inner"), ("b", "j_inner")):
+        knl = knl.add_prefetch(name, sweep, fetch_outer_inames="i_outer, j_outer, j_inner",
+                               temporary_address_space="local", default_tag="l.0")  # fmt: skip
+    a = np.arange(32, dtype=F)
+    check(knl, {"a": a, "b": a}, {"c": np.outer(a, a)})
+
+
+def test_a_rule_without_arguments_is_computed_ahead() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", "f := x[i]*2\ny[i, j] = f + 1", arrays("x"))
+    knl = knl.precompute("f", compute_at="i", default_tag=None)
+    check(knl, {"x": X}, {"y": np.repeat(2 * X[:, None] + 1, 8, axis=1)})
+
+
+# }}}
+# {{{ no longer refused
+
+
+def test_the_nest_in_which_values_are_those_of_the_own_iteration() -> None:
+    knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[k]: 0 <= k < 8}"],
+                         "c = k + 1 {inames=k, id=c}\na[i] = i % c {dep=c, inames=i:k}",
+                         [pl.TemporaryVariable("c", np.int32), pl.GlobalArg("a", np.int32, shape=8)])  # fmt: skip
+    assert knl.instructions[1].inames == ("k", "i")
+    check(knl, {}, {"a": np.arange(8) % 8})
+
+
+def test_a_triangle_of_two_domains_runs_on_the_grid() -> None:
+    knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[j]: i <= j < 8}"], "a[i, j] = 1", arrays("a", (8, 8)))
+    a = np.zeros((8, 8), F)
+    knl = pl.tag_inames(knl, "i:g.0, j:g.1")
+    check(knl, {"a": a}, {"a": np.triu(np.ones((8, 8), F))})
+
+
+def test_a_last_value_is_read_behind_the_end_of_its_loop() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 4}", "for i\nfor j\n<> t = x[i] + j\nend\ny[i] = t\nend",
+                         arrays("x, y"))  # fmt: skip
+    check(pl.tag_inames(knl, "i:l.0"), {"x": X}, {"y": X + 3})
+
+
+def test_a_scalar_that_c_text_sets_is_one_of_each_thread() -> None:
+    def made(code: str) -> pl.LoopKernel:
+        text = pl.CInstruction("i", code, {"x"}, "t", id="set")
+        data = [pl.TemporaryVariable("t", F), *arrays("x, y")]
+        return pl.make_kernel("{[i]: 0 <= i < 8}", [text, "y[i] = t {dep=set}"], data)
+
+    for code in ("t = x[i];", "int k = i; t = x[k] + 1 - 1;"):
+        knl = pl.tag_inames(made(code), "i:l.0")
+        np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(x=X).y, X)
+    wrong = ("if (i > 2) t = x[i];", "t += x[i];", "t = t + x[i];", "while (0) { t = x[i]; }", "i > 2 && (t = x[i]);")
+    for code in wrong:
+        with pytest.raises(pl.PolyloopError):
+            pl.tag_inames(made(code), "i:l.0")
+
+
+def test_loops_on_threads_that_are_not_chosen_yet_are_joined() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 4}", "y[i, j] = x[i, j]", arrays("x, y", (8, 4)))
+    joined = pl.tag_inames(knl, "i:l.auto, j:l.auto").join_inames("i, j", "k")
+    assert str(joined.tag("k")) == "l.auto"
+    with pytest.raises(pl.TransformError, match="iname-tagged"):
+        pl.tag_inames(knl, "i:l.auto").join_inames("i, j", "k")
+
+
+# }}}
