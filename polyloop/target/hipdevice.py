@@ -92,8 +92,9 @@ _LOOK_BACK: Final = LookBack(
 def hip_device(arch: str) -> tuple[Entry, ...]:
     """Return the device functions of an architecture, such as ``"gfx90a"``."""
     matrices = Matrices(
-        partial(_lacks, arch), _multiply, None, _convert, _PACK, _pair, "__float_as_uint", "__uint_as_float"
-    )
+        partial(_lacks, arch), _multiply, None, _convert, _PACK, _pair, "__float_as_uint", "__uint_as_float",
+        _PACK_BYTES,
+    )  # fmt: skip
     return (_THREADS, _SHUFFLES, _REDUCTIONS, _ATOMICS, _LOOK_BACK, matrices)
 
 
@@ -102,6 +103,10 @@ def hip_device(arch: str) -> tuple[Entry, ...]:
 _PACK: Final = (
     "unsigned int (unsigned short low, unsigned short high)", "return low | (unsigned int)high << 16;",
 )  # fmt: skip
+_PACK_BYTES: Final = (
+    "unsigned int (unsigned char x0, unsigned char x1, unsigned char x2, unsigned char x3)",
+    "return x0 | (unsigned int)x1 << 8 | (unsigned int)x2 << 16 | (unsigned int)x3 << 24;",
+)
 _ELEMENTS: Final = {"float16": "_Float16", "bfloat16": "short", "float32": "float", "float64": "double"}
 """Element types of the vectors that Clang's built-in functions take."""
 
