@@ -6,7 +6,7 @@ import numpy as np
 
 import polyloop as pl
 
-SIZES = [{"n": 1, "m": 1}, {"n": 3, "m": 255}, {"n": 2, "m": 256}, {"n": 300, "m": 20}]
+SIZES = [{"n": 1, "m": 3}, {"n": 3, "m": 255}, {"n": 2, "m": 256}, {"n": 300, "m": 20}]
 
 
 def forward() -> pl.LoopKernel:

@@ -95,7 +95,7 @@ def _on_groups_of_warps(
         if turns:
             knl = matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, lag=lag, via=via)
             return _in_turns(knl, turns)
-        knl = matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, group=16, lag=lag, via=via)
+        knl = matmul_wgmma.on_groups_of_warps(program, intrinsic, 128, 256, stages=4, group=8, lag=lag, via=via)
         return matmul_wgmma.stored_by_boxes(knl) if by_boxes else knl
 
     return Case(
@@ -118,11 +118,11 @@ _MULTIPROCESSORS: Final = 132
 
 
 def _in_turns(knl: pl.LoopKernel, turns: str) -> pl.LoopKernel:
-    """Return a product with blocks in panels of 16 columns; if *turns* are not ``"panels"``, with persistent ones.
+    """Return a product with blocks in panels of 8 columns; if *turns* are not ``"panels"``, with persistent ones.
 
     If they are ``"ahead"``, copies for the next block start before the stores of the present one.
     """
-    knl = pl.order_blocks(knl, "bx", group=16)
+    knl = pl.order_blocks(knl, "bx", group=8)
     return knl if turns == "panels" else pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=turns == "ahead")
 
 
@@ -136,14 +136,17 @@ def _expected_transposed(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any,
     return {"c": (at, arrays["a"][at].astype(np.float64) @ arrays["b"].T.astype(np.float64))}
 
 
-def _tf32_on_groups_of_warps(name: str, *sizes: int | Mapping[str, int], turns: str = "") -> Case:
+def _tf32_on_groups_of_warps(
+    name: str, *sizes: int | Mapping[str, int], by_boxes: bool = False, turns: str = ""
+) -> Case:
     """Return a product of float32 with the second matrix transposed; the copy engine rounds operands to 11 bits."""
 
     def build() -> pl.LoopKernel:
-        program, group = matmul_wgmma.by_rows_of_k(), 1 if turns else 16
+        program, group = matmul_wgmma.by_rows_of_k(), 1 if turns else 8
         knl = matmul_wgmma.on_groups_of_warps(
             program, "wgmma_m64n256k8_tf32", 128, 256, stages=4, group=group, lag=1, via="tma", panels=False
         )
+        knl = matmul_wgmma.stored_by_boxes(knl) if by_boxes else knl
         return _in_turns(knl, turns) if turns else knl
 
     return Case(
@@ -178,12 +181,11 @@ def _fp8_on_groups_of_warps(
 
     def build() -> pl.LoopKernel:
         knl = matmul_fp8.on_groups_of_warps(
-            matmul_fp8.program(), "wgmma_m64n256k32_e4m3", 128, 256, stages=4, group=1 if turns else 16, lag=1,
+            matmul_fp8.program(), "wgmma_m64n256k32_e4m3", 128, 256, stages=4, group=1 if turns else 8, lag=1,
             via="tma", panels=False,
         )  # fmt: skip
-        if turns:
-            return _in_turns(knl, turns)
-        return matmul_fp8.stored_by_boxes(knl) if by_boxes else knl
+        knl = matmul_fp8.stored_by_boxes(knl) if by_boxes else knl
+        return _in_turns(knl, turns) if turns else knl
 
     return Case(
         name,
@@ -256,11 +258,12 @@ PRECISIONS: Final = (
     ),
     _on_tensor_cores("fp16 GEMM", np.dtype(np.float16), "mma_m16n8k16_f16", 4096, 8192, _UNEVEN, rtol=1e-4),
     _tf32_on_groups_of_warps("tf32 GEMM by wgmma and TMA", 4096, 8192, _UNEVEN),
+    _tf32_on_groups_of_warps("tf32 GEMM by wgmma, TMA both ways", 4096, 8192, by_boxes=True),
     _tf32_on_groups_of_warps(
         "tf32 GEMM by wgmma and TMA, ahead", 4096, 8192, {"m": 8192, "n": 8192, "p": 512}, turns="ahead"
     ),
-    _fp8_on_groups_of_warps("fp8 GEMM by wgmma and TMA", 4096, 8192, {"m": 4000, "n": 3000, "p": 5008}),
+    _fp8_on_groups_of_warps("fp8 GEMM by wgmma and TMA", 4096, 8192, {"m": 4000, "n": 3008, "p": 5008}),
     _fp8_on_groups_of_warps("fp8 GEMM by wgmma, TMA both ways", 4096, 8192, by_boxes=True),
-    _fp8_on_groups_of_warps("fp8 GEMM by wgmma and TMA, ahead", 4096, 8192, turns="ahead"),
+    _fp8_on_groups_of_warps("fp8 GEMM by wgmma, TMA both ways, ahead", 4096, 8192, by_boxes=True, turns="ahead"),
     _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32_pairs", 8192, _UNEVEN, rtol=1e-3),
 )

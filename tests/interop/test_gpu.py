@@ -117,7 +117,7 @@ def test_an_operator_costs_little_more_than_the_kernel(torch: Any) -> None:
     """The times of the host, without waiting; the best of several rounds."""
     import polyloop.torch  # noqa: PLC0415 - where PyTorch is
 
-    op = polyloop.torch.custom_op(scaled(), f"{NAME}cost")
+    op = polyloop.torch.custom_op(scaled(), f"{NAME}cost", backward=False)
     run, x = pl.compile(scaled(), target=pl.CudaTarget()), torch.rand(256, device="cuda")
     z = torch.empty_like(x)
 
