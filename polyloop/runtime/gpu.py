@@ -352,7 +352,8 @@ class GpuModule:
         self, loaded: _Loaded, binding: Binding, pointers: Mapping[str, int], stream: StreamHandle
     ) -> None:  # fmt: skip
         known = dict[str, bytes]()
-        for step in binding.launches.asking(reader(_raw(), binding, pointers, stream.handle)):
+        read = reader(_raw(), binding, pointers, stream.handle) if binding.launches.has_reads else None
+        for step in binding.launches.asking(read):
             parameters = self.parameters.of_step(step, pointers, binding, known)
             self._launch_one(loaded, step.launch, step.grid, parameters, stream)
 

@@ -85,8 +85,7 @@ def _declared(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
             raise VerificationError("schedule", kernel.name, [_not_constant(name, extents)])
         assert temporary.dtype is not None, f"{name} has no type"
         layout = _layout(kernel, temporary, space, gone)
-        shared = temporary.base_storage if space is AddressSpace.LOCAL else None
-        found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, shared)
+        found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, temporary.base_storage)
     return found
 
 

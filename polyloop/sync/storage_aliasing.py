@@ -34,11 +34,10 @@ _LOCAL = AddressSpace.LOCAL
 
 
 def _pools(placement: Placement) -> dict[str, list[str]]:
-    """Return the members of each storage that several temporaries in use share, all of them in shared memory."""
+    """Return the members of each storage that several temporaries in use share."""
     found: dict[str, list[str]] = {}
     for name, temporary in placement.program.kernel.temporaries.items():
-        is_local = placement.spaces.get(name) is _LOCAL
-        if temporary.base_storage is not None and is_local and writers_of(placement, name):
+        if temporary.base_storage is not None and writers_of(placement, name):
             found.setdefault(temporary.base_storage, []).append(name)
     return {pool: members for pool, members in found.items() if len(members) > 1}
 
@@ -62,7 +61,13 @@ def pool_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def _pool_violations(placement: Placement, pool: str, members: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield temporaries that share storage and hold values at the same time."""
+    """Yield temporaries that share storage and hold values at the same time, or are not in shared memory."""
+    private = [name for name in members if placement.spaces[name] is not _LOCAL]
+    if private:
+        space = placement.spaces[private[0]]
+        message = f"temporary '{private[0]}' is {space} and cannot share '{pool}'"
+        yield Diagnostic("bad-storage", message, hints=('keep its address_space="local"',))
+        return
     for member in members:
         found = _overwritten(placement, pool, member, [other for other in members if other != member])
         if found is not None:
