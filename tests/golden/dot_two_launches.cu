@@ -29,12 +29,10 @@ extern "C" __global__ void __launch_bounds__(8) dot_0(const float *__restrict__ 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(8) dot_1(float *__restrict__ out, int n, const float *__restrict__ part)
+extern "C" __global__ void __launch_bounds__(1) dot_1(float *__restrict__ out, int n, const float *__restrict__ part)
 {
-    const int tx = threadIdx.x;
     float acc_1 = 0.0f;
     for (int k_outer = 0; k_outer < (n + 31) / 32; ++k_outer)
         acc_1 += part[k_outer];
-    if (tx == 0)
-        out[0] = acc_1;
+    out[0] = acc_1;
 }

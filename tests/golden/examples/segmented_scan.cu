@@ -88,13 +88,11 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_0(const float *_
     }
 }
 
-extern "C" __global__ void __launch_bounds__(64) segmented_scan_1(int n, const segmented_scan_value_flag *__restrict__ tile_sum, segmented_scan_value_flag *__restrict__ before_tile)
+extern "C" __global__ void __launch_bounds__(1) segmented_scan_1(int n, const segmented_scan_value_flag *__restrict__ tile_sum, segmented_scan_value_flag *__restrict__ before_tile)
 {
-    const int tx = threadIdx.x;
     segmented_scan_value_flag acc_0 = segmented_scan_make_value_flag(0.0f, false);
     for (int c = 0; c < (n + 255) / 256; ++c) {
-        if (tx == 0)
-            before_tile[c] = acc_0;
+        before_tile[c] = acc_0;
         acc_0 = segmented_scan_segmented_sum(acc_0, tile_sum[c]);
     }
 }

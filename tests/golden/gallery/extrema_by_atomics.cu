@@ -11,11 +11,9 @@ static __device__ __forceinline__ int extrema_by_atomics_warp_max_int32(int x)
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(32) extrema_by_atomics_0(int *__restrict__ low, int n)
+extern "C" __global__ void __launch_bounds__(1) extrema_by_atomics_0(int *__restrict__ low, int n)
 {
-    const int tx = threadIdx.x;
-    if (tx == 0)
-        low[0] = 2147483647;
+    low[0] = 2147483647;
 }
 
 extern "C" __global__ void __launch_bounds__(32) extrema_by_atomics_1(const int *__restrict__ x, int *__restrict__ low, int *__restrict__ high, int n)

@@ -66,9 +66,8 @@ extern "C" __global__ void __launch_bounds__(32) mean_and_variance_0(const doubl
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) mean_and_variance_1(double *__restrict__ mean, double *__restrict__ spread, int n, const mean_and_variance_welford_state *__restrict__ states)
+extern "C" __global__ void __launch_bounds__(1) mean_and_variance_1(double *__restrict__ mean, double *__restrict__ spread, int n, const mean_and_variance_welford_state *__restrict__ states)
 {
-    const int tx = threadIdx.x;
     mean_and_variance_welford_state acc_0 = mean_and_variance_make_welford_state(0.0, 0.0, 0.0);  // insn
     for (int b = 0; b < (n + 63) / 64; ++b)
         acc_0 = mean_and_variance_welford(acc_0, states[b]);  // insn
@@ -76,8 +75,6 @@ extern "C" __global__ void __launch_bounds__(32) mean_and_variance_1(double *__r
     double number = welford_value.count;  // insn_1
     double middle = welford_value.mean;  // insn_2
     double rest = welford_value.rest;  // insn_3
-    if (tx == 0) {
-        mean[0] = middle;  // insn_4
-        spread[0] = rest / number;  // insn_5
-    }
+    mean[0] = middle;  // insn_4
+    spread[0] = rest / number;  // insn_5
 }

@@ -15,13 +15,11 @@ extern "C" __global__ void __launch_bounds__(2) prefix_sum_in_tiles_0(const floa
     }
 }
 
-extern "C" __global__ void __launch_bounds__(2) prefix_sum_in_tiles_1(int n, const float *__restrict__ b_sum, float *__restrict__ b_carry)
+extern "C" __global__ void __launch_bounds__(1) prefix_sum_in_tiles_1(int n, const float *__restrict__ b_sum, float *__restrict__ b_carry)
 {
-    const int tx = threadIdx.x;
     float acc_0 = 0.0f;
     for (int before = 0; before < (n + 3) / 4; ++before) {
-        if (tx == 0)
-            b_carry[before] = acc_0;
+        b_carry[before] = acc_0;
         acc_0 += b_sum[before];
     }
 }

@@ -31,13 +31,11 @@ extern "C" __global__ void __launch_bounds__(16) tiles_added_0(const float *__re
         b_sum[bx] = acc;
 }
 
-extern "C" __global__ void __launch_bounds__(16) tiles_added_1(int n, const float *__restrict__ b_sum, float *__restrict__ b_carry)
+extern "C" __global__ void __launch_bounds__(1) tiles_added_1(int n, const float *__restrict__ b_sum, float *__restrict__ b_carry)
 {
-    const int tx = threadIdx.x;
     float acc_0 = 0.0f;
     for (int before = 0; before < (n + 15) / 16; ++before) {
-        if (tx == 0)
-            b_carry[before] = acc_0;
+        b_carry[before] = acc_0;
         acc_0 += b_sum[before];
     }
 }
