@@ -117,11 +117,11 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     asked = _asked(launch, unit, walker, outside, context)
     outside, context = outside.add(asked), context.add(asked)
     numbering = numbering_of(launch, axes, scope, context)
-    opening = walker.run(launch.opening, context) if launch.opening else ()
+    opening = walker.run(launch.turns.opening, context) if launch.turns.opening else ()
     ahead = walker.run(launch.ahead, context) if launch.ahead else ()
     if numbering is not None and ahead:
         walker.ahead = (numbering.of_next(ahead),)
-    closing = walker.run(launch.closing, context) if launch.closing else ()
+    closing = walker.run(launch.turns.closing, context) if launch.turns.closing else ()
     body = walker.run(launch.tree, context)
     for axis in axes:
         if axis.name in scope.used and not axis.starts_at_zero:

@@ -361,24 +361,14 @@ class Launch:
         return self.turns.order
 
     @property
-    def opening(self) -> Tree:
-        """Statements that a block of the launch executes once."""
-        return self.turns.opening
-
-    @property
     def ahead(self) -> Tree:
         """The first copies of the next turn."""
         return self.turns.ahead
 
     @property
-    def closing(self) -> Tree:
-        """Statements that a block of the launch executes behind all turns."""
-        return self.turns.closing
-
-    @property
     def whole(self) -> Tree:
         """Everything that its blocks execute."""
-        return (*self.opening, *self.ahead, *self.tree, *self.closing)
+        return (*self.turns.opening, *self.ahead, *self.tree, *self.turns.closing)
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -327,7 +327,7 @@ def test_what_comes_after_is_checked_too() -> None:
 def test_no_shuffle_stands_where_lanes_are_missing() -> None:
     storage = Storage("t", np.dtype("float32"), (), AddressSpace.PRIVATE, lane=Lane(0, ()))
     scope: Any = SimpleNamespace(memory=Memory(storage={"t": storage}), values={"l.0": "tx"}, language=CUDA_LANGUAGE)
-    scope.indices = Indices()
+    scope.indices, scope.definitions = Indices(), SimpleNamespace(foreign_functions={}, helper_names={})
     scope.error = lambda problem: CodegenError("generate_code", "k", [problem])
     shuffle = Assign(parsed("r"), "=", parsed("__shfl_sync(0xffffffffu, t, 3)"), "use")
     zero, left = parsed("0"), parsed("k < n")

@@ -67,7 +67,7 @@ def values() -> tuple[object, ...]:
         next(entry.matrix.intrinsic for entry in large.instructions if entry.matrix is not None),
         pl.Tuned((*trials, refused), 0), knl.loops, pl.auto, pl.check_equivalence(simple, simple), *errors, warning,
         errors[0].found[0], simple.made, pl.gufunc(simple), pl.dispatch(simple, {"plain": simple}, target=c),
-        pl.OpenCLDevice(),
+        pl.OpenCLDevice(), pl.CodeObject("gfx942", b"\x7fELF" * 1000, True, "v_mfma\n" * 1000, {}),
     )  # fmt: skip
 
 
