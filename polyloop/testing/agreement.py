@@ -209,6 +209,7 @@ def other_loops(before: LoopKernel, after: LoopKernel) -> str | None:
     same = (
         set(runs(old.tree)) == set(runs(new.tree))
         and old.kernel.inames == new.kernel.inames
+        and all(set(i.inames) == set(new.kernel.instruction(i.id).inames) for i in old.kernel.instructions)
         and len(old.kernel.barriers) == len(new.kernel.barriers)
     )
     return f"the program has other loops:\n{old}\nnow\n{new}" if same and nests(old.tree) != nests(new.tree) else None
