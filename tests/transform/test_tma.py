@@ -13,6 +13,7 @@ import pytest
 import polyloop as pl
 from examples import matmul_wgmma
 from polyloop.errors import CodegenError, VerificationError
+from polyloop.runtime import tensormaps
 from polyloop.runtime.arguments import Binder
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
@@ -359,12 +360,17 @@ def test_the_driver_is_told_bytes_and_elements(monkeypatch: pytest.MonkeyPatch) 
     assert driver_map(described, binding, 4096) == b"\7" * BYTES
     assert driver.name == "cuTensorMapEncodeTiled"
     assert driver.aligned
-    uint32, rank, none, swizzle_128, promoted = 2, 3, 0, 3, 3
+    uint32, rank, none, swizzle_128, promoted = 2, 3, 0, 3, 2  # pieces of 128 bytes, as rows begin in the middle of 256
     extents, strides, box = [48, 10, 4], [4 * 48, 4 * 480], [32, 8, 1]
     assert driver.arguments == [
         uint32, rank, 4096, extents, strides, box, [1, 1, 1], none, swizzle_128, promoted, none,
     ]  # fmt: skip
     assert program.launches[0].arguments[-1] == described.name
+
+
+@pytest.mark.parametrize(("rows", "promoted"), [((256, 512), 3), ((192, 512), 2), ((10000,), 2), ((), 3)])
+def test_the_cache_reads_wide_pieces_where_rows_begin_with_one(rows: tuple[int, ...], promoted: int) -> None:
+    assert tensormaps._promotion(rows) == promoted
 
 
 def test_nothing_is_described_of_what_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
