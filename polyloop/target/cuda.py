@@ -22,7 +22,7 @@ from polyloop.target.cudadevice import cuda_device, cuda_together
 from polyloop.target.cudatypes import complex_operators, cuda_definitions
 from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_definitions
 
-__all__ = ["CUDA_LANGUAGE", "CudaTarget", "own_architecture", "with_one_launch"]
+__all__ = ["CUDA_LANGUAGE", "CUDA_VECTORS", "CudaTarget", "own_architecture", "with_one_launch"]
 
 _LIMITS: Final = DeviceLimits(has_shuffles=True)
 _HOPPER: Final = 90
@@ -54,6 +54,13 @@ _TYPES: Final = {
     "complex128": "complex128",
 }
 
+CUDA_VECTORS: Final = Vectors(
+    names={name: name for name in VECTORS},
+    make="make_{type}",
+    nothing="{type}{{}}",
+    empty="{type}{{}}",
+    structure="struct {aligned} {name} {{ {body} }};",
+)
 CUDA_LANGUAGE: Final = Language(
     name="cuda",
     types=_TYPES,
@@ -94,13 +101,7 @@ CUDA_LANGUAGE: Final = Language(
         **dict(bit_definitions(_HELPER, _TYPES, "__clz{long}({x})", "__ffs{long}({x}) - 1")),
         **copy_definitions(),
     },
-    vectors=Vectors(
-        names={name: name for name in VECTORS},
-        make="make_{type}",
-        nothing="{type}{{}}",
-        empty="{type}{{}}",
-        structure="struct {aligned} {name} {{ {body} }};",
-    ),
+    vectors=CUDA_VECTORS,
     limits=_LIMITS,
     device=cuda_device(""),
 )

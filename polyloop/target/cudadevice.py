@@ -19,9 +19,9 @@ from polyloop.target.cudaboxes import BOXES
 from polyloop.target.cudacopies import COPIES
 from polyloop.target.cudamatrices import cuda_matrices, shared_matrices
 
-__all__ = ["cuda_device", "cuda_together"]
+__all__ = ["ATOMICS", "THREADS", "TOTALS", "cuda_device", "cuda_together"]
 
-_THREADS: Final = Threads(
+THREADS: Final = Threads(
     axes={
         "g.0": "blockIdx.x",
         "g.1": "blockIdx.y",
@@ -59,7 +59,7 @@ _ATOMIC_TYPES: Final = {
     "sum": ("int32", "uint32", "uint64", "float32", "float64"),
     "exchange": ("int32", "uint32", "uint64", "float32"),
 }
-_ATOMICS: Final = Atomics(
+ATOMICS: Final = Atomics(
     native={
         (operation, dtype): f"atomic{_ATOMIC_NAMES[operation]}(&{{0}}, {{1}})"
         for operation, dtypes in _ATOMIC_TYPES.items()
@@ -81,7 +81,7 @@ _ATOMICS: Final = Atomics(
 )  # fmt: skip
 """CUDA C++ Programming Guide, "Atomic Functions": what exists on all devices from sm_70 on."""
 
-_TOTALS: Final = {
+TOTALS: Final = {
     "float32": Word(_WORD64, "__float_as_uint({0})", f"__uint_as_float(({_WORD32}){{0}})"),
     "int32": Word(_WORD64, f"({_WORD32}){{0}}", "(int){0}"),
     "uint32": Word(_WORD64, "{0}", f"({_WORD32}){{0}}"),
@@ -138,10 +138,10 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
         first="__ffs({0}) - 1",
         mask=_WORD32,
         pause="__nanosleep({0});" if capability >= _VOLTA else "",
-        words=_TOTALS,
+        words=TOTALS,
     )
     reductions = Reductions(_TRUTHS if digits and capability < _AMPERE else _TRUTHS | _INTEGERS, _BLOCK)
     matrices = (cuda_matrices(arch), *([shared_matrices()] if arch == "sm_90a" else []))
     copies: tuple[Entry, ...] = () if digits in _WITHOUT_COPIES else (COPIES,)
     copies += (BOXES,) if capability >= _HOPPER else ()
-    return (_THREADS, _LOADS, _SHUFFLES, reductions, _ATOMICS, look_back, *copies, *matrices)
+    return (THREADS, _LOADS, _SHUFFLES, reductions, ATOMICS, look_back, *copies, *matrices)

@@ -9,14 +9,12 @@ from polyloop.codegen.device.entries import Matrices, SharedMatrices
 from polyloop.expr.dtypes import DType, is_integer
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 
-__all__ = ["cuda_matrices", "shared_matrices"]
+__all__ = ["PACK", "PACK_BYTES", "cuda_matrices", "shared_matrices"]
 
-_PACK: Final = (
+PACK: Final = (
     "unsigned int (unsigned short low, unsigned short high)", "return low | (unsigned int)high << 16;",
 )  # fmt: skip
-
-
-_PACK_BYTES: Final = (
+PACK_BYTES: Final = (
     "unsigned int (unsigned char x0, unsigned char x1, unsigned char x2, unsigned char x3)",
     "return x0 | (unsigned int)x1 << 8 | (unsigned int)x2 << 16 | (unsigned int)x3 << 24;",
 )
@@ -36,8 +34,8 @@ _COMMIT: Final = ("void ()", 'asm volatile("wgmma.commit_group.sync.aligned;" ::
 def cuda_matrices(arch: str) -> Matrices:
     """Return the matrix instructions of the devices of one architecture."""
     return Matrices(
-        partial(_lacks, arch), _multiply, _load, _convert, _PACK, _pair, "__float_as_uint", "__uint_as_float",
-        _PACK_BYTES,
+        partial(_lacks, arch), _multiply, _load, _convert, PACK, _pair, "__float_as_uint", "__uint_as_float",
+        PACK_BYTES,
     )  # fmt: skip
 
 

@@ -7,38 +7,23 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
-from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax, Vectors
+from polyloop.codegen.language import Definition, Language
 from polyloop.edge.words import spelt
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.records import VECTORS
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
-from polyloop.target.cudatypes import complex_definitions, complex_operators
+from polyloop.target.cuda import CUDA_LANGUAGE, CUDA_VECTORS
+from polyloop.target.cudatypes import complex_definitions
 from polyloop.target.hipdevice import hip_device
-from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_definitions
+from polyloop.target.mathtable import CUDA_FUNCTIONS, bit_definitions
 
 __all__ = ["HIP_ARCHITECTURES", "HipTarget"]
 
-_HELPER: Final = "static __device__ __forceinline__"
+_HELPER: Final = CUDA_LANGUAGE.syntax.helper
+_ALIGNED: Final = "__attribute__((aligned({bytes})))"
 _MOST_BLOCKS: Final = 2**22 - 1
 """Blocks and threads along an axis are less than 2^32 together: AMD HIP, ``hipModuleLaunchKernel``."""
-_TYPES: Final = {
-    "bool": "bool",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long long",
-    "uint8": "unsigned char",
-    "uint16": "unsigned short",
-    "uint32": "unsigned int",
-    "uint64": "unsigned long long",
-    "float16": "float16",
-    "bfloat16": "bfloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "complex64",
-    "complex128": "complex128",
-}
+_TYPES: Final = {name: text for name, text in CUDA_LANGUAGE.types.items() if not name.startswith("float8")}
 
 
 @dataclass(frozen=True)
@@ -77,7 +62,7 @@ def _definitions() -> Iterator[tuple[str, Definition]]:
         "}"
     )
     yield "narrow bfloat16", Definition(narrowed, ("bfloat16",))
-    yield from complex_definitions("__attribute__((aligned({bytes})))")
+    yield from complex_definitions(_ALIGNED)
     yield from bit_definitions(_HELPER, _TYPES, "__builtin_clz{long}({x})", "__builtin_ctz{long}({x})")
 
 
@@ -90,42 +75,17 @@ _POPCOUNTS: Final = {
 HIP_LANGUAGE: Final = Language(
     name="hip",
     types=_TYPES,
-    syntax=Syntax(
-        header="",
-        function='extern "C" __global__ void',
-        helper=_HELPER,
-        restrict="__restrict__",
-        launch_bounds="__launch_bounds__({threads})",
-        aligned="__attribute__((aligned({bytes})))",
-        static_assert="static_assert",
-    ),
-    functions=Functions(
-        {**CUDA_FUNCTIONS, **_POPCOUNTS},
-        fast=CUDA_FAST_FUNCTIONS,
-        results={
-            ("sincos", "float32"): "sincosf({0}, &{1}, &{2})",
-            ("sincos", "float64"): "sincos({0}, &{1}, &{2})",
-        },
-        operators=complex_operators(),
-        has_overloads=True,
-    ),
-    loops=LoopStyle(unroll="#pragma unroll", unroll_hint="#pragma unroll", unroll_by="#pragma unroll {count}"),
-    constants=Constants(
+    syntax=replace(CUDA_LANGUAGE.syntax, aligned=_ALIGNED),
+    functions=replace(CUDA_LANGUAGE.functions, spellings={**CUDA_FUNCTIONS, **_POPCOUNTS}, extremes={}),
+    loops=CUDA_LANGUAGE.loops,
+    constants=replace(
+        CUDA_LANGUAGE.constants,
         infinity={"float32": "__builtin_inff()", "float64": "__builtin_inf()"},
         not_a_number={"float32": '__builtin_nanf("")', "float64": '__builtin_nan("")'},
-        table="__constant__ ",
-        large_table="__device__ const ",
-        table_bytes=64 * 1024,
+        table_bits="",
     ),
     definitions=dict(_definitions()),
-    vectors=Vectors(
-        names={name: name for name in VECTORS},
-        make="make_{type}",
-        nothing="{type}{{}}",
-        empty="{type}{{}}",
-        structure="struct {aligned} {name} {{ {body} }};",
-        has_operators=True,
-    ),
+    vectors=replace(CUDA_VECTORS, has_operators=True),
 )
 """AMD HIP Programming Guide, "C++ language extensions" and "Math API"; the rest is Clang's C++."""
 
