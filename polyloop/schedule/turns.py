@@ -101,6 +101,7 @@ class _Turns:
         self.ahead = placement.program.kernel.blocks.ahead
         self.loop = self._first_loop() if self.ahead else None
         self.started = self._starts(self.loop)
+        self.filled = self._filled()
         self.temporaries = self._out_of_the_way()
         self.spans = pool_spans(self.temporaries)
         self.tree = launch.tree
@@ -132,7 +133,7 @@ class _Turns:
 
     def problems(self) -> Iterator[Diagnostic]:
         """Yield a diagnostic for each use of the places that copies ahead fill, if they would then come too early."""
-        for array in self._filled():
+        for array in self.filled:
             for use in self._overlapping(array):
                 if self.loop is not None and use.position < self.loop:
                     yield Diagnostic(
@@ -195,7 +196,7 @@ class _Turns:
 
         That store is *first*, or a barrier is between the two.
         """
-        if second.position != self.loop or second.array not in self._filled() or not self._is_copied(second.array):
+        if second.position != self.loop or not self._is_copied_ahead(second.array):
             return False
         stores = [use for uses in self.uses.values() for use in uses if use.name in self.late]
         return any(
@@ -204,10 +205,12 @@ class _Turns:
             if _overlap(store.span, first.span) and self.places[store.array] == self.places[first.array]
         )
 
-    def _is_copied(self, array: str) -> bool:
-        """Return whether nothing but copies of boxes writes *array*."""
+    def _is_copied_ahead(self, array: str) -> bool:
+        """Return whether copies ahead fill *array*, and nothing but copies of boxes writes it."""
         writes = {use.name for use in self.uses[self.places[array]] if use.array == array and use.writes}
-        return all(isinstance(self.statements[name].action, AwaitCopy) for name in writes.difference(self.started))
+        return array in self.filled and all(
+            isinstance(self.statements[name].action, AwaitCopy) for name in writes.difference(self.started)
+        )
 
     def _late_stores(self) -> frozenset[str]:
         """Return the statements that store boxes behind the barrier of the starts, and may be waited for later.
@@ -219,11 +222,11 @@ class _Turns:
         found = set[str]()
         for uses in self.uses.values():
             for own in uses:
-                others = [use for use in uses if use.writes and _overlap(use.span, own.span)]
-                written = [use for use in others if use.array not in self._filled() or not self._is_copied(use.array)]
-                is_late = all(at < use.position < own.position for use in written)
-                if own.position > at and is_late and self._stores_box(own):
-                    found.add(own.name)
+                if own.position > at and self._stores_box(own):
+                    writes = (use for use in uses if use.writes and _overlap(use.span, own.span))
+                    others = (use for use in writes if not self._is_copied_ahead(use.array))
+                    if all(at < use.position < own.position for use in others):
+                        found.add(own.name)
         return frozenset(found)
 
     def _stores_box(self, use: _Use) -> bool:
@@ -278,20 +281,19 @@ class _Turns:
 
     def _overlapping(self, array: str) -> Iterator[_Use]:
         """Yield the uses of the bytes that copies ahead fill for *array*."""
-        span = self._filled()[array]
+        span = self.filled[array]
         yield from (use for use in self.uses.get(self.places[array], ()) if _overlap(use.span, span))
 
     def _out_of_the_way(self) -> tuple[Storage, ...]:
         """Return the temporaries; those that share storage with a ring that is filled ahead lie at its end."""
-        filled = self._filled() if self.started else {}
-        pools = {self.places[array] for array in filled}
-        moved = {t.name for t in self.original.temporaries if t.pool in pools and t.name not in filled}
+        pools = {self.places[array] for array in self.filled}
+        moved = {t.name for t in self.original.temporaries if t.pool in pools and t.name not in self.filled}
         return tuple(replace(t, at_end=t.name in moved) for t in self.original.temporaries)
 
     def _with_copies_ahead(self) -> Tree:
         """Return the tree with a barrier behind the last use of places that copies ahead fill, which starts them."""
         tree = self.original.tree
-        last = max(use.position for array in self._filled() for use in self._overlapping(array))
+        last = max(use.position for array in self.filled for use in self._overlapping(array))
         after = tree[last + 1 : last + 2]
         known = [node for node in after if isinstance(node, Barrier) and node.scope is Scope.BLOCK]
         barrier = replace(known[0] if known else Barrier(), starts=True)
