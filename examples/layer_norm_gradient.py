@@ -5,34 +5,13 @@ from typing import Any
 import numpy as np
 
 import polyloop as pl
+from examples import layer_norm
 
 SIZES = [{"n": 1, "m": 3}, {"n": 3, "m": 255}, {"n": 2, "m": 256}, {"n": 300, "m": 20}]
 
 
-def forward() -> pl.LoopKernel:
-    return pl.make_kernel(
-        "{[i, k]: 0 <= i < n and 0 <= k < m}",
-        """
-        for i
-            <> mean = sum(k, x[i, k])/m
-            <> variance = sum(k, (x[i, k] - mean)**2)/m
-            <> scale = rsqrt(variance + 1e-5)
-            y[i, k] = (x[i, k] - mean)*scale*gamma[k] + beta[k]
-        end
-        """,
-        [
-            pl.GlobalArg("x, y", np.float32, shape="n, m"),
-            pl.GlobalArg("gamma, beta", np.float32, shape="m"),
-            pl.TemporaryVariable("mean, variance, scale", np.float32),
-            ...,
-        ],
-        name="layer_norm",
-        assumptions="n >= 1 and m >= 1",
-    )
-
-
 def program() -> pl.LoopKernel:
-    return pl.differentiate(forward(), "x, gamma, beta", name="layer_norm_gradient")
+    return pl.differentiate(layer_norm.program(), "x, gamma, beta", name="layer_norm_gradient")
 
 
 def transformed() -> pl.LoopKernel:
