@@ -27,9 +27,9 @@ _MOST_KEPT: Final = 4096
 def reader(driver: RawDriver, binding: Binding, pointers: Mapping[str, int], stream: int) -> Read | None:
     """Return the function that reads an element of memory once the work on *stream* is done.
 
-    None if nothing is read, or nothing can be, as the work is captured: then all iterations are launched.
+    None if nothing can be read, as the work is captured: then all iterations are launched.
     """
-    if not binding.launches.has_reads or driver.is_captured(stream):
+    if driver.is_captured(stream):
         return None
 
     def read(element: AskedElement) -> np.generic:
