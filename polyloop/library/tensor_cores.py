@@ -6,9 +6,41 @@ import polyloop as pl
 from polyloop.kernel.intrinsic import INTRINSICS
 
 __all__ = [
-    "in_double_precision", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes", "stored_by_rows",
+    "in_double_precision", "in_warps", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes", "stored_by_rows",
     "with_padded_copies",
 ]  # fmt: skip
+
+
+def in_warps(
+    knl: pl.LoopKernel, block: tuple[int, int, int], warp: tuple[int, int], tile: tuple[int, int, int],
+    group: int = 1, *, lanes: int = 32, term: str = "k",
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product whose loops are those of blocks, of warps, and of the tiles of one instruction.
+
+    ::
+
+        # before
+        for i, j:  c[i, j] = sum(k, a[i, k]*b[k, j])
+        # after
+        each block (by, bx), each warp (wi, wj):  for mi, ni, ii, jj:  c[..] = sum((ko, kk, ki), ..)
+
+    *block* and *tile* are rows, columns and terms, *warp* rows and columns.  Blocks run down the rows, *group* columns
+    of blocks at a time.
+    """
+    (rows, columns, terms), (height, width), (m, n, depth) = block, warp, tile
+    high = rows // height
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_warp", outer_tag=f"l/{lanes}%{high}")
+    knl = pl.split_iname(knl, "i_warp", m, outer_iname="mi", inner_iname="ii", outer_tag="unr")
+    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block")
+    if group == 1:
+        knl = pl.tag_inames(knl, "bx:g.0")
+    else:
+        knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
+    knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_warp", outer_tag=f"l/{lanes * high}")
+    knl = pl.split_iname(knl, "j_warp", n, outer_iname="ni", inner_iname="jj", outer_tag="unr")
+    knl = pl.split_iname(knl, term, terms, outer_iname="ko", inner_iname="k_block")
+    return pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
 
 
 def on_tensor_cores(
@@ -35,22 +67,7 @@ def on_tensor_cores(
     the sectors of 32 bytes that come from memory, and these then come twice.  With *turned*, columns of the product are
     rows of the instruction: for one that takes neighbours of these from one lane.
     """
-    (rows, columns, terms), (height, width) = block, warp
-    high = rows // height
-    tile_rows, tile_columns = (8, 16) if turned else (16, 8)
-    # blocks, warps, and the tiles of one instruction
-    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
-    knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_warp", outer_tag=f"l/32%{high}")
-    knl = pl.split_iname(knl, "i_warp", tile_rows, outer_iname="mi", inner_iname="ii", outer_tag="unr")
-    if group == 1:
-        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
-    else:
-        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block")
-        knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
-    knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_warp", outer_tag=f"l/{32 * high}")
-    knl = pl.split_iname(knl, "j_warp", tile_columns, outer_iname="ni", inner_iname="jj", outer_tag="unr")
-    knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="k_block")
-    knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = in_warps(knl, block, warp, (*((8, 16) if turned else (16, 8)), depth), group)
     knl = pl.prioritize_loops(knl, "ko, kk, ni, mi" if turned else "ko, kk, mi, ni")
     knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
     # tiles in shared memory, copied some elements at a time
@@ -69,7 +86,8 @@ def on_tensor_cores(
     knl = pl.pipeline(knl, "ko", stages=stages, via="cp.async")
     if not spread:
         return knl
-    threads, steps = 32 * high * (columns // width), terms // depth
+    (rows, columns, terms), (height, width) = block, warp
+    threads, steps = 32 * (rows // height) * (columns // width), terms // depth
     for array, length in (("a", rows), ("b", columns)):
         share = length * terms // (vec * threads * steps)
         knl = pl.split_iname(
@@ -81,37 +99,21 @@ def on_tensor_cores(
 
 def in_double_precision(
     knl: pl.LoopKernel, vec: int = 2, block: tuple[int, int] = (128, 128), warp: tuple[int, int] = (64, 32), *,
-    stages: int = 3, grouped: bool = True, term: str = "k", within: str = "insn",
+    grouped: bool = True, term: str = "k", within: str = "insn",
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product of float64 by ``mma.sync``, in blocks and warps of some rows and columns.
 
     Copies take *vec* elements.  Blocks run down the rows, 4 columns of blocks at a time, if they are *grouped*.  *term*
     and *within* are the loop over terms and the instruction of a product in parts.
     """
-    (rows, columns), (height, width) = block, warp
-    high = rows // height
-    # rows: blocks, warps, and tiles of 16
-    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
-    knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_warp", outer_tag=f"l/32%{high}")
-    knl = pl.split_iname(knl, "i_warp", 16, outer_iname="mi", inner_iname="ii", outer_tag="unr")
-    # columns: blocks, warps, and tiles of 8
-    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block")
-    knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_warp", outer_tag=f"l/{32 * high}")
-    knl = pl.split_iname(knl, "j_warp", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
-    if grouped:  # the order of the blocks: 4 columns of blocks, down the rows
-        knl = pl.split_iname(knl, "bx", 4, outer_iname="bg", inner_iname="bc", outer_tag="g.2", inner_tag="g.0")
-    else:
-        knl = pl.tag_inames(knl, "bx:g.0")
-    # terms: tiles of 16, 2 instructions each
-    knl = pl.split_iname(knl, term, 16, outer_iname="ko", inner_iname="k_block")
-    knl = pl.split_iname(knl, "k_block", 8, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = in_warps(knl, (*block, 16), warp, (16, 8, 8), 4 if grouped else 1, term=term)
     knl = pl.tensorize(pl.prioritize_loops(knl, "ko, kk"), within, "mma_m16n8k8_f64", ahead=True)
     knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
     # tiles in shared memory, copied 16 bytes at a time
     wide = vec if vec > 1 else None
     knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=4, vec=wide)
     knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=4, vec=wide)
-    return pl.pipeline(knl, "ko", stages=stages, via="cp.async")
+    return pl.pipeline(knl, "ko", stages=3, via="cp.async")
 
 
 def on_groups_of_warps(
@@ -177,16 +179,21 @@ def with_padded_copies(knl: pl.LoopKernel, align_bytes: int = 128) -> pl.LoopKer
     return knl
 
 
+def _buffered(knl: pl.LoopKernel, tag: str) -> tuple[pl.LoopKernel, int, int]:
+    """Return a product whose results are in ``c_tile`` first, the bytes of one, and the swizzle's base for 16 bytes."""
+    names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
+    dtype = knl.arrays()["c"].dtype
+    assert dtype is not None, "c has a type"
+    knl = pl.buffer_array(knl, "c", names, temporary_name="c_tile", temporary_address_space="local", default_tag=tag)
+    return knl, dtype.itemsize, (16 // dtype.itemsize).bit_length() - 1
+
+
 def stored_by_rows(knl: pl.LoopKernel, columns: int, shares: str = "b_tile") -> pl.LoopKernel:
     """Return a product in blocks of some *columns* whose results go through shared memory, by threads, row by row.
 
     Rows may have any length.  Results lie where *shares* was, which is not read any more.
     """
-    names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
-    dtype = knl.arrays()["c"].dtype
-    assert dtype is not None, "c has a type"
-    base = (16 // dtype.itemsize).bit_length() - 1
-    knl = pl.buffer_array(knl, "c", names, temporary_name="c_tile", temporary_address_space="local")
+    knl, _, base = _buffered(knl, "l.auto")
     knl = pl.swizzle(knl, "c_tile", bits=3, base=base, shift=columns.bit_length() - 1 - base)
     return pl.alias_temporaries(knl, [shares, "c_tile"])
 
@@ -196,13 +203,8 @@ def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel
 
     They lie where *shares* was, which is not read any more.  Panels have rows of 128 bytes, swizzled.
     """
-    names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
-    dtype = knl.arrays()["c"].dtype
-    assert dtype is not None, "c has a type"
-    knl = pl.buffer_array(
-        knl, "c", names, temporary_name="c_tile", temporary_address_space="local", default_tag="box"
-    )
-    knl = pl.split_array_axis(knl, "c_tile", 1, 128 // dtype.itemsize)
+    knl, size, base = _buffered(knl, "box")
+    knl = pl.split_array_axis(knl, "c_tile", 1, 128 // size)
     knl = pl.tag_array_axes(knl, "c_tile", "N1,N2,N0")
-    knl = pl.swizzle(knl, "c_tile", bits=3, base=(16 // dtype.itemsize).bit_length() - 1, shift=3)
+    knl = pl.swizzle(knl, "c_tile", bits=3, base=base, shift=3)
     return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl

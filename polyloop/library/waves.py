@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polyloop as pl
 from polyloop.kernel.intrinsic import INTRINSICS
+from polyloop.library.tensor_cores import in_warps
 
 __all__ = ["on_waves"]
 
@@ -39,16 +40,7 @@ def on_waves(
     While products of one tile are added up, the next tile is on its way to registers (:func:`polyloop.pipeline`).
     """
     entry = INTRINSICS[intrinsic]
-    (rows, columns), (height, width), (m, n, depth), lanes = block, wave, entry.shape, entry.lanes
-    high = rows // height
-    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
-    knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_wave", outer_tag=f"l/{lanes}%{high}")
-    knl = pl.split_iname(knl, "i_wave", m, outer_iname="mi", inner_iname="ii", outer_tag="unr")
-    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
-    knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_wave", outer_tag=f"l/{lanes * high}")
-    knl = pl.split_iname(knl, "j_wave", n, outer_iname="ni", inner_iname="jj", outer_tag="unr")
-    knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="k_block")
-    knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = in_warps(knl, (*block, terms), wave, entry.shape, lanes=entry.lanes)
     knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
     knl = pl.tensorize(knl, "insn", intrinsic)
     inames = sorted(knl.inames)
