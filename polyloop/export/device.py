@@ -17,7 +17,7 @@ from polyloop.errors import CompilerError, Diagnostic
 from polyloop.export.described import Array, Bound, Described, Passed, call_error
 from polyloop.export.manifest import Manifest, bundle_error, read_file
 from polyloop.export.trees import Tree, is_tree, value
-from polyloop.runtime.rawdriver import RawDriver
+from polyloop.runtime.cuda.rawdriver import RawDriver
 
 __all__ = ["DeviceCode"]
 

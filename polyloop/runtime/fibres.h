@@ -74,7 +74,7 @@ struct Sums { float *into; int count, under_way; float value[128]; };
 // A slot of a ring: bytes that are still to come in this phase, and whether the thread that starts copies has arrived.
 struct Ring { int bytes; short phase, arrived; };
 
-// What describes an array to the copy engine: runtime/tensormaps.py.
+// What describes an array to the copy engine: runtime/cuda/tensormaps.py.
 struct Described {
     char *begin;
     int64_t extents[5], strides[5];

@@ -24,11 +24,11 @@ from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import find_compiler, open_library
+from polyloop.runtime.cuda.tensormaps import BYTES, fibre_map
 from polyloop.runtime.evaluate import element_at
 from polyloop.runtime.hip.fibre_text import hip_body, hip_header, wave_of
 from polyloop.runtime.parts import assembled
 from polyloop.runtime.steps import Step
-from polyloop.runtime.tensormaps import BYTES, fibre_map
 from polyloop.runtime.views import ArrayView, HostMemory, element_range
 from polyloop.schedule.copy_engine import TensorMap
 

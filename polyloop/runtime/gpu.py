@@ -31,10 +31,10 @@ from polyloop.runtime.cuda.choice import cuda_library, refuse_forked
 from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
 from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
 from polyloop.runtime.cuda.parameters import Parameters
+from polyloop.runtime.cuda.rawdriver import RawDriver
+from polyloop.runtime.cuda.rawdriver import raw_driver as _raw
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
 from polyloop.runtime.packed import Free, PackedCall
-from polyloop.runtime.rawdriver import RawDriver
-from polyloop.runtime.rawdriver import raw_driver as _raw
 from polyloop.runtime.resources import KernelImage, read_cubin
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from polyloop.display import brief
 from polyloop.runtime.cuda.choice import cuda_library
+from polyloop.runtime.cuda.rawdriver import raw_driver
 from polyloop.runtime.nvrtc import compile_cuda
-from polyloop.runtime.rawdriver import raw_driver
 
 __all__ = ["LEAST_SAMPLES", "Clock", "DeviceClock", "HostClock", "Interval", "interval", "race"]
 

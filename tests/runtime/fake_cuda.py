@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.runtime.cuda.graphs import KernelNodeParams
+from polyloop.runtime.cuda.rawdriver import RawDriver
 from polyloop.runtime.fibres import fibre_library
-from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.resources import KernelImage
 from tests.runtime.fake_pycuda import FakeDriver, Kernel
 

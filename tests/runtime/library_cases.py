@@ -27,9 +27,9 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.backends import CudaBackend
 from polyloop.runtime.cuda.choice import VARIABLE, cuda_library
 from polyloop.runtime.cuda.cooperative import CooperativeModule
+from polyloop.runtime.cuda.rawdriver import raw_driver
 from polyloop.runtime.gpu import GpuModule, active_context, gpu_available, on_device
 from polyloop.runtime.invoke import CompiledKernel
-from polyloop.runtime.rawdriver import raw_driver
 from polyloop.tuning.measure import DeviceClock
 from tests.runtime.fake_cuda import fibre_kernels
 from tests.runtime.hosts import PROGRAMS

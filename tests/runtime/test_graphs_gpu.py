@@ -12,9 +12,9 @@ import pytest
 import polyloop as pl
 from polyloop.runtime.backends import CudaBackend
 from polyloop.runtime.cuda.graphs import MOST_GRAPHS, MOST_NODES
+from polyloop.runtime.cuda.rawdriver import raw_driver
 from polyloop.runtime.gpu import GpuModule, gpu_available
 from polyloop.runtime.invoke import CompiledKernel
-from polyloop.runtime.rawdriver import raw_driver
 from tests.runtime.hosts import PROGRAMS
 from tests.runtime.test_graph_calls import damped, damped_expected
 from tests.runtime.test_host_loops import agree, copied

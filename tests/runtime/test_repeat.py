@@ -19,9 +19,9 @@ import polyloop as pl
 from polyloop.errors import ArgumentError, CompilerError
 from polyloop.expr.dtypes import to_dtype
 from polyloop.runtime.arguments import Binder, Result
+from polyloop.runtime.cuda.rawdriver import RawDriver
 from polyloop.runtime.invoke import CompiledKernel, load
 from polyloop.runtime.packed import CurrentStream, Launch, PackedCall
-from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, Repeats, Signature
 from tests.runtime.programs import F4, axpy, steps
 

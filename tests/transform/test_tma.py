@@ -13,11 +13,11 @@ import pytest
 import polyloop as pl
 from examples import matmul_wgmma
 from polyloop.errors import CodegenError, VerificationError
-from polyloop.runtime import tensormaps
 from polyloop.runtime.arguments import Binder
+from polyloop.runtime.cuda import tensormaps
+from polyloop.runtime.cuda.tensormaps import BYTES, driver_map
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
-from polyloop.runtime.tensormaps import BYTES, driver_map
 from polyloop.runtime.views import HostMemory
 from tests.transform.test_wgmma import BF16, TARGET, check, inames, product, tiled
 from tests.transform.test_wgmma_lag import given, of_several
@@ -353,7 +353,7 @@ class Driver:
 
 def test_the_driver_is_told_bytes_and_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver()
-    monkeypatch.setattr("polyloop.runtime.tensormaps.raw_driver", lambda: driver)
+    monkeypatch.setattr("polyloop.runtime.cuda.tensormaps.raw_driver", lambda: driver)
     program = pl.generate_code(moved(swizzle=3), target=PLAIN)
     binding = Binder(program, HostMemory()).bind({"u": values(F4, 4, 10, 48)}, poison=False)
     (described,) = program.launches[0].maps
@@ -374,7 +374,7 @@ def test_the_cache_reads_wide_pieces_where_rows_begin_with_one(rows: tuple[int, 
 
 
 def test_nothing_is_described_of_what_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyloop.runtime.tensormaps.raw_driver", Driver)
+    monkeypatch.setattr("polyloop.runtime.cuda.tensormaps.raw_driver", Driver)
     sizes = "m >= 1 and n >= 1 and p >= 0 and m mod 64 = 0 and n mod 64 = 0 and p mod 64 = 0"
     program = pl.generate_code(boxed(product(64, assume=sizes)), target=TARGET)
     arrays = {"a": np.zeros((64, 0), BF16), "b": np.zeros((64, 0), BF16), "m": 64, "n": 64}

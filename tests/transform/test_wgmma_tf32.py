@@ -10,9 +10,9 @@ import pytest
 
 import polyloop as pl
 from polyloop.runtime.arguments import Binder
+from polyloop.runtime.cuda.tensormaps import driver_map
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
-from polyloop.runtime.tensormaps import driver_map
 from polyloop.runtime.views import HostMemory
 from tests.transform.test_tma import Driver, moved
 from tests.transform.test_tma_stores import stored
@@ -77,7 +77,7 @@ def test_other_tiles_are_not_rounded() -> None:
 
 def test_the_driver_is_told_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver()
-    monkeypatch.setattr("polyloop.runtime.tensormaps.raw_driver", lambda: driver)
+    monkeypatch.setattr("polyloop.runtime.cuda.tensormaps.raw_driver", lambda: driver)
     program = pl.generate_code(knl_of(), target=TARGET)
     a, b = of_bits(1.0)
     driver_map(program.launches[0].maps[0], Binder(program, HostMemory()).bind({"a": a, "b": b}, poison=False), 4096)

@@ -12,9 +12,9 @@ import numpy as np
 from polyloop.codegen.program import AskedElement
 from polyloop.runtime.arguments import Binding
 from polyloop.runtime.cuda.parameters import Parameters
+from polyloop.runtime.cuda.rawdriver import RawDriver
 from polyloop.runtime.evaluate import Read
 from polyloop.runtime.packed import Launch
-from polyloop.runtime.rawdriver import RawDriver
 
 __all__ = ["AskingCall", "reader"]
 

@@ -23,10 +23,10 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, listed_inames, listed_loops
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
+from polyloop.runtime.cuda.rawdriver import RawDriver
 from polyloop.runtime.gpu import GpuModule, StreamHandle, active_context, other_context, workspace_of
 from polyloop.runtime.gpuarrays import current_handle
 from polyloop.runtime.packed import Free, Launch, PackedCall, storing
-from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.steps import Path, Step
 from polyloop.runtime.views import call_error
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from polyloop.runtime.cuda.rawdriver import RawDriver
 from polyloop.runtime.packed import Launch, storing
-from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.steps import Grid
 
 __all__ = ["LEAST_NODES", "MOST_GRAPHS", "MOST_NODES", "GraphCall", "Graphs", "KernelGraph", "KernelNodeParams", "Node",

@@ -10,10 +10,10 @@ import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.runtime.arguments import Binding
+from polyloop.runtime.cuda.tensormaps import driver_map
 from polyloop.runtime.packed import Free
 from polyloop.runtime.resources import KernelImage
 from polyloop.runtime.steps import Step
-from polyloop.runtime.tensormaps import driver_map
 
 __all__ = ["Cell", "Parameters"]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from polyloop.runtime.arguments import Binding
+from polyloop.runtime.cuda.rawdriver import raw_driver
 from polyloop.runtime.evaluate import evaluate
-from polyloop.runtime.rawdriver import raw_driver
 from polyloop.schedule.copy_engine import TensorMap
 
 __all__ = ["BYTES", "driver_map", "fibre_map"]
