@@ -164,13 +164,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.save is not None:
             options.save.write_text(json.dumps([asdict(one) for one in figures], indent=1))
     if options.record is not None:
-        options.record.write_text(recorded(figures, find_device(device_name() or "").name))
+        jobs = {str(job): job for job in JOBS}
+        options.record.write_text(recorded(figures, jobs, find_device(device_name() or "").name))
     return int(any(not error < _LIMIT for figure in figures for error in figure.errors.values()))
 
 
-def recorded(figures: Sequence[Figure], device: str) -> str:
+def recorded(figures: Sequence[Figure], jobs: Mapping[str, Job], device: str) -> str:
     """Return the times of *figures*, measured on *device*, as :mod:`polyloop.library.records` reads them."""
-    jobs = {str(job): job for job in JOBS}
     entries = []
     for figure in figures:
         job = jobs[figure.job]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from math import sqrt
 from typing import Any, Final
@@ -52,10 +53,15 @@ def single(base: pl.LoopKernel, tiles: Tiles) -> pl.LoopKernel:
     return in_registers(multiples(base, tiles.vec), tiles)
 
 
+def single_on_copies(base: pl.LoopKernel, tiles: Tiles) -> pl.LoopKernel:
+    """Return a product by threads of copies of a and b with padded rows, for rows of any length."""
+    return in_registers(with_padded_copies(base), tiles, operands=("a_rows", "b_rows"))
+
+
 def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: int = 1) -> pl.LoopKernel:
     """Return a product whose blocks add up parts of the terms: by atomic updates, or in two launches."""
     knl = (in_parts if launches == 1 else in_two_launches)(multiples(base, tiles.vec), terms)
-    return in_registers(knl, tiles, term="k_part", grouped=False, stored_at_once=launches > 1)
+    return in_registers(knl, tiles, term="k_part", grouped=False)
 
 
 def in_vectors(base: pl.LoopKernel, lanes: int) -> pl.LoopKernel:
@@ -70,19 +76,28 @@ def in_vectors(base: pl.LoopKernel, lanes: int) -> pl.LoopKernel:
 
 
 def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
-    large, middle, small = ((128, 128), (64, 64)), ((128, 64), (64, 32)), ((64, 64), (32, 32))
-    found = {"tiles of 128 x 128": partial(single, base, Tiles(*large))}
-    for name, tiles in (("128 x 64", middle), ("64 x 64", small)):
-        found[f"tiles of {name}"] = partial(single, base, Tiles(*tiles))
-    for name, tiles, terms in (("128 x 128", large, 1024), ("128 x 64", middle, 512), ("64 x 64", small, 512)):
-        found[f"tiles of {name}, parts of {terms}"] = partial(single_in_parts, base, Tiles(*tiles), terms)
-    for terms in (512, 1024):
-        found[f"tiles of 128 x 128, parts of {terms}, two launches"] = partial(
-            single_in_parts, base, Tiles(*large), terms, launches=2)
-    for name, tiles in (("128 x 128", large), ("64 x 64", small)):
-        found[f"tiles of {name}, any rows"] = partial(single, base, Tiles(*tiles, vec=1))
-    found["tiles of 64 x 64, parts of 512, any rows"] = partial(single_in_parts, base, Tiles(*small, vec=1), 512)
-    return found
+    large, middle, wide = Tiles(), Tiles((128, 64), (64, 32)), Tiles((64, 128), (32, 64), stages=4)
+    small, low = (Tiles((rows, 64), (32, 32), terms=16, stages=4) for rows in (64, 32))
+    flat = Tiles((32, 128), (32, 32), terms=16, vec=1, stages=3)
+    parts = {
+        "64 x 128": (wide, (256,)), "128 x 64": (middle, (512, 1024)), "64 x 64": (replace(small, stages=3), (256,)),
+        "32 x 64": (low, (64,)),
+    }  # fmt: skip
+    return {
+        "tiles of 128 x 128": partial(single, base, large),
+        "tiles of 128 x 64": partial(single, base, middle),
+        "tiles of 128 x 64, four stages": partial(single, base, replace(middle, stages=4)),
+        "tiles of 64 x 64": partial(single, base, small),
+        "tiles of 32 x 64": partial(single, base, low),
+        **{f"tiles of {name}, parts of {terms}": partial(single_in_parts, base, tiles, terms)
+           for name, (tiles, sizes) in parts.items() for terms in sizes},
+        "tiles of 128 x 128, parts of 1024, two launches": partial(single_in_parts, base, large, 1024, launches=2),
+        "tiles of 64 x 128, padded copies": partial(single_on_copies, base, wide),
+        "tiles of 64 x 64, any rows": partial(single, base, replace(small, vec=1)),
+        "tiles of 32 x 64, any rows": partial(single, base, replace(low, vec=1, terms=8)),
+        "tiles of 32 x 128, parts of 1024, any rows": partial(single_in_parts, base, flat, 1024),
+        "tiles of 32 x 64, parts of 128, any rows": partial(single_in_parts, base, replace(low, vec=1), 128),
+    }
 
 
 _DOUBLE: Final = Tiles((128, 128), (32, 64), piece=2, lanes=4, vec=2, pad=2, unroll=1)
@@ -96,26 +111,28 @@ def double(
 
 
 def double_in_parts(
-    base: pl.LoopKernel, terms: int, block: tuple[int, int] = (128, 128), warp: tuple[int, int] = (64, 32)
+    base: pl.LoopKernel, vec: int, terms: int, block: tuple[int, int] = (128, 128), warp: tuple[int, int] = (64, 32)
 ) -> pl.LoopKernel:
     """Return a product of float64 on tensor cores whose blocks sum up *terms* terms, which a second launch adds up."""
-    knl = in_two_launches(multiples(base, 2), terms)
-    return in_double_precision(knl, 2, block, warp, grouped=False, term="k_part", within="compute_sums")
+    knl = in_two_launches(multiples(base, vec), terms)
+    return in_double_precision(knl, vec, block, warp, grouped=False, term="k_part", within="compute_sums")
 
 
 def _float64(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
     small = Tiles((64, 64), (32, 32), piece=2, lanes=4, vec=2, pad=2, unroll=1)
-    return {
-        "tensor cores": partial(double, base, 2),
-        "tensor cores, any rows": partial(double, base, 1),
-        "tensor cores, tiles of 64 x 64": partial(double, base, 2, (64, 64), (32, 32)),
-        "tensor cores, tiles of 64 x 64, any rows": partial(double, base, 1, (64, 64), (32, 32)),
-        "tensor cores, parts of 1024": partial(double_in_parts, base, 1024),
-        "tensor cores, parts of 4096": partial(double_in_parts, base, 4096),
-        "tensor cores, tiles of 64 x 64, parts of 1024": partial(double_in_parts, base, 1024, (64, 64), (32, 32)),
+    tiles = {"64 x 128": ((64, 128), (32, 32)), "64 x 64": ((64, 64), (32, 32)), "32 x 32": ((32, 32), (16, 16))}
+    found: dict[str, Callable[..., pl.LoopKernel]] = {}
+    for vec, rows in ((2, ""), (1, ", any rows")):
+        found[f"tensor cores{rows}"] = partial(double, base, vec)
+        for name, sizes in tiles.items():
+            found[f"tensor cores, tiles of {name}{rows}"] = partial(double, base, vec, *sizes)
+        for name, terms in (("64 x 128", 256), ("64 x 128", 1024), ("32 x 32", 256)):
+            found[f"tensor cores, tiles of {name}, parts of {terms}{rows}"] = partial(
+                double_in_parts, base, vec, terms, *tiles[name])
+    return found | {
+        "tensor cores, parts of 1024": partial(double_in_parts, base, 2, 1024),
         "tiles of 128 x 128": partial(single, base, _DOUBLE),
         "tiles of 64 x 64": partial(single, base, small),
-        "tiles of 64 x 64, parts of 256": partial(single_in_parts, base, small, 256),
     }
 
 
@@ -168,6 +185,15 @@ def by_warps(base: pl.LoopKernel, name: str, vec: int, *shape: Any) -> pl.LoopKe
     )  # fmt: skip
 
 
+def by_warps_in_parts(base: pl.LoopKernel, name: str, vec: int, terms: int, *shape: Any) -> pl.LoopKernel:
+    """Return a product by ``mma.sync`` whose blocks sum up parts of the terms, which a second launch adds up."""
+    knl = in_two_launches(multiples(base, vec), terms)
+    return on_tensor_cores(
+        knl, f"mma_m16n8k16_{name}", 16, vec, *shape, ahead=vec > 1, swizzled=vec == 8, term="k_part",
+        within="compute_sums",
+    )  # fmt: skip
+
+
 def by_warps_in_tf32(base: pl.LoopKernel, vec: int, *shape: Any) -> pl.LoopKernel:
     """Return a product of float32 by ``mma.sync``, which takes 11 bits of an element, with copies of *vec* elements.
 
@@ -196,19 +222,31 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
     return {
         "wgmma, tiles of 128 x 256": partial(by_groups, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 256, persistent": partial(by_groups, hopper, name, 128, 256, persistent=True),
+        "wgmma, tiles of 128 x 192, persistent": partial(by_groups, hopper, name, 128, 192, persistent=True),
         "wgmma, tiles of 128 x 128": partial(by_groups, hopper, name, 128, 128),
+        "wgmma, tiles of 64 x 128": partial(by_groups, hopper, name, 64, 128),
         "wgmma, tiles of 64 x 64": partial(by_groups, hopper, name, 64, 64),
+        "wgmma, tiles of 128 x 64, parts of 512": partial(by_groups_in_parts, hopper, name, 128, 64, 512),
+        "wgmma, tiles of 128 x 64, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 64, 1024),
         "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
         "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
         "wgmma, tiles of 128 x 256, padded copies": partial(by_groups_on_copies, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 128, padded copies": partial(by_groups_on_copies, hopper, name, 128, 128),
-        "wgmma, tiles of 64 x 64, padded copies": partial(by_groups_on_copies, hopper, name, 64, 64),
+        "wgmma, tiles of 128 x 64, padded copies": partial(by_groups_on_copies, hopper, name, 128, 64),
         "mma, tiles of 256 x 128": partial(by_warps, base, name, 8, (256, 128, 64), (64, 64), 3, 16),
         "mma, tiles of 64 x 64": partial(by_warps, base, name, 8),
         "mma, tiles of 256 x 128, rows of 4": partial(by_warps, base, name, 4, (256, 128, 64), (64, 64), 3, 16),
         "mma, tiles of 64 x 64, rows of 2": partial(by_warps, base, name, 2),
+        "mma, tiles of 32 x 32, rows of 2": partial(by_warps, base, name, 2, (32, 32, 64), (16, 16)),
+        "mma, tiles of 32 x 64, parts of 256, rows of 2": partial(
+            by_warps_in_parts, base, name, 2, 256, (32, 64, 64), (32, 32)),
         "mma, tiles of 128 x 128, any rows": partial(by_warps, base, name, 1, (128, 128, 32), (64, 32), 2, 16),
         "mma, tiles of 64 x 64, any rows": partial(by_warps, base, name, 1),
+        "mma, tiles of 64 x 64, parts of 512, any rows": partial(
+            by_warps_in_parts, base, name, 1, 512, (64, 64, 32), (32, 32), 2),
+        "mma, tiles of 32 x 32, any rows": partial(by_warps, base, name, 1, (32, 32, 32), (16, 16), 2),
+        "mma, tiles of 32 x 32, parts of 128, any rows": partial(
+            by_warps_in_parts, base, name, 1, 128, (32, 32, 32), (16, 16), 2),
     }
 
 

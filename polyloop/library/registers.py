@@ -29,6 +29,10 @@ class Tiles:
         Rows of blocks that run down together before the next column, so that caches have what they read.
     unroll
         Steps of the loop over tiles that the compiler is asked to unroll.
+    pad
+        Elements between rows of a tile, which bring them into other banks.
+    stages
+        Buffers of tiles.  With two, the next tiles come through registers; more are filled by asynchronous copies.
     """
 
     block: tuple[int, int] = (128, 128)
@@ -40,10 +44,12 @@ class Tiles:
     rows: int = 8
     unroll: int = 2
     pad: int = 4
+    stages: int = 2
 
 
 def in_registers(
-    knl: pl.LoopKernel, tiles: Tiles, *, term: str = "k", grouped: bool = True, stored_at_once: bool = True
+    knl: pl.LoopKernel, tiles: Tiles, *, term: str = "k", grouped: bool = True,
+    operands: tuple[str, str] = ("a", "b"),
 ) -> pl.LoopKernel:  # fmt: skip
     """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` with pieces of it in registers of threads.
 
@@ -62,8 +68,8 @@ def in_registers(
         The loop over terms.
     grouped
         Whether blocks run down *rows* rows of blocks at a time; they then take all three axes of the grid.
-    stored_at_once
-        Whether threads store neighbouring results at once, where copies move as many.
+    operands
+        The arrays whose tiles are fetched.
     """
     (rows, columns), (height, width), piece, vec = tiles.block, tiles.warp, tiles.piece, tiles.vec
     lanes, high = tiles.lanes, rows // height
@@ -81,7 +87,7 @@ def in_registers(
     knl = pl.split_iname(knl, "j_warp", across*piece, outer_iname="j_hi", inner_iname="j_piece", outer_tag="unr")
     knl = pl.split_iname(
         knl, "j_piece", piece, outer_iname="tj", inner_iname="j_lo", outer_tag=f"l%{across}",
-        inner_tag="vec" if vec == piece and stored_at_once else "unr",
+        inner_tag="vec" if vec == piece and operands[1] == "b" else "unr",
     )  # fmt: skip
     if grouped:
         knl = pl.split_iname(
@@ -90,18 +96,19 @@ def in_registers(
     knl = pl.split_iname(knl, term, tiles.terms, outer_iname="ko", inner_iname="ki", inner_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, ki, j_hi, i_hi, i_lo, j_lo")
     # tiles in shared memory, copied by all threads; that of a is stored transposed
-    wide = vec if vec > 1 else None
+    is_async, wide = tiles.stages > 2, vec if vec > 1 else None
     knl = pl.add_prefetch(
-        knl, "a", "wi, i_hi, ti, i_lo, ki", temporary_name="a_tile", dim_tags="N0,N1", pad=tiles.pad, vec=wide
-    )
-    knl = pl.add_prefetch(knl, "b", "wj, j_hi, tj, j_lo, ki", temporary_name="b_tile", vec=wide)
+        knl, operands[0], "wi, i_hi, ti, i_lo, ki", temporary_name="a_tile", dim_tags="N0,N1", pad=tiles.pad,
+        vec=None if is_async else wide,  # asynchronous copies do not turn a vector
+    )  # fmt: skip
+    knl = pl.add_prefetch(knl, operands[1], "wj, j_hi, tj, j_lo, ki", temporary_name="b_tile", vec=wide)
     # what a thread needs of them for one term, in registers
     for tile, part, axes in (("b_tile", "b_part", "j_hi, j_lo"), ("a_tile", "a_part", "i_hi, i_lo")):
         knl = pl.add_prefetch(
             knl, tile, compute_at="ki", storage_axes=axes, temporary_name=part, temporary_address_space="private",
             vec=piece,
         )  # fmt: skip
-    knl = pl.pipeline(knl, "ko", stages=2, via="registers")
+    knl = pl.pipeline(knl, "ko", stages=tiles.stages, via="cp.async" if is_async else "registers")
     return pl.tag_inames(knl, f"ko:unr_hint.{tiles.unroll}") if tiles.unroll > 1 else knl
 
 

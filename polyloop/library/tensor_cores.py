@@ -57,6 +57,8 @@ def on_tensor_cores(
     spread: bool = False,
     swizzled: bool = False,
     turned: bool = False,
+    term: str = "k",
+    within: str = "insn",
 ) -> pl.LoopKernel:
     """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
 
@@ -65,11 +67,12 @@ def on_tensor_cores(
     while the terms before are added up; with *spread*, the copies of the next tiles are started in equal shares at each
     step of *depth* terms.  With *swizzled*, tiles that ldmatrix reads are not padded: rows that begin 16 bytes off cut
     the sectors of 32 bytes that come from memory, and these then come twice.  With *turned*, columns of the product are
-    rows of the instruction: for one that takes neighbours of these from one lane.
+    rows of the instruction: for one that takes neighbours of these from one lane.  *term* and *within* are the loop
+    over terms and the instruction of a product in parts.
     """
-    knl = in_warps(knl, block, warp, (*((8, 16) if turned else (16, 8)), depth), group)
+    knl = in_warps(knl, block, warp, (*((8, 16) if turned else (16, 8)), depth), group, term=term)
+    knl = pl.tensorize(pl.prioritize_loops(knl, "ko, kk"), within, intrinsic, ahead=ahead)
     knl = pl.prioritize_loops(knl, "ko, kk, ni, mi" if turned else "ko, kk, mi, ni")
-    knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
     # tiles in shared memory, copied some elements at a time
     whole = {"a_tile", "b_tile"} if depth == 16 else {"a_tile"}  # tiles that ldmatrix reads
     whole = whole if swizzled else set()

@@ -997,6 +997,8 @@ static inline void __trap() { polyloop::fail(polyloop::OUT_OF_BOUNDS, 0, 0); }
     }
 template <class T> static inline T polyloop_plus(T a, T b) { return a + b; }
 static inline int polyloop_plus(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
+static inline float2 polyloop_plus(float2 a, float2 b) { return {a.x + b.x, a.y + b.y}; }
+static inline float4 polyloop_plus(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 POLYLOOP_ATOMIC(atomicAdd, polyloop_plus(old, value))
 POLYLOOP_ATOMIC(atomicSub, polyloop_plus(old, (T)(0u - value)))
 POLYLOOP_ATOMIC(atomicExch, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from polyloop.codegen.device.entries import (
@@ -48,6 +49,8 @@ _INTEGERS: Final = {
 """CUDA C++ Programming Guide, "Warp Reduce Functions": from sm_80 on."""
 _BLOCK: Final = {"any": "__syncthreads_or({0})", "all": "__syncthreads_and({0})"}
 
+_WIDE_ATOMICS: Final = {("sum", "float32", count): "atomicAdd({0}, {1})" for count in (2, 4)}
+"""CUDA C++ Programming Guide, "atomicAdd()": float2 and float4 in global memory, for compute capability 9.0."""
 _WORD32: Final = "unsigned int"
 _WORD64: Final = "unsigned long long"
 _ATOMIC_NAMES: Final = {
@@ -144,4 +147,5 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
     matrices = (cuda_matrices(arch), *([shared_matrices()] if arch == "sm_90a" else []))
     copies: tuple[Entry, ...] = () if digits in _WITHOUT_COPIES else (COPIES,)
     copies += (BOXES,) if capability >= _HOPPER else ()
-    return (THREADS, _LOADS, _SHUFFLES, reductions, ATOMICS, look_back, *copies, *matrices)
+    atomics = replace(ATOMICS, wide=_WIDE_ATOMICS) if capability >= _HOPPER else ATOMICS
+    return (THREADS, _LOADS, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)

@@ -58,9 +58,10 @@ class Chosen:
     schedule
         Its kernel, conditions and program.
     rejected
-        Schedules that are not valid for the call, with the conditions that fail.
+        Schedules that are not valid for the call, with the conditions that fail, as far as they were looked at: those
+        that were measured to be slower are not.
     seconds
-        Times of the valid ones, measured or estimated, as far as they were asked for.
+        Times of the others, measured or estimated, as far as they were asked for.
     """
 
     name: str
@@ -163,16 +164,24 @@ class Dispatcher(DeferredKernel):
     def _split(self, call: CallFacts) -> tuple[dict[str, Schedule], dict[str, tuple[str, ...]]]:
         """Return the valid schedules, and the failed conditions of the others."""
         valid, rejected = dict[str, Schedule](), dict[str, tuple[str, ...]]()
-        for name, family in self._families.items():
-            member = family.member(call.sizes)
-            failed = (member.why,) if isinstance(member, Refused) else member.failed(call)
-            if isinstance(member, Refused) or failed:
-                rejected[name] = failed
-            else:
+        for name in self._families:
+            member = self._member(name, call)
+            if isinstance(member, Schedule):
                 valid[name] = member
+            else:
+                rejected[name] = member
         return valid, rejected
 
+    def _member(self, name: str, call: CallFacts) -> Schedule | tuple[str, ...]:
+        """Return the schedule of a name, the failed conditions if it is not valid for a call."""
+        member = self._families[name].member(call.sizes)
+        if isinstance(member, Refused):
+            return (member.why,)
+        return member.failed(call) or member
+
     def _chosen(self, call: CallFacts) -> Chosen:
+        if (fastest := self._fastest(call)) is not None:
+            return fastest
         valid, rejected = self._split(call)
         if not valid:
             raise call_error(self._name, Diagnostic(
@@ -184,10 +193,6 @@ class Dispatcher(DeferredKernel):
         def chosen(name: str, why: str, seconds: Mapping[str, float]) -> Chosen:
             return Chosen(name, why, valid[name], rejected, seconds)
 
-        if (measured := self._nearest(call, valid)) is not None:
-            name = min(measured.seconds, key=lambda name: measured.seconds[name])
-            where = f" at {measured.call}" if _distance(measured.call, call) else ""
-            return chosen(name, f"the fastest that was measured on {measured.device}{where}", measured.seconds)
         if len(valid) == 1:
             return chosen(next(iter(valid)), "the only one that is valid", {})
         if self._device is None:
@@ -268,15 +273,34 @@ class Dispatcher(DeferredKernel):
         self._latest = None
         self._enter(self._plain)
 
-    def _nearest(self, call: CallFacts, valid: Mapping[str, Schedule]) -> _Measured | None:
-        """Return the measurement whose sizes are the nearest, with the times of valid schedules."""
-        here, best = self._place(), None
-        for one in self._measured:
-            known = {name: time for name, time in one.seconds.items() if name in valid}
-            away = _distance(one.call, call)
-            if one.device == here and known and away <= _NEAR and (best is None or away < best[0]):
-                best = away, _Measured(one.call, one.device, known)
-        return None if best is None else best[1]
+    def ranked(self, /, **call: Any) -> tuple[str, ...]:  # noqa: ANN401  # arrays of any library
+        """Return the schedules that were measured at sizes near those of a call, in the order in which it tries them.
+
+        The first one that is valid is taken; parameters as of :meth:`choose`.
+        """
+        return tuple(dict.fromkeys(name for _, _, name in self._ranked(self._facts(call))))
+
+    def _ranked(self, call: CallFacts) -> Iterator[tuple[float, _Measured, str]]:
+        """Yield distance, measurement and schedule: the nearest measurement and the fastest schedule first."""
+        near = [(away, one) for one in self._measured
+                if one.device == self._place() and (away := _distance(one.call, call)) <= _NEAR]
+        for away, one in sorted(near, key=lambda found: found[0]):
+            for name in sorted(one.seconds, key=lambda name: one.seconds[name]):
+                yield away, one, name
+
+    def _fastest(self, call: CallFacts) -> Chosen | None:
+        """Return the first of the ranked schedules that is valid, None if none is; those behind it are not made."""
+        rejected: dict[str, tuple[str, ...]] = {}
+        for away, one, name in self._ranked(call):
+            if name in rejected:
+                continue
+            member = self._member(name, call)
+            if isinstance(member, Schedule):
+                why = f"the fastest that was measured on {one.device}{f' at {one.call}' if away else ''}"
+                left = {other: time for other, time in one.seconds.items() if other not in rejected}
+                return Chosen(name, why, member, rejected, left)
+            rejected[name] = member
+        return None
 
     # }}}
     # {{{ calls

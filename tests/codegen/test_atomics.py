@@ -137,3 +137,62 @@ def test_other_types_are_refused(dtype: Any) -> None:
     with pytest.raises(pl.CodegenError) as refused:
         pl.generate_code(knl, target=pl.CudaTarget())
     assert refused.value.codes == ("unsupported-atomic",)
+
+
+def sums_of_rows(count: int, dtype: str = "float32") -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < m}", "h[i] = h[i] + 2*x[k, i] {atomic}",
+        [pl.GlobalArg("h", dtype, shape="n"), pl.GlobalArg("x", dtype, shape="m, n"), ...],
+    )  # fmt: skip
+    knl = pl.split_iname(pl.assume(knl, f"n mod {count} = 0"), "i", count, inner_tag="vec")
+    return pl.tag_inames(pl.split_iname(knl, "i_outer", 8, outer_tag="g.0", inner_tag="l.0"), "k:g.1")
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_neighbours_are_updated_at_once(count: int) -> None:
+    program = pl.generate_code(sums_of_rows(count), target=pl.CudaTarget("sm_90"))
+    assert f"atomicAdd((float{count} *)&h[" in program.device_code
+    compile_cuda(program.device_code, "sm_90")
+    rng = np.random.default_rng(2)
+    given = {"h": np.ones(24, np.float32), "x": rng.integers(0, 9, (5, 24)).astype(np.float32)}
+    for order, result in run_on_fibres(program, given).items():
+        assert (result["h"] == 1 + 2*given["x"].sum(0)).all(), order
+
+
+@pytest.mark.parametrize(("count", "dtype", "target"), [
+    (4, "float32", pl.CudaTarget("sm_80")), (8, "float32", pl.CudaTarget("sm_90")),
+    (2, "int32", pl.CudaTarget("sm_90")), (2, "float64", pl.CudaTarget("sm_90")),
+])  # fmt: skip
+def test_elements_are_updated_one_by_one_where_no_instruction_takes_more(
+    count: int, dtype: str, target: pl.Target
+) -> None:
+    with pytest.warns(pl.PolyloopWarning, match="an atomic update is of a single element"):
+        program = pl.generate_code(sums_of_rows(count, dtype), target=target)
+    assert "atomicAdd(&h[" in program.device_code
+
+
+def test_neighbours_in_shared_memory_are_updated_one_by_one() -> None:
+    knl = pl.make_kernel(
+        "{[i, k, o]: 0 <= i, o < 16 and 0 <= k < 8}",
+        """
+        t[i] = 0 {id=zero}
+        t[i] = t[i] + x[k, i] {id=add, dep=zero, atomic}
+        y[o] = t[o] {dep=add}
+        """,
+        [pl.GlobalArg("x", np.float32, shape="8, 16"), pl.GlobalArg("y", np.float32, shape="16"),
+         pl.TemporaryVariable("t", np.float32, shape="16", address_space="local"), ...],
+    )  # fmt: skip
+    knl = pl.tag_inames(pl.split_iname(knl, "i", 4, inner_tag="vec"), {"k": "l.0"})
+    with pytest.warns(pl.PolyloopWarning, match="an atomic update is of a single element"):
+        program = pl.generate_code(knl, target=pl.CudaTarget("sm_90"))
+    assert "float4 *)&t" not in program.device_code.replace("*(float4 *)&t", "")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("count", [2, 4])
+def test_neighbours_are_updated_at_once_on_the_gpu(count: int) -> None:
+    rng = np.random.default_rng(2)
+    given = {"h": np.ones(4096, np.float32), "x": rng.integers(0, 9, (50, 4096)).astype(np.float32)}
+    run = pl.compile(sums_of_rows(count), target=pl.CudaTarget("sm_90"))
+    got = run(**{name: x.copy() for name, x in given.items()})
+    assert (got["h"] == 1 + 2*given["x"].sum(0)).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,29 @@ def test_what_was_measured_decides() -> None:
     assert "measured on this processor at n = 80" in d.choose(n=100).why
     with pytest.raises(pl.TuningError, match="bad-record"):
         d.read_record("nothing")
+
+
+def test_schedules_that_were_measured_to_be_slower_are_not_made() -> None:
+    made: list[str] = []
+
+    def of(name: str, size: int) -> Callable[[], pl.LoopKernel]:
+        def make() -> pl.LoopKernel:
+            made.append(name)
+            return pl.assume(PROGRAM, f"n mod {size} = 0")
+
+        return make
+
+    d = pl.dispatch(PROGRAM, {"all": of("all", 1), "eighths": of("eighths", 8), "halves": of("halves", 2)}, target=C)
+    d.read_record('[{"sizes": {"n": 80}, "dtypes": {}, "device": "this processor", "seconds": '
+                  '{"all": 3, "halves": 2, "eighths": 1}}]')  # fmt: skip
+    assert d.ranked(n=82) == ("eighths", "halves", "all")
+    chosen = d.choose(n=82)
+    assert (chosen.name, list(chosen.rejected)) == ("halves", ["eighths"])
+    assert chosen.seconds == {"halves": 2, "all": 3}
+    assert made == ["eighths", "halves"]
+    assert d.ranked(n=8) == ()
+    assert d.choose(n=81).name == "all"
+    assert sorted(d.valid(n=81)) == ["all"]
 
 
 def test_tuned_by_measuring() -> None:

@@ -213,6 +213,9 @@ class Atomics(Entry):
         The word for compare-and-swap, by NumPy name of the type; ``half`` for 16-bit floating-point types without one.
     directives
         Line that makes the assignment behind it an atomic update, by ``(operation, NumPy name of the type)``.
+    wide
+        Call that updates neighbouring elements of global memory, each of them atomically, by ``(operation, NumPy name
+        of the type, elements)``; fields are the address of a vector and a vector of values.
     """
 
     what = "atomic updates"
@@ -221,6 +224,7 @@ class Atomics(Entry):
     swap: str
     words: Mapping[str, Word]
     directives: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    wide: Mapping[tuple[str, str, int], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

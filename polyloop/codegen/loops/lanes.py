@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import start_text
-from polyloop.codegen.device.entries import Copies, Loads
+from polyloop.codegen.device.entries import Atomics, Copies, Loads
 from polyloop.codegen.expressions.elements import is_read_once
 from polyloop.codegen.expressions.linear import condition_text, union_text
 from polyloop.codegen.loops.bounds import Bounds, minimal
@@ -31,6 +31,7 @@ from polyloop.kernel.tree import Loop, Run, Tree
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.contiguity import MOST_BYTES, Lanes, element_reads
 from polyloop.poly.affine import Affine, Floor
+from polyloop.schedule.plan import Assign as PlainAssign
 from polyloop.schedule.plan import Atomic, StartCopy, Statement
 
 __all__ = ["LaneLoops", "merged"]
@@ -129,17 +130,35 @@ class LaneLoops:
         lanes = Lanes(node.iname, low, high - low + 1)
         if node.iname in self.loops.constants and lanes.count > _LINES:
             return ()
-        if reason := _apart(statement, lanes):
+        if reason := _apart(statement, lanes) or self._not_updated_at_once(statement, lanes):
             self._tell(node, reason)
             return ()
         key = (statement.name, lanes)
         if key not in self.plans:
-            plans = plans_of(self.scope, statement, lanes)
+            plans = plans_of(self.scope, _assigned(statement), lanes)
             is_wide = any(plan.loads or plan.store for plan in plans)
             if isinstance(statement.action, StartCopy):  # no registers hold the vector, so it cannot be taken apart
                 is_wide = all(plan.loads and plan.store for plan in plans)
+            elif isinstance(statement.action, Atomic):
+                is_wide = all(plan.store for plan in plans)
             self.plans[key] = plans if is_wide else ()
         return self.plans[key]
+
+    def _not_updated_at_once(self, statement: Statement, lanes: Lanes) -> str:
+        """Return why the lanes of an atomic update must run one by one, empty if they need not."""
+        if not isinstance(statement.action, Atomic) or self._wide_update(statement, lanes):
+            return ""
+        return "an atomic update is of a single element"
+
+    def _wide_update(self, statement: Statement, lanes: Lanes) -> str:
+        """Return the call that updates the elements of all lanes atomically, empty if there is none."""
+        name, atomics = array_name(statement.lhs), self.scope.language.find(Atomics)
+        storage = self.scope.memory.storage.get(name)
+        is_global = storage is None or storage.address_space is AddressSpace.GLOBAL
+        if atomics is None or not is_global or not isinstance(statement.action, Atomic):
+            return ""
+        dtype = self.scope.types.of_names[name]
+        return atomics.wide.get((statement.action.operation, dtype.name, lanes.count), "")
 
     def _tell(self, node: Loop, reason: str) -> None:
         """Record a note that a statement runs lane by lane."""
@@ -236,7 +255,15 @@ class LaneLoops:
             built_in = self.scope.language.vectors
             form = "{type}{{}}" if built_in is None else built_in.nothing if parts else built_in.empty
             value = c.Choice(condition, value, c.Raw(form.format(type=ctype)))
-        return (Assign(self._element(store, plan.lanes, context), "=", value, statement.instruction),)
+        return (self._stored(statement, self._element(store, plan.lanes, context), value, plan.lanes),)
+
+    def _stored(self, statement: Statement, target: Code, value: Code, lanes: Lanes) -> Assign | Call:
+        """Return the store of a vector, or the update by it."""
+        if isinstance(statement.action, Atomic):
+            pointer = target.operand if isinstance(target, c.Unary) else c.Unary(c.ADDRESS, target)
+            update = self._wide_update(statement, lanes)
+            return Call(c.Template(update, (pointer, value)), statement.instruction)
+        return Assign(target, "=", value, statement.instruction)
 
     def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Code | None:
         """Return the condition of a copy with zero fill, None if the vector is always copied."""
@@ -301,8 +328,8 @@ class LaneLoops:
             made = vector, parts
             if vector not in declared:
                 out.append(Declare(ctype, vector))
-            last.append(Assign(target, "=", c.Name(vector), statement.instruction))
-        out += self._each_lane(statement, plan, held, made, context, var)
+            last.append(self._stored(statement, target, c.Name(vector), lanes))
+        out += self._each_lane(_assigned(statement), plan, held, made, context, var)
         return (*out, *last)
 
     def _vector(self, statement: Statement, wide: Wide, context: Context) -> str:
@@ -387,13 +414,16 @@ def _apart(statement: Statement, lanes: Lanes) -> str:
     """Return the reason why the lanes of a statement must run one by one, empty if they need not."""
     if any(lanes.iname in variables(predicate) for predicate in statement.predicates):
         return "a condition on data may differ from lane to lane"
-    if isinstance(statement.action, Atomic):
-        return "an atomic update is of a single element"
     if isinstance(statement.rhs, CText):
         return "it is C text"
     if lanes.count not in (2, 4, 8, 16):
         return f"{lanes.count} of its lanes run, and vectors have 2, 4, 8 or 16 elements"
     return ""
+
+
+def _assigned(statement: Statement) -> Statement:
+    """Return the assignment of what an atomic update combines with an element; other statements as they are."""
+    return replace(statement, action=PlainAssign()) if isinstance(statement.action, Atomic) else statement
 
 
 def _box(lanes: Lanes) -> list[Affine]:
