@@ -53,11 +53,6 @@ def single(base: pl.LoopKernel, tiles: Tiles) -> pl.LoopKernel:
     return in_registers(multiples(base, tiles.vec), tiles)
 
 
-def single_on_copies(base: pl.LoopKernel, tiles: Tiles) -> pl.LoopKernel:
-    """Return a product by threads of copies of a and b with padded rows, for rows of any length."""
-    return in_registers(with_padded_copies(base), tiles, operands=("a_rows", "b_rows"))
-
-
 def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: int = 1) -> pl.LoopKernel:
     """Return a product whose blocks add up parts of the terms: by atomic updates, or in two launches."""
     knl = (in_parts if launches == 1 else in_two_launches)(multiples(base, tiles.vec), terms)
@@ -79,10 +74,8 @@ def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
     large, middle, wide = Tiles(), Tiles((128, 64), (64, 32)), Tiles((64, 128), (32, 64), stages=4)
     small, low = (Tiles((rows, 64), (32, 32), terms=16, stages=4) for rows in (64, 32))
     flat = Tiles((32, 128), (32, 32), terms=16, vec=1, stages=3)
-    parts = {
-        "64 x 128": (wide, (256,)), "128 x 64": (middle, (512, 1024)), "64 x 64": (replace(small, stages=3), (256,)),
-        "32 x 64": (low, (64,)),
-    }  # fmt: skip
+    parts = {"64 x 128": (wide, 256), "128 x 64": (middle, 1024), "64 x 64": (replace(small, stages=3), 256),
+             "32 x 64": (low, 64)}  # fmt: skip
     return {
         "tiles of 128 x 128": partial(single, base, large),
         "tiles of 128 x 64": partial(single, base, middle),
@@ -90,9 +83,8 @@ def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
         "tiles of 64 x 64": partial(single, base, small),
         "tiles of 32 x 64": partial(single, base, low),
         **{f"tiles of {name}, parts of {terms}": partial(single_in_parts, base, tiles, terms)
-           for name, (tiles, sizes) in parts.items() for terms in sizes},
+           for name, (tiles, terms) in parts.items()},
         "tiles of 128 x 128, parts of 1024, two launches": partial(single_in_parts, base, large, 1024, launches=2),
-        "tiles of 64 x 128, padded copies": partial(single_on_copies, base, wide),
         "tiles of 64 x 64, any rows": partial(single, base, replace(small, vec=1)),
         "tiles of 32 x 64, any rows": partial(single, base, replace(low, vec=1, terms=8)),
         "tiles of 32 x 128, parts of 1024, any rows": partial(single_in_parts, base, flat, 1024),

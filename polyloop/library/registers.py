@@ -48,9 +48,8 @@ class Tiles:
 
 
 def in_registers(
-    knl: pl.LoopKernel, tiles: Tiles, *, term: str = "k", grouped: bool = True,
-    operands: tuple[str, str] = ("a", "b"),
-) -> pl.LoopKernel:  # fmt: skip
+    knl: pl.LoopKernel, tiles: Tiles, *, term: str = "k", grouped: bool = True
+) -> pl.LoopKernel:
     """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` with pieces of it in registers of threads.
 
     ::
@@ -68,8 +67,6 @@ def in_registers(
         The loop over terms.
     grouped
         Whether blocks run down *rows* rows of blocks at a time; they then take all three axes of the grid.
-    operands
-        The arrays whose tiles are fetched.
     """
     (rows, columns), (height, width), piece, vec = tiles.block, tiles.warp, tiles.piece, tiles.vec
     lanes, high = tiles.lanes, rows // height
@@ -87,7 +84,7 @@ def in_registers(
     knl = pl.split_iname(knl, "j_warp", across*piece, outer_iname="j_hi", inner_iname="j_piece", outer_tag="unr")
     knl = pl.split_iname(
         knl, "j_piece", piece, outer_iname="tj", inner_iname="j_lo", outer_tag=f"l%{across}",
-        inner_tag="vec" if vec == piece and operands[1] == "b" else "unr",
+        inner_tag="vec" if vec == piece else "unr",
     )  # fmt: skip
     if grouped:
         knl = pl.split_iname(
@@ -98,10 +95,10 @@ def in_registers(
     # tiles in shared memory, copied by all threads; that of a is stored transposed
     is_async, wide = tiles.stages > 2, vec if vec > 1 else None
     knl = pl.add_prefetch(
-        knl, operands[0], "wi, i_hi, ti, i_lo, ki", temporary_name="a_tile", dim_tags="N0,N1", pad=tiles.pad,
+        knl, "a", "wi, i_hi, ti, i_lo, ki", temporary_name="a_tile", dim_tags="N0,N1", pad=tiles.pad,
         vec=None if is_async else wide,  # asynchronous copies do not turn a vector
     )  # fmt: skip
-    knl = pl.add_prefetch(knl, operands[1], "wj, j_hi, tj, j_lo, ki", temporary_name="b_tile", vec=wide)
+    knl = pl.add_prefetch(knl, "b", "wj, j_hi, tj, j_lo, ki", temporary_name="b_tile", vec=wide)
     # what a thread needs of them for one term, in registers
     for tile, part, axes in (("b_tile", "b_part", "j_hi, j_lo"), ("a_tile", "a_part", "i_hi, i_lo")):
         knl = pl.add_prefetch(

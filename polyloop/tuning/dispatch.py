@@ -41,7 +41,7 @@ _MOST_CALLS: Final = 1024
 """Kinds of calls whose schedule is remembered."""
 _SAME: Final = 1.02
 """Ratio of estimates up to which the order of the schedules decides."""
-_NEAR: Final = 1.0
+_NEAR: Final = 2.0
 """Distance of sizes, as a power of two in each of them, within which a measurement tells about others."""
 
 
@@ -217,7 +217,7 @@ class Dispatcher(DeferredKernel):
     def tune(self, /, seconds: float = 10.0, **arguments: Any) -> Tuned:  # noqa: ANN401  # arrays of any library
         """Measure the valid schedules with these arguments by :func:`polyloop.tune`, and choose by it from now on.
 
-        Calls of sizes within a factor of two of these, in each of them, take the fastest of those measured.
+        Calls of sizes within a factor of four of these, in each of them, take the fastest of those measured.
 
         Parameters
         ----------
