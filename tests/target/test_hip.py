@@ -14,7 +14,7 @@ import polyloop as pl
 from polyloop.codegen.device.entries import Boxes, Copies, Entry, Loads, SharedMatrices, Together
 from polyloop.kernel.intrinsic import INTRINSICS, MatrixIntrinsic
 from polyloop.library.waves import on_waves
-from polyloop.runtime.fibres import disagreement, fibre_source, run_on_fibres
+from polyloop.runtime.fibres import disagreement, fibre_prelude, run_on_fibres
 from polyloop.runtime.hip.clang import device_libraries
 from polyloop.runtime.hip.code_object import compile_text
 from polyloop.target.hip import HIP_ARCHITECTURES
@@ -169,9 +169,9 @@ def test_fibres_read_poison_from_lanes_that_are_elsewhere() -> None:
 
 def test_one_library_has_waves_of_one_size() -> None:
     hip, cuda = pl.generate_code(sums(), pl.HipTarget()), pl.generate_code(sums(), pl.CudaTarget())
-    assert "#define POLYLOOP_WAVE 64" in fibre_source(hip)
+    assert "#define POLYLOOP_WAVE 64" in fibre_prelude(hip).header
     with pytest.raises(AssertionError, match="warps of one size"):
-        fibre_source(hip, cuda)
+        fibre_prelude(hip, cuda)
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
