@@ -66,6 +66,7 @@ NEUTRAL: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("transform", [lambda knl: knl, in_pieces, over_threads])
 @pytest.mark.parametrize("operation", NEUTRAL)
 def test_a_reduction_over_no_terms_is_its_neutral_element(
@@ -129,6 +130,7 @@ RANGES: dict[str, Callable[[int, int, int], Any]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("condition", RANGES)
 def test_the_outer_iname_ranges_over_its_own_bounds(condition: str) -> None:
     knl = pl.make_kernel(
@@ -157,6 +159,7 @@ INNER = (
 )  # fmt: skip
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_one_domain_and_two_mean_the_same(seed: int) -> None:
     rng = random.Random(seed)
@@ -201,6 +204,7 @@ STEPS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("domains", APART)
 def test_an_iname_has_its_own_range_on_threads(domains: str, step: str) -> None:

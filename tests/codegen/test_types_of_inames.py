@@ -141,6 +141,7 @@ NUMBERS: list[tuple[str, Callable[[int], int]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("begin", [-(2**31) - 2, 2**31 + 1, 2**32 - 1])
 def test_inames_beyond_32_bits(begin: int) -> None:
     """Seed 46601743: the number that is written for the iname of one iteration is no operand of 32-bit arithmetic."""

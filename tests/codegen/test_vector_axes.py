@@ -46,6 +46,7 @@ def test_vectors_are_right_on_fibres_and_in_c(dtype: str, count: int, tag: str) 
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(a=a).b, wanted)
 
 
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @pytest.mark.filterwarnings("ignore:not-vectorized")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

@@ -97,6 +97,7 @@ SUMS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", SUMS)
 def test_reductions_are_over_inames_of_their_own(case: str) -> None:
     text, want = SUMS[case]
@@ -159,6 +160,7 @@ TEXTS: dict[str, tuple[str, Arrays]] = {
 }  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", TEXTS)
 def test_rules_stand_wherever_expressions_do(case: str) -> None:
     text, want = TEXTS[case]

@@ -415,6 +415,7 @@ def test_segments_of_vectors() -> None:
 # }}}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["a", "b", "result"])
 def test_inames_have_the_names_that_operations_use(name: str) -> None:
     """Seed 80802987: the type of an iname ``b`` was that of the second operand, ``b``."""

@@ -165,6 +165,7 @@ def test_a_loop_around_the_pipelined_one_starts_no_copies_that_nobody_waits_for(
 # {{{ products on tensor cores
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("multiple", [1, 2, 4, 8])
 def test_products_on_tensor_cores_take_any_size(multiple: int) -> None:
     code = cuda(matmul_mma.transformed(multiple))

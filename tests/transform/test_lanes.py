@@ -40,6 +40,7 @@ def tiled(tag: str = "ilp") -> pl.LoopKernel:
     return pl.add_prefetch(knl, "b", ["k_inner", "j_inner_outer", "j_inner_inner"])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", LANES)
 def test_temporaries_are_kept_once_per_lane(tag: str) -> None:
     knl = pl.split_iname(chained(), "i", 4, inner_tag=tag)

@@ -60,6 +60,7 @@ def check(name: str, variants: list[Broken]) -> None:
         assert refusal(knl) or is_equal(entry, knl), f"{name} is proven with {label}"
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_that_is_broken_by_hand_is_refused_or_computes_the_same(name: str) -> None:
     variants = list(broken(GALLERY[name].build()))
@@ -95,6 +96,7 @@ def is_changed(knl: pl.LoopKernel) -> bool:
         return True
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", NAMES[::3])
 def test_forms_that_are_the_same_at_sight_are_the_same_by_their_relations(
     name: str, monkeypatch: pytest.MonkeyPatch

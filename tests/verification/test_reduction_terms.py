@@ -339,6 +339,7 @@ def by_dataflow(monkeypatch: pytest.MonkeyPatch, knl: pl.LoopKernel) -> list[str
         return codes(replace(knl))
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("name", NAMES)
 def test_dataflow_finds_what_the_loop_tree_shows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     knl = GALLERY[name].build()
