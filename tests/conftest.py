@@ -30,7 +30,7 @@ def sphinx_available() -> tuple[bool, str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow cases and the quick set; skip ``gpu``, ``hip``, ``nvrtc``, ``opencl`` or ``site`` where there is none."""
+    """Mark slow cases and the quick set; skip tests of what is not there, such as a GPU."""
     mark_few(items)
     mark_quick(items)
     needs: dict[str, Callable[[], tuple[bool, str]]]

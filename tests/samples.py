@@ -1,7 +1,9 @@
 """The tests of the default set and of the quick one, chosen by measured time, and the measurement.
 
 ``@pytest.mark.few(3)`` keeps three cases of a test in the default set, evenly chosen; the others are ``slow``.  With
-``shift=1`` they are the cases behind those, so that tests of one list share it.  The quick set has as many tests of each module as fit into its seconds, by ``times.json``, which
+``shift=1`` they are the cases behind those, so that tests of one list share it.
+
+The quick set has as many tests of each module as fit into its seconds, by ``times.json``, which
 ``python -m pytest -m "slow or not slow" --record-times`` writes.
 """
 

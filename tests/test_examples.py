@@ -22,8 +22,8 @@ from polyloop.runtime.nvrtc import compile_cuda
 FOLDER = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 UNROLLED = {
-    "matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma", "matmul_mma_any_size", "matmul_pipelined",
-    "matmul_vectors", "matmul_wgmma", "prefix_sum_single_pass",
+    "matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma", "matmul_mma_any_size",
+    "matmul_pipelined", "matmul_vectors", "matmul_wgmma", "prefix_sum_single_pass",
 }  # fmt: skip
 """Programs whose C text is so long that compilers take seconds for it; the CUDA C of each runs on fibres."""
 IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in NAMES]
