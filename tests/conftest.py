@@ -6,10 +6,12 @@ import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from polyloop.runtime import ccompile
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.hip.clang import hip_available
 from polyloop.runtime.nvrtc import nvrtc_available
@@ -20,6 +22,12 @@ from tests.samples import Recorder, mark_few, mark_quick
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 os.environ.setdefault("POLYLOOP_TRACEBACK", "full")  # a test that fails shows the frames of the library
+
+
+_AS_COMPILED: Final = frozenset({"export", "interop", "runtime", "test_examples.py", "test_gallery.py"})
+"""Folders and modules whose C is optimized as that of users; elsewhere a run takes less time than -O3 would."""
+_FLAGS: Final = ccompile._C_FLAGS
+_QUICKLY: Final = tuple(flag.replace("-O3", "-O1") for flag in _FLAGS)
 
 
 def sphinx_available() -> tuple[bool, str]:
@@ -44,6 +52,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not is_there:
             for item in marked:
                 item.add_marker(pytest.mark.skip(reason=reason.partition("\n")[0]))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Compile C without the optimization that takes most of the time, where all that matters is what it computes."""
+    part = item.path.relative_to(Path(__file__).parent).parts[0]
+    is_quick = part not in _AS_COMPILED and item.get_closest_marker("slow") is None
+    ccompile._C_FLAGS = _QUICKLY if is_quick else _FLAGS  # type: ignore[misc]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -85,6 +85,7 @@ def by_definition(x: Array, dtype: Any) -> Array:
 SOURCES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int32, E4M3, E5M2]
 
 
+@pytest.mark.few(4)
 @TYPES
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(np.dtype(source)))
 def test_all_round_alike(dtype: Any, source: Any) -> None:
@@ -244,6 +245,7 @@ TEXTS: dict[str, Callable[[Any], pl.LoopKernel]] = {
 }
 
 
+@pytest.mark.few(6)
 @TYPES
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90"])

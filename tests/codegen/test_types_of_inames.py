@@ -85,6 +85,7 @@ FAR = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("n", [8, 2**31 + 3, 2**33 + 7])
 @pytest.mark.parametrize(("value", "meaning"), FAR)
 def test_inames_beyond_32_bits_meet_narrower_numbers(value: str, meaning: Callable[..., Any], n: int) -> None:
@@ -169,6 +170,7 @@ def test_a_choice_between_numbers_of_inames_is_exact(value: str, function: Calla
     agree(knl, np.array([function(begin), function(begin + 1)], dtype), n=2, **given)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("tag", ["g.0", "g.1", "unr", "ilp", "vec", "unr_hint", "for"])
 @pytest.mark.parametrize("begin", [2**31 - 3, -(2**31) - 3])
 def test_inames_from_either_side_of_32_bits(begin: int, tag: str) -> None:

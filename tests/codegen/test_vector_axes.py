@@ -34,6 +34,7 @@ def texts(dtype: str) -> list[pl.LoopKernel]:
     return knls
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize(("count", "tag"), [(2, "vec"), (4, "vec"), (3, "unr"), (4, "unr")])
 def test_vectors_are_right_on_fibres_and_in_c(dtype: str, count: int, tag: str) -> None:

@@ -50,6 +50,7 @@ STEPS: dict[str, Callable[[pl.LoopKernel], pl.LoopKernel]] = {
 }
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("parameter", ["i", "n", "w", "p", "z", "i_outer", "f"])
 def test_steps_leave_parameters_of_rules_alone(step: str, parameter: str) -> None:

@@ -77,6 +77,7 @@ def test_ordered_and_plain_differ() -> None:
 # {{{ results
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float32, np.float64, np.bool_])
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_the_first_of_equal_values_wins(dtype: Any, n: int) -> None:

@@ -17,7 +17,7 @@ import polyloop as pl
 from polyloop import library
 from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
-from polyloop.tuning.schedules import Schedule
+from polyloop.tuning.schedules import Refused, Schedule
 
 ROOT = Path(__file__).parents[2]
 CUDA = pl.CudaTarget("sm_90a")
@@ -61,6 +61,14 @@ def ready(kernel: str, dtype: str) -> pl.Dispatcher:
     how = {"precision": dtype} if dtype == "tf32" else {}
     made: pl.Dispatcher = getattr(library, kernel)("float32" if how else dtype, **how, target=CUDA, device="H200")
     return made
+
+
+def valid(kernel: str, dtype: str, name: str, sizes: Mapping[str, int]) -> Schedule | None:
+    """Return ``ready(kernel, dtype).valid(**sizes).get(name)``, without a program for each of the others."""
+    made = ready(kernel, dtype)
+    call = made._facts(dict(sizes))
+    member = made._families[name].member(call.sizes)
+    return None if isinstance(member, Refused) or member.failed(call) else member
 
 
 def check(
@@ -108,13 +116,14 @@ SIZES: Mapping[str, Sequence[Mapping[str, int]]] = {
 EVERY = pytest.mark.parametrize(("kernel", "dtype", "name"), [*PRODUCTS, *ROWS, *TILES])
 
 
+@pytest.mark.few(16)
 @EVERY
 def test_every_schedule_on_fibres(kernel: str, dtype: str, name: str) -> None:
     ran = 0
     for sizes in SIZES[kernel]:
         if kernel == "matmul" and sizes["p"] > 1024 and "parts" not in name:
             sizes = {**sizes, "p": 264}  # noqa: PLW2901 - fewer terms, which are added up together
-        schedule = ready(kernel, dtype).valid(**sizes).get(name)
+        schedule = valid(kernel, dtype, name, sizes)
         if schedule is not None:
             check(kernel, dtype, on_fibres(schedule), sizes)
             ran += 1
@@ -145,12 +154,12 @@ def test_results_of_other_types_are_refused() -> None:
         library.matmul("float32", "float64")
 
 
+@pytest.mark.few(12, shift=1)
 @EVERY
 @pytest.mark.nvrtc
 def test_every_schedule_compiles(kernel: str, dtype: str, name: str) -> None:
-    schedule = ready(kernel, dtype).valid(**SIZES[kernel][-1]).get(name)
-    if schedule is None:
-        schedule = ready(kernel, dtype).valid(**SIZES[kernel][1])[name]
+    schedule = valid(kernel, dtype, name, SIZES[kernel][-1]) or valid(kernel, dtype, name, SIZES[kernel][1])
+    assert schedule is not None
     compile_cuda(schedule.program.device_code, "sm_90a")
 
 
@@ -220,7 +229,8 @@ def test_products_in_c(dtype: str, sizes: Mapping[str, int]) -> None:
 
 def test_elements_are_rounded_to_the_nearest_of_tf32() -> None:
     """A sum of one term: what is far less than the last of 11 bits is gone, half of it is rounded up."""
-    schedule = ready("matmul", "tf32").valid(m=1, n=1, p=1)["mma, tiles of 64 x 64, any rows"]
+    schedule = valid("matmul", "tf32", "mma, tiles of 64 x 64, any rows", {"m": 1, "n": 1, "p": 1})
+    assert schedule is not None
     for value, wanted in ((1 + 2.0**-12, 1.0), (1 + 3 * 2.0**-12, 1 + 2.0**-10), (1 - 2.0**-24, 1.0)):
         given = {"a": np.full((1, 1), value, np.float32), "b": np.ones((1, 1), np.float32)}
         assert on_fibres(schedule)(**given)["c"].item() == wanted

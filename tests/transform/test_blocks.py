@@ -81,6 +81,7 @@ def indices(text: str, rows: int, columns: int) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("group", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("iname", ["bx", "by"])
 @pytest.mark.parametrize("most", [0, 4])
