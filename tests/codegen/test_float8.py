@@ -202,6 +202,7 @@ def test_sums_over_threads(dtype: Any) -> None:
         assert found["s"] == x.astype(np.float32).sum()
 
 
+@pytest.mark.few(2)
 @TYPES
 @pytest.mark.parametrize("count", [4, 16])
 def test_vectors_and_tiles(dtype: Any, count: int) -> None:

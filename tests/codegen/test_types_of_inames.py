@@ -113,6 +113,7 @@ def test_numbers_of_inames_are_compared_exactly(dtype: Any) -> None:
     agree(knl, wanted, None, 64, n=n, x=x)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [

@@ -356,6 +356,7 @@ def test_halves_of_a_copy_belong_together(golden: Golden) -> None:
         golden(f"messages/{code}.txt", refused(changed, cuda, code, pl.VerificationError))
 
 
+@pytest.mark.few(4)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(("via", "stages"), WAYS)
