@@ -289,6 +289,7 @@ def test_an_extent_of_zero_in_the_text_and_one_that_is_fixed() -> None:
 BOUNDS = ["0 <= {} < n", "0 <= {} <= 4", "{} < n", "1 <= {} <= n - 5", "{} <= 2*n", "{} != 2", "{} < n - 2"]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_an_iname_keeps_the_bounds_that_those_of_another_one_imply(seed: int) -> None:
     """ISL drops ``j < n`` of ``0 <= i <= n - 5 and 0 <= j <= 4 and j < n``."""
@@ -382,6 +383,7 @@ def holds(alternatives: list[Rows], point: dict[str, int]) -> bool:
     return any(all(eval(row, {}, point) for row in rows) for rows in known)
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("seed", range(80))
 def test_a_domain_means_the_conditions_that_are_written(seed: int) -> None:
     """However they are put in brackets, what ISL makes of them, and whether sizes are numbers."""

@@ -133,6 +133,7 @@ def test_numbers_of_inames_are_exact(dtype: Any, text: str, bits: int) -> None:
     agree(knl, wanted, lambda k: pl.split_iname(k, "i", 4, outer_tag="g.0", inner_tag="l.0"), bits)
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(("text", "meaning"), [
     ("i", lambda i, n: i), ("i//7 - 3*n", lambda i, n: i // 7 - 3 * n), ("n - i", lambda i, n: n - i),
     ("(3*i + n) % 1000", lambda i, n: (3 * i + n) % 1000),

@@ -83,6 +83,7 @@ def test_loops_of_examples(name: str) -> None:
     )
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_dependences_of_examples(name: str) -> None:
     knl = example(name).transformed()
@@ -100,6 +101,7 @@ def test_differences_of_examples(name: str) -> None:
     assert all(step.call() in str(picture) for step in knl.trace)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_domains_of_examples(name: str) -> None:
     knl = example(name).transformed()
