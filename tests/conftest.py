@@ -58,7 +58,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Compile C without the optimization that takes most of the time, where all that matters is what it computes."""
     part = item.path.relative_to(Path(__file__).parent).parts[0]
     is_quick = part not in _AS_COMPILED and item.get_closest_marker("slow") is None
-    ccompile._C_FLAGS = _QUICKLY if is_quick else _FLAGS  # type: ignore[misc]
+    setattr(ccompile, "_C_FLAGS", _QUICKLY if is_quick else _FLAGS)  # noqa: B010 - a constant of the library
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

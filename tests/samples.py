@@ -140,7 +140,8 @@ def write_times(seconds: Mapping[str, float]) -> None:
     for path, of_module in first.items():
         long = sorted(name for name, taken in of_module.items() if taken > _LONG)
         short = [taken for name, taken in of_module.items() if name not in long]
-        found[path] = {"seconds": max(0.005, round(sum(short) / max(1, len(short)), 3)), "long": long}
+        mean = sum(short) / len(short) if short else _UNKNOWN
+        found[path] = {"seconds": max(0.005, round(mean, 3)), "long": long}
     kept = {path: found[path] for path in sorted(found) if (ROOT / path).exists()}
     TIMES.write_text("{\n" + ",\n".join(f"{json.dumps(path)}: {json.dumps(kept[path])}" for path in kept) + "\n}\n",
                      encoding="utf-8")

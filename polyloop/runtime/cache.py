@@ -40,7 +40,7 @@ _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ABANDONED_AFTER: Final = 3600.0  # seconds until an unfinished entry of another process is litter
 _PARTS: Final = 32  # of the limit: a process may store one of them until it looks at all entries again
 _GROWN: Final[dict[str, int]] = {}
-"""What this process has stored in each directory since it looked at all entries there [bytes]."""
+"""Bytes that this process has stored in each directory since it looked at all entries there."""
 
 
 @dataclass(frozen=True, slots=True)

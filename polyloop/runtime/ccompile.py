@@ -258,9 +258,9 @@ class Prelude:
     Attributes
     ----------
     header
-        Text ahead of each program; it is precompiled where the compiler can do that.
+        Text ahead of each program; GCC compiles it once.
     definitions
-        What the header declares; it is compiled once, and linked to each program.
+        Functions and variables that the header declares, compiled once and linked to each program.
     """
 
     header: str
@@ -475,7 +475,8 @@ def _precompiled(
         done = _run(command, directory)
         if done.returncode != 0:
             raise _refused(compiler, prelude.definitions, command, done.stderr.replace(directory + os.sep, ""))
-        _run([*plain, *check_flags, "-x", f"{compiler.language}-header", str(header), "-o", str(ahead)], directory)
+        if "clang" not in compiler.identity:  # whose compiled headers look for the text that they were made of
+            _run([*plain, *check_flags, "-x", f"{compiler.language}-header", str(header), "-o", str(ahead)], directory)
         return {path.name: path.read_bytes() for path in (header, ahead, item) if path.is_file()}
 
 

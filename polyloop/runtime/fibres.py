@@ -113,7 +113,7 @@ def fibre_source(*programs: GeneratedProgram) -> str:
 
 
 def fibre_prelude(*programs: GeneratedProgram) -> Prelude:
-    """Return what :func:`fibre_source` of *programs* has in common with that of others: warps of one size."""
+    """Return the text that is common to :func:`fibre_source` of all programs with warps of the size of *programs*."""
     folder = Path(__file__).parent
     header, definitions = ((folder / name).read_text() for name in ("fibres.h", "fibres.cpp"))
     waves = {wave_of(program.device_code) for program in programs if program.target == "hip"}
