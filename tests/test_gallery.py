@@ -96,6 +96,7 @@ def test_the_c_target_agrees_with_numpy(name: str) -> None:
         _check(entry, _run(knl, pl.CTarget()), entry.sizes)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", sorted(LACKED_BY_OPENCL))
 def test_opencl_says_what_it_lacks(name: str) -> None:
     with pytest.raises(pl.PolyloopError) as refused:

@@ -255,6 +255,7 @@ def test_another_type_is_refused() -> None:
         assert unknown.value.codes == ("unknown-dtype",)
 
 
+@pytest.mark.slow
 def test_sizes_choose() -> None:
     chosen = {sizes: ready("matmul", "float32").choose(**dict(zip("mnp", sizes, strict=True))).name
               for sizes in ((4096, 4096, 4096), (512, 512, 8192), (1023, 1023, 1023))}  # fmt: skip

@@ -112,6 +112,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("typed", [False, True])
 def test_arrays_of_any_layout_are_taken(layout: str, typed: bool) -> None:

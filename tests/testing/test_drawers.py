@@ -330,7 +330,7 @@ PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
 """The fault that each drawer is for, the seeds that it needs, and what the fuzzer says."""
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("feature", PLANTS)
 def test_a_fault_is_found(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, most, wanted = PLANTS[feature]

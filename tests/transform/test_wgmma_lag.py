@@ -225,6 +225,7 @@ def test_a_lag_changes_no_count_of_operations_or_blocks() -> None:
     assert [replace(x, barriers=0) for x in found.launches] == [replace(x, barriers=0) for x in other.launches]
 
 
+@pytest.mark.slow
 def test_other_targets_add_up_as_the_kernel_says() -> None:
     knl = tiled(product(64, lag=1), 3)
     rng = np.random.default_rng(0)

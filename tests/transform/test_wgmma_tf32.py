@@ -89,7 +89,7 @@ def test_the_driver_is_told_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver.arguments[0] == tfloat32
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("lag", [0, 1])
 def test_large_blocks_spill_nothing_and_keep_products_apart(lag: int) -> None:
