@@ -17,7 +17,7 @@ import polyloop as pl
 from polyloop import library
 from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
-from polyloop.tuning.schedules import Refused, Schedule
+from polyloop.tuning.schedules import Schedule
 
 ROOT = Path(__file__).parents[2]
 CUDA = pl.CudaTarget("sm_90a")
@@ -66,9 +66,8 @@ def ready(kernel: str, dtype: str) -> pl.Dispatcher:
 def valid(kernel: str, dtype: str, name: str, sizes: Mapping[str, int]) -> Schedule | None:
     """Return ``ready(kernel, dtype).valid(**sizes).get(name)``, without a program for each of the others."""
     made = ready(kernel, dtype)
-    call = made._facts(dict(sizes))
-    member = made._families[name].member(call.sizes)
-    return None if isinstance(member, Refused) or member.failed(call) else member
+    member = made._member(name, made._facts(dict(sizes)))
+    return member if isinstance(member, Schedule) else None
 
 
 def check(
