@@ -129,6 +129,7 @@ def test_a_wave_of_64_needs_no_barrier() -> None:
     assert "__syncthreads" in text(sums(64), "gfx1100")
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("threads", [16, 32, 64, 96, 128, 256, 1024])
 def test_sums_of_blocks_agree_with_numpy(arch: str, threads: int) -> None:
@@ -278,6 +279,7 @@ def test_products_agree_with_numpy_on_fibres(name: str) -> None:
         np.testing.assert_allclose(found["random"].c, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.few(3)
 @pytest.mark.hip
 @pytest.mark.parametrize("name", MATRICES)
 def test_products_are_matrix_instructions(name: str) -> None:
@@ -319,6 +321,7 @@ def test_wide_accesses_are_wide() -> None:
     assert pl.compile_hip(vectors(), pl.HipTarget("gfx1100")).count("global_load_b128") >= 2
 
 
+@pytest.mark.few(6)
 @pytest.mark.hip
 @pytest.mark.parametrize("registers", [24, 64, 100, 128, 200, 256])
 @pytest.mark.parametrize("arch", ARCHITECTURES)

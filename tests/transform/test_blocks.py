@@ -265,6 +265,7 @@ def test_what_shares_storage_with_a_ring_lies_behind_the_slots_that_are_filled_a
     assert at["c_tile"] - at["b_tile"] == 2 * 64 * 128, "two slots of 64 rows"
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("ahead", [False, True])
 def test_large_blocks_spill_nothing_and_keep_products_apart(ahead: bool) -> None:

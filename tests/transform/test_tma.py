@@ -131,6 +131,7 @@ def test_fibres_see_mistakes(mistake: str) -> None:
     assert not wrong(program.device_code)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("lag", [0, 1])

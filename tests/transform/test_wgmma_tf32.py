@@ -89,6 +89,7 @@ def test_the_driver_is_told_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver.arguments[0] == tfloat32
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("lag", [0, 1])
