@@ -187,6 +187,7 @@ def test_a_text_is_the_same_in_a_process_of_its_own(name: str, wanted: dict[str,
     assert texts_of_a_process([name]) == {name: wanted[name]}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_text_is_the_same_where_nothing_is_remembered(name: str, wanted: dict[str, str]) -> None:
     with forgotten():

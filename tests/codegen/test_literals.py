@@ -47,6 +47,7 @@ MASKS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("dtype", DATA)
 @pytest.mark.parametrize("text", MASKS)
 def test_complements_have_all_bits_of_the_type_that_they_meet(text: str, dtype: str) -> None:

@@ -114,6 +114,7 @@ def as_type(values: list[Any], dtype: Any) -> Array:
     return np.array([value % 2**64 for value in values], np.uint64).astype(dtype)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("dtype", "text"),
     [

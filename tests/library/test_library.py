@@ -211,6 +211,7 @@ def test_transposes_on_a_gpu(dtype: str, shape: tuple[int, int]) -> None:
 # }}}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("sizes", SIZES["softmax"])
 @pytest.mark.parametrize("kernel", ["softmax", "layer_norm", "transpose"])
 def test_in_c(kernel: str, sizes: Mapping[str, int]) -> None:
@@ -218,6 +219,7 @@ def test_in_c(kernel: str, sizes: Mapping[str, int]) -> None:
     check(kernel, "float32", lambda **arrays: made(**arrays, poison=True), sizes)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sizes", SIZES["matmul"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products_in_c(dtype: str, sizes: Mapping[str, int]) -> None:

@@ -121,6 +121,7 @@ def test_terms_that_are_missing_inside_of_a_matrix_are_no_zeros() -> None:
     np.testing.assert_array_equal(found, np.where(np.arange(9) < 4, np.arange(9) + 1, np.inf)[:, None] + np.zeros(9))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

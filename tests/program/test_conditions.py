@@ -51,6 +51,7 @@ def body(knl: pl.LoopKernel) -> str:
 # {{{ untransformed
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "text",
     [

@@ -376,6 +376,7 @@ def test_examples_compile(name: str, arch: str) -> None:
     assert all(own.registers > 0 and own.occupancy is not None for own in found.resources.values())
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
 @pytest.mark.parametrize(
     "name",

@@ -83,6 +83,7 @@ def test_each_way_to_break_a_program_by_hand_is_refused_or_computes_the_same(nam
     check(name, random.Random(name).sample(variants, min(200, len(variants))))
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("name", sorted(GALLERY))
 def test_the_expressions_of_a_program_are_those_of_its_reference(name: str) -> None:
     assert not list(expression_violations(GALLERY[name].build()))
