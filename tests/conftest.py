@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from collections.abc import Callable
@@ -71,7 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled programs for all tests and the next run; measure tests if asked to."""
     cache = getattr(config, "cache", None)
     if cache is not None and "POLYLOOP_CACHE_DIR" not in os.environ:  # workers have that of the process that began
-        os.environ["POLYLOOP_CACHE_DIR"] = str(cache.mkdir("polyloop") / "compiled")
+        with contextlib.suppress(OSError):
+            os.environ["POLYLOOP_CACHE_DIR"] = str(cache.mkdir("polyloop") / "compiled")
     if config.getoption("--record-times"):
         config.pluginmanager.register(Recorder(is_worker=hasattr(config, "workerinput")))
 

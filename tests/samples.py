@@ -138,8 +138,9 @@ def write_times(seconds: Mapping[str, float]) -> None:
         first[path.partition("tests/")[2]].setdefault(test.partition("[")[0], taken)
     found = json.loads(TIMES.read_text(encoding="utf-8")) if TIMES.exists() else {}
     for path, of_module in first.items():
-        long = sorted(name for name, taken in of_module.items() if taken > _LONG)
-        short = [taken for name, taken in of_module.items() if name not in long]
+        short = [taken for taken in of_module.values() if taken <= _LONG]
+        known = [name for name in found.get(path, {"long": []})["long"] if name not in of_module]
+        long = sorted([*known, *(name for name, taken in of_module.items() if taken > _LONG)])
         mean = sum(short) / len(short) if short else _UNKNOWN
         found[path] = {"seconds": max(0.005, round(mean, 3)), "long": long}
     kept = {path: found[path] for path in sorted(found) if (ROOT / path).exists()}
