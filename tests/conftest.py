@@ -1,7 +1,8 @@
-"""Skips, with their reason, for what a machine does not have; and the tests of the quick set."""
+"""Skips, with their reason, for what a machine does not have; options; the tests of the default and the quick set."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from collections.abc import Callable
@@ -11,30 +12,23 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from polyloop.runtime import ccompile
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.hip.clang import hip_available
 from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.runtime.opencl.devices import opencl_available
+from tests.samples import Recorder, mark_few, mark_quick
 
 # How long examples take says how busy the machine is.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 os.environ.setdefault("POLYLOOP_TRACEBACK", "full")  # a test that fails shows the frames of the library
 
-_EACH: Final = frozenset(
-    {"dataflow", "expr", "kernel", "optimize", "poly", "program", "schedule", "sync", "test_golden.py", "verification"}
-)
-"""Folders and modules of which the quick set has the first case of each test."""
-_SAMPLED: Final = frozenset({"codegen", "cost", "creation", "frontend", "transform"})
-"""Folders of which it has the first case of every fourth test."""
-_LONG: Final = frozenset(
-    {
-        "test_binders.py", "test_distance_test.py", "test_hostile_names.py", "test_map_domain.py", "test_one_file.py",
-        "test_parallel_reductions.py", "test_precompute.py", "test_reference.py", "test_scans.py",
-        "test_scans_carried_last.py", "test_tensorize.py", "test_tensorize_float64.py", "test_written_barriers.py",
-    }
-)  # fmt: skip
-"""Modules that take seconds a test, of which it has none."""
+
+_AS_COMPILED: Final = frozenset({"export", "interop", "runtime", "test_examples.py", "test_gallery.py"})
+"""Folders and modules whose C is optimized as that of users; elsewhere a run takes less time than -O3 would."""
+_FLAGS: Final = ccompile._C_FLAGS
+_QUICKLY: Final = tuple(flag.replace("-O3", "-O1") for flag in _FLAGS)
 
 
 def sphinx_available() -> tuple[bool, str]:
@@ -43,24 +37,11 @@ def sphinx_available() -> tuple[bool, str]:
     return not missing, f"not installed: {', '.join(missing)} (pip install '.[docs]')"
 
 
-def _mark_quick(items: list[pytest.Item]) -> None:
-    root, seen, sampled = Path(__file__).parent, set[tuple[Path, str]](), 0
-    for item in items:
-        name = getattr(item, "originalname", item.name)
-        folder = item.path.relative_to(root).parts[0]
-        is_new = (item.path, name) not in seen
-        seen.add((item.path, name))
-        if not is_new or item.path.name in _LONG or any(map(item.get_closest_marker, ("slow", "gpu"))):
-            continue
-        sampled += folder in _SAMPLED
-        if folder in _EACH or (folder in _SAMPLED and sampled % 4 == 0):
-            item.add_marker(pytest.mark.quick)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the quick set; skip tests marked ``gpu``, ``hip``, ``nvrtc``, ``opencl`` or ``site`` where there is none."""
-    _mark_quick(items)
+    """Mark slow cases and the quick set; skip tests of what is not there, such as a GPU."""
+    mark_few(items)
+    mark_quick(items)
     needs: dict[str, Callable[[], tuple[bool, str]]]
     needs = {
         "gpu": gpu_available, "hip": hip_available, "nvrtc": nvrtc_available, "opencl": opencl_available,
@@ -74,9 +55,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason.partition("\n")[0]))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Compile C without the optimization that takes most of the time, where all that matters is what it computes."""
+    part = item.path.relative_to(Path(__file__).parent).parts[0]
+    is_quick = part not in _AS_COMPILED and item.get_closest_marker("slow") is None
+    setattr(ccompile, "_C_FLAGS", _QUICKLY if is_quick else _FLAGS)  # noqa: B010 - a constant of the library
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--update-golden``."""
+    """Add ``--update-golden`` and ``--record-times``."""
     parser.addoption("--update-golden", action="store_true", help="write the texts that tests compare with, anew")
+    parser.addoption("--record-times", action="store_true", help="measure tests, and write tests/times.json")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled programs for all tests and the next run; measure tests if asked to."""
+    cache = getattr(config, "cache", None)
+    if cache is not None and "POLYLOOP_CACHE_DIR" not in os.environ:  # workers have that of the process that began
+        with contextlib.suppress(OSError):
+            os.environ["POLYLOOP_CACHE_DIR"] = str(cache.mkdir("polyloop") / "compiled")
+    if config.getoption("--record-times"):
+        config.pluginmanager.register(Recorder(is_worker=hasattr(config, "workerinput")))
 
 
 @pytest.fixture

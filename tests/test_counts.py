@@ -180,6 +180,7 @@ def test_a_footprint_that_data_decides_is_refused_or_left_out(golden: Golden) ->
     assert set(pl.gather_access_footprints(knl, ignore_uncountable=True)) == {("idx", "read"), ("y", "write")}
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", sorted(GALLERY)[::5])
 def test_instances_of_the_gallery_are_those_of_enumeration(name: str) -> None:
     knl = prepared(GALLERY[name].build())

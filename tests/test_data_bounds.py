@@ -83,6 +83,7 @@ def test_one_row_a_thread_reads_as_a_person_writes_it() -> None:
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 9])
 def test_ragged_sums_transformed(n: int) -> None:
     knl = ragged()
@@ -213,6 +214,7 @@ def test_shapes_are_inferred_where_parameters_bound_the_loop_too() -> None:
     check(knl, *ragged_case(4))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32, np.int64])
 def test_bounds_of_other_integer_types(dtype: Any) -> None:
     knl = on_threads(ragged(data=[VALUES[0], pl.GlobalArg("rowptr", dtype, shape="n + 1"), ...]))

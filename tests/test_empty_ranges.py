@@ -66,6 +66,7 @@ NEUTRAL: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("transform", [lambda knl: knl, in_pieces, over_threads])
 @pytest.mark.parametrize("operation", NEUTRAL)
 def test_a_reduction_over_no_terms_is_its_neutral_element(
@@ -129,6 +130,7 @@ RANGES: dict[str, Callable[[int, int, int], Any]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("condition", RANGES)
 def test_the_outer_iname_ranges_over_its_own_bounds(condition: str) -> None:
     knl = pl.make_kernel(
@@ -157,6 +159,7 @@ INNER = (
 )  # fmt: skip
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_one_domain_and_two_mean_the_same(seed: int) -> None:
     rng = random.Random(seed)
@@ -201,6 +204,7 @@ STEPS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("domains", APART)
 def test_an_iname_has_its_own_range_on_threads(domains: str, step: str) -> None:
@@ -285,6 +289,7 @@ def test_an_extent_of_zero_in_the_text_and_one_that_is_fixed() -> None:
 BOUNDS = ["0 <= {} < n", "0 <= {} <= 4", "{} < n", "1 <= {} <= n - 5", "{} <= 2*n", "{} != 2", "{} < n - 2"]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_an_iname_keeps_the_bounds_that_those_of_another_one_imply(seed: int) -> None:
     """ISL drops ``j < n`` of ``0 <= i <= n - 5 and 0 <= j <= 4 and j < n``."""
@@ -378,6 +383,7 @@ def holds(alternatives: list[Rows], point: dict[str, int]) -> bool:
     return any(all(eval(row, {}, point) for row in rows) for rows in known)
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("seed", range(80))
 def test_a_domain_means_the_conditions_that_are_written(seed: int) -> None:
     """However they are put in brackets, what ISL makes of them, and whether sizes are numbers."""

@@ -12,16 +12,18 @@ ROOT = Path(__file__).parents[1]
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-@cache
-def trees() -> tuple[ast.Module, ...]:
+def nodes() -> list[list[ast.AST]]:
+    """Return the nodes of each module that may have to do with codes."""
+    kinds = (ast.FunctionDef, ast.AnnAssign, ast.Assign, ast.keyword, ast.Call)
     paths = sorted(ROOT.joinpath("polyloop").rglob("*.py"))
-    return tuple(ast.parse(path.read_text(encoding="utf-8"), str(path)) for path in paths)
+    trees = (ast.parse(path.read_text(encoding="utf-8"), str(path)) for path in paths)
+    return [[node for node in ast.walk(tree) if isinstance(node, kinds)] for tree in trees]
 
 
-def functions_with_a_code(module: ast.Module) -> dict[str, int | None]:
+def functions_with_a_code(module: list[ast.AST]) -> dict[str, int | None]:
     """Return the functions that a module defines, and at which position each takes a code."""
     found: dict[str, int | None] = {}
-    for node in ast.walk(module):
+    for node in module:
         if isinstance(node, ast.FunctionDef):
             names = [argument.arg for argument in node.args.args if argument.arg not in {"self", "cls"}]
             found[node.name] = names.index("code") if "code" in names else None
@@ -48,9 +50,9 @@ def codes_of(call: ast.Call, positions: dict[str, int | None]) -> Iterator[str]:
             yield f"unknown-{text.replace(' ', '-')}" if name == "unknown_name" else text
 
 
-def named_codes(module: ast.Module) -> Iterator[str]:
+def named_codes(module: list[ast.AST]) -> Iterator[str]:
     """Yield what is given to parameters, fields and variables that are called ``code``."""
-    for node in ast.walk(module):
+    for node in module:
         match node:
             case ast.FunctionDef(args=ast.arguments(posonlyargs=first, args=rest, defaults=[_, *_] as defaults)):
                 for argument, default in zip([*first, *rest][-len(defaults) :], defaults, strict=True):
@@ -64,7 +66,7 @@ def named_codes(module: ast.Module) -> Iterator[str]:
 
 @cache
 def codes_in_source() -> frozenset[str]:
-    modules = trees()
+    modules = nodes()
     everywhere: dict[str, int | None] = {"Diagnostic": 0, "unknown_name": 0, "LaunchCheck": 2}
     for module in modules:
         everywhere |= {name: at for name, at in functions_with_a_code(module).items() if at is not None}
@@ -72,7 +74,7 @@ def codes_in_source() -> frozenset[str]:
     for module in modules:
         found.update(named_codes(module))
         positions = everywhere | functions_with_a_code(module)
-        calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
+        calls = (node for node in module if isinstance(node, ast.Call))
         found.update(code for call in calls for code in codes_of(call, positions))
     return frozenset(found)
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,11 @@ from polyloop.runtime.nvrtc import compile_cuda
 
 FOLDER = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
-UNROLLED = {"matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma_any_size", "matmul_vectors"}
-"""Programs whose C text is so long that compilers take more than 9 s for it; the CUDA C of each runs on fibres."""
+UNROLLED = {
+    "matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma", "matmul_mma_any_size",
+    "matmul_pipelined", "matmul_vectors", "matmul_wgmma", "prefix_sum_single_pass",
+}  # fmt: skip
+"""Programs whose C text is so long that compilers take seconds for it; the CUDA C of each runs on fibres."""
 IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in NAMES]
 LACKED_BY_OPENCL = {
     **dict.fromkeys(("matmul_mma", "matmul_mma_any_size", "prefix_sum_single_pass"), "unsupported-device-function"),
@@ -38,6 +42,13 @@ Run = Callable[..., Mapping[str, Any]]
 def example(name: str) -> Any:
     """Return the module, which has what ``examples/README.md`` says."""
     return import_module(f"examples.{name}")
+
+
+@cache
+def transformed(name: str) -> pl.LoopKernel:
+    """Return the kernel, which is made once: what is proven and generated of it is kept with it."""
+    knl: pl.LoopKernel = example(name).transformed()
+    return knl
 
 
 def target_of(name: str) -> pl.Target:
@@ -74,7 +85,7 @@ def compiled(knl: pl.LoopKernel, target: pl.Target) -> Run:
 
 
 def on_fibres(name: str) -> Run:
-    program = pl.generate_code(example(name).transformed(), target=target_of(name))
+    program = pl.generate_code(transformed(name), target=target_of(name))
 
     def run(**arrays: Any) -> Mapping[str, Any]:
         outputs = run_on_fibres(program, arrays)
@@ -84,15 +95,17 @@ def on_fibres(name: str) -> Run:
     return run
 
 
+@pytest.mark.few(17, shift=0)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_interpreter_agrees_with_numpy(name: str) -> None:
     knl = example(name).program()
     check(name, lambda **arrays: dict(pl.interpret(knl, **arrays).items()), "SMALL")
 
 
+@pytest.mark.few(15, shift=1)
 @pytest.mark.parametrize("name", IN_C)
 def test_the_c_target_agrees_with_numpy(name: str) -> None:
-    check(name, compiled(example(name).transformed(), pl.CTarget()))
+    check(name, compiled(transformed(name), pl.CTarget()))
 
 
 @pytest.mark.opencl
@@ -100,12 +113,13 @@ def test_the_c_target_agrees_with_numpy(name: str) -> None:
 def test_opencl_agrees_with_numpy(name: str) -> None:
     if name in LACKED_BY_OPENCL:
         with pytest.raises(pl.PolyloopError) as refused:
-            pl.generate_code(example(name).transformed(), target=pl.OpenCLTarget())
+            pl.generate_code(transformed(name), target=pl.OpenCLTarget())
         assert LACKED_BY_OPENCL[name] in refused.value.codes
         return
-    check(name, compiled(example(name).transformed(), pl.OpenCLTarget()))
+    check(name, compiled(transformed(name), pl.OpenCLTarget()))
 
 
+@pytest.mark.few(17, shift=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_cuda_text_agrees_with_numpy_in_any_order_of_threads(name: str) -> None:
     check(name, on_fibres(name))
@@ -113,16 +127,18 @@ def test_the_cuda_text_agrees_with_numpy_in_any_order_of_threads(name: str) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_cuda_text_is_the_golden_one(name: str, golden: Callable[[str, str], None]) -> None:
-    text = pl.generate_code(example(name).transformed(), target=target_of(name)).device_code
+    text = pl.generate_code(transformed(name), target=target_of(name)).device_code
     golden(f"golden/examples/{name}.cu", text)
 
 
+@pytest.mark.few(17)
 @pytest.mark.parametrize("name", NAMES)
 def test_its_c_text_has_no_endless_conditions(name: str) -> None:
-    text = pl.generate_code(example(name).transformed(), target=pl.CTarget()).device_code
+    text = pl.generate_code(transformed(name), target=pl.CTarget()).device_code
     assert max(map(len, text.splitlines())) < LONGEST
 
 
+@pytest.mark.few(17)
 @pytest.mark.parametrize("name", NAMES)
 def test_its_trace_replays_and_it_is_proven(name: str) -> None:
     module = example(name)
@@ -135,6 +151,7 @@ def test_its_trace_replays_and_it_is_proven(name: str) -> None:
     assert not any("unchecked" in str(step) for step in knl.trace)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", IN_C)
 def test_it_runs_as_a_script(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
@@ -144,6 +161,7 @@ def test_it_runs_as_a_script(name: str, capsys: pytest.CaptureFixture[str]) -> N
     assert f"`{name}.py`" in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.few(17)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", NAMES)
@@ -152,13 +170,13 @@ def test_nvrtc_takes_it(name: str, arch: str) -> None:
     if arch < least.removesuffix("a"):
         pytest.skip("its instructions are newer")
     arch = max(arch, least)
-    compile_cuda(pl.generate_code(example(name).transformed(), target=target_of(name)).device_code, arch=arch)
+    compile_cuda(pl.generate_code(transformed(name), target=target_of(name)).device_code, arch=arch)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gpu_agrees_with_numpy(name: str) -> None:
-    check(name, compiled(example(name).transformed(), target_of(name)))
+    check(name, compiled(transformed(name), target_of(name)))
 
 
 def at_smallest_sizes(name: str) -> None:

@@ -77,6 +77,7 @@ def _run(knl: pl.LoopKernel, target: Any) -> Callable[..., dict[str, Any]]:
     return lambda **arguments: dict(compiled(**arguments, poison=True).items())
 
 
+@pytest.mark.few(60, shift=0)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_interpreter_agrees_with_numpy(name: str) -> None:
     entry = GALLERY[name]
@@ -86,6 +87,7 @@ def test_the_interpreter_agrees_with_numpy(name: str) -> None:
         _check(entry, lambda **arguments: dict(pl.interpret(knl, **arguments).items()), entry.sizes)
 
 
+@pytest.mark.few(60, shift=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_c_target_agrees_with_numpy(name: str) -> None:
     entry = GALLERY[name]
@@ -94,6 +96,7 @@ def test_the_c_target_agrees_with_numpy(name: str) -> None:
         _check(entry, _run(knl, pl.CTarget()), entry.sizes)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", sorted(LACKED_BY_OPENCL))
 def test_opencl_says_what_it_lacks(name: str) -> None:
     with pytest.raises(pl.PolyloopError) as refused:
@@ -181,6 +184,7 @@ def test_the_c_target_agrees_with_numpy_under_every_compiler(
     _check(entry, _run(knl, pl.CTarget()), entry.sizes)
 
 
+@pytest.mark.few(60, shift=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_cuda_text_agrees_with_numpy_on_fibres(name: str) -> None:
     entry = GALLERY[name]
@@ -203,6 +207,7 @@ def test_the_cuda_text_is_the_golden_one(name: str, golden: Golden) -> None:
         golden(f"golden/gallery/{name}.cu", pl.generate_code(knl, target=pl.CudaTarget()).device_code)
 
 
+@pytest.mark.few(60)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", NAMES)

@@ -73,6 +73,7 @@ def test_indices_have_32_bits(build: Callable[[], pl.LoopKernel]) -> None:
     assert re.search(r"\blong long\b|int64_t", wide)
 
 
+@pytest.mark.few(40)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.cu")), ids=lambda path: path.stem)

@@ -157,7 +157,7 @@ def test_one_object_is_kept_for_a_key_as_long_as_it_lives() -> None:
 
 
 def texts(names: Sequence[str]) -> dict[str, str]:
-    return {name: pl.generate_code(GALLERY[name].build(), target=pl.CudaTarget()).device_code for name in names}
+    return {name: pl.generate_code(GALLERY[name].make(), target=pl.CudaTarget()).device_code for name in names}
 
 
 def texts_of_a_process(names: Sequence[str]) -> dict[str, str]:
@@ -181,11 +181,13 @@ def test_texts_are_the_same_in_reverse_order(wanted: dict[str, str]) -> None:
     assert texts_of_a_process(SAMPLE[::-1]) == wanted
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SAMPLE[::4])
 def test_a_text_is_the_same_in_a_process_of_its_own(name: str, wanted: dict[str, str]) -> None:
     assert texts_of_a_process([name]) == {name: wanted[name]}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_text_is_the_same_where_nothing_is_remembered(name: str, wanted: dict[str, str]) -> None:
     with forgotten():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from time import thread_time
 
 import islpy as isl
@@ -17,6 +18,7 @@ from polyloop.poly import budget
 F = np.float64
 
 
+@cache
 def residues() -> pl.LoopKernel:
     """Return three loops that read and write a small array at residues: hard to follow exactly."""
     return pl.make_kernel(
@@ -103,7 +105,7 @@ def test_a_transform_out_of_time_is_refused_and_leaves_the_kernel() -> None:
 
 
 def test_a_nest_deeper_than_the_stack_is_refused() -> None:
-    error = refusal(lambda: nest(600))
+    error = refusal(lambda: nest(400))
     assert error.codes == ("too-deep",)
     assert isinstance(error, pl.KernelError)
 

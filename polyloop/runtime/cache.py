@@ -38,6 +38,9 @@ _RECORD_LIMIT: Final = 2**20  # of the record of an entry [bytes]
 _SOURCE_LIMIT: Final = 2**28  # of a source text [bytes]
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ABANDONED_AFTER: Final = 3600.0  # seconds until an unfinished entry of another process is litter
+_PARTS: Final = 32  # of the limit: a process may store one of them until it looks at all entries again
+_GROWN: Final[dict[str, int]] = {}
+"""Bytes that this process has stored in each directory since it looked at all entries there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ def _sha256(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DiskCache:
-    """A directory of entries, at most *limit_bytes* in all."""
+    """A directory of entries, at most *limit_bytes* in all, and a small part of it more for each process."""
 
     root: Path
     limit_bytes: int = DEFAULT_LIMIT
@@ -188,8 +191,20 @@ class DiskCache:
         except OSError:
             _remove(fresh)
             return None
-        self.evict(keep=entry.name)
+        self._evict_sometimes(entry.name, sum(map(len, files.values())))
         return entry
+
+    def _evict_sometimes(self, keep: str, grown: int) -> None:
+        """Evict when this process begins to store, and whenever it has stored a part of the limit since.
+
+        Looking at all entries for each that is stored would take longer than many compilations.
+        """
+        root = str(self.root)
+        grown += _GROWN.get(root, self.limit_bytes)
+        if grown > self.limit_bytes // _PARTS:
+            self.evict(keep=keep)
+            grown = 0
+        _GROWN[root] = grown
 
     def _publish(self, fresh: Path, entry: Path, key: CacheKey) -> None:
         try:

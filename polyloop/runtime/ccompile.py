@@ -26,10 +26,11 @@ from typing import Final
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.poly.budget import seconds_of_a_call
 from polyloop.runtime.cache import CacheKey, open_cache
+from polyloop.runtime.teams import alone_in_children
 
 __all__ = [
     "Compiler",
-    "ask_for_threads",
+    "Prelude",
     "build_library",
     "compile_library",
     "export_flags",
@@ -67,12 +68,11 @@ _ROUNDS: Final = re.compile(r"\(float\)|\bfloat \w+")
 # for all iterations into a gather whose mask is 1 in place of -1 where it is a constant: nothing is loaded.
 _GATHERS: Final = ("use_gather_2parts", "use_gather_4parts", "use_gather_8parts", "use_gather")
 _OPENMP: Final = "-fopenmp"
-_SETTER: Final = "omp_set_num_threads"
-_OF_LLVM: Final = "__kmpc_fork_call"
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
 _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
 _NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
 _LIBRARY: Final = "library.so"
+_PRELUDE, _ITEM = "prelude.h", "prelude.o"
 _PROBE_SECONDS: Final = 10.0  # for a compiler to say its version, or whether it takes a flag
 _CALLS: Final = 10  # budgets of a call that a compiler has for a program
 _INCLUDE: Final = re.compile(
@@ -80,7 +80,7 @@ _INCLUDE: Final = re.compile(
 )
 _STANDARD_HEADER: Final = re.compile(  # of C, C++ and POSIX: they come with the compiler, whose version is known
     r"<(?:assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|math|signal|stdalign|stdarg|stdatomic|stdbool"
-    r"|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|time|ucontext|wchar|wctype)\.h>"
+    r"|stddef|stdint|stdio|stdlib|stdnoreturn|string|sys/mman|tgmath|time|ucontext|wchar|wctype)\.h>"
     r"|<(?:algorithm|array|atomic|bit|cmath|complex|cstddef|cstdint|cstdlib|cstring|limits|tuple|type_traits|utility)>"
 )
 _BODY: Final = '#line 1 "kernel.cu"\n'
@@ -251,16 +251,37 @@ def build_library(source: str, *, language: str = "c", flags: tuple[str, ...] | 
         return path
 
 
+@dataclass(frozen=True, slots=True)
+class Prelude:
+    """Text that programs have in common.
+
+    Attributes
+    ----------
+    header
+        Text ahead of each program; GCC compiles it once.
+    definitions
+        Functions and variables that the header declares, compiled once and linked to each program.
+    """
+
+    header: str
+    definitions: str
+
+
 def open_library(source: str, *, language: str = "c", flags: tuple[str, ...] | None = None, kind: str = "c",
-                 check_flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+                 check_flags: tuple[str, ...] = (), prelude: Prelude | None = None) -> ctypes.CDLL:
     """Compile *source* as :func:`build_library` does, and load the result even if the cache changes meanwhile.
+
+    Parameters
+    ----------
+    prelude
+        What *source* has in common with other programs.
 
     Raises
     ------
     CompilerError
         Those of :func:`build_library`; ``cannot-load``.
     """
-    return _loaded(_built(source, language, flags, kind, check_flags).library)
+    return _loaded(_built(source, language, flags, kind, check_flags, prelude).library)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +338,9 @@ def thread_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
 
 
 def _built(
-    source: str, language: str, flags: tuple[str, ...] | None, kind: str, check_flags: tuple[str, ...]
-) -> _Built:
+    source: str, language: str, flags: tuple[str, ...] | None, kind: str, check_flags: tuple[str, ...],
+    prelude: Prelude | None = None,
+) -> _Built:  # fmt: skip
     compiler = find_compiler(language)
     identity = compiler.identity
     if flags is None:
@@ -327,14 +349,24 @@ def _built(
             flags = (*flags, "-march=native")
             identity = f"{identity} on {_processor()}"
     flags = (*flags, *thread_flags(compiler, source))
-    headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()
-    key = CacheKey(kind, source, identity, (*flags, "|", *check_flags, *(headers or ())))
+    shared = (prelude.header, prelude.definitions) if prelude else ()
+    whole = "\n".join([*shared[:1], source])
+    headers = _headers(compiler, whole, (*flags, *check_flags)) if has_own_headers(whole) else ()
+    key = CacheKey(kind, source, identity, (*flags, "|", *check_flags, *(headers or ()), *map(_digest, shared)))
+
+    def make() -> dict[str, bytes]:
+        return {_LIBRARY: compile_library(compiler, source, flags, check_flags, prelude=prelude)}
+
     cache = None if headers is None else open_cache()
     if cache is None:
-        return _Built(compile_library(compiler, source, flags, check_flags), key.digest, None)
-    files = cache.made(key, lambda: {_LIBRARY: compile_library(compiler, source, flags, check_flags)}, {_LIBRARY})
+        return _Built(make()[_LIBRARY], key.digest, None)
+    files = cache.made(key, make, {_LIBRARY})
     entry = cache.root / key.digest
     return _Built(files[_LIBRARY], key.digest, entry if entry.is_dir() else None)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def has_own_headers(source: str) -> bool:
@@ -350,8 +382,7 @@ def _headers(compiler: Compiler, source: str, flags: tuple[str, ...]) -> tuple[s
     with _writing(), tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
         text = Path(directory) / _text_name(compiler)
         text.write_text(source, errors="surrogateescape")
-        plain = [flag for flag in flags if flag != "-shared"]
-        done = _run([*compiler.command, *plain, "-E", str(text)], directory)
+        done = _run([*compiler.command, *_unlinked(flags), "-E", str(text)], directory)
         if done.returncode != 0:
             return None
         return "headers", hashlib.sha256(done.stdout.replace(directory, "").encode(errors="replace")).hexdigest()
@@ -363,7 +394,7 @@ def _text_name(compiler: Compiler) -> str:
 
 def compile_library(
     compiler: Compiler, source: str, flags: tuple[str, ...], check_flags: tuple[str, ...] = (),
-    beside: Mapping[str, bytes] | None = None,
+    beside: Mapping[str, bytes] | None = None, prelude: Prelude | None = None,
 ) -> bytes:  # fmt: skip
     """Return the shared library of *source*; *beside* are files that it includes, by name.
 
@@ -378,23 +409,75 @@ def compile_library(
         text = Path(directory) / _text_name(compiler)
         library = Path(directory) / _LIBRARY
         text.write_text(source, encoding="utf-8", errors="surrogateescape")
-        compile_only = [f for f in flags if f not in ("-shared",)]
-        steps = [[*compiler.command, *flags, str(text), "-o", str(library), "-lm"]]
+        first: tuple[str, ...] = ()
+        linked: tuple[str, ...] = ()
+        if prelude is not None:
+            common = _prepared(compiler, prelude, flags, check_flags)
+            first, linked = ("-include", str(common / _PRELUDE)), (str(common / _ITEM),)
+        steps = [[*compiler.command, *flags, *first, *linked, str(text), "-o", str(library), "-lm"]]
         if check_flags:
             item = Path(directory) / "kernel.o"
-            steps = [[*compiler.command, *compile_only, *check_flags, "-c", str(text), "-o", str(item)],
-                     [*compiler.command, *flags, str(item), "-o", str(library), "-lm"]]
+            steps = [[*compiler.command, *_unlinked(flags), *check_flags, *first, "-c", str(text), "-o", str(item)],
+                     [*compiler.command, *flags, *linked, str(item), "-o", str(library), "-lm"]]
         for command in steps:
             done = _run(command, directory)
             if done.returncode != 0 or (command is steps[-1] and not library.is_file()):
-                log = done.stderr.replace(directory + os.sep, "")
-                hint = _NO_HALVES if "_Float16" in source and "_Float16" in log else _OWN_FAULT
-                raise CompilerError("compile", None, [Diagnostic(
-                    "c-compiler-failed", f"the {_LANGUAGE_NAME[compiler.language]} compiler refused the source",
-                    (f"command: {shlex.join(command[:-4])}", f"log:\n{log.strip()}",
-                     f"source:\n{numbered_source(source, log)}"),
-                    (hint,))])
+                raise _refused(compiler, source, command, done.stderr.replace(directory + os.sep, ""))
         return library.read_bytes()
+
+
+def _unlinked(flags: tuple[str, ...]) -> list[str]:
+    return [flag for flag in flags if flag != "-shared"]
+
+
+def _refused(compiler: Compiler, source: str, command: Sequence[str], log: str) -> CompilerError:
+    hint = _NO_HALVES if "_Float16" in source and "_Float16" in log else _OWN_FAULT
+    return CompilerError("compile", None, [Diagnostic(
+        "c-compiler-failed", f"the {_LANGUAGE_NAME[compiler.language]} compiler refused the source",
+        (f"command: {shlex.join(command[:-4])}", f"log:\n{log.strip()}", f"source:\n{numbered_source(source, log)}"),
+        (hint,))])
+
+
+def _prepared(compiler: Compiler, prelude: Prelude, flags: tuple[str, ...], check_flags: tuple[str, ...]) -> Path:
+    """Return a directory of this process with the header and the object of *prelude*.
+
+    Raises
+    ------
+    CompilerError
+        ``c-compiler-failed``, ``compiler-too-slow``, ``cannot-write``.
+    """
+    text = prelude.header + prelude.definitions
+    key = CacheKey("prelude", text, compiler.identity, (*flags, "|", *check_flags))
+    with _Probes.lock, _writing():
+        folder = _scratch(os.getpid()) / key.digest
+        if not folder.is_dir():
+            cache = open_cache()
+            make = functools.partial(_precompiled, compiler, prelude, flags, check_flags)
+            files = make() if cache is None else cache.made(key, make, {_PRELUDE, _ITEM})
+            fresh = Path(tempfile.mkdtemp(dir=folder.parent))
+            for name, content in files.items():
+                (fresh / name).write_bytes(content)
+            fresh.rename(folder)
+        return folder
+
+
+def _precompiled(
+    compiler: Compiler, prelude: Prelude, flags: tuple[str, ...], check_flags: tuple[str, ...]
+) -> dict[str, bytes]:
+    """Return the files of *prelude*: the header, its compiled form if the compiler has one, and the object."""
+    with tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
+        header, text, item = (Path(directory) / name for name in (_PRELUDE, _text_name(compiler), _ITEM))
+        ahead = header.with_suffix(".h.gch")
+        header.write_text(prelude.header, encoding="utf-8")
+        text.write_text(f"{prelude.header}\n{prelude.definitions}", encoding="utf-8")
+        plain = [*compiler.command, *_unlinked(flags)]
+        command = [*plain, "-O1", "-c", str(text), "-o", str(item)]
+        done = _run(command, directory)
+        if done.returncode != 0:
+            raise _refused(compiler, prelude.definitions, command, done.stderr.replace(directory + os.sep, ""))
+        if "clang" not in compiler.identity:  # whose compiled headers look for the text that they were made of
+            _run([*plain, *check_flags, "-x", f"{compiler.language}-header", str(header), "-o", str(ahead)], directory)
+        return {path.name: path.read_bytes() for path in (header, ahead, item) if path.is_file()}
 
 
 def _run(command: Sequence[str], directory: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
@@ -488,7 +571,7 @@ def _loaded(library: bytes) -> ctypes.CDLL:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(library)
             loaded = ctypes.CDLL(name)
-            _alone_in_children(loaded)
+            alone_in_children(loaded)
             return loaded
         except OSError as err:
             if file.closed and os.path.getsize(name) == len(library):
@@ -502,41 +585,3 @@ def _cannot_load(err: OSError) -> CompilerError:
     return CompilerError("compile", None, [Diagnostic(
         "cannot-load", "the compiled kernel could not be loaded", (str(err),),
         ("check that the compiler builds for this machine (CC)",))])
-
-
-class _Children:
-    """Libraries with a team of threads, and whether this process is a child that was forked off.
-
-    GCC's OpenMP keeps the threads of a team for the next loop.  A child made by ``fork`` has the team, but not its
-    threads, and would wait for them for ever.  In such a child the thread that forked executes loops alone: no team is
-    asked then.  Source: GCC, libgomp/team.c, ``gomp_team_start``.  LLVM's OpenMP makes new threads in a child.
-    """
-
-    found: Final[dict[int, ctypes.CDLL]] = {}
-    is_registered = False
-    is_child = False
-
-    @classmethod
-    def alone(cls) -> None:
-        """Let the present thread execute loops alone."""
-        cls.is_child = True
-        for library in cls.found.values():
-            getattr(library, _SETTER)(1)
-
-
-def _alone_in_children(library: ctypes.CDLL) -> None:
-    """Let children of this process that fork off execute the loops of *library* by one thread, if it has teams."""
-    if not hasattr(library, _SETTER) or hasattr(library, _OF_LLVM) or not hasattr(os, "register_at_fork"):
-        return
-    place = ctypes.cast(getattr(library, _SETTER), ctypes.c_void_p).value
-    assert place is not None, "a function has an address"
-    _Children.found.setdefault(place, library)  # one for all libraries that share GCC's OpenMP
-    if not _Children.is_registered:
-        _Children.is_registered = True
-        os.register_at_fork(after_in_child=_Children.alone)
-
-
-def ask_for_threads(library: ctypes.CDLL, count: int) -> None:
-    """Let the present thread execute loops of *library* with *count* threads, unless it has to do so alone."""
-    if not _Children.is_child:
-        getattr(library, _SETTER)(count)

@@ -1,7 +1,7 @@
 // Runs CUDA C and HIP C++ on the CPU: every thread of a block is a fibre (ucontext), blocks run one after the
 // other.  What CUDA leaves open is varied (order of threads and blocks) and what it forbids is
 // reported (divergent barriers, indices outside an array, misaligned vectors, signed overflow).
-// The text of a kernel follows this header in the same translation unit.
+// The text of a kernel follows this header in the same translation unit; fibres.cpp is compiled once, for all.
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,9 +32,9 @@ struct dim3 { unsigned int x, y, z; };
 
 extern "C" {
 // Not static: the compiler must expect them to change at every barrier.
-__attribute__((visibility("hidden"))) uint3 threadIdx, blockIdx;
-__attribute__((visibility("hidden"))) dim3 blockDim, gridDim;
-__attribute__((visibility("hidden"), aligned(1024))) char polyloop_dynamic_shared[256 * 1024];
+extern __attribute__((visibility("hidden"))) uint3 threadIdx, blockIdx;
+extern __attribute__((visibility("hidden"))) dim3 blockDim, gridDim;
+extern __attribute__((visibility("hidden"), aligned(1024))) char polyloop_dynamic_shared[256 * 1024];
 extern char __start_polyloop_shared[] __attribute__((visibility("hidden"), weak));
 extern char __stop_polyloop_shared[] __attribute__((visibility("hidden"), weak));
 }
@@ -101,316 +101,49 @@ struct Fibre {
     int product_count, product_room, sums_count, sums_room, product_group;
 };
 
-// A thread has 512 KiB of local memory at most; below each stack is a page that nothing may touch.
-static const size_t STACK = 2048 * 1024, GUARD = 64 * 1024;
-static char *stacks;
-static Fibre *fibres;
-static int *turn;
-static int threads, current;
-static ucontext_t scheduler;
-static Report *report;
-static void (*body)();
-static void **parameters;
-static Order order;
-static uint64_t random_state;
-static Box *boxes;
-static int box_count, box_room;
-
-static inline unsigned next_random(unsigned below) {
-    random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
-    return (unsigned)((random_state >> 11) % below);
-}
-
-static void arrange(int *items, int count) {
-    for (int k = 0; k < count; k++) items[k] = order == REVERSE ? count - 1 - k : k;
-    if (order == RANDOM)
-        for (int k = count - 1; k > 0; k--) { int j = (int)next_random(k + 1), t = items[k]; items[k] = items[j]; items[j] = t; }
-}
-
-__attribute__((noinline)) static void yield_to_scheduler() {
-    int me = current;
-    swapcontext(&fibres[me].context, &scheduler);
-}
-
-static void fail(Fault fault, int line, int64_t value) {
-    if (report->fault == NONE) {
-        report->fault = fault, report->line = line, report->thread = current, report->value = value;
-        report->block[0] = blockIdx.x, report->block[1] = blockIdx.y, report->block[2] = blockIdx.z;
-    }
-    yield_to_scheduler();  // never comes back
-}
-
-static void diverged(Fault fault, int one, int other) {
-    current = one;
-    report->fault = fault, report->line = fibres[one].line, report->thread = one;
-    report->other_line = fibres[other].line, report->other_thread = other;
-    report->block[0] = blockIdx.x, report->block[1] = blockIdx.y, report->block[2] = blockIdx.z;
-}
-
-static void run_fibre() {
-    for (;;) {
-        body();
-        fibres[current].state = DONE;
-        yield_to_scheduler();
-    }
-}
-
-static void wait_at(State state, int line, Lanes mask) {
-    Fibre &me = fibres[current];
-    me.state = state, me.line = line, me.mask = mask;
-    yield_to_scheduler();
-}
-
-// Waits for the lanes of a mask, and returns those that met.
-static Lanes meet(int line, Lanes mask) {
-    wait_at(AT_WARP_BARRIER, line, mask);
-    return fibres[current].met;
-}
-
-// Lets the lanes of a warp go on that stand at the barrier of the leader, when nothing else of the warp can run.
-static void release_together(int leader, int first, int end) {
-    Lanes met = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (int k = first; k < end; k++) {
-            bool is_here = fibres[k].state == AT_WARP_BARRIER && fibres[k].line == fibres[leader].line && fibres[k].mask == TOGETHER;
-            if (!pass && is_here) met |= (Lanes)1 << (k - first);
-            if (pass && met >> (k - first) & 1) fibres[k].state = READY, fibres[k].met = met;
-        }
-    }
-}
-
-// Lets the warps of [begin, end) go on whose threads all stand at one warp barrier.
-// 1: some did, 0: none, -1: divergence.
-static int release_warps(int begin, int end_of_all) {
-    int released = 0;
-    for (int first = begin; first < end_of_all; first += WAVE) {
-        int end = first + WAVE < end_of_all ? first + WAVE : end_of_all;
-        for (int leader = first; leader < end; leader++) {
-            if (fibres[leader].state != AT_WARP_BARRIER) continue;
-            Lanes mask = fibres[leader].mask;
-            if (mask == TOGETHER) {
-                release_together(leader, first, end);
-                released = 1;
-                continue;
-            }
-            for (int k = first; k < end; k++) {
-                if (!(mask >> (k - first) & 1)) continue;
-                if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
-                if (fibres[k].state != AT_WARP_BARRIER || fibres[k].line != fibres[leader].line || fibres[k].mask != mask)
-                    return diverged(DIFFERENT_BARRIERS, leader, k), -1;
-            }
-            for (int k = first; k < end; k++) if (mask >> (k - first) & 1) fibres[k].state = READY, fibres[k].met = mask;
-            fibres[leader].state = READY, fibres[leader].met = mask;
-            released = 1;
-        }
-    }
-    return released;
-}
-
-// Lets the block go on whose threads all stand at one barrier; 0: all threads are done.
-static int release_block() {
-    int leader = -1;
-    for (int k = 0; k < threads && leader < 0; k++) if (fibres[k].state != DONE) leader = k;
-    if (leader < 0) return 0;
-    for (int k = 0; k < threads; k++) {
-        if (fibres[k].state == AT_RING) return diverged(NEVER, k, k), -1;
-        if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
-        if (fibres[k].line != fibres[leader].line) return diverged(DIFFERENT_BARRIERS, leader, k), -1;
-    }
-    for (int k = 0; k < threads; k++) fibres[k].state = READY;
-    return 1;
-}
-
-// Runs the threads of [begin, end) until each has ended or stands at a block barrier.
-static bool run_threads(int begin, int end) {
-    int moved = 1;
-    while (moved > 0) {
-        if (order == RANDOM) arrange(turn, threads);
-        for (int k = begin; k < end; k++) {
-            int next = order == FORWARD ? k : order == REVERSE ? end - 1 - (k - begin) : turn[k];
-            if (fibres[next].state != READY) continue;
-            current = next, threadIdx = fibres[next].thread;
-            swapcontext(&scheduler, &fibres[next].context);
-            if (report->fault) return false;
-        }
-        moved = release_warps(begin, end);
-    }
-    return moved == 0;
-}
-
-// Warps run one after the other, as far as block barriers let them, or all interleaved at random.
-static bool run_warps() {
-    if (order == RANDOM) return run_threads(0, threads);
-    int warps = (threads + WAVE - 1) / WAVE;
-    for (int k = 0; k < warps; k++) {
-        int begin = WAVE * (order == FORWARD ? k : warps - 1 - k);
-        if (!run_threads(begin, begin + WAVE < threads ? begin + WAVE : threads)) return false;
-    }
-    return true;
-}
-
-// {{{ asynchronous copies
-
-static void start_copy(void *to, const void *from, int size) {
-    Fibre &me = fibres[current];
-    if (me.copy_count == me.copy_room) {
-        me.copy_room = me.copy_room ? 2 * me.copy_room : 64;
-        me.copies = (Copy *)realloc(me.copies, sizeof(Copy) * me.copy_room);
-    }
-    memset(to, 0xFF, size);  // what lay there may be overwritten at any time from now on
-    me.copies[me.copy_count++] = {(char *)to, (const char *)from, size, me.group};
-}
-
-static void end_group() { fibres[current].group++; }
-
-// Delivers all copies of groups that have ended, but those of the last groups.
-static void await_groups(int pending) {
-    Fibre &me = fibres[current];
-    int kept = 0;
-    for (int k = 0; k < me.copy_count; k++) {
-        const Copy copy = me.copies[k];
-        if (copy.group < me.group - pending) copy.from ? memcpy(copy.to, copy.from, copy.size) : memset(copy.to, 0, copy.size);
-        else me.copies[kept++] = copy;
-    }
-    me.copy_count = kept;
-}
-
-template <typename T> static T &another(T *&all, int &count, int &room) {
-    if (count == room) all = (T *)realloc(all, sizeof(T) * (room = room ? 2 * room : 8));
-    return all[count++];
-}
-
-static Sums &sums_of(float *into, int count) {
-    Fibre &me = fibres[current];
-    for (int k = 0; k < me.sums_count; k++) if (me.sums[k].into == into && me.sums[k].under_way) return me.sums[k];
-    int k = 0;
-    while (k < me.sums_count && me.sums[k].under_way) k++;
-    Sums &found = k < me.sums_count ? me.sums[k] : another(me.sums, me.sums_count, me.sums_room);
-    found.into = into, found.count = count, found.under_way = 0;
-    memcpy(found.value, into, sizeof(float) * count);
-    memset(into, 0xFF, sizeof(float) * count);
-    return found;
-}
-
-static void issue_product(float *into, int count, unsigned long long a, unsigned long long b,
-                          void (*read)(double *, unsigned long long, unsigned long long), bool is_whole) {
-    Fibre &me = fibres[current];
-    Sums &sums = sums_of(into, count);
-    for (int r = 0; r < count; r++) if (memcmp(into + r, "\377\377\377\377", 4)) sums.value[r] = NAN;  // set meanwhile
-    sums.under_way++;
-    Product &product = another(me.products, me.product_count, me.product_room);
-    product.into = into, product.a = a, product.b = b, product.read = read, product.group = me.product_group;
-    product.is_whole = is_whole;
-    product.is_read = order == FORWARD || (order == RANDOM && next_random(2));
-    if (product.is_read) read(product.terms, a, b);
-}
-
-static void end_products() { fibres[current].product_group++; }
-
-// Adds all products of groups that have ended, but those of the last groups.
-static void await_products(int pending) {
-    Fibre &me = fibres[current];
-    int kept = 0;
-    for (int k = 0; k < me.product_count; k++) {
-        Product &product = me.products[k];
-        if (product.group >= me.product_group - pending) {
-            if (kept != k) me.products[kept] = product;
-            kept++;
-            continue;
-        }
-        if (!product.is_read) product.read(product.terms, product.a, product.b);
-        Sums &sums = sums_of(product.into, 0);
-        for (int r = 0; r < sums.count; r++) {
-            if (product.is_whole) {
-                unsigned sum;
-                memcpy(&sum, sums.value + r, sizeof(sum));
-                sum += (unsigned)(long long)product.terms[r];
-                memcpy(sums.value + r, &sum, sizeof(sum));
-            } else sums.value[r] = (float)(sums.value[r] + product.terms[r]);
-        }
-        if (!--sums.under_way) memcpy(sums.into, sums.value, sizeof(float) * sums.count);
-    }
-    me.product_count = kept;
-}
-
-// }}}
+// What fibres.cpp defines, which is compiled once.
+#pragma GCC visibility push(hidden)
+extern Fibre *fibres;
+extern int threads, current;
+extern void **parameters;
+extern Order order;
+extern const char *places[1 << 14];
+extern float e4m3_values[256], e5m2_values[256];
+unsigned next_random(unsigned below);
+void fail(Fault fault, int line, int64_t value);
+void wait_at(State state, int line, Lanes mask);
+Lanes meet(int line, Lanes mask);
+void start_copy(void *to, const void *from, int size);
+void end_group();
+void await_groups(int pending);
+void issue_product(float *into, int count, unsigned long long a, unsigned long long b,
+                   void (*read)(double *, unsigned long long, unsigned long long), bool is_whole);
+void end_products();
+void await_products(int pending);
+int64_t bytes_of(const Described &map);
+void move(const Box &copy);
+void deliver(const Box &copy);
+void keep(const Box &copy);
+void open_ring(void *slot);
+void expect_bytes(void *slot, int bytes);
+void await_stores();
+void await_bytes(int line, void *slot, unsigned parity);
+int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *block, size_t dynamic_shared,
+             int how, uint64_t seed, Report *into);
+float float_of(unsigned bits);
+float half_of(unsigned bits);
+Lanes ballot(int line, Lanes mask, int predicate);
+void show(int line, const void *mine);
+size_t shared_place(const void *place);
+int count_block(int line, int predicate);
+unsigned existing(unsigned mask);
+void ptx_cvt_f32_f16(float &to, unsigned short from);
+void ptx_cvt_rn_f16_f64(unsigned short &to, double from);
+double sinpi_of(double x);
+double cospi_of(double x);
+#pragma GCC visibility pop
 
 // {{{ copies of boxes
-
-static int64_t bytes_of(const Described &map) {
-    int64_t bytes = map.size;
-    for (int d = 0; d < map.rank; d++) bytes *= map.box[d];
-    return bytes;
-}
-
-static void next_phase(Ring &ring) {
-    if (ring.arrived && !ring.bytes) ring.phase++, ring.arrived = 0;
-}
-
-// Keeps 11 bits of a float32, rounded to nearest, ties to even; infinities and NaN as they are.
-static void round_to_tf32(void *to, const void *from) {
-    uint32_t bits;
-    memcpy(&bits, from, 4);
-    if ((bits & 0x7f800000u) != 0x7f800000u) bits += 0xfff + (bits >> 13 & 1), bits &= 0xffffe000u;
-    memcpy(to, &bits, 4);
-}
-
-// Moves the elements of a box in order, rows of 128 bytes swizzled as the tile says.  Zeros come from beyond the array,
-// and nothing goes there.
-static void move(const Box &copy) {
-    const Described &map = copy.map;
-    int64_t count = bytes_of(map) / map.size;
-    for (int64_t k = 0; k < count; k++) {
-        int64_t rest = k, there = 0;
-        bool is_there = true;
-        for (int d = 0; d < map.rank; d++) {
-            int64_t x = copy.at[d] + rest % map.box[d];
-            rest /= map.box[d];
-            is_there = is_there && x >= 0 && x < map.extents[d];
-            there += x * (d ? map.strides[d] : map.size);
-        }
-        uintptr_t place = (uintptr_t)copy.tile + k * map.size;
-        if (map.swizzle == 128) place ^= (place >> 7 & 7) << 4;
-        if (!copy.ring && is_there) memcpy(map.begin + there, (void *)place, map.size);
-        else if (copy.ring && is_there && map.rounds) round_to_tf32((void *)place, map.begin + there);
-        else if (copy.ring && is_there) memcpy((void *)place, map.begin + there, map.size);
-        else if (copy.ring) memset((void *)place, 0, map.size);
-    }
-}
-
-static void deliver(const Box &copy) {
-    move(copy);
-    const Described &map = copy.map;
-    copy.ring->bytes -= (int)bytes_of(map);
-    next_phase(*copy.ring);
-}
-
-// Lets the threads go on for which a phase has ended; 0: none.  Copies that are late arrive if nothing else moves.
-static int release_rings() {
-    int released = 0;
-    for (int late = 0; late < 2 && !released; late++) {
-        int kept = 0;
-        for (int k = 0; late && k < box_count; k++) {
-            bool is_awaited = false;
-            for (int t = 0; t < threads; t++) is_awaited = is_awaited || (fibres[t].state == AT_RING && fibres[t].ring == boxes[k].ring);
-            if (is_awaited) deliver(boxes[k]);
-            else boxes[kept++] = boxes[k];
-        }
-        if (late) box_count = kept;
-        for (int k = 0; k < threads; k++)
-            if (fibres[k].state == AT_RING && (fibres[k].ring->phase & 1) != (int)fibres[k].mask) fibres[k].state = READY, released = 1;
-    }
-    return released;
-}
-
-static void open_ring(void *slot) { *(Ring *)slot = {0, 0, 0}; }
-
-static void expect_bytes(void *slot, int bytes) {
-    Ring &ring = *(Ring *)slot;
-    if (ring.arrived) fail(NEVER, 0, 0);  // a second arrival in one phase
-    ring.bytes += bytes, ring.arrived = 1;
-    next_phase(ring);
-}
 
 template <int rank> static Box box_between(const void *tile, const void *map, void *ring, const int (&at)[rank]) {
     Box copy;
@@ -420,11 +153,6 @@ template <int rank> static Box box_between(const void *tile, const void *map, vo
     if ((uintptr_t)tile % (copy.map.swizzle ? 1024 : 128)) fail(MISALIGNED, 0, (int64_t)(intptr_t)tile);
     if ((int64_t)at[0] * copy.map.size % 16) fail(MISALIGNED, 0, (int64_t)at[0] * copy.map.size);
     return copy;
-}
-
-static void keep(const Box &copy) {
-    if (box_count == box_room) boxes = (Box *)realloc(boxes, sizeof(Box) * (box_room = box_room ? 2 * box_room : 16));
-    boxes[box_count++] = copy;
 }
 
 template <int rank> static void copy_box(void *to, const void *map, void *slot, const int (&at)[rank]) {
@@ -440,83 +168,7 @@ template <int rank> static void store_box(const void *from, const void *map, con
     else keep(copy);
 }
 
-static void await_stores() {
-    int kept = 0;
-    for (int k = 0; k < box_count; k++) {
-        if (!boxes[k].ring && boxes[k].thread == current) move(boxes[k]);
-        else boxes[kept++] = boxes[k];
-    }
-    box_count = kept;
-}
-
-static void await_bytes(int line, void *slot, unsigned parity) {
-    Fibre &me = fibres[current];
-    if ((((Ring *)slot)->phase & 1) != (int)parity) return;
-    me.ring = (Ring *)slot;
-    wait_at(AT_RING, line, parity);
-}
-
 // }}}
-
-static void run_block(size_t dynamic_shared) {
-    if (__start_polyloop_shared) memset(__start_polyloop_shared, 0xFF, __stop_polyloop_shared - __start_polyloop_shared);
-    memset(polyloop_dynamic_shared, 0xFF, dynamic_shared);
-    for (int k = 0; k < threads; k++) {
-        Fibre &fibre = fibres[k];
-        fibre.state = READY, fibre.copy_count = fibre.group = 0;
-        fibre.product_count = fibre.sums_count = fibre.product_group = 0;
-    }
-    box_count = 0;
-    while (run_warps() && (release_rings() || release_block() > 0)) {}
-}
-
-static void prepare_fibres() {
-    fibres = (Fibre *)malloc(sizeof(Fibre) * threads);
-    turn = (int *)malloc(sizeof(int) * threads);
-    stacks = (char *)mmap(NULL, (STACK + GUARD) * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stacks == (char *)MAP_FAILED) abort();
-    for (int k = 0; k < threads; k++) {
-        fibres[k].stack = stacks + (STACK + GUARD) * k + GUARD;
-        mprotect(fibres[k].stack - GUARD, GUARD, PROT_NONE);
-        fibres[k].copies = NULL, fibres[k].products = NULL, fibres[k].sums = NULL;
-        fibres[k].copy_room = fibres[k].product_room = fibres[k].sums_room = 0;
-        getcontext(&fibres[k].context);
-        fibres[k].context.uc_stack.ss_sp = fibres[k].stack;
-        fibres[k].context.uc_stack.ss_size = STACK;
-        fibres[k].context.uc_link = &scheduler;
-        makecontext(&fibres[k].context, run_fibre, 0);
-        fibres[k].thread.x = k % blockDim.x;
-        fibres[k].thread.y = k / blockDim.x % blockDim.y;
-        fibres[k].thread.z = k / blockDim.x / blockDim.y;
-    }
-}
-
-static void free_fibres() {
-    for (int k = 0; k < threads; k++) free(fibres[k].copies), free(fibres[k].products), free(fibres[k].sums);
-    munmap(stacks, (STACK + GUARD) * threads);
-    free(fibres), free(turn), free(boxes), boxes = NULL, box_room = 0;
-}
-
-static int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *block, size_t dynamic_shared,
-                    int how, uint64_t seed, Report *into) {
-    body = kernel, parameters = arguments, report = into, order = (Order)how;
-    random_state = seed * 0x9E3779B97F4A7C15u + 0x2545F4914F6CDD1Du;
-    gridDim.x = grid[0], gridDim.y = grid[1], gridDim.z = grid[2];
-    blockDim.x = block[0], blockDim.y = block[1], blockDim.z = block[2];
-    threads = block[0] * block[1] * block[2];
-    prepare_fibres();
-    int blocks = grid[0] * grid[1] * grid[2];
-    int *sequence = (int *)malloc(sizeof(int) * blocks);
-    arrange(sequence, blocks);
-    for (int k = 0; k < blocks && !into->fault; k++) {
-        int b = sequence[k];
-        blockIdx.x = b % grid[0], blockIdx.y = b / grid[0] % grid[1], blockIdx.z = b / grid[0] / grid[1];
-        run_block(dynamic_shared);
-    }
-    free(sequence);
-    free_fibres();
-    return into->fault;
-}
 
 template <class... A, size_t... I>
 static inline void apply(void (*kernel)(A...), std::index_sequence<I...>) {
@@ -561,18 +213,6 @@ template <class T> static inline T shfl_xor(int line, Lanes mask, T value, int b
     unsigned source = lane() ^ bits;
     return exchange(line, mask, value, source / width <= lane() / width ? source : lane());
 }
-static inline Lanes ballot(int line, Lanes mask, int predicate) {
-    int value = predicate != 0;
-    memcpy(fibres[current].slot, &value, sizeof(int));
-    mask = meet(line, mask);
-    Lanes result = 0;
-    for (int k = 0; k < WAVE; k++) {
-        int from = first_lane() + k;
-        if ((mask >> k & 1) && from < threads && *(int *)fibres[from].slot) result |= (Lanes)1 << k;
-    }
-    wait_at(AT_WARP_BARRIER, line, mask);
-    return result;
-}
 template <class T, class F> static inline T reduce(int line, Lanes mask, T value, F combine) {
     static_assert(std::is_integral<T>::value && sizeof(T) == 4, "a warp reduces integers of 32 bits");
     memcpy(fibres[current].slot, &value, sizeof(T));
@@ -587,11 +227,6 @@ template <class T, class F> static inline T reduce(int line, Lanes mask, T value
 }
 // Matrix instructions: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "mma.m16n8k8", and "ldmatrix".  Each lane shows
 // the others where its operands are.
-static inline void show(int line, const void *mine) {
-    static_assert(sizeof(mine) <= 8, "a slot holds a pointer");
-    memcpy(fibres[current].slot, &mine, sizeof(mine));
-    wait_at(AT_WARP_BARRIER, line, EVERY);
-}
 template <class T> static inline const T *of_lane(int number) {
     const T *found;
     memcpy(&found, fibres[first_lane() + number].slot, sizeof(found));
@@ -620,17 +255,6 @@ static inline void multiply(int line, Result *const (&d)[4], const unsigned *a, 
     wait_at(AT_WARP_BARRIER, line, EVERY);
     for (int r = 0; r < 4; r++) *d[r] = sums[r];
 }
-static inline float float_of(unsigned bits) {
-    float found;
-    memcpy(&found, &bits, sizeof(found));
-    return found;
-}
-static inline float half_of(unsigned bits) {
-    int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    float size = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                                : ldexpf((float)(exponent ? mantissa + 1024 : mantissa), (exponent ? exponent : 1) - 25);
-    return bits >> 15 & 1 ? -size : size;
-}
 static inline void mma_m16n8k16_bf16(int line, float *const (&d)[4], const unsigned *a, const unsigned *b) {
     multiply<16>(line, d, a, b, [](unsigned x, int odd) { return float_of(odd ? x & 0xffff0000u : x << 16); });
 }
@@ -641,16 +265,6 @@ static inline void mma_m16n8k8_tf32(int line, float *const (&d)[4], const unsign
     multiply<8>(line, d, a, b, [](unsigned x, int) { return float_of(x & 0xffffe000u); });
 }
 // Numbers of 8 bits: e4m3, e5m2 (the upper half of a float16), and integers.
-static float e4m3_values[256], e5m2_values[256];
-static const bool has_values = [] {
-    for (int bits = 0; bits < 256; bits++) {
-        int size = bits & 127;
-        float value = size == 127 ? NAN : size < 8 ? ldexpf((float)size, -9) : ldexpf((float)(size % 8 + 8), size / 8 - 10);
-        e4m3_values[bits] = bits & 128 ? -value : value;
-        e5m2_values[bits] = half_of(bits << 8);
-    }
-    return true;
-}();
 static inline float e4m3_of(unsigned bits) { return e4m3_values[bits & 255]; }
 static inline float e5m2_of(unsigned bits) { return e5m2_values[bits & 255]; }
 static inline float s8_of(unsigned bits) { return (float)(signed char)bits; }
@@ -676,11 +290,6 @@ template <int rows, int depth> static inline void mma_f64(int line, double *cons
     for (int r = 0; r < rows / 4; r++) *d[r] = sums[r];
 }
 // Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  A descriptor has 14 bits of an address in shared memory: here, the last place that had them.
-static const char *places[1 << 14];
-static inline size_t shared_place(const void *place) {
-    places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)place;
-    return (size_t)place;
-}
 enum Kind { FLOAT16, BFLOAT16, TF32, E4M3, E5M2, S8, U8 };
 static constexpr int bytes_of(Kind kind) { return kind == TF32 ? 4 : kind < TF32 ? 2 : 1; }
 // The element in a row and column of a tile: rows of 128 bytes, swizzled, eight of them in a group.
@@ -739,18 +348,6 @@ static inline void ldmatrix(int line, unsigned *const (&into)[count], const void
     }
     wait_at(AT_WARP_BARRIER, line, EVERY);
 }
-static inline int count_block(int line, int predicate) {
-    int value = predicate != 0, result = 0;
-    memcpy(fibres[current].slot, &value, sizeof(int));
-    wait_at(AT_BLOCK_BARRIER, line, 0);
-    for (int k = 0; k < threads; k++) result += *(int *)fibres[k].slot;
-    wait_at(AT_BLOCK_BARRIER, line, 0);
-    return result;
-}
-static inline unsigned existing(unsigned mask) {
-    int alive = threads - first_lane();
-    return alive >= 32 ? mask : mask & ((1u << alive) - 1);
-}
 
 // }}}
 
@@ -781,25 +378,6 @@ namespace polyloop { static inline unsigned sync_mask(unsigned mask = 0xffffffff
 #define __nanosleep(time) ((void)0)
 #define __cvta_generic_to_shared(place) polyloop::shared_place((const void *)(place))
 #define __threadfence_block() ((void)0)
-
-// {{{ instrumentation: the handlers that -fsanitize= calls
-
-extern "C" {
-#define POLYLOOP_HANDLER __attribute__((visibility("hidden"), used)) void
-POLYLOOP_HANDLER __ubsan_handle_out_of_bounds(polyloop::Location *at, uintptr_t index) {
-    polyloop::fail(polyloop::OUT_OF_BOUNDS, at->line, (int64_t)(intptr_t)index);
-}
-POLYLOOP_HANDLER __ubsan_handle_add_overflow(polyloop::Location *at, uintptr_t, uintptr_t) { polyloop::fail(polyloop::OVERFLOW_, at->line, 0); }
-POLYLOOP_HANDLER __ubsan_handle_sub_overflow(polyloop::Location *at, uintptr_t, uintptr_t) { polyloop::fail(polyloop::OVERFLOW_, at->line, 0); }
-POLYLOOP_HANDLER __ubsan_handle_mul_overflow(polyloop::Location *at, uintptr_t, uintptr_t) { polyloop::fail(polyloop::OVERFLOW_, at->line, 0); }
-POLYLOOP_HANDLER __ubsan_handle_negate_overflow(polyloop::Location *at, uintptr_t) { polyloop::fail(polyloop::OVERFLOW_, at->line, 0); }
-POLYLOOP_HANDLER __ubsan_handle_divrem_overflow(polyloop::Location *at, uintptr_t, uintptr_t) { polyloop::fail(polyloop::DIVISION, at->line, 0); }
-POLYLOOP_HANDLER __ubsan_handle_type_mismatch_v1(polyloop::Location *at, uintptr_t address) {
-    polyloop::fail(polyloop::MISALIGNED, at->line, (int64_t)address);
-}
-}
-
-// }}}
 
 // {{{ vector types
 
@@ -880,21 +458,6 @@ static inline double __hiloint2double(int hi, int lo) {
 
 // PTX instructions that emitted text contains; run_on_fibres turns their asm statements into these calls.
 namespace polyloop {
-static inline void ptx_cvt_f32_f16(float &to, unsigned short from) {
-    int exponent = from >> 10 & 31, mantissa = from & 1023;
-    double size = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                                 : ldexp(exponent ? mantissa + 1024 : mantissa, (exponent ? exponent : 1) - 25);
-    to = (float)(from >> 15 ? -size : size);
-}
-static inline void ptx_cvt_rn_f16_f64(unsigned short &to, double from) {
-    double size = fabs(from);
-    int sign = signbit(from) ? 0x8000 : 0, exponent;
-    if (from != from) { to = 0x7fff; return; }
-    if (size >= 65520.0) { to = (unsigned short)(sign | 0x7c00); return; }
-    frexp(size, &exponent);
-    if (exponent < -13 || size == 0) exponent = -13;
-    to = (unsigned short)(sign | (((exponent + 13) << 10) + (int)nearbyint(ldexp(size, 11 - exponent))));
-}
 static inline void ptx_cvt_rn_f16_f32(unsigned short &to, float from) { ptx_cvt_rn_f16_f64(to, from); }
 static inline void ptx_cvt_rna_tf32_f32(unsigned &to, float from) {
     unsigned bits = __float_as_uint(from);
@@ -912,28 +475,6 @@ static inline void ptx_cvt_rn_bf16_f32(unsigned short &to, float from) {
 
 // Some C libraries declare functions of these names, too.
 namespace polyloop {
-static inline double sinpi_of(double x) {
-    double turn = fmod(x, 2.0), quarter = rint(2.0 * turn), r = M_PI * (turn - 0.5 * quarter);
-    if (!isfinite(x)) return NAN;
-    if (x == trunc(x)) return copysign(0.0, x);
-    switch ((int)quarter & 3) {
-    case 0: return sin(r);
-    case 1: return cos(r);
-    case 2: return -sin(r);
-    default: return -cos(r);
-    }
-}
-static inline double cospi_of(double x) {
-    double turn = fmod(x, 2.0), quarter = rint(2.0 * turn), r = M_PI * (turn - 0.5 * quarter);
-    if (!isfinite(x)) return NAN;
-    if (fabs(x - trunc(x)) == 0.5) return 0.0;
-    switch ((int)quarter & 3) {
-    case 0: return cos(r);
-    case 1: return -sin(r);
-    case 2: return -cos(r);
-    default: return sin(r);
-    }
-}
 }
 #define exp10f(x) powf(10.0f, x)
 #define exp10(x) pow(10.0, x)

@@ -23,7 +23,7 @@ from polyloop.expr.dtypes import is_inexact
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
-from polyloop.runtime.ccompile import find_compiler, open_library
+from polyloop.runtime.ccompile import Prelude, find_compiler, open_library
 from polyloop.runtime.cuda.tensormaps import BYTES, fibre_map
 from polyloop.runtime.evaluate import element_at
 from polyloop.runtime.hip.fibre_text import hip_body, hip_header, wave_of
@@ -32,7 +32,7 @@ from polyloop.runtime.steps import Step
 from polyloop.runtime.views import ArrayView, HostMemory, element_range
 from polyloop.schedule.copy_engine import TensorMap
 
-__all__ = ["ORDERS", "agree", "disagreement", "fibre_library", "fibre_source", "run_on_fibres"]
+__all__ = ["ORDERS", "agree", "disagreement", "fibre_library", "fibre_prelude", "fibre_source", "run_on_fibres"]
 
 ORDERS: Final = ("forward", "reverse", "random")
 """Orders in which threads between barriers, and blocks, can run."""
@@ -98,25 +98,30 @@ class _Report(ctypes.Structure):
 
 
 def fibre_source(*programs: GeneratedProgram) -> str:
-    """Return the C++ text that runs *programs* on fibres: header, emitted text, entry points.
+    """Return the C++ text that runs *programs* on fibres, after :func:`fibre_prelude`: emitted text, entry points.
 
     Each program is in a namespace of its own, and its functions are C++ functions: whatever they are called, they
-    are no functions of the libraries that the process has loaded.  No two launches may have one name, and all programs
-    have warps of one size.
+    are no functions of the libraries that the process has loaded.  No two launches may have one name.
     """
-    header = (Path(__file__).parent / "fibres.h").read_text()
-    waves = {wave_of(program.device_code) for program in programs if program.target == "hip"}
-    if waves:
-        (wave,) = waves
-        assert all(program.target == "hip" for program in programs), "programs of one library have warps of one size"
-        header = "\n".join([f"#define POLYLOOP_WAVE {wave}", header, hip_header()])
     bodies = [_body(program) for program in programs]
     includes = dict.fromkeys(line for body in bodies for line in _INCLUDE.findall(body))
     texts = [f'{_forgotten(body)}namespace polyloop_{number} {{\n{_USING}'
              f'#line 1 "kernel.cu"\n{_INCLUDE.sub("", body)}\n}}\n'
              f'#line 1 "entry"\n{_entries(program, f"::polyloop_{number}::")}'
              for number, (program, body) in enumerate(zip(programs, bodies, strict=True))]
-    return "\n".join([header, *includes, *texts])
+    return "\n".join([*includes, *texts])
+
+
+def fibre_prelude(*programs: GeneratedProgram) -> Prelude:
+    """Return the text that is common to :func:`fibre_source` of all programs with warps of the size of *programs*."""
+    folder = Path(__file__).parent
+    header, definitions = ((folder / name).read_text() for name in ("fibres.h", "fibres.cpp"))
+    waves = {wave_of(program.device_code) for program in programs if program.target == "hip"}
+    if waves:
+        (wave,) = waves
+        assert all(program.target == "hip" for program in programs), "programs of one library have warps of one size"
+        header = "\n".join([f"#define POLYLOOP_WAVE {wave}", header, hip_header()])
+    return Prelude(header, definitions)
 
 
 def _forgotten(body: str) -> str:
@@ -210,15 +215,15 @@ def fibre_library(*programs: GeneratedProgram, quick: bool = False) -> ctypes.CD
     quick
         Whether to compile without optimization, for programs that run once.
     """
-    return _library(fibre_source(*programs), quick=quick)
+    return _library(fibre_source(*programs), fibre_prelude(*programs), quick=quick)
 
 
 @functools.lru_cache(maxsize=64)
-def _library(source: str, *, quick: bool = False) -> ctypes.CDLL:
+def _library(source: str, prelude: Prelude, *, quick: bool = False) -> ctypes.CDLL:
     compiler = find_compiler("c++")
     checks = tuple(flag for flag in _CHECKS if compiler.accepts(flag))
     flags = tuple("-O0" if quick and flag == "-O1" else flag for flag in _FLAGS)
-    return open_library(source, language="c++", flags=flags, kind="fibres", check_flags=checks)
+    return open_library(source, language="c++", flags=flags, kind="fibres", check_flags=checks, prelude=prelude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +300,7 @@ def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
         binding = Binder(program, HostMemory()).bind(arguments, poison=True)
     except IndexTooSmall as signal:
         raise index_overflow(program.kernel, signal, is_wide=program.index_bits != 32) from None
-    loaded = _library(fibre_source(program)) if library is None else library
+    loaded = fibre_library(program) if library is None else library
     return {order: _run(loaded, binding, ORDERS.index(order), seed) for order in orders}
 
 

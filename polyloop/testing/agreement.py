@@ -24,8 +24,9 @@ from polyloop.kernel.tree import runs
 from polyloop.program.lower import lower
 from polyloop.program.reference import instruction_tree, nests
 from polyloop.runtime.arguments import Binder, IndexTooSmall
-from polyloop.runtime.ccompile import ask_for_threads, find_compiler, load_library
+from polyloop.runtime.ccompile import find_compiler, load_library
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
+from polyloop.runtime.teams import ask_for_threads
 from polyloop.runtime.views import HostMemory, empty_numpy
 from polyloop.target.interpreter import interpret
 from polyloop.testing.symbols import UnsupportedError

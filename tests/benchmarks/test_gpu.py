@@ -25,11 +25,8 @@ from polyloop.kernel.devices import DEVICES
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import compile_cuda
 
-UNROLLED = {
-    "bf16 GEMM", "bf16 GEMM, 8-byte rows", "bf16 GEMM, odd rows", "fp16 GEMM", "tf32 GEMM",
-    *(name for name in CASES if "by wgmma" in name and not name.endswith("persistent")),
-}  # fmt: skip
-"""Products whose C text takes compilers most of a minute; their recipes run on fibres as programs of ``examples/``."""
+UNROLLED = {"prefix sum, one pass", *(name for name in CASES if "GEMM" in name)}
+"""Programs whose C text takes compilers up to a minute; their recipes run on fibres as programs of ``examples/``."""
 IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in CASES]
 
 
@@ -43,6 +40,7 @@ def test_each_kernel_is_what_it_says(name: str) -> None:
     assert case.moved(case.small) > 0
 
 
+@pytest.mark.few(8)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", CASES)
 def test_each_kernel_compiles(name: str) -> None:

@@ -41,6 +41,7 @@ def arguments(dtype: str) -> dict[str, Any]:
     return {"h": np.ones(5, kind), "x": x, "k": rng.integers(0, 5, N).astype(np.int32)}
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(("operation", "dtype"), CASES)
 def test_every_update_on_every_target(operation: str, dtype: str) -> None:
     knl = updates(operation, dtype)
@@ -93,6 +94,7 @@ def test_an_atomic_instruction_that_reads_other_elements_is_refused(text: str) -
     assert refused.value.codes == ("no-atomic-update",)
 
 
+@pytest.mark.few(15)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(("operation", "dtype"), CASES)
 def test_nvrtc_takes_every_update(operation: str, dtype: str) -> None:
@@ -109,6 +111,7 @@ def test_every_update_on_the_gpu(operation: str, dtype: str) -> None:
     assert got.tobytes() == expected.tobytes()
 
 
+@pytest.mark.few(4)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 def test_an_element_is_replaced(dtype: str) -> None:

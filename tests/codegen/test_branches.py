@@ -68,6 +68,7 @@ def test_two_choices_are_apart_where_the_first_changes_the_condition() -> None:
     assert body.count("if (x[i] > 0) {") == 2
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_statements_under_any_conditions_run_as_they_are_written(seed: int) -> None:
     rng = Random(seed)

@@ -81,6 +81,7 @@ def shape(code: Code) -> object:
             return type(code).__name__, *map(shape, code.parts)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_c_compiler_reads_the_tree_that_was_printed(seed: int) -> None:
     rng = Random(seed)

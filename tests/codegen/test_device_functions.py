@@ -80,6 +80,7 @@ OPENCL = replace(
 """A device without warps: the tables of C, and threads."""
 
 
+@pytest.mark.few(45)
 @pytest.mark.parametrize("name", sorted(GALLERY))
 def test_no_word_of_cuda_stands_in_the_text_for_another_device(name: str) -> None:
     entry = GALLERY[name]

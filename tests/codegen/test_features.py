@@ -173,6 +173,7 @@ def test_an_unbounded_loop_is_refused() -> None:
     assert "loop 'i' has no bounds [unbounded-loop]" in refused(one_loop("0 <= i"))
 
 
+@pytest.mark.few(10)
 @needs_compiler
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 16, 17, 40])
 @pytest.mark.parametrize("slabs", [(0, 1), (1, 0), (1, 1), (2, 2)])

@@ -85,6 +85,7 @@ def by_definition(x: Array, dtype: Any) -> Array:
 SOURCES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int32, E4M3, E5M2]
 
 
+@pytest.mark.few(4)
 @TYPES
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(np.dtype(source)))
 def test_all_round_alike(dtype: Any, source: Any) -> None:
@@ -201,6 +202,7 @@ def test_sums_over_threads(dtype: Any) -> None:
         assert found["s"] == x.astype(np.float32).sum()
 
 
+@pytest.mark.few(2)
 @TYPES
 @pytest.mark.parametrize("count", [4, 16])
 def test_vectors_and_tiles(dtype: Any, count: int) -> None:
@@ -244,6 +246,7 @@ TEXTS: dict[str, Callable[[Any], pl.LoopKernel]] = {
 }
 
 
+@pytest.mark.few(6)
 @TYPES
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90"])

@@ -196,6 +196,7 @@ def check(seed: int, count: int, folder: Path) -> None:
             assert got == expected, f"case {number} of seed {seed} at n={n}: {domains}\n{text}"
 
 
+@pytest.mark.few(2)
 @needs_compiler
 @pytest.mark.parametrize("seed", range(6))
 def test_every_instance_runs_once_and_in_order(seed: int, tmp_path: Path) -> None:

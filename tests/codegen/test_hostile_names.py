@@ -182,6 +182,7 @@ def check(case: Case) -> None:
         compile_cuda(program.device_code)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("role", ROLES)
 def test_the_worst_names_are_names(role: str) -> None:
     for names in chunks(WORST, role):

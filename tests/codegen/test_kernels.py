@@ -63,6 +63,7 @@ MATMULS = [
 ]
 
 
+@pytest.mark.few(15)
 @needs_compiler
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize(("name", "n"), [(name, n) for name, sizes in MATMULS for n in sizes])
@@ -91,6 +92,7 @@ def test_imperfect_triangular_nest(n: int, tmp_path: Path) -> None:
     np.testing.assert_array_equal(d, np.diagonal(expected))
 
 
+@pytest.mark.few(6)
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "n"),
@@ -139,6 +141,7 @@ def test_strided_loop(n: int, tmp_path: Path) -> None:
 # {{{ text
 
 
+@pytest.mark.few(15)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("bits", [32, 64])

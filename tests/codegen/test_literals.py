@@ -47,6 +47,7 @@ MASKS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("dtype", DATA)
 @pytest.mark.parametrize("text", MASKS)
 def test_complements_have_all_bits_of_the_type_that_they_meet(text: str, dtype: str) -> None:
@@ -68,6 +69,7 @@ def test_a_choice_of_constants_is_computed_in_the_type_that_it_meets() -> None:
     check("x[i] + (if(x[i] > 5, 2, 1) << 20)", "uint64", lambda x: x + np.where(x > 5, 2, 1).astype(x.dtype) * 2**20)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 @pytest.mark.parametrize("text", ["x[i] - {}", "x[i] + -{}", "(x[i] - {}) % 7", "(x[i] - {}) >> 1"])
 def test_the_largest_constant_is_subtracted(text: str, bits: int) -> None:

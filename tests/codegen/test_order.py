@@ -49,7 +49,7 @@ def _sets(kernel: LoopKernel) -> list[isl.Set]:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_text_of_a_kernel_does_not_depend_on_what_isl_was_asked(name: str) -> None:
-    fresh, stirred = GALLERY[name].build(), GALLERY[name].build()
+    fresh, stirred = GALLERY[name].make(), GALLERY[name].make()
     _stir(_sets(stirred))
     texts = [pl.generate_code(knl, target=pl.CudaTarget()).device_code for knl in (fresh, stirred)]
     assert texts[0] == texts[1]

@@ -346,6 +346,7 @@ def test_each_term_once(m: int) -> None:
         assert not list(judge(tiled, {"n": 3, "m": m}, {}))
 
 
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_nvrtc_compiles_them(arch: str) -> None:

@@ -20,6 +20,7 @@ def kernel(order: str, far: int) -> pl.LoopKernel:
     return pl.make_kernel(domain, f"y[{subscripts}] = i + 10*(j - {far})", [array, ...], silenced_warnings="*")
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("far", [FAR, 2**31 - 20, 2**31 + 5, 2**30])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 40])

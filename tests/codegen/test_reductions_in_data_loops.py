@@ -163,6 +163,7 @@ BLOCKS: dict[str, Way] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("way", BLOCKS)
 def test_rows_of_blocks(way: str) -> None:
     knl = BLOCKS[way](blocks())

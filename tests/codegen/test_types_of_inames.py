@@ -85,6 +85,7 @@ FAR = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("n", [8, 2**31 + 3, 2**33 + 7])
 @pytest.mark.parametrize(("value", "meaning"), FAR)
 def test_inames_beyond_32_bits_meet_narrower_numbers(value: str, meaning: Callable[..., Any], n: int) -> None:
@@ -112,6 +113,7 @@ def test_numbers_of_inames_are_compared_exactly(dtype: Any) -> None:
     agree(knl, wanted, None, 64, n=n, x=x)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [
@@ -141,6 +143,7 @@ NUMBERS: list[tuple[str, Callable[[int], int]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("begin", [-(2**31) - 2, 2**31 + 1, 2**32 - 1])
 def test_inames_beyond_32_bits(begin: int) -> None:
     """Seed 46601743: the number that is written for the iname of one iteration is no operand of 32-bit arithmetic."""
@@ -168,6 +171,7 @@ def test_a_choice_between_numbers_of_inames_is_exact(value: str, function: Calla
     agree(knl, np.array([function(begin), function(begin + 1)], dtype), n=2, **given)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("tag", ["g.0", "g.1", "unr", "ilp", "vec", "unr_hint", "for"])
 @pytest.mark.parametrize("begin", [2**31 - 3, -(2**31) - 3])
 def test_inames_from_either_side_of_32_bits(begin: int, tag: str) -> None:

@@ -34,6 +34,7 @@ def texts(dtype: str) -> list[pl.LoopKernel]:
     return knls
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize(("count", "tag"), [(2, "vec"), (4, "vec"), (3, "unr"), (4, "unr")])
 def test_vectors_are_right_on_fibres_and_in_c(dtype: str, count: int, tag: str) -> None:
@@ -46,6 +47,7 @@ def test_vectors_are_right_on_fibres_and_in_c(dtype: str, count: int, tag: str) 
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(a=a).b, wanted)
 
 
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @pytest.mark.filterwarnings("ignore:not-vectorized")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

@@ -461,6 +461,7 @@ def two_vectors_for_each_thread() -> pl.LoopKernel:
     return pl.split_iname(knl, "i_outer", 2, outer_tag="g.0", inner_tag="ilp")
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_vectors_and_single_elements_agree_with_numpy(name: str) -> None:
     build, make = CASES[name]

@@ -114,6 +114,7 @@ def as_type(values: list[Any], dtype: Any) -> Array:
     return np.array([value % 2**64 for value in values], np.uint64).astype(dtype)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("dtype", "text"),
     [
@@ -133,6 +134,7 @@ def test_numbers_of_inames_are_exact(dtype: Any, text: str, bits: int) -> None:
     agree(knl, wanted, lambda k: pl.split_iname(k, "i", 4, outer_tag="g.0", inner_tag="l.0"), bits)
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(("text", "meaning"), [
     ("i", lambda i, n: i), ("i//7 - 3*n", lambda i, n: i // 7 - 3 * n), ("n - i", lambda i, n: n - i),
     ("(3*i + n) % 1000", lambda i, n: (3 * i + n) % 1000),

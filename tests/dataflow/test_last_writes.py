@@ -163,6 +163,7 @@ def _random_accesses(rng: random.Random) -> Accesses:
     return Accesses(relations["R"], relations["W"], relations["V"], times)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("seed", range(25))
 def test_random_accesses_against_points(seed: int) -> None:
     accesses = _random_accesses(random.Random(seed))

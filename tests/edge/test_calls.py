@@ -168,6 +168,7 @@ def test_index_bits_are_32_or_64(bits: Any) -> None:
         pl.generate_code(KNL, index_bits=bits)
 
 
+@pytest.mark.few(80)
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 @pytest.mark.parametrize("first", [None, (), [], "axpy", 3, object()], ids=lambda value: type(value).__name__)
 def test_a_first_argument_that_is_no_kernel_is_refused(name: str, first: object) -> None:

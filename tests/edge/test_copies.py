@@ -144,6 +144,7 @@ def picklable() -> list[str]:
     return [name for name in sorted(GALLERY) if "cuda" not in GALLERY[name].refused and name not in _KEPT_APART]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("part", range(4))
 def test_a_kernel_that_was_sent_has_the_same_text(part: int) -> None:
     kernels = [GALLERY[name].build() for name in picklable()[part::20]]

@@ -44,6 +44,7 @@ def poisson_on_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built("cuda_program", tmp_path_factory.mktemp("poisson"), f"-DARCH={arch}", needs=("cmake", "nvcc"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("n", "steps"), [(3, 1), (17, 5), (130, 20)])
 def test_it_solves_as_numpy_does(poisson: Path, tmp_path: Path, n: int, steps: int) -> None:
     solved(poisson, tmp_path / "u.bin", n, steps)

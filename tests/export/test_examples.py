@@ -24,6 +24,7 @@ NVCC = shutil.which("nvcc")
 pytestmark = pytest.mark.skipif(GCC is None, reason="GCC is not installed")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_bundles_of_examples_compute_what_numpy_says(tmp_path: Path, name: str) -> None:
     example: Any = import_module(f"examples.{name}")

@@ -112,6 +112,7 @@ def test_reductions_and_parameters_come_along() -> None:
         np.testing.assert_array_equal(result.v, a.T @ a.sum(1))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_pairs_do_what_they_do_one_after_the_other(seed: int) -> None:
     kernels = []

@@ -123,6 +123,7 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("sizes", [(0, 3, 2), (1, 1, 1), (3, 5, 4)])
 @pytest.mark.parametrize(("new", "old"), LAYOUTS)
 def test_a_copy_has_the_same_elements(new: str, old: str | None, sizes: tuple[int, ...]) -> None:

@@ -39,6 +39,7 @@ def same(one: pl.LoopKernel, other: pl.LoopKernel, code: bool = True) -> None:
         assert texts[0] == texts[1]
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("name", sorted(GALLERY))
 def test_gallery_kernels_are_made_again(name: str) -> None:
     knl = GALLERY[name].build()
@@ -56,6 +57,7 @@ def test_demo_kernels_are_made_again(name: str) -> None:
     same(knl, again(knl))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_kernels_are_made_again(seed: int) -> None:
     try:

@@ -50,6 +50,7 @@ STEPS: dict[str, Callable[[pl.LoopKernel], pl.LoopKernel]] = {
 }
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("parameter", ["i", "n", "w", "p", "z", "i_outer", "f"])
 def test_steps_leave_parameters_of_rules_alone(step: str, parameter: str) -> None:
@@ -97,6 +98,7 @@ SUMS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", SUMS)
 def test_reductions_are_over_inames_of_their_own(case: str) -> None:
     text, want = SUMS[case]
@@ -159,6 +161,7 @@ TEXTS: dict[str, tuple[str, Arrays]] = {
 }  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", TEXTS)
 def test_rules_stand_wherever_expressions_do(case: str) -> None:
     text, want = TEXTS[case]

@@ -12,6 +12,7 @@ def _wrong(kernel: pl.LoopKernel) -> list[str]:
     return [i.id for i in kernel.instructions if i.reads != reads_of(kernel, i)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first", [700_000, 700_020, 700_280])
 def test_each_step_leaves_instructions_that_know_what_they_read(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, found = set[str](), list[tuple[int, str, list[str]]]()

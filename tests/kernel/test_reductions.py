@@ -77,6 +77,7 @@ def test_ordered_and_plain_differ() -> None:
 # {{{ results
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float32, np.float64, np.bool_])
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_the_first_of_equal_values_wins(dtype: Any, n: int) -> None:
@@ -415,6 +416,7 @@ def test_segments_of_vectors() -> None:
 # }}}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["a", "b", "result"])
 def test_inames_have_the_names_that_operations_use(name: str) -> None:
     """Seed 80802987: the type of an iname ``b`` was that of the second operand, ``b``."""

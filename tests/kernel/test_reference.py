@@ -44,6 +44,7 @@ SET_IN_LOOP = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("case", SET_IN_LOOP)
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_a_reduction_over_a_scalar_that_its_loop_sets_collects_in_that_loop(case: str, n: int) -> None:

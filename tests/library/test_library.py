@@ -63,6 +63,13 @@ def ready(kernel: str, dtype: str) -> pl.Dispatcher:
     return made
 
 
+def valid(kernel: str, dtype: str, name: str, sizes: Mapping[str, int]) -> Schedule | None:
+    """Return ``ready(kernel, dtype).valid(**sizes).get(name)``, without a program for each of the others."""
+    made = ready(kernel, dtype)
+    member = made._member(name, made._facts(dict(sizes)))
+    return member if isinstance(member, Schedule) else None
+
+
 def check(
     kernel: str, dtype: str, run: Callable[..., Any], sizes: Mapping[str, int], result: str | None = None
 ) -> None:
@@ -108,13 +115,14 @@ SIZES: Mapping[str, Sequence[Mapping[str, int]]] = {
 EVERY = pytest.mark.parametrize(("kernel", "dtype", "name"), [*PRODUCTS, *ROWS, *TILES])
 
 
+@pytest.mark.few(16)
 @EVERY
 def test_every_schedule_on_fibres(kernel: str, dtype: str, name: str) -> None:
     ran = 0
     for sizes in SIZES[kernel]:
         if kernel == "matmul" and sizes["p"] > 1024 and "parts" not in name:
             sizes = {**sizes, "p": 264}  # noqa: PLW2901 - fewer terms, which are added up together
-        schedule = ready(kernel, dtype).valid(**sizes).get(name)
+        schedule = valid(kernel, dtype, name, sizes)
         if schedule is not None:
             check(kernel, dtype, on_fibres(schedule), sizes)
             ran += 1
@@ -145,12 +153,12 @@ def test_results_of_other_types_are_refused() -> None:
         library.matmul("float32", "float64")
 
 
+@pytest.mark.few(12, shift=1)
 @EVERY
 @pytest.mark.nvrtc
 def test_every_schedule_compiles(kernel: str, dtype: str, name: str) -> None:
-    schedule = ready(kernel, dtype).valid(**SIZES[kernel][-1]).get(name)
-    if schedule is None:
-        schedule = ready(kernel, dtype).valid(**SIZES[kernel][1])[name]
+    schedule = valid(kernel, dtype, name, SIZES[kernel][-1]) or valid(kernel, dtype, name, SIZES[kernel][1])
+    assert schedule is not None
     compile_cuda(schedule.program.device_code, "sm_90a")
 
 
@@ -203,6 +211,7 @@ def test_transposes_on_a_gpu(dtype: str, shape: tuple[int, int]) -> None:
 # }}}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("sizes", SIZES["softmax"])
 @pytest.mark.parametrize("kernel", ["softmax", "layer_norm", "transpose"])
 def test_in_c(kernel: str, sizes: Mapping[str, int]) -> None:
@@ -210,6 +219,7 @@ def test_in_c(kernel: str, sizes: Mapping[str, int]) -> None:
     check(kernel, "float32", lambda **arrays: made(**arrays, poison=True), sizes)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sizes", SIZES["matmul"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products_in_c(dtype: str, sizes: Mapping[str, int]) -> None:
@@ -220,7 +230,8 @@ def test_products_in_c(dtype: str, sizes: Mapping[str, int]) -> None:
 
 def test_elements_are_rounded_to_the_nearest_of_tf32() -> None:
     """A sum of one term: what is far less than the last of 11 bits is gone, half of it is rounded up."""
-    schedule = ready("matmul", "tf32").valid(m=1, n=1, p=1)["mma, tiles of 64 x 64, any rows"]
+    schedule = valid("matmul", "tf32", "mma, tiles of 64 x 64, any rows", {"m": 1, "n": 1, "p": 1})
+    assert schedule is not None
     for value, wanted in ((1 + 2.0**-12, 1.0), (1 + 3 * 2.0**-12, 1 + 2.0**-10), (1 - 2.0**-24, 1.0)):
         given = {"a": np.full((1, 1), value, np.float32), "b": np.ones((1, 1), np.float32)}
         assert on_fibres(schedule)(**given)["c"].item() == wanted
@@ -245,6 +256,7 @@ def test_another_type_is_refused() -> None:
         assert unknown.value.codes == ("unknown-dtype",)
 
 
+@pytest.mark.slow
 def test_sizes_choose() -> None:
     chosen = {sizes: ready("matmul", "float32").choose(**dict(zip("mnp", sizes, strict=True))).name
               for sizes in ((4096, 4096, 4096), (512, 512, 8192), (1023, 1023, 1023))}  # fmt: skip

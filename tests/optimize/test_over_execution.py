@@ -97,6 +97,7 @@ def test_blocks_have_one_text_and_loads_and_stores_alone_are_tested() -> None:
     assert "a_fetch_next[2] = {};" in text
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("m", [1, 7, 8, 9, 17])
 @pytest.mark.parametrize(("n", "p"), [(1, 1), (9, 3), (8, 4), (17, 5), (6, 13)])
 def test_every_size_agrees_with_numpy_in_any_order_of_threads(m: int, n: int, p: int) -> None:

@@ -152,6 +152,7 @@ def is_allowed(kernel: pl.LoopKernel, sizes: Mapping[str, int]) -> bool:
 SIZES = [(9, 3, 5), (1, 8, 4), (5, 9, 2), (8, 1, 9), (8, 8, 8)]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("seed", range(36))
 def test_over_executed_instances_change_no_result(seed: int) -> None:
     kernel = draw(seed)

@@ -121,6 +121,7 @@ def test_terms_that_are_missing_inside_of_a_matrix_are_no_zeros() -> None:
     np.testing.assert_array_equal(found, np.where(np.arange(9) < 4, np.arange(9) + 1, np.inf)[:, None] + np.zeros(9))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -165,6 +166,7 @@ def test_a_loop_around_the_pipelined_one_starts_no_copies_that_nobody_waits_for(
 # {{{ products on tensor cores
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("multiple", [1, 2, 4, 8])
 def test_products_on_tensor_cores_take_any_size(multiple: int) -> None:
     code = cuda(matmul_mma.transformed(multiple))

@@ -17,6 +17,7 @@ def made(text: str, element: Any, operand: Any) -> pl.LoopKernel:
     return pl.make_kernel("{[i]: 0 <= i < 1}", [f"{text} {{atomic}}"], data)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("text", "element", "operand"),
     [

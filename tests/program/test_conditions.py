@@ -51,6 +51,7 @@ def body(knl: pl.LoopKernel) -> str:
 # {{{ untransformed
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "text",
     [
@@ -189,6 +190,7 @@ def _two_launches(knl: pl.LoopKernel) -> pl.LoopKernel:
     return pl.realize_reduction(pl.split_iname(knl, "k", 2), grid="two launches", grid_inames="k_outer")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("text", [GUARDED, IN_BRANCH])
 @pytest.mark.parametrize("transform", [_threads, _warps, _lanes, _in_stages, _stored, _two_launches])
 def test_no_transform_takes_terms_out_of_their_condition(

@@ -49,6 +49,7 @@ def agree(knl: pl.LoopKernel, **arguments: Any) -> np.ndarray[tuple[int, ...], n
 # {{{ bounds
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "expression",
     [

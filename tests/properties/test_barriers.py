@@ -30,6 +30,7 @@ def _result(source: Source) -> dict[str, Any] | set[str]:
         return set(error.codes)
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("seed", range(60))
 def test_a_barrier_changes_nothing_or_is_refused(seed: int) -> None:
     first, second = barrier_sources(seed)

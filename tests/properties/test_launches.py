@@ -57,6 +57,7 @@ def _use(rng: random.Random, phase: int, read: tuple[str, int, str], source: str
     return f"o{phase}[g, y, x] = {name}[{element}] + {source}[{block}, y, x]"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_values_live_on(seed: int) -> None:
     kernel, shape = random_phases(random.Random(seed))

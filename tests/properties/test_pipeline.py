@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -34,13 +32,6 @@ def _has_compilers() -> bool:
 pytestmark = pytest.mark.skipif(not _has_compilers(), reason="no C and C++ compiler")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYLOOP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def _check(first: int, count: int) -> None:
     tally = check_pairs(range(first, first + count))
     _require_none(tally)
@@ -59,6 +50,7 @@ def _require_none(tally: Tally) -> None:
     assert not shown, "\n".join(shown)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("first", range(0, 240, 40))
 def test_random_pairs(first: int) -> None:
     _check(first, 40)
@@ -70,6 +62,7 @@ def test_random_pairs_at_length(first: int) -> None:
     _check(first, 100)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first", [0, 5000])
 def test_random_kernels_broken_as_no_transform_does(first: int) -> None:
     _check_broken(first, 10)

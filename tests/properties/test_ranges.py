@@ -116,6 +116,7 @@ def run_anyhow(knl: pl.LoopKernel, **arguments: object) -> np.ndarray:
     return found
 
 
+@pytest.mark.few(10)
 @needs_compiler
 @pytest.mark.parametrize("seed", range(40))
 def test_indices_far_out(seed: int) -> None:

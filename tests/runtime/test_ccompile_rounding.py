@@ -10,6 +10,7 @@ import polyloop as pl
 DATA = [pl.GlobalArg("x, y", np.float64, shape="n"), ...]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 17])
 @pytest.mark.parametrize("instructions", [["y[i] = cast(float32, x[i])"], ["<float32> t = x[i]", "y[i] = t"]])
 @pytest.mark.parametrize("tag", ["for", "unr"])

@@ -41,6 +41,7 @@ def copied(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in given.items()}
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_programs_of_launches_compute_what_numpy_says(name: str, size: int) -> None:
     program = PROGRAMS[name]

@@ -36,6 +36,7 @@ def refused(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint16", "float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("spec", ["ij,jk->ik", "ij,kj->ik", "ij,ij->", "ij->ji", "i,j->ij", "bij,bjk->bik", "ii"])
 def test_an_einsum_is_called_with_its_operands(spec: str, dtype: str) -> None:
@@ -112,6 +113,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("typed", [False, True])
 def test_arrays_of_any_layout_are_taken(layout: str, typed: bool) -> None:

@@ -36,6 +36,7 @@ def everywhere(knl: pl.LoopKernel, arguments: dict[str, Any], check: Callable[[A
         check(result)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 17])
 @pytest.mark.parametrize("temporary", [{}, {"address_space": "global"}, {"address_space": "global", "padding": 3}])
 def test_what_all_blocks_write_others_read_in_the_next_launch(n: int, temporary: dict[str, Any]) -> None:

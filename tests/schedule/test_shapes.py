@@ -57,6 +57,7 @@ def agree(knl: LoopKernel, given: dict[str, Any]) -> None:
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [1, 5, 20, 33])
 def test_each_launch_has_the_threads_of_its_statements(size: int) -> None:
     knl = rows()

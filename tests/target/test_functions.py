@@ -83,6 +83,7 @@ def compare(result: Any, right: np.ndarray[Any, Any], what: str) -> None:
     np.testing.assert_allclose(got.astype(wide), right.astype(wide), eps, eps / 10, err_msg=what)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", [*REALS, *HALVES, *COMPLEX, *INTEGERS])
 def test_the_targets_agree_on_every_function(dtype: str) -> None:
     knl, arguments, texts = kernel_of(dtype)
@@ -106,6 +107,7 @@ def test_opencl_agrees_on_every_function(dtype: str) -> None:
         compare(result[f"o{number}"], expected[f"o{number}"], f"OpenCL: {text} for {arguments}")
 
 
+@pytest.mark.few(5)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("dtype", [*REALS, *HALVES, *COMPLEX, *INTEGERS])
 def test_nvrtc_takes_every_function(dtype: str) -> None:

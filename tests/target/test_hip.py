@@ -14,7 +14,7 @@ import polyloop as pl
 from polyloop.codegen.device.entries import Boxes, Copies, Entry, Loads, SharedMatrices, Together
 from polyloop.kernel.intrinsic import INTRINSICS, MatrixIntrinsic
 from polyloop.library.waves import on_waves
-from polyloop.runtime.fibres import disagreement, fibre_source, run_on_fibres
+from polyloop.runtime.fibres import disagreement, fibre_prelude, run_on_fibres
 from polyloop.runtime.hip.clang import device_libraries
 from polyloop.runtime.hip.code_object import compile_text
 from polyloop.target.hip import HIP_ARCHITECTURES
@@ -129,6 +129,7 @@ def test_a_wave_of_64_needs_no_barrier() -> None:
     assert "__syncthreads" in text(sums(64), "gfx1100")
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("threads", [16, 32, 64, 96, 128, 256, 1024])
 def test_sums_of_blocks_agree_with_numpy(arch: str, threads: int) -> None:
@@ -169,9 +170,9 @@ def test_fibres_read_poison_from_lanes_that_are_elsewhere() -> None:
 
 def test_one_library_has_waves_of_one_size() -> None:
     hip, cuda = pl.generate_code(sums(), pl.HipTarget()), pl.generate_code(sums(), pl.CudaTarget())
-    assert "#define POLYLOOP_WAVE 64" in fibre_source(hip)
+    assert "#define POLYLOOP_WAVE 64" in fibre_prelude(hip).header
     with pytest.raises(AssertionError, match="warps of one size"):
-        fibre_source(hip, cuda)
+        fibre_prelude(hip, cuda)
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
@@ -278,6 +279,7 @@ def test_products_agree_with_numpy_on_fibres(name: str) -> None:
         np.testing.assert_allclose(found["random"].c, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.few(3)
 @pytest.mark.hip
 @pytest.mark.parametrize("name", MATRICES)
 def test_products_are_matrix_instructions(name: str) -> None:
@@ -319,6 +321,7 @@ def test_wide_accesses_are_wide() -> None:
     assert pl.compile_hip(vectors(), pl.HipTarget("gfx1100")).count("global_load_b128") >= 2
 
 
+@pytest.mark.few(6)
 @pytest.mark.hip
 @pytest.mark.parametrize("registers", [24, 64, 100, 128, 200, 256])
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -373,6 +376,7 @@ def test_examples_compile(name: str, arch: str) -> None:
     assert all(own.registers > 0 and own.occupancy is not None for own in found.resources.values())
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
 @pytest.mark.parametrize(
     "name",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -52,13 +52,6 @@ DRAWN = (
     "boxes", "host loops", "asked by the host", "meetings",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYLOOP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @cache
@@ -337,6 +330,7 @@ PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
 """The fault that each drawer is for, the seeds that it needs, and what the fuzzer says."""
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("feature", PLANTS)
 def test_a_fault_is_found(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, most, wanted = PLANTS[feature]

@@ -27,13 +27,6 @@ from polyloop.transform.declare import fields_of
 from polyloop.transform.registry import FUNCTIONS, TRANSFORMS
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYLOOP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def test_every_transform_is_drawn() -> None:
     assert FUNCTIONS.keys() == DRAWERS.keys()
     knl = random_source(8).make()

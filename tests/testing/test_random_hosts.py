@@ -35,6 +35,7 @@ def scheduled(seed: int) -> int | None:
     return len({launch.home for launch in launches if launch.home})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("begin", range(0, 60, 15))
 def test_launches_of_random_programs_are_legal(begin: int) -> None:
     found = [scheduled(seed) for seed in range(begin, begin + 15)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import islpy as isl
 import numpy as np
 import pytest
@@ -13,13 +11,6 @@ from polyloop.dataflow import value_flow
 from polyloop.dataflow.last_writes import Accesses
 from polyloop.testing.agreement import Libraries, Programs, compile_c, compile_fibres, disagreement
 from polyloop.testing.drawing.random_kernels import random_arguments
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYLOOP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def agrees(knl: pl.LoopKernel, *sizes: int) -> None:

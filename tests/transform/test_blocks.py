@@ -81,6 +81,7 @@ def indices(text: str, rows: int, columns: int) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("group", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("iname", ["bx", "by"])
 @pytest.mark.parametrize("most", [0, 4])
@@ -97,6 +98,7 @@ def test_each_block_has_one_number(group: int, iname: str, most: int) -> None:
         assert keys == sorted(keys), "along the axis first, then along the other one"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("most", [0, *MOST])
 @pytest.mark.parametrize("iname", ["", "bx", "by"])
 def test_numbers_in_an_order_of_blocks(iname: str, most: int) -> None:
@@ -197,6 +199,7 @@ def test_reductions_over_threads_use_their_memory_again(most: int) -> None:
     same(knl, a=a, b=np.zeros(9, F4), n=9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("stages", [1, 3])
 def test_copies_of_threads_end_in_their_turn(most: int, stages: int) -> None:
@@ -205,6 +208,7 @@ def test_copies_of_threads_end_in_their_turn(most: int, stages: int) -> None:
     assert "block += gridDim.x" in text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("lag", "stages", "ahead", "most"),
     [(0, 2, False, 1), (0, 2, True, 3), (1, 3, True, 1), (1, 4, False, 3), (1, 4, True, 1000), (2, 4, True, 2)],
@@ -216,6 +220,7 @@ def test_rings_go_on_from_turn_to_turn(lag: int, stages: int, ahead: bool, most:
         check(knl, 128, 192, p)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("shape", [(96, 56, 64), (64, 64, 72), (8, 8, 8), (130, 136, 200)])
 def test_turns_at_the_edges_of_tiles(shape: tuple[int, int, int], ahead: bool) -> None:
@@ -237,6 +242,7 @@ def test_copies_start_behind_the_last_use_and_before_the_stores(golden: Golden) 
     assert text.count("__syncthreads") == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("shares", ["b_tile", ""])
 def test_the_copy_engine_stores_results_of_each_turn(shares: str, ahead: bool) -> None:
@@ -259,6 +265,8 @@ def test_what_shares_storage_with_a_ring_lies_behind_the_slots_that_are_filled_a
     assert at["c_tile"] - at["b_tile"] == 2 * 64 * 128, "two slots of 64 rows"
 
 
+@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [False, True])
 def test_large_blocks_spill_nothing_and_keep_products_apart(ahead: bool) -> None:
     knl = matmul_wgmma.on_groups_of_warps(
@@ -270,6 +278,7 @@ def test_large_blocks_spill_nothing_and_keep_products_apart(ahead: bool) -> None
     assert all(used.local_bytes == 0 for used in resources(compiled.cubin).values())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mistake", ["no barrier before copies", "no barrier in the loop"])
 def test_fibres_see_mistakes(mistake: str) -> None:
     knl = pl.persist_blocks(boxed(product(64, groups=2, lag=1), 3), 1, ahead=True)
@@ -280,6 +289,7 @@ def test_fibres_see_mistakes(mistake: str) -> None:
     assert _is_seen(knl, barrier, barrier.replace("__syncthreads();", ""), 256)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("mistake", "depth"),
     [("no wait in the loop", 256), ("no wait before the next stores", 64), ("no wait at the end", 256),

@@ -91,6 +91,7 @@ def check(knl: pl.LoopKernel, dtype: Any, m: int, n: int, p: int, target: Any = 
     return code.device_code
 
 
+@pytest.mark.few(4)
 @ALL
 @pytest.mark.parametrize("n", [8, 24, 96, 256])
 def test_numbers_at_several_widths(dtype: Any, n: int) -> None:
@@ -105,6 +106,7 @@ def test_other_targets_add_up_as_the_kernel_says(dtype: Any) -> None:
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(poison=True, **given)["c"], expected)
 
 
+@pytest.mark.few(2)
 @ALL
 @pytest.mark.parametrize("via", ["cp.async", "tma"])
 def test_numbers_of_products_that_run_on(dtype: Any, via: str) -> None:
@@ -114,6 +116,7 @@ def test_numbers_of_products_that_run_on(dtype: Any, via: str) -> None:
     assert ("box_2d(" if via == "tma" else "cp_async_16(") in text
 
 
+@pytest.mark.few(2)
 @ALL
 @pytest.mark.parametrize("via", [pytest.param("cp.async", marks=pytest.mark.slow), "tma"])
 def test_numbers_at_the_edges_of_tiles(dtype: Any, via: str) -> None:
@@ -180,6 +183,7 @@ def test_products_that_wrap_are_refused(golden: Golden) -> None:
     golden("messages/tensorize_bytes_that_wrap.txt", str(error.value))
 
 
+@pytest.mark.few(2)
 @pytest.mark.nvrtc
 @ALL
 @pytest.mark.parametrize("n", [64, 256])
@@ -221,6 +225,7 @@ def in_tiles(knl: pl.LoopKernel, stages: int = 1, *, pad: int = 16) -> pl.LoopKe
     return knl if stages == 1 else pl.pipeline(knl, "ko", stages=stages, via="cp.async")
 
 
+@pytest.mark.few(3)
 @ALL
 @pytest.mark.parametrize("stages", [1, 3])
 def test_numbers_of_warps(dtype: Any, stages: int) -> None:
@@ -239,6 +244,7 @@ def test_numbers_of_warps_that_load_by_elements(dtype: Any) -> None:
     assert "ldmatrix" not in text
 
 
+@pytest.mark.few(2)
 @ALL
 def test_the_second_matrix_by_rows_of_n(dtype: Any) -> None:
     factor = "cast(int32, b[k, j])" if is_whole(dtype) else "b[k, j]"
@@ -290,6 +296,7 @@ def test_devices_that_have_it(dtype: Any, arch: str, is_there: bool) -> None:
     assert error.value.codes == ("unsupported-intrinsic",)
 
 
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @ALL
 def test_nvrtc_takes_those_of_warps(dtype: Any) -> None:

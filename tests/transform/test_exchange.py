@@ -61,6 +61,7 @@ def test_other_targets_keep_the_array() -> None:
     assert code[0] == code[1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64, np.float64])
 def test_numbers_of_four_and_eight_bytes(dtype: Any) -> None:
     a = np.abs(numbers(3, np.int32)).astype(dtype)
@@ -195,6 +196,7 @@ def parts(lanes: int, rows: str = "3", order: str = "y:l.1", guard: str = "") ->
     return pl.exchange_by_shuffle(pl.tag_inames(knl, f"g:g.0, x:l.0, {order}"), "t")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("lanes", "rows", "order", "mask"),
     [

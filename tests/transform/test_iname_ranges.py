@@ -58,6 +58,7 @@ CHANGES: Mapping[str, Callable[[pl.LoopKernel], pl.LoopKernel]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("tag", ["l.0", "g.0", "ilp", "unr"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_loops_made_one_of_two_domains_leave_the_loop_around_them_alone(change: str, tag: str) -> None:

@@ -40,6 +40,7 @@ def tiled(tag: str = "ilp") -> pl.LoopKernel:
     return pl.add_prefetch(knl, "b", ["k_inner", "j_inner_outer", "j_inner_inner"])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", LANES)
 def test_temporaries_are_kept_once_per_lane(tag: str) -> None:
     knl = pl.split_iname(chained(), "i", 4, inner_tag=tag)
@@ -54,6 +55,7 @@ def test_the_lanes_of_a_chain(golden: Golden) -> None:
     golden("golden/lanes.cu", cuda(knl))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", LANES)
 def test_a_register_tiled_product_needs_no_priority(tag: str) -> None:
     check_matmul(tiled(tag), (1, 7, 8, 9, 16))
@@ -63,11 +65,13 @@ def test_a_register_tiled_product_reads_as_with_unrolled_loops(golden: Golden) -
     golden("golden/register_tiled.cu", cuda(pl.assume(tiled(), "n mod 8 = 0")))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", LANES)
 def test_the_terms_of_a_reduction_are_added_lane_after_lane(tag: str) -> None:
     check_matmul(pl.split_iname(matmul(), "k", 4, inner_tag=tag), (1, 4, 5))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", LANES)
 def test_loops_inside_a_lane_lie_around_the_lanes(tag: str) -> None:
     check_triangle(pl.split_iname(triangle(), "i", 4, inner_tag=tag))
@@ -111,6 +115,7 @@ def test_what_is_fetched_for_each_lane_has_an_element_for_each(tag: str) -> None
     check_matmul(pl.add_prefetch(knl, "a", ["k_inner"]), (1, 4, 9))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", LANES)
 def test_data_decides_about_each_lane_by_itself(tag: str) -> None:
     knl = chained("<> t = 2*x[i]\nif t > 0\n    y[i] = t\nend")
@@ -120,6 +125,7 @@ def test_data_decides_about_each_lane_by_itself(tag: str) -> None:
         check(knl, {"x": x, "y": y}, {"y": np.where(x > 0, 2 * x, y)})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", LANES)
 def test_a_temporary_with_axes_gets_another_one(tag: str) -> None:
     knl = pl.make_kernel(

@@ -239,6 +239,7 @@ def weighted() -> pl.LoopKernel:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("text", ["{[k] -> [z]: z = n - k}", "{[i] -> [n - i]}", "{[k] -> [ko, k]: ko = floor(k/2)}"])
 def test_sums_computed_ahead_after_a_map(text: str) -> None:
     knl = pl.split_iname(pl.map_domain(weighted(), text), "i", 4)

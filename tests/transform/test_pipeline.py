@@ -68,6 +68,7 @@ def pipelined(via: str, stages: int, **given: int) -> pl.LoopKernel:
     return pl.pipeline(product(**given), "ko", stages, via=via)  # type: ignore[arg-type]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("via", "stages"), MANY)
 def test_products_of_all_sizes(via: str, stages: int) -> None:
     knl = pipelined(via, stages)
@@ -282,6 +283,7 @@ def rows(domain: str, text: str, shape: str, tags: str) -> pl.LoopKernel:
     return pl.add_prefetch(pl.tag_inames(pl.prioritize_loops(knl, "r, k"), tags), "x", "i")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("via", "stages"), MANY)
 def test_loops_of_all_kinds(via: str, stages: int) -> None:
     """Inside another loop, unrolled, and with a first iteration that differs from block to block."""
@@ -312,6 +314,7 @@ def stencil() -> pl.LoopKernel:
     return pl.add_prefetch(pl.prioritize_loops(knl, "k"), "u", ["i_inner", "j_inner"])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("via", "stages"), [("shared", 1), *MANY])
 def test_windows_slide(via: str, stages: int) -> None:
     """Each plane is fetched once."""
@@ -353,6 +356,7 @@ def test_halves_of_a_copy_belong_together(golden: Golden) -> None:
         golden(f"messages/{code}.txt", refused(changed, cuda, code, pl.VerificationError))
 
 
+@pytest.mark.few(4)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(("via", "stages"), WAYS)

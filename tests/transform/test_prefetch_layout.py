@@ -240,6 +240,7 @@ def test_a_swizzled_tile_of_vectors() -> None:
         check(knl, {"a": a}, {"b": np.ascontiguousarray(a.T)})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("via", ["registers", "cp.async"])
 def test_such_tiles_can_be_fetched_ahead(via: str) -> None:
     """The transposed tile is stored element by element, also by asynchronous copies."""

@@ -102,6 +102,7 @@ def test_blocks(grid: str, golden: Golden) -> None:
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("grid", ["two launches", "atomics"])
 def test_rows_of_blocks(grid: str) -> None:
     for over in ("part", "part:g.2"):

@@ -42,6 +42,7 @@ GROUPINGS: dict[str, Way] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("way", GROUPINGS)
 def test_states_of_no_terms(way: str) -> None:
     knl = means("{[k]: 0 <= k <= i}")  # a row has fewer terms than there are parts

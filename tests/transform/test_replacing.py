@@ -112,6 +112,7 @@ def test_the_steps_that_consumed_a_name_are_told(golden: Golden) -> None:
 # {{{ tile
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lengths", [{"i": 4, "j": 8}, {"j": 3, "i": 1}, {"i": 32}])
 def test_loops_are_tiled_at_once(lengths: dict[str, int]) -> None:
     text = "c[i, j] = sum(k, a[i, k]*a[k, j])"

@@ -88,6 +88,7 @@ def test_temporaries_that_are_set_anew_in_each_launch_stay() -> None:
     assert not any(i.id.startswith("save") for i in pl.save_and_reload_temporaries(knl).instructions)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("space", ["private", "local"])
 @pytest.mark.parametrize("n", [1, 16, 33])
 def test_a_tile_of_a_block(space: str, n: int) -> None:
@@ -129,6 +130,7 @@ def in_shared(extent: int, threads: int) -> LoopKernel:
     return pl.split_iname(pl.split_iname(knl, "i", threads, inner_tag="l.0"), "j", threads, inner_tag="l.0")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("extent", "threads"), [(16, 16), (40, 16), (8, 16), (70, 64)])
 def test_a_shared_tile_is_saved_once_for_each_block(extent: int, threads: int) -> None:
     knl = pl.save_and_reload_temporaries(in_shared(extent, threads))

@@ -41,6 +41,7 @@ def in_one_launch(knl: pl.LoopKernel, threads: int = 8, items: int = 2) -> pl.Lo
     return pl.realize_scan(knl)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("threads", "items"), [(1, 4), (8, 2), (32, 1), (64, 2), (48, 3)])
 def test_tiles_by_blocks(threads: int, items: int) -> None:
     knl = in_one_launch(prefix(), threads, items)

@@ -326,6 +326,7 @@ def on_threads(text: str = "b[i] = sum(j, a[j])", domains: Any = INCLUSIVE, **mo
     return pl.realize_scan(pl.split_scan(knl, "i_inner", 2, outer_tag="l.0"))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("threads", [1, 2, 3, 6, 8, 12, 32, 48, 64])
 def test_a_scan_over_threads(threads: int) -> None:
     """Exclusive over the sums of threads, inclusive where each thread has one result."""

@@ -77,6 +77,7 @@ def test_the_text(golden: Golden) -> None:
     golden("golden/scan_carried_last.cu", cuda(by_blocks(prefix(), 64, 4)))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("length", [1, 3, 4])
 @pytest.mark.parametrize("domains", [INCLUSIVE, BEFORE])
 def test_loops(length: int, domains: Any) -> None:
@@ -87,6 +88,7 @@ def test_loops(length: int, domains: Any) -> None:
             check(made, {"a": a}, {"b": np.cumsum(a) - (0 if domains is INCLUSIVE else a)})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("threads", "items"), [(1, 4), (8, 2), (64, 2), (48, 3)])
 def test_blocks(threads: int, items: int) -> None:
     knl = by_blocks(prefix(), threads, items)

@@ -53,6 +53,7 @@ def test_nothing_to_assume_is_fine() -> None:
     check_rule(pl.assume(rule(), ""), (3, 18))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n", [20, np.int32(20), np.int64(20)])
 def test_a_parameter_becomes_a_number(n: Any, golden: Golden) -> None:
     base = rule()

@@ -74,6 +74,7 @@ def test_atomic_updates_of_what_threads_have_together() -> None:
     check_dot(knl, (1, 16, 64, 65, 130))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("space", ["auto", "private", "local", "global"])
 def test_in_any_memory(space: str) -> None:
     knl = pl.split_iname(pl.split_iname(dot(), "k", 4), "k_inner", 2)

@@ -41,6 +41,7 @@ def test_a_swizzle_replays() -> None:
     assert cuda(pl.replay(pl.Trace((space, step)), base)) == cuda(knl)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("parameters", [(1, 0, 5), (2, 1, 5), (3, 2, 3), (5, 0, 5), (3, 0, 6), (2, 0, 7), (1, 4, 4)])
 def test_every_layout_keeps_the_elements_apart(parameters: tuple[int, int, int]) -> None:
     layout = Swizzle(*parameters)

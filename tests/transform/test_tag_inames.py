@@ -58,6 +58,7 @@ def test_the_method_is_the_function() -> None:
     assert cuda(base.tag_inames("i_outer:g.0")) == cuda(pl.tag_inames(base, "i_outer:g.0"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", ["for", "ord", "unr_hint", "unr_hint.3"])
 def test_a_loop_may_stay_a_loop(tag: str) -> None:
     check_blur(pl.tag_inames(pl.split_iname(blur(), "i", 16), {"i_inner": tag}), (3, 18, 50))

@@ -388,6 +388,7 @@ def test_layouts_are_bits() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype", NAMES)

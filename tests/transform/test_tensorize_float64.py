@@ -60,6 +60,7 @@ def arguments(m: int, n: int, p: int) -> dict[str, Any]:
     return {"a": rng.random((m, p)) - 0.5, "b": rng.random((p, n)) - 0.5}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize(("rows", "depth"), [(8, 4), (16, 4), (16, 8), (16, 16)])
 def test_numbers_at_the_edges_of_tiles(rows: int, depth: int, ahead: bool) -> None:

@@ -50,6 +50,7 @@ def same(knl: pl.LoopKernel, target: pl.Target = PLAIN, **arrays: Any) -> str:
 # {{{ products by wgmma
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("lag", "stages"), [(0, 2), (1, 3), (2, 4)])
 def test_numbers_of_products(lag: int, stages: int) -> None:
     knl = boxed(product(64, groups=2, lag=lag), stages)
@@ -57,12 +58,14 @@ def test_numbers_of_products(lag: int, stages: int) -> None:
     check(knl, 128, 64, 64)  # a loop that is shorter than the pipeline
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(96, 56, 64), (64, 64, 72), (8, 8, 8), (130, 72, 136)])
 @pytest.mark.parametrize(("lag", "stages"), [(0, 2), (1, 3)])
 def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int], lag: int, stages: int) -> None:
     check(boxed(product(64, lag=lag, assume=ANY), stages), *shape)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [64, 256])
 def test_panels_are_boxes_of_their_own(n: int) -> None:
     knl = product(n, text="c[i, j] = sum(k, a[i, k]*b[k, j])", b_shape="p, n", lag=1)
@@ -105,6 +108,7 @@ def altered(text: str) -> dict[str, str]:
     }  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mistake", [
     "no wait", "no barrier", "another slot", "another box", "too many bytes", "one phase", "not opened",
 ])  # fmt: skip
@@ -127,6 +131,8 @@ def test_fibres_see_mistakes(mistake: str) -> None:
     assert not wrong(program.device_code)
 
 
+@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("lag", [0, 1])
 def test_large_blocks_spill_nothing_and_keep_products_apart(lag: int) -> None:
@@ -198,6 +204,7 @@ def values(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(0, 5, shape).astype(dtype)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("dtype", "unit"),
     [(np.float64, 2), (np.int8, 16), (np.int16, 8), (np.complex64, 2), (np.uint32, 4), (np.bool_, 16)],

@@ -25,6 +25,7 @@ stored = cache(matmul_wgmma.stored_by_boxes)
 # {{{ products by wgmma
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shares", ["b_tile", "a_tile", ""])
 @pytest.mark.parametrize("lag", [0, 1])
 def test_numbers_of_products(shares: str, lag: int) -> None:
@@ -34,6 +35,7 @@ def test_numbers_of_products(shares: str, lag: int) -> None:
     assert text.count("publish_stores();") == 1, "nowhere else are elements stored by threads that the engine reads"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(96, 56, 64), (64, 64, 72), (8, 8, 8), (130, 72, 136)])
 @pytest.mark.parametrize("shares", ["b_tile", ""])
 def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int], shares: str) -> None:
@@ -45,6 +47,7 @@ def test_copies_of_threads_may_leave_their_place_too() -> None:
     check(stored(knl), 130, 72, 136, turned="b")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("tag", ["box", "l.auto"])
 def test_the_next_tile_is_fetched_behind_a_fence(tag: str) -> None:
     """The engine would fill the place while what threads have stored there is still on its way."""

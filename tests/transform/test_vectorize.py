@@ -54,6 +54,7 @@ def test_the_number_of_lanes_fills_one_access(dtype: Any, length: int, word: str
     check_axpy(knl, dtype)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("options", [{"length": 2}, {"length": 8}, {"slabs": (0, 1)}, {"inner_iname": "lane"}])
 def test_other_lanes(options: dict[str, Any]) -> None:
     check_axpy(pl.vectorize(axpy(), "i", **options))

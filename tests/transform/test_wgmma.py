@@ -79,18 +79,21 @@ def check(knl: pl.LoopKernel, m: int, n: int, p: int, *, turned: str = "", dtype
     return program.device_code
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n", [8, 24, 64, 192, 256])
 def test_numbers_at_several_widths(n: int) -> None:
     text = check(tiled(product(n)), 128, 2 * n, 128)
     assert f"wgmma_m64n{n}k16_bf16_kk(" in text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [BF16, np.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_numbers_of_two_groups_with_copies_ahead(dtype: Any, stages: int) -> None:
     check(tiled(product(64, groups=2, dtype=dtype), stages), 256, 64, 320, dtype=dtype)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n", [64, 128, 256])
 @pytest.mark.parametrize("stages", [1, 3])
 def test_rows_of_k_in_panels_of_64_columns(n: int, stages: int) -> None:
@@ -105,6 +108,7 @@ def test_the_first_operand_by_rows_of_k() -> None:
     assert "wgmma_m64n64k16_bf16_ik(" in check(tiled(knl), 128, 64, 128, turned="a")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(96, 56, 64), (64, 64, 72), (8, 8, 8), (130, 72, 136)])
 @pytest.mark.parametrize("stages", [1, 3])
 def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int], stages: int) -> None:
@@ -225,6 +229,7 @@ def test_layouts_are_digits(n: int) -> None:
 HELPERS = ["publish_stores", "tile_descriptor", "products_begin", "products_end_32", "wgmma_m64n64k16_bf16_kk"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", HELPERS)
 def test_an_array_may_have_the_name_of_a_helper(name: str) -> None:
@@ -232,6 +237,7 @@ def test_an_array_may_have_the_name_of_a_helper(name: str) -> None:
     assert compile_cuda(text, "sm_90a").cubin
 
 
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("n", [64, 256])
 def test_nvrtc_takes_it_and_keeps_the_products_apart(n: int) -> None:

@@ -28,6 +28,7 @@ Golden = Callable[[str, str], None]
 BF16 = ml_dtypes.bfloat16
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("lag", "stages"), [(1, 3), (1, 4), (2, 4), (3, 5)])
 def test_numbers_with_copies_ahead(lag: int, stages: int) -> None:
     knl = tiled(product(lag=lag), stages)
@@ -36,6 +37,7 @@ def test_numbers_with_copies_ahead(lag: int, stages: int) -> None:
     check(knl, 64, 64, 64)  # a loop that is shorter than the lag
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(96, 56, 64), (64, 64, 72), (8, 8, 8), (130, 72, 136)])
 def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int]) -> None:
     knl = product(64, lag=1, assume="m >= 1 and n >= 1 and p >= 1 and p mod 8 = 0 and n mod 8 = 0")
@@ -76,6 +78,7 @@ def altered(text: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mistake", ["no wait", "no wait behind", "no end of groups", "no barrier", "a slot too few"])
 def test_fibres_see_mistakes(mistake: str) -> None:
     knl = product(64, groups=2, lag=1)
@@ -158,6 +161,7 @@ def test_a_waiver_is_not_about_products_under_way() -> None:
     assert error.value.codes == ("product-under-way",)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stages", [3, 4])
 def test_a_stage_too_few(stages: int) -> None:
     """A pipeline that was made for one iteration of lag less."""
@@ -221,6 +225,7 @@ def test_a_lag_changes_no_count_of_operations_or_blocks() -> None:
     assert [replace(x, barriers=0) for x in found.launches] == [replace(x, barriers=0) for x in other.launches]
 
 
+@pytest.mark.slow
 def test_other_targets_add_up_as_the_kernel_says() -> None:
     knl = tiled(product(64, lag=1), 3)
     rng = np.random.default_rng(0)
@@ -229,6 +234,7 @@ def test_other_targets_add_up_as_the_kernel_says() -> None:
     np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32).T)
 
 
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", ["products_commit", "products_wait_1", "products_done_32"])
 def test_an_array_may_have_the_name_of_a_helper(name: str) -> None:
@@ -236,6 +242,7 @@ def test_an_array_may_have_the_name_of_a_helper(name: str) -> None:
     assert compile_cuda(pl.generate_code(knl, target=TARGET).device_code, "sm_90a").cubin
 
 
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("lag", [1, 2])
 def test_blocks_of_128_by_256_spill_nothing_and_keep_products_apart(lag: int) -> None:

@@ -27,6 +27,7 @@ def knl_of(n: int = 64, stages: int = 3, via: str = "tma", **options: Any) -> pl
     return tiled(product(n, dtype=F4, **options), stages, vec=4, via=via)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [8, 64, 256])
 def test_numbers_at_several_widths(n: int) -> None:
     text = check(knl_of(n, 1), 128, 2 * n, 64, dtype=F4)
@@ -35,12 +36,14 @@ def test_numbers_at_several_widths(n: int) -> None:
     assert "p, 1, 1;" in text, "there is no turned operand of 32 bits"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("via", ["cp.async", "tma"])
 @pytest.mark.parametrize(("lag", "stages"), [(0, 2), (1, 3)])
 def test_numbers_with_copies_ahead(via: str, lag: int, stages: int) -> None:
     check(knl_of(64, stages, via, groups=2, lag=lag), 256, 64, 160, dtype=F4)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(96, 56, 32), (8, 8, 4), (130, 72, 68)])
 @pytest.mark.parametrize("via", ["cp.async", "tma"])
 def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int], via: str) -> None:
@@ -55,6 +58,7 @@ def of_bits(value: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return np.full((64, 32), value, F4), np.full((64, 32), 1.0, F4)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("via", "value", "taken"),
     [
@@ -85,6 +89,8 @@ def test_the_driver_is_told_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver.arguments[0] == tfloat32
 
 
+@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("lag", [0, 1])
 def test_large_blocks_spill_nothing_and_keep_products_apart(lag: int) -> None:

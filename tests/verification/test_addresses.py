@@ -179,6 +179,7 @@ WIDE = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("places", [(), (2, 1, 3), pytest.param((1, 2, 2), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("dtype", "vec"), WIDE)
 def test_swizzled_tiles_are_filled_by_wide_copies(dtype: npt.DTypeLike, vec: int, places: tuple[int, ...]) -> None:

@@ -156,9 +156,10 @@ def flows(monkeypatch: pytest.MonkeyPatch) -> PlainFlows:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(GALLERY))
 def test_gallery(name: str, orders: KeptOrders, flows: PlainFlows) -> None:
-    pl.verify(GALLERY[name].build())
+    pl.verify(GALLERY[name].make())
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str, orders: KeptOrders, flows: PlainFlows) -> None:
     pl.verify(import_module(f"examples.{name}").transformed())
@@ -279,6 +280,7 @@ def test_statements_that_all_conflict_are_proven_in_time() -> None:
         pl.verify(knl, target=pl.CudaTarget())
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_instances_and_digits_of_examples(name: str, named: NamedInstances) -> None:
     import_module(f"examples.{name}").transformed()

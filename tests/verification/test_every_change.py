@@ -198,6 +198,7 @@ def accepted(knl: pl.LoopKernel) -> Iterator[tuple[str, pl.LoopKernel]]:
         yield label, other
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("build", KERNELS)
 def test_every_change_of_a_small_program_is_refused_or_legal(build: Callable[[], pl.LoopKernel]) -> None:
     for label, knl in accepted(build()):

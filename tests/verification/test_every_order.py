@@ -136,6 +136,7 @@ KERNELS: list[Callable[[], pl.LoopKernel]] = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("build", KERNELS)
 def test_every_order_of_the_instructions_is_refused_or_legal(build: Callable[[], pl.LoopKernel]) -> None:
     kernel = build()

@@ -36,6 +36,7 @@ def is_proven(knl: pl.LoopKernel) -> bool:
     return True
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("tags", TAGS, ids=[" ".join(tags) for tags in TAGS])
 @pytest.mark.parametrize("text", TEXTS)
 def test_lanes_are_proven_exactly_where_they_are_legal(text: str, tags: dict[str, InameTag]) -> None:

@@ -60,6 +60,7 @@ def check(name: str, variants: list[Broken]) -> None:
         assert refusal(knl) or is_equal(entry, knl), f"{name} is proven with {label}"
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_that_is_broken_by_hand_is_refused_or_computes_the_same(name: str) -> None:
     variants = list(broken(GALLERY[name].build()))
@@ -82,6 +83,7 @@ def test_each_way_to_break_a_program_by_hand_is_refused_or_computes_the_same(nam
     check(name, random.Random(name).sample(variants, min(200, len(variants))))
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("name", sorted(GALLERY))
 def test_the_expressions_of_a_program_are_those_of_its_reference(name: str) -> None:
     assert not list(expression_violations(GALLERY[name].build()))
@@ -95,6 +97,7 @@ def is_changed(knl: pl.LoopKernel) -> bool:
         return True
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", NAMES[::3])
 def test_forms_that_are_the_same_at_sight_are_the_same_by_their_relations(
     name: str, monkeypatch: pytest.MonkeyPatch

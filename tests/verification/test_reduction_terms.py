@@ -339,12 +339,14 @@ def by_dataflow(monkeypatch: pytest.MonkeyPatch, knl: pl.LoopKernel) -> list[str
         return codes(replace(knl))
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("name", NAMES)
 def test_dataflow_finds_what_the_loop_tree_shows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     knl = GALLERY[name].build()
     assert codes(replace(knl)) == by_dataflow(monkeypatch, knl) == []
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", NAMES[::8])
 def test_dataflow_finds_wrong_what_the_loop_tree_does_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = [*broken(GALLERY[name].build())]

@@ -80,6 +80,7 @@ def test_a_prefetch_reads_each_element_once_and_a_loop_is_held() -> None:
     assert "reads a_fetch: 128 elements, 16 times each" in str(staged.draw_footprint("a_fetch", sizes=sizes, at=held))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_footprints_of_examples(name: str) -> None:
     knl = example(name).transformed()

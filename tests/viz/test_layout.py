@@ -66,6 +66,7 @@ def test_banks_follow_padding_and_swizzle(options: dict[str, Any], banks: int, o
     assert worst == 32 // banks
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_layouts_of_examples(name: str) -> None:
     knl = example(name).transformed()

@@ -70,6 +70,7 @@ def test_labels_that_overlap_are_found() -> None:
     assert overlaps((one, Label("c", 10, 0, 5, 10))) == []
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_loops_of_examples(name: str) -> None:
     knl = example(name).transformed()
@@ -82,6 +83,7 @@ def test_loops_of_examples(name: str) -> None:
     )
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_dependences_of_examples(name: str) -> None:
     knl = example(name).transformed()
@@ -89,6 +91,7 @@ def test_dependences_of_examples(name: str) -> None:
     assert all(f"{entry.kind.name} {entry.array}" in str(picture) for entry in pl.dependences(knl))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_differences_of_examples(name: str) -> None:
     module = example(name)
@@ -98,6 +101,7 @@ def test_differences_of_examples(name: str) -> None:
     assert all(step.call() in str(picture) for step in knl.trace)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_domains_of_examples(name: str) -> None:
     knl = example(name).transformed()
@@ -109,6 +113,7 @@ def test_domains_of_examples(name: str) -> None:
     check(lambda: pl.draw_domain(knl))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_accesses_of_examples(name: str) -> None:
     knl = example(name).transformed()

@@ -98,6 +98,7 @@ def test_tiles_of_products_that_run_on_are_in_use_until_these_are_waited_for() -
     assert next(line for line in once.splitlines() if line.startswith("    a_tile[0]")).count("*0") == 1
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_pipelines_of_examples(name: str) -> None:
     knl = example(name).transformed()
