@@ -158,5 +158,5 @@ def _fields(kind: type[Any]) -> Iterator[Any]:
 
 @cache
 def hints_of(kind: type[Any]) -> Mapping[str, Any]:
-    """Return the annotations of the fields of a class."""
-    return get_type_hints(kind, include_extras=True)
+    """Return the annotations of the fields of a class, without what they add for callers."""
+    return get_type_hints(kind)

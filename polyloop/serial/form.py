@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
+from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.data import parse_json
 from polyloop.edge.words import shown
 from polyloop.errors import ArgumentError, Diagnostic, PolyloopError, SerialError
@@ -190,7 +191,7 @@ _FAILURES: Final = (
 """What the parts of a value raise that is none: ours, and those of NumPy and ISL."""
 
 
-def loads(data: bytes) -> Any:  # noqa: ANN401 - whatever was written
+def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever was written
     """Return the value that :func:`polyloop.dumps` wrote; nothing is executed, and everything is checked.
 
     Raises
