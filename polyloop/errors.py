@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from enum import Enum
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from inspect import currentframe
 from importlib import import_module
+from inspect import currentframe
 from pathlib import PurePath
 from pickle import UnpicklingError
 

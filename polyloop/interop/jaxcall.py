@@ -305,7 +305,8 @@ class _Call:
             if entry.name not in {*operands.operands, *outputs}:
                 raise use_error(_STEP, operands.kernel.name, "missing-argument",
                               f"'{entry.name}' is neither read nor returned", hint="make it a temporary variable")
-        self.runs_on, self._reason = ("cpu",), _ELSEWHERE
+        self.runs_on: tuple[str, ...] = ("cpu",)
+        self._reason = _ELSEWHERE
         on_gpu = self._for_the_gpu() if has_gpu() else None
         text = self._text(self._native, {**_ON_CPU, "REASON": self._reason})
         with _REGISTERING:  # a name has one handler

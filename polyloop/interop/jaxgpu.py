@@ -289,4 +289,5 @@ def _addresses(kernel: str, driver: Any) -> list[int | None]:
         return [ctypes.cast(getattr(found, name), ctypes.c_void_p).value for name in DRIVER]
     except (OSError, AttributeError) as error:
         raise CompilerError(_STEP, kernel, [Diagnostic(
-            "no-gpu", "the CUDA driver cannot be used", (str(error),), ("it has to be of CUDA 12 or later",))]) from None
+            "no-gpu", "the CUDA driver cannot be used", (str(error),), ("it has to be of CUDA 12 or later",))
+        ]) from None

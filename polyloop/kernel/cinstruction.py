@@ -49,7 +49,8 @@ class CInstruction:
         Conditions, as text.
     convergent
         True: all threads of a block have to reach the text together, because what it calls has barriers or exchanges
-        values between lanes.  A place under a condition that may differ between threads is refused (``divergent-call``).
+        values between lanes.  A place under a condition that may differ between threads is refused
+        (``divergent-call``).
     id, depends_on, within_inames, tags
         As ``{id=.., dep=.., inames=+.., tags=..}`` of other instructions.
 

@@ -12,7 +12,8 @@ from polyloop.expr.foreign import ForeignName
 from polyloop.expr.names import check_identifier, is_identifier
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import accesses, calls, variables
-from polyloop.kernel.instruction import Copy, Instruction, Partial
+from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.instruction import Copy, Instruction, Partial, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import runs
 
@@ -48,12 +49,11 @@ def _names(kernel: LoopKernel) -> Iterator[str]:
     listed = (*kernel.inames, *kernel.parameters)
     if len(set(listed)) < len(listed):
         yield "an iname or a parameter is there twice"
-    for name, temporary in kernel.temporaries.items():
-        if temporary.name != name:
-            yield f"the temporary '{name}' is called '{temporary.name}'"
-    for name, rule in kernel.substitutions.items():
-        if rule.name != name:
-            yield f"the rule '{name}' is called '{rule.name}'"
+    named: Iterable[tuple[str, TemporaryVariable | SubstitutionRule]]
+    named = (*kernel.temporaries.items(), *kernel.substitutions.items())
+    for name, entry in named:
+        if entry.name != name:
+            yield f"'{name}' is called '{entry.name}'"
     for iname in kernel.iname_tags:
         if iname not in kernel.inames:
             yield f"there is no iname '{iname}' to have a tag"
@@ -61,11 +61,13 @@ def _names(kernel: LoopKernel) -> Iterator[str]:
 
 def _is_name(name: object) -> bool:
     """Return whether *name* is spelt as a name: foreign functions may be in a namespace of C++."""
-    return isinstance(name, str) and all(is_identifier(part) or part.strip("_").isidentifier() for part in name.split("::"))
+    if not isinstance(name, str):
+        return False
+    return all(is_identifier(part) or part.strip("_").isidentifier() for part in name.split("::"))
 
 
 def _is_over(found: isl.Set, inames: Iterable[str], kernel: LoopKernel, also: Iterable[str] = ()) -> bool:
-    """Return whether the dimensions of a set are *inames*, and its parameters are those of the kernel or among *also*."""
+    """Return whether the dimensions of a set are *inames*, and its parameters the kernel's or among *also*."""
     dims = [found.get_dim_name(isl.dim_type.set, k) for k in range(found.dim(isl.dim_type.set))]
     params = {found.get_dim_name(isl.dim_type.param, k) for k in range(found.dim(isl.dim_type.param))}
     return dims == [*inames] and params <= {*kernel.parameters, *also}
@@ -76,8 +78,10 @@ def _instruction(kernel: LoopKernel, instruction: Instruction) -> Iterator[str]:
         yield "it has inames that the kernel has not"
     if not _is_over(instruction.domain, instruction.inames, kernel, also=kernel.names()):
         yield "its domain is not over its inames"
+    count = len(instruction.inames)
     for term in instruction.terms:
-        if not _is_over(term.domain, term.inames, kernel, also=kernel.names()) or term.inames[: len(instruction.inames)] != instruction.inames:
+        fits = _is_over(term.domain, term.inames, kernel, also=kernel.names())
+        if not fits or term.inames[:count] != instruction.inames:
             yield "the domain of a reduction is not over its inames"
     if not instruction.reads <= kernel.names():
         yield f"it reads {', '.join(sorted(instruction.reads - kernel.names()))}, which the kernel has not"

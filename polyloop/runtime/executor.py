@@ -308,7 +308,9 @@ def _made_compiled(data: object) -> CompiledKernel:
 
 def _made_specializing(data: object) -> SpecializingKernel:
     match data:
-        case (LoopKernel() as kernel, (Target() | None) as target, int(most), launches) if launches in _STARTS and most > 0:
+        case (LoopKernel() as kernel, (Target() | None) as target, int(most), launches) if (
+            launches in _STARTS and most > 0
+        ):
             return SpecializingKernel(kernel, target, most, launches)
     raise ValueError("there is no such compiled kernel")
 

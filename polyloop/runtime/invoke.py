@@ -115,7 +115,8 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
         made = cls.__new__(cls)
         made.program, made.architecture, made.regenerate = program, architecture, regenerate
         made.positions, made.launches, made.fixed = positions, launches, {}
-        made._begin([a.name for a in program.arguments], has_queue=made.target == "opencl")
+        names = [a.name for a in program.arguments]
+        made._begin(names, has_queue=made.target == "opencl")  # noqa: SLF001 - of this class
         return made
 
     if not TYPE_CHECKING:

@@ -84,16 +84,21 @@ ADAPTED: Final[Mapping[str, str]] = MappingProxyType({
 CHECKED: Final[Mapping[str, str]] = MappingProxyType({"LoopKernel": "polyloop.kernel.whole"})
 """Classes whose instances are looked at as a whole, and the module with the function ``faults`` that does it."""
 
+_ERRORS: Final = (
+    "ArgumentError", "CodegenError", "CompilerError", "KernelError", "PolyloopError", "PolyloopWarning", "SerialError",
+    "TransformError", "TuningError", "VerificationError",
+)  # fmt: skip
+
 KINDS: Final[Mapping[str, str]] = MappingProxyType({
-    **{name: "polyloop.errors" for name in (
-        "ArgumentError", "CodegenError", "CompilerError", "KernelError", "PolyloopError", "PolyloopWarning",
-        "SerialError", "TransformError", "TuningError", "VerificationError")},
+    **dict.fromkeys(_ERRORS, "polyloop.errors"),
     "Result": "polyloop.runtime.calls",
 })  # fmt: skip
-"""Errors and results, which :mod:`polyloop.serial.values` writes."""
+"""Errors and results, which :mod:`polyloop.serial.plain` writes."""
 
 _PREFIX: Final = {
-    "polyloop.kernel.text.calls": "call ", "polyloop.kernel.text.specs": "declared ", "polyloop.testing.report": "equivalence ", "polyloop.transform": "step "}
+    "polyloop.kernel.text.calls": "call ", "polyloop.kernel.text.specs": "declared ",
+    "polyloop.testing.report": "equivalence ", "polyloop.transform": "step ",
+}  # fmt: skip
 """Before names that are those of other classes, too."""
 
 
@@ -140,7 +145,7 @@ def class_of(name: str) -> type[Any] | None:
 
 
 @cache
-def stored_fields(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
+def stored_fields(kind: Any) -> tuple[tuple[str, bool], ...]:  # noqa: ANN401 - a class
     """Return the fields of a class that a form has, and whether each tells values apart.
 
     Where a statement stands in a file, how long a proof took and how a kernel was spelt is kept, and tells nothing.
@@ -148,15 +153,15 @@ def stored_fields(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
     if issubclass(kind, Enum):
         return ()
     if issubclass(kind, tuple):
-        return tuple((name, True) for name in kind._fields)  # type: ignore[attr-defined]
+        return tuple((name, True) for name in kind._fields)
     return tuple((entry.name, entry.compare) for entry in _fields(kind))
 
 
-def _fields(kind: type[Any]) -> Iterator[Any]:
+def _fields(kind: Any) -> Iterator[Any]:  # noqa: ANN401
     return (entry for entry in dataclasses.fields(kind) if entry.init and (entry.compare or entry.repr))
 
 
 @cache
-def hints_of(kind: type[Any]) -> Mapping[str, Any]:
+def hints_of(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a class
     """Return the annotations of the fields of a class, without what they add for callers."""
     return get_type_hints(kind)

@@ -2,7 +2,8 @@
 
 ::
 
-    {"format": "polyloop", "version": 1, "sha256": "..", "values": [["tuple", "i"], .., ["LoopKernel", {"name": "f", ..}]]}
+    {"format": "polyloop", "version": 1, "sha256": "..",
+     "values": [["tuple", "i"], .., ["LoopKernel", {"name": "f", ..}]]}
 
 Texts, integers, true, false and null stand for themselves, ``[3]`` for entry 3 of ``values``, which has to come before;
 the last entry is the value.  Equal values have equal bytes, in every process.
@@ -205,7 +206,7 @@ def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever 
     The SHA-256 in it tells damage, not who wrote it: whoever changes the data can change that as well.  Then the parts
     still have the types that they must have, and names, sets and subscripts fit each other; and what a schedule is
     worth is proven again before code is generated.  But conditions that were proven when the kernel was made are taken
-    from the data: call kernels of others only as :doc:`SECURITY.md </project/changes>` says.
+    from the data: call kernels of others as ``SECURITY.md`` says.
     """
     entries = _opened(data)
     made: list[object] = []
@@ -236,9 +237,7 @@ def _opened(data: bytes) -> list[Any]:
         age = "newer" if type(version) is int and version > VERSION else "older"
         raise SerialError("loads", None, [Diagnostic(
             "form-version", "another version of polyloop wrote this",
-            (f"it has version {shown(version)} of the form, an {age} one; this package reads version {VERSION}"
-             if age == "older" else
-             f"it has version {shown(version)} of the form, a newer one; this package reads version {VERSION}",),
+            (f"it has version {shown(version)} of the form, which is {age}; this package reads version {VERSION}",),
             ("make it again with this version; kernels go between versions as scripts: pl.kernel_to_python(knl)",))])
     entries = found.get("values")
     if found.keys() != {"format", "version", "sha256", "values"} or not isinstance(entries, list) or not entries:
@@ -267,15 +266,8 @@ def _value(entry: object, made: list[object]) -> object:
             return made[given[0]]
         raise ValueError(f"{shown(given)} is no part that comes before")
 
-    if name == "value":
-        return part(*parts)
-    if name in ("tuple", "list"):
-        found = [part(given) for given in parts]
-        return tuple(found) if name == "tuple" else found
-    if name == "set":
-        return frozenset(_distinct([part(given) for given in parts]))
-    if name == "dict":
-        return _mapping([part(given) for given in parts])
+    if name in _GROUPS:
+        return _GROUPS[name]([part(given) for given in parts])
     if name in PLAIN:
         return read_plain(name, [part(given) for given in parts])
     if name in ADAPTED:
@@ -311,6 +303,17 @@ def _mapping(pairs: list[Any]) -> dict[Any, Any]:
     return found
 
 
+def _alone(parts: list[Any]) -> object:
+    (value,) = parts
+    return value
+
+
+_GROUPS: Final[Mapping[str, Callable[[list[Any]], object]]] = {
+    "value": _alone, "tuple": tuple, "list": list, "set": lambda parts: frozenset(_distinct(parts)), "dict": _mapping,
+}  # fmt: skip
+"""Entries that only hold others, and what they are made by."""
+
+
 def _fields(parts: list[object], part: Callable[[object], object]) -> Iterator[tuple[str, object]]:
     (given,) = parts
     if not isinstance(given, dict):
@@ -319,7 +322,7 @@ def _fields(parts: list[object], part: Callable[[object], object]) -> Iterator[t
         yield name, part(value)
 
 
-def _instance(kind: type[Any], name: str, given: dict[str, object]) -> object:
+def _instance(kind: Any, name: str, given: dict[str, object]) -> object:  # noqa: ANN401 - a class
     """Return an instance of one of our classes with checked fields, made without calling its constructor."""
     wanted = [field for field, _ in stored_fields(kind)]
     if [*given] != wanted:

@@ -47,19 +47,21 @@ class Absent:
             ``function-not-here``.
         """
         raise ArgumentError("call", None, [Diagnostic(
-            "function-not-here", f"the Python function '{self.path}' of '{self.module}' did not come with what was loaded",
+            "function-not-here",
+            f"the Python function '{self.path}' of '{self.module}' did not come with what was loaded",
             ("a form names functions and does not hold them, and nothing is imported when it is read",),
-            (f"import {self.module} before it is read; a lambda, or a function inside of another, cannot be found",))])
+            (f"import {self.module} before it is read; a lambda, or a function in another one, cannot be found",))])
 
 
 _TYPES: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool, "complex": complex}
 _RECORD: Final = "polyloop_name"
 """Of the name of a record, in the metadata of its type."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DTYPE: Final = re.compile(r"[<>|=]?\w+", re.ASCII)
 _Write = Callable[[object], object]
 
 
-def write_plain(value: Any, write: _Write) -> list[object]:  # noqa: ANN401, C901, PLR0912 - a case a kind
+def write_plain(value: Any, write: _Write) -> list[object]:  # noqa: ANN401, C901 - a case a kind
     """Return the entry of *value*, with *write* for its parts.
 
     Raises
@@ -104,7 +106,8 @@ def _dtype(value: np.dtype[Any], write: _Write) -> list[object]:
         return ["dtype", value.name if np.dtype(value.name) == value else value.str]
     assert value.fields is not None
     members = [(name, value.fields[name][0], value.fields[name][1]) for name in value.names]
-    name = str((value.metadata or {}).get(_RECORD, ""))
+    metadata: Mapping[str, object] = value.metadata or {}
+    name = str(metadata.get(_RECORD, ""))
     return ["record", write(tuple(members)), value.itemsize, value.isalignedstruct, name]
 
 
@@ -139,7 +142,7 @@ def read_plain(name: str, parts: list[Any]) -> object:
 
 
 def _read_dtype(name: object) -> np.dtype[Any]:
-    if not isinstance(name, str) or not name.replace("<", "").replace(">", "").replace("|", "").replace("_", "").isalnum():
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name):
         raise ValueError(f"{shown(name)} is no type")
     import_module("ml_dtypes")  # which gives NumPy its types
     found = np.dtype(name)

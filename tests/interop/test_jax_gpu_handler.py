@@ -88,7 +88,7 @@ def on_a_driver(kernel: pl.LoopKernel, driver: Driver, monkeypatch: pytest.Monke
     plain = jaxcall._registered
 
     def registered(text: str, prefix: str, _: Any) -> str:
-        custom = Made[-1]
+        custom = made[-1]
         native = OnGpu.of(Operands("jax.call", kernel, pl.CudaTarget()))
         parts = {**native.parts, "ENTER": native.parts["ENTER"].replace(
             "XLA_FFI_Error *error = frame->api->XLA_FFI_Stream_Get(&asked);", "XLA_FFI_Error *error = NULL;")}
@@ -97,11 +97,11 @@ def on_a_driver(kernel: pl.LoopKernel, driver: Driver, monkeypatch: pytest.Monke
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
         return name
 
-    Made: list[Any] = []
+    made: list[Any] = []
     begin = jaxcall._Call.__init__
 
     def remember(self: Any, operands: Any) -> None:
-        Made.append(self)
+        made.append(self)
         begin(self, operands)
 
     monkeypatch.setattr(jaxcall._Call, "__init__", remember)

@@ -72,7 +72,8 @@ def test_gpu_a_bundle_is_loaded_and_called_in_less_than_50_ms(tmp_path: Path) ->
     pytest.importorskip("torch")
     data = [pl.GlobalArg("x, y", F, shape="n"), pl.ValueArg("a", F), ...]
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = y[i] + a*x[i]", data, name="axpy")
-    pl.export(knl.split_iname("i", 128, outer_tag="g.0", inner_tag="l.0"), tmp_path, target=pl.CudaTarget(), bundle=True)
+    knl = knl.split_iname("i", 128, outer_tag="g.0", inner_tag="l.0")
+    pl.export(knl, tmp_path, target=pl.CudaTarget(), bundle=True)
     seconds = []
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", _FIRST.format(folder=str(tmp_path))], capture_output=True,

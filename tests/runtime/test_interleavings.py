@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,7 +16,7 @@ import polyloop as pl
 from polyloop import memo
 from polyloop.edge import first
 from polyloop.memo import interned, memoised
-from polyloop.runtime import cache, executor, invoke, packed, repeat
+from polyloop.runtime import backends, cache, executor, invoke, packed, repeat
 from polyloop.runtime.cache import CacheKey, DiskCache
 from polyloop.serial import form
 from tests.runtime.interleave import Run, explored
@@ -116,7 +117,12 @@ def test_preparations_run_once_and_are_waited_for(monkeypatch: pytest.MonkeyPatc
         counter, done = Counter(), list[bool]()
         monkeypatch.setattr(first, "_WAITING", [])
         made.append(counter)
-        first.before_kernels(lambda: (counter(), done.append(True)) and None)
+
+        def prepare() -> None:
+            counter()
+            done.append(True)
+
+        first.before_kernels(prepare)
 
         def work() -> bool:
             first.prepare_kernels()
@@ -132,14 +138,17 @@ def test_preparations_run_once_and_are_waited_for(monkeypatch: pytest.MonkeyPatc
 
 def test_a_loaded_kernel_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "z[i] = 2*x[i]", [pl.GlobalArg("x, z", F, shape="n"), ...], name="twice")
-    data, opened, plain = pl.dumps(pl.compile(knl, target=pl.CTarget())), [], invoke.make_backend
+    data, opened, plain = pl.dumps(pl.compile(knl, target=pl.CTarget())), list[Counter](), backends.make_backend
 
     def make() -> Any:
         counter = Counter()
         opened.append(counter)
         monkeypatch.setattr(invoke, "make_backend", lambda *given: (counter(), plain(*given))[1])
         run, x = pl.loads(data), np.ones(5, F)
-        return [lambda: run(x=x).z.tolist()] * 2
+        def work() -> Any:
+            return run(x=x).z.tolist()
+
+        return [work, work]
 
     for run in explored(make, invoke, every=3, most=60):
         fine(run)
@@ -164,7 +173,10 @@ def test_a_specialization_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> N
         made.append(counter)
         monkeypatch.setattr(executor, "compiled", lambda *given: compiled(counter, *given))
         run = pl.compile(knl, target=pl.CTarget())
-        return [lambda: run(x=np.ones(4, F)).z.tolist(), lambda: run(x=np.ones(3, F)).z.tolist()]
+        def work(size: int) -> Any:
+            return run(x=np.ones(size, F)).z.tolist()
+
+        return [partial(work, 4), partial(work, 3)]
 
     for run in explored(make, executor, every=3, most=60):
         fine(run)

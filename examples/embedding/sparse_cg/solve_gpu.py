@@ -33,7 +33,7 @@ def seconds_of(run: Any) -> float:
 
 
 class Solver:
-    """Solves ``A x = b``; its steps are calls that were checked once, and nothing is copied to the host but the norm."""
+    """Solves ``A x = b``; its steps are calls that were checked once, and the host is told nothing but the norm."""
 
     def __init__(self, matrix: Any, b: np.ndarray[Any, Any]) -> None:
         target = pl.CudaTarget() if DEVICE == "cuda" else pl.CTarget()

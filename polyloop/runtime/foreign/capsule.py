@@ -52,7 +52,8 @@ class _DLVersioned(ctypes.Structure):
 
 
 _REFUSALS: Final = (
-    ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, OSError, RuntimeError, TypeError, ValueError,
+    ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, OSError, RuntimeError, TypeError,
+    ValueError,
 )  # fmt: skip
 """What libraries raise that do not lend the memory of an array."""
 
