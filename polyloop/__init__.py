@@ -17,6 +17,7 @@ from polyloop.errors import (
     KernelError,
     PolyloopError,
     PolyloopWarning,
+    SerialError,
     TransformError,
     TuningError,
     VerificationError,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         get_op_map,
         get_synchronization_map,
     )
+    from polyloop.serial.form import dumps, loads
     from polyloop.target.base import Target
     from polyloop.target.budget import operation_budget, time_budget
     from polyloop.target.c import CTarget
@@ -149,6 +151,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "PolyloopWarning",
     "Recipe",
     "ReductionOperation",
+    "SerialError",
     "SpecializingKernel",
     "Sync",
     "Target",
@@ -181,6 +184,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "draw_loops",
     "draw_pipeline",
     "draw_roofline",
+    "dumps",
     "explain",
     "export",
     "find_instructions",
@@ -208,6 +212,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "kernel",
     "kernel_to_python",
     "load",
+    "loads",
     "make_copy_kernel",
     "make_einsum",
     "make_function",
@@ -329,6 +334,8 @@ _LATER = {
     "draw_loops": "viz.loops",
     "draw_pipeline": "viz.pipeline",
     "draw_roofline": "viz.roofline",
+    "dumps": "serial.form",
+    "loads": "serial.form",
     "compile_hip": "runtime.hip.code_object",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from fnmatch import fnmatchcase
+from hashlib import sha256
+from importlib import import_module
 from inspect import currentframe
 from pathlib import PurePath
+from pickle import UnpicklingError
 
 from polyloop.display import brief, clipped
 from polyloop.frozen import quick
@@ -29,6 +32,7 @@ __all__ = [
     "Place",
     "PolyloopError",
     "PolyloopWarning",
+    "SerialError",
     "Site",
     "Span",
     "TransformError",
@@ -38,6 +42,7 @@ __all__ = [
     "WitnessInstance",
     "WitnessKind",
     "render",
+    "stable_hash",
     "unknown_name",
     "warn",
 ]
@@ -271,8 +276,22 @@ class PolyloopError(Exception):
         super().__init__(render(operation, kernel, self.found) or operation)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return the constructor call of the error for pickle, without the kernel."""
-        return type(self), (self.operation, self.kernel, self.found)
+        """Return, for pickle, what the form of the error is read by, and the form; the kernel is none of it."""
+        return _stored(self)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return (self.operation, self.kernel, self.found) == (other.operation, other.kernel, other.found)
+
+    def __hash__(self) -> int:
+        return stable_hash(type(self).__name__, str(self))
+
+    def __copy__(self) -> PolyloopError:
+        return self
+
+    def __deepcopy__(self, _: object) -> PolyloopError:
+        return self
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython shows."""
@@ -285,6 +304,17 @@ class PolyloopError(Exception):
     def codes(self) -> tuple[str, ...]:
         """The codes of all findings."""
         return tuple(d.code for d in self.found)
+
+
+def _stored(value: object) -> tuple[object, ...]:
+    """Return what pickle makes an error of: what reads forms is above this module, and imported when it is needed."""
+    form = import_module("polyloop.serial.form")
+    return form.loads, (form.dumps(value),)
+
+
+def stable_hash(*texts: str) -> int:
+    """Return a hash of texts that is the same in every process."""
+    return int.from_bytes(sha256("\n".join(texts).encode("utf-8", "replace")).digest()[:7], "little")
 
 
 class KernelError(PolyloopError):
@@ -322,6 +352,10 @@ class ArgumentError(PolyloopError):
     """A compiled kernel was called with arguments that do not fit."""
 
 
+class SerialError(PolyloopError, UnpicklingError):
+    """What is read is no stored value of the package's, or one of another version."""
+
+
 class PolyloopWarning(UserWarning):
     """A finding that does not stop the work.
 
@@ -337,8 +371,16 @@ class PolyloopWarning(UserWarning):
         super().__init__("\n".join((f"{found.code}: {head}: {found.message}", *_lines(found))))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return the constructor call of the warning for pickle."""
-        return type(self), (self.operation, self.kernel, self.found)
+        """Return, for pickle, what the form of the warning is read by, and the form."""
+        return _stored(self)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return (self.operation, self.kernel, self.found) == (other.operation, other.kernel, other.found)
+
+    def __hash__(self) -> int:
+        return stable_hash(type(self).__name__, str(self))
 
 
 def warn(

@@ -60,7 +60,8 @@ def forgotten() -> Iterator[None]:
 
 
 def _is_forgotten(value: object) -> bool:
-    return value is None or type(value).__eq__ is not object.__eq__
+    kind = type(value)
+    return value is None or (kind.__eq__ is not object.__eq__ and not getattr(kind, "is_lasting", False))
 
 
 @overload

@@ -16,6 +16,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.copy_engine import TensorMap
+from polyloop.serial.value import Value
 
 __all__ = ["AskedElement", "BuildOptions", "DeviceCode", "DeviceLaunch", "GeneratedProgram", "HostCondition",
            "HostPart", "LaunchCheck", "LaunchLoop", "SplitArray", "listed_inames", "listed_loops"]
@@ -258,8 +259,8 @@ class BuildOptions:
     linked: tuple[DeviceCode, ...] = ()
 
 
-@dataclass(frozen=True)
-class GeneratedProgram(Shown):
+@dataclass(frozen=True, eq=False)
+class GeneratedProgram(Value, Shown):
     """Source text for one target, with the data that running it needs.
 
     Attributes

@@ -46,7 +46,8 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
                 raise _refused(scope, statement, name, "that means something else in C")
             values.append((_dtype(scope, value), name, rendered))
     touched = frozenset(whole & scope.memory.storage.keys())
-    return Verbatim(tuple(_constants(scope, values)), text.code, statement.instruction, touched)
+    return Verbatim(
+        tuple(_constants(scope, values)), text.code, statement.instruction, touched, text.convergent)
 
 
 def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, Code]]) -> list[tuple[str, str, Code]]:

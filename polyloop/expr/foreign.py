@@ -130,6 +130,11 @@ class ForeignFunction:
         object.__setattr__(self, "reference", reference)
         object.__setattr__(self, "convergent", convergent)
 
+    def _loaded(self) -> None:
+        """Check the parts of a function that was read from its form, as those that are given are."""
+        c_name, preamble = (given if isinstance(given, str) else dict(given) for given in (self.c_name, self.preamble))
+        ForeignFunction(self.name, self.arguments, self.result, c_name, preamble)
+
     def spelling(self, target: str) -> str | None:
         """Return the function name for *target*, None if it has no entry."""
         found = self.c_name if isinstance(self.c_name, str) else dict(self.c_name).get(target)

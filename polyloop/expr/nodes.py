@@ -189,6 +189,7 @@ class CText(Node):
 
     ``names`` stand in ``code`` for ``values``; a value that is a whole array is read anywhere.  ``reads`` are elements
     that are read besides; ``touched`` are the names that the variables of the targets and ``reads`` have in ``code``.
+    All threads of a block have to reach a ``convergent`` one together.
     """
 
     code: str
@@ -196,6 +197,7 @@ class CText(Node):
     values: tuple[Expression, ...]
     reads: tuple[Expression, ...]
     touched: tuple[str, ...]
+    convergent: bool = False
 
     def sets(self, name: str) -> bool:
         """Return whether the text surely assigns the variable *name* before it may use it.

@@ -111,7 +111,7 @@ def rebuild(expr: Expression, new: tuple[Expression, ...]) -> Expression:
 
 def _rebuild_c(expr: CText, new: tuple[Expression, ...]) -> CText:
     count = len(expr.values)
-    return CText(expr.code, expr.names, new[:count], new[count:], expr.touched)
+    return CText(expr.code, expr.names, new[:count], new[count:], expr.touched, expr.convergent)
 
 
 _OWN: Final[dict[type, Callable[[Any, tuple[Expression, ...]], Expression]]] = {

@@ -13,13 +13,15 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final
 
 import numpy as np
 
-from polyloop.errors import ArgumentError, CompilerError, Diagnostic
+from polyloop.errors import ArgumentError, CompilerError, Diagnostic, PolyloopError
 from polyloop.export.interface import Array, Number
 from polyloop.interop.gradients import PREFIX, Backward, Gradients, derived, no_gradient
+from polyloop.interop.jaxgpu import OnGpu, gpu_target, has_gpu, is_on_gpu
 from polyloop.interop.native import Native
 from polyloop.interop.operands import Operands, abstract, for_the_processor, library_of, use_error
 from polyloop.kernel.kernel import LoopKernel
@@ -42,8 +44,8 @@ _HANDLER: Final = r"""
 #include <string.h>
 
 /* For each parameter: the operand that it is read from, the result that it is written to, or -1; its own axes; bytes
-   of an element; its type. */
-static const struct { int operand, result, axes, bytes, dtype; } @_places[] = {
+   of an element; its type; whether it is a number. */
+static const struct { int operand, result, axes, bytes, dtype, number; } @_places[] = {
     {PLACES}
 };
 
@@ -74,8 +76,7 @@ XLA_FFI_Error *@_elsewhere(XLA_FFI_CallFrame *frame)
 {
     if (@_is_asked(frame))
         return NULL;
-    return @_error(frame, "polyloop.jax.call runs on the CPU, and its arrays are on a GPU [wrong-device]; "
-                          "move them: jax.device_put(x, jax.devices('cpu')[0])");
+    return @_error(frame, "{REASON}");
 }
 
 /* Bytes between places along the leading axes of a buffer, of which those with one place are broadcast. */
@@ -98,6 +99,7 @@ XLA_FFI_Error *@_handler(XLA_FFI_CallFrame *frame)
 {
     enum { COUNT = {COUNT}, MOST = 32 };
     char *data[COUNT];
+    {BEGIN}
     int64_t steps[COUNT * MOST], shape[MOST] = {1}, axes, axis, number, rest, total = 1;
     const int64_t *sizes = NULL;
     const XLA_FFI_Buffer *first = NULL;
@@ -110,19 +112,24 @@ XLA_FFI_Error *@_handler(XLA_FFI_CallFrame *frame)
             sizes = ((XLA_FFI_Array *)frame->attrs.attrs[number])->data;
     if (sizes == NULL || frame->args.size != {OPERANDS} || frame->rets.size != {RESULTS})
         return @_error(frame, "called with other operands than it was made for");
+    {ENTER}
     for (each = 0; each < COUNT && @_places[each].result < 0; ++each)
         continue;
     first = each < COUNT ? frame->rets.rets[@_places[each].result] : NULL;
     axes = first == NULL ? 0 : first->rank - @_places[each].axes;
-    if (axes < 0 || axes > MOST)
+    if (axes < 0 || axes > MOST) {
+        {FINISH}
         return @_error(frame, "called with other axes than it was made for");
+    }
     for (axis = 0; axis < axes; ++axis)
         total *= shape[axis] = first->dims[axis];
     for (each = 0; each < COUNT; ++each) {
         const int operand = @_places[each].operand, result = @_places[each].result, own = @_places[each].axes;
         const XLA_FFI_Buffer *buffer = result >= 0 ? frame->rets.rets[result] : frame->args.args[operand];
-        if ((int)buffer->dtype != @_places[each].dtype || buffer->rank < own || buffer->rank - own > axes)
+        if ((int)buffer->dtype != @_places[each].dtype || buffer->rank < own || buffer->rank - own > axes) {
+            {FINISH}
             return @_error(frame, "called with other types or axes than it was made for");
+        }
         data[each] = buffer->data;
         @_steps(buffer, own, @_places[each].bytes, axes, steps + each * axes);
         if (operand >= 0 && result >= 0) { /* a value that the kernel changes: the result begins as a copy */
@@ -138,14 +145,22 @@ XLA_FFI_Error *@_handler(XLA_FFI_CallFrame *frame)
                     to += rest % shape[axis] * steps[each * axes + axis];
                     source += rest % shape[axis] * read[axis];
                 }
-                memcpy(to, source, (size_t)bytes);
+                {COPY}
             }
         }
     }
+    {PREPARE}
     status = @_batches(axes, shape, data, steps, sizes);
+    {FINISH}
     return status == 0 ? NULL : @_error(frame, @_status_text(status));
 }
 """
+
+
+_ON_CPU: Final = {"BEGIN": "", "ENTER": "", "COPY": "memcpy(to, source, (size_t)bytes);", "PREPARE": "", "FINISH": ""}
+_ELSEWHERE: Final = (
+    "polyloop.jax.call runs on the CPU, and its arrays are on a GPU [wrong-device]; "
+    "move them: jax.device_put(x, jax.devices('cpu')[0])")
 
 
 def call(kernel: LoopKernel, *, backward: Backward = None, target: Target | None = None) -> JaxFunction:
@@ -159,8 +174,10 @@ def call(kernel: LoopKernel, *, backward: Backward = None, target: Target | None
         y = jax.jit(lambda w, x: jnp.sin(layer(w, x)))(w, x)  # after
         jax.grad(lambda w: layer(w, x).sum())(w)
 
-    The compiled function is a custom call of XLA on the CPU.  Arrays that the kernel reads and writes are not changed:
-    the result is a new array.  Under ``vmap`` all batches run in one call, and what is not mapped is not copied.
+    The compiled function is a custom call of XLA on the CPU, and where JAX has an NVIDIA GPU on that, too: then it is
+    launched on XLA's stream, from C.  Arrays that the kernel reads and writes are not changed: the result is a new
+    array.  Under ``vmap`` all batches run in one call, and what is not mapped is not copied.  On a GPU, a kernel with
+    numbers waits for these, as JAX has them in the memory of the GPU.
 
     Parameters
     ----------
@@ -171,7 +188,8 @@ def call(kernel: LoopKernel, *, backward: Backward = None, target: Target | None
         ``grad_<output>``; it writes ``grad_<input>``.  By default it is that of :func:`polyloop.differentiate`, for
         arrays and numbers; a kernel that cannot be differentiated refuses gradients, as with False all do.
     target
-        A ``pl.CTarget(..)``; by default that of the kernel, or C.
+        A ``pl.CTarget(..)``, for the CPU; by default that of the kernel, or C.  For the GPU it is ``pl.CudaTarget`` of
+        the GPU's architecture.
 
     Returns
     -------
@@ -221,7 +239,8 @@ class JaxFunction:
         operands, sizes = self._forward.named(given, arguments)
         jax = library_of(_STEP, "jax")
         place: Any = nullcontext()
-        if not any(map(is_traced, operands.values())):  # arrays of NumPy and numbers go to the CPU
+        if not any(is_traced(value) or is_on_gpu(value) for value in operands.values()):
+            # arrays of NumPy and numbers go to the CPU
             place = jax.default_device(jax.devices("cpu")[0])
         with place:
             found = self._differentiable(tuple(sorted(sizes.items())))(*self._custom.converted(operands))
@@ -286,17 +305,35 @@ class _Call:
             if entry.name not in {*operands.operands, *outputs}:
                 raise use_error(_STEP, operands.kernel.name, "missing-argument",
                               f"'{entry.name}' is neither read nor returned", hint="make it a temporary variable")
-        self._name = _registered(self._text(), self._native.interface.prefix)
+        self.runs_on: tuple[str, ...] = ("cpu",)
+        self._reason = _ELSEWHERE
+        on_gpu = self._for_the_gpu() if has_gpu() else None
+        text = self._text(self._native, {**_ON_CPU, "REASON": self._reason})
+        with _REGISTERING:  # a name has one handler
+            self._name = _registered(text, self._native.interface.prefix, on_gpu)
 
-    def _text(self) -> str:
-        """Return the source of the library."""
-        operands, native = self._operands, self._native
+    def _for_the_gpu(self) -> Any:
+        """Return the handler that launches the kernel; None, and keep the reason, where it cannot be made."""
+        mine = self._operands
+        try:
+            operands = Operands(_STEP, mine.kernel, gpu_target(mine.kernel))
+            native = OnGpu.of(operands)
+            handler = native.handler(self._text(native, native.parts))
+        except PolyloopError as error:
+            self._reason = f"polyloop.jax.call cannot run on this GPU: {error.found[0].message} [{error.codes[0]}]"
+            return None
+        self.runs_on = ("cpu", "gpu")
+        return handler
+
+    def _text(self, native: Native, parts: Mapping[str, str]) -> str:
+        """Return the source of a library, with the parts of the handler that depend on where it runs."""
+        operands = self._operands
         header = Path(library_of(_STEP, "jax.ffi").include_dir()) / _HEADER
         rows = ", ".join(self._place(entry) for entry in native.parameters)
         found = _HANDLER
         for name, value in {
             "PLACES": rows, "KERNEL": operands.kernel.name, "COUNT": len(native.parameters),
-            "OPERANDS": len(operands.operands), "RESULTS": len(operands.outputs),
+            "OPERANDS": len(operands.operands), "RESULTS": len(operands.outputs), **parts,
         }.items():  # fmt: skip
             found = found.replace(f"{{{name}}}", str(value))
         return header.read_text(encoding="utf-8") + native.text + found.replace("@", native.interface.prefix)
@@ -308,7 +345,8 @@ class _Call:
         result = outputs.index(entry.name) if entry.name in outputs else -1
         dtype = self._dtype(entry.name)
         axes = len(entry.shape) if isinstance(entry, Array) else 0
-        return f"{{{operand}, {result}, {axes}, {dtype.itemsize}, XLA_FFI_DataType_{_DTYPES[dtype.name]}}}"
+        is_number = int(isinstance(entry, Number))
+        return f"{{{operand}, {result}, {axes}, {dtype.itemsize}, XLA_FFI_DataType_{_DTYPES[dtype.name]}, {is_number}}}"
 
     def _dtype(self, name: str) -> np.dtype[Any]:
         """Return the type of a buffer: that of an array, or in which a number is passed."""
@@ -350,9 +388,9 @@ class _Call:
                           hint=f"pass jnp.asarray({name})")
         if not is_traced(value) and library(value) == "jax":
             platforms = {place.platform for place in value.devices()}
-            if platforms != {"cpu"}:
+            if not platforms <= {*self.runs_on}:
                 raise use_error(_STEP, self._operands.kernel.name, "wrong-device",
-                              f"'{name}' is on {', '.join(sorted(platforms))}, and this runs on the CPU",
+                              f"'{name}' is on {', '.join(sorted(platforms))}, and this runs on the CPU", self._reason,
                               hint=f"pass jax.device_put({name}, jax.devices('cpu')[0])")
         dtype = self._operands.dtype(name)
         if value.dtype != dtype:
@@ -396,15 +434,19 @@ class _Call:
         return tuple(found)
 
 
+_REGISTERING: Final = RLock()
+
+
 @functools.cache
-def _registered(text: str, prefix: str) -> str:
+def _registered(text: str, prefix: str, on_gpu: Any) -> str:
     """Compile *text*, register its handler with JAX, and return the name of the target."""
     ffi = library_of(_STEP, "jax.ffi")
     loaded = open_library(text)
-    name = f"polyloop_{prefix}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    there = _function(loaded, f"{prefix}_elsewhere") if on_gpu is None else on_gpu
+    name = f"polyloop_{prefix}_{hashlib.sha256(text.encode()).hexdigest()[:16]}{'' if on_gpu is None else '_gpu'}"
     try:
         ffi.register_ffi_target(name, ffi.pycapsule(_function(loaded, f"{prefix}_handler")), platform="cpu")
-        ffi.register_ffi_target(name, ffi.pycapsule(_function(loaded, f"{prefix}_elsewhere")), platform="CUDA")
+        ffi.register_ffi_target(name, ffi.pycapsule(there), platform="CUDA")
     except Exception as error:
         raise CompilerError(_STEP, None, [Diagnostic(
             "cannot-load", "JAX does not take the kernel's handler", (f"{type(error).__name__}: {error}",),

@@ -49,6 +49,8 @@ class Native:
     """The text of a kernel's function for batches; see the module."""
 
     operands: Operands
+    last: tuple[str, ...] = ()
+    """Arguments of the launcher behind those of the kernel: for CUDA, the stream."""
 
     @cached_property
     def interface(self) -> Interface:
@@ -86,4 +88,4 @@ class Native:
             place = self.parameters.index(entry)
             kind = parameter_text(self.interface, entry).rpartition(entry.spelling)[0].strip()
             passed.append(f"({kind})at[{place}]" if isinstance(entry, Array) else f"*(const {kind} *)at[{place}]")
-        return f"{self.interface.prefix}({', '.join(passed)})"
+        return f"{self.interface.prefix}({', '.join([*passed, *self.last])})"

@@ -47,6 +47,10 @@ class CInstruction:
         Variables that the text may assign: ``"t"``, ``"b[i]"``; nothing else.
     predicates
         Conditions, as text.
+    convergent
+        True: all threads of a block have to reach the text together, because what it calls has barriers or exchanges
+        values between lanes.  A place under a condition that may differ between threads is refused
+        (``divergent-call``).
     id, depends_on, within_inames, tags
         As ``{id=.., dep=.., inames=+.., tags=..}`` of other instructions.
 
@@ -55,6 +59,10 @@ class CInstruction:
     Analysis relies on the declaration: each instance reads the old values of its assignees, and *may* write them.  A
     temporary of which each instance has its own value is therefore set by another instruction first. Nothing about
     types is inferred from the text.  The interpreter refuses it.
+
+    This is how a function with effects is called: the declaration is what it reads and what it may write, so that each
+    call keeps its place among the accesses to these, or a transform is refused.  A
+    :class:`polyloop.ForeignFunction` in an expression has none.
     """
 
     iname_exprs: Collection[str | tuple[str, str]] | str
@@ -66,6 +74,7 @@ class CInstruction:
     depends_on: Collection[str] | str = field(default=(), kw_only=True)
     within_inames: Collection[str] = field(default=(), kw_only=True)
     tags: Collection[str] = field(default=(), kw_only=True)
+    convergent: bool = field(default=False, kw_only=True)
 
     __repr__ = brief
 
@@ -103,7 +112,7 @@ class CInstruction:
                 message = f"'{entry}' in read_variables is no variable and no element"
                 raise KernelError("make_kernel", None, [_bad(message, "write a name, or an element, a[i]")])
         touched = (*map(array_name, self.targets().elements), *map(array_name, reads))
-        return CText(self.code, tuple(names), tuple(names.values()), tuple(reads), touched)
+        return CText(self.code, tuple(names), tuple(names.values()), tuple(reads), touched, self.convergent)
 
     def targets(self) -> Targets:
         """Return the variables and elements that the text may assign."""

@@ -204,7 +204,7 @@ class ExplicitBarrier:
     scope: Scope
     blocks: tuple[tuple[str, int], ...]
     before: frozenset[str]
-    place: Place
+    place: Place = field(compare=False)
     divides: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -256,7 +256,7 @@ class Instruction:
     groups: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
     blocks: tuple[tuple[str, int], ...] = ()
-    place: Place = _NEW
+    place: Place = field(default=_NEW, compare=False)
     atomic: bool = False
     """True if the update of the assignee is atomic."""
     fast: bool | None = None

@@ -25,6 +25,7 @@ from polyloop.kernel.tree import Tree, show_tree
 from polyloop.kernel.waivers import Waiver
 from polyloop.memo import memoised
 from polyloop.poly.sets import set_text
+from polyloop.serial.value import Value
 
 if TYPE_CHECKING:
     from polyloop.kernel.methods import Methods
@@ -121,7 +122,7 @@ _IN_ORDER: Final = BlockOrder()
 
 @quick
 @dataclass(frozen=True, eq=False)
-class LoopKernel(Shown, Methods):
+class LoopKernel(Value, Shown, Methods):
     """Computation and its mapping to loops and hardware; a transform returns a new one and never changes this one.
 
     Create one with :func:`polyloop.make_kernel`.
@@ -205,7 +206,7 @@ class LoopKernel(Shown, Methods):
     waivers: tuple[Waiver, ...] = ()
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
-    made: Made | None = None
+    made: Made | None = field(default=None, compare=False)
     blocks: BlockOrder = _IN_ORDER
 
     def __str__(self) -> str:

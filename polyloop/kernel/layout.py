@@ -16,6 +16,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import quick
+from polyloop.serial.form import Adapter, adapt
 
 __all__ = [
     "Auto",
@@ -49,6 +50,8 @@ class Auto:
 
 auto: Final = Auto()
 """Find this out: a shape from the footprint of the accesses, a type by inference, a stride from the array passed."""
+
+adapt(Auto, Adapter("Auto", lambda _: None, lambda _: auto))
 
 
 # {{{ the tags

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import ClassVar, Protocol, runtime_checkable
 
 from polyloop.display import Shown
+from polyloop.serial.value import Value
 
 __all__ = ["Change", "Kind", "Step", "Trace", "steps_text"]
 
@@ -59,8 +60,8 @@ class Step(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Trace(Shown):
+@dataclass(frozen=True, eq=False)
+class Trace(Value, Shown):
     """The steps from the kernel as created to the present one, in order.
 
     ``print(trace)`` shows them as a Python script; ``trace.to_json()`` and ``pl.Trace.from_json`` store and read them,

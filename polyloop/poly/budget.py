@@ -33,6 +33,7 @@ __all__ = [
     "OutOfOperations",
     "OutOfTime",
     "Tally",
+    "alone",
     "aside",
     "budget",
     "limited",
@@ -187,6 +188,13 @@ def with_seconds(seconds: float) -> Iterator[None]:
         yield
     finally:
         _seconds.reset(token)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep ISL for this thread; the limits on what it is asked stay as they are."""
+    with _Isl.lock:
+        yield
 
 
 @contextmanager

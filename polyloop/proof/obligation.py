@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import wraps
 from inspect import signature
@@ -136,8 +136,8 @@ class Proof:
     subject: str
     says: str
     by: str
-    relations: int
-    ms: float
+    relations: int = field(compare=False)
+    ms: float = field(compare=False)
     found: tuple[Diagnostic, ...] = ()
     is_strict: bool = False
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from polyloop.errors import ArgumentError, Diagnostic
 
@@ -31,8 +34,22 @@ class Result:
         return result
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return the constructor call of the result, for pickle: from its outputs by name."""
+        """Return, for pickle, what the form of the result is read by, and the form.
+
+        Outputs of other libraries than NumPy are pickled by these.
+        """
+        if all(type(value) is np.ndarray for value in self.values()):
+            form = import_module("polyloop.serial.form")
+            return form.loads, (form.dumps(self),)
         return Result.of, (dict(self.items()),)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether *other* is a result with the same names, types, shapes and elements, NaN equal to NaN."""
+        if type(other) is not Result:
+            return NotImplemented
+        return self._names == other._names and all(map(_is_same, self._values, other._values))
+
+    __hash__ = None  # type: ignore[assignment]  # its outputs change
 
     @property
     def _outputs(self) -> dict[str, Any]:
@@ -74,6 +91,14 @@ class Result:
         parts = [f"{name}: {getattr(value, 'dtype', '?')}{tuple(getattr(value, 'shape', ()))}"
                  for name, value in self._outputs.items()]
         return f"Result({', '.join(parts)})"
+
+
+def _is_same(one: Any, other: Any) -> bool:  # noqa: ANN401 - arrays of any library
+    if one is other:
+        return True
+    if (type(one), one.dtype, tuple(one.shape)) != (type(other), other.dtype, tuple(other.shape)):
+        return False
+    return bool(((one == other) | ((one != one) & (other != other))).all())  # noqa: PLR0124 - NaN
 
 
 def named(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import RLock
@@ -20,6 +21,7 @@ from polyloop.runtime.resources import Resources
 from polyloop.runtime.specialize import Facts, Specialization, facts, specialization
 from polyloop.runtime.spills import local_memory
 from polyloop.runtime.views import HostMemory, Memory, call_error
+from polyloop.serial.form import Adapter, adapt
 from polyloop.target.base import Target, target_of
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget, with_one_launch
@@ -222,10 +224,6 @@ class SpecializingKernel(DeferredKernel):
             ("call it first, or compile a kernel with types: pl.compile(knl.specialized(..))",)),
             has_queue=self._said is not None and self._said.name == "opencl")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return the constructor call for pickle: specializations are made again, of texts that are in the cache."""
-        return SpecializingKernel, (self._kernel, self._said, self._most, self.launches)
-
     def __repr__(self) -> str:
         names = ", ".join(argument.name for argument in self._kernel.arguments)
         count = len(self._made)
@@ -274,3 +272,54 @@ class SpecializingKernel(DeferredKernel):
             (f"another one would be for {special}", f"the last one was for {[*self.specializations][-1]}"),
             ("convert the arguments to types and layouts that were passed before",
              f"or allow more: pl.compile(knl, max_specializations={2 * most})"))
+
+
+# {{{ the canonical form
+
+
+def _compiled_data(run: CompiledKernel) -> object:
+    """Return what a compiled kernel is made of; it is no code of a machine."""
+    wider = run.regenerate
+    if wider is not None and not isinstance(wider, _Wider):
+        raise TypeError("its program for wide indices is made by a function of the user's")
+    origin = None if wider is None else (wider.kernel, wider.target)
+    return run.program, run.architecture, run.positions, run.launches, dict(run.fixed), origin
+
+
+def _made_compiled(data: object) -> CompiledKernel:
+    """Return the compiled kernel of this data; it is compiled, or found in the cache, when it is first called."""
+    match data:
+        case (GeneratedProgram() as program, str(architecture), tuple(positions), launches, dict(fixed), origin) if (
+            _ARCHITECTURE.fullmatch(architecture) and launches in _STARTS
+            and all(isinstance(name, str) for name in (*positions, *fixed))
+            and all(type(value) is int for value in fixed.values())
+        ):
+            wider = None
+            match origin:
+                case (LoopKernel() as kernel, Target() as target):
+                    wider = _Wider(kernel, target)
+                case not_there if not_there is not None:
+                    raise ValueError("it is compiled from no kernel")
+            made = CompiledKernel.later(program, architecture, wider, positions, launches)
+            made.fixed = fixed
+            return made
+    raise ValueError("there is no such compiled kernel")
+
+
+def _made_specializing(data: object) -> SpecializingKernel:
+    match data:
+        case (LoopKernel() as kernel, (Target() | None) as target, int(most), launches) if (
+            launches in _STARTS and most > 0
+        ):
+            return SpecializingKernel(kernel, target, most, launches)
+    raise ValueError("there is no such compiled kernel")
+
+
+_STARTS: Final = (None, "host", "graph", "cooperative")
+_ARCHITECTURE: Final = re.compile(r"[\w.\- ]{0,80}", re.ASCII)
+
+adapt(CompiledKernel, Adapter("CompiledKernel", _compiled_data, _made_compiled))
+adapt(SpecializingKernel, Adapter(
+    "SpecializingKernel", lambda run: (run._kernel, run._said, run._most, run.launches), _made_specializing))  # noqa: SLF001
+
+# }}}

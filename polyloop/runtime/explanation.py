@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from polyloop.display import Shown, brief
+from polyloop.serial.value import Value
 
 __all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts", "byte_text", "short", "time_text"]
 
@@ -127,8 +128,8 @@ class LaunchFacts:
     __repr__ = brief
 
 
-@dataclass(frozen=True)
-class Explanation(Shown):
+@dataclass(frozen=True, eq=False)
+class Explanation(Value, Shown):
     """Performance bounds of a kernel for given sizes on one device; ``print`` it, or take :meth:`to_dict`.
 
     Attributes

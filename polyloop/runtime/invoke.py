@@ -6,7 +6,8 @@ import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.display import Shown
@@ -20,11 +21,14 @@ from polyloop.runtime.packed import PackedCall, Queued
 from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error
+from polyloop.serial.value import Value
 from polyloop.tracebacks import bare
 
 __all__ = ["BoundCall", "CompiledKernel", "load"]
 
 _DEFAULT_ARCHITECTURE: Final = "sm_90"
+_OPENED: Final = frozenset(("_small", "_repeats", "_may_repeat", "_free"))
+_OPENING: Final = RLock()
 
 
 def _method(method: weakref.WeakMethod[Callable[..., Any]]) -> Callable[..., Any]:
@@ -47,7 +51,7 @@ def _unfinished(**_: object) -> Result:
 
 
 @dataclass(eq=False, repr=False)
-class CompiledKernel(functools.partial[Result], Shown):
+class CompiledKernel(Value, functools.partial[Result], Shown):
     """A kernel that can be called with arrays.
 
     Call it with its arguments by name; those that the kernel was declared with may also be passed by position, in that
@@ -99,16 +103,45 @@ class CompiledKernel(functools.partial[Result], Shown):
         return super().__new__(cls, _unfinished)
 
     def __post_init__(self) -> None:
-        self._small = make_backend(self.program, self.architecture, self.launches)
+        self._open()
+        self._begin([a.name for a in self.program.arguments], has_queue=self.target == "opencl")
+
+    @classmethod
+    def later(
+        cls, program: GeneratedProgram, architecture: str, regenerate: Callable[[int], GeneratedProgram] | None,
+        positions: tuple[str, ...], launches: str | None,
+    ) -> CompiledKernel:  # fmt: skip
+        """Return the kernel of *program*, which is compiled and loaded when it is first called or asked about."""
+        made = cls.__new__(cls)
+        made.program, made.architecture, made.regenerate = program, architecture, regenerate
+        made.positions, made.launches, made.fixed = positions, launches, {}
+        names = [a.name for a in program.arguments]
+        made._begin(names, has_queue=made.target == "opencl")  # noqa: SLF001 - of this class
+        return made
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+            """Compile the program, where that was left for later, and return what a call needs of it."""
+            if name not in _OPENED:
+                raise AttributeError(f"a compiled kernel has no attribute '{name}'")
+            with _OPENING:
+                if name not in self.__dict__:
+                    self._open()
+            return self.__dict__[name]
+
+    def _open(self) -> None:
+        """Compile and load the program."""
+        small = make_backend(self.program, self.architecture, self.launches)
         arrays = [a for a in self.program.arguments if isinstance(a, ArrayArg)]
         names = tuple(a.name for a in self.program.arguments)
         values = tuple(a.name for a in self.program.arguments if not isinstance(a, ArrayArg))
         self._repeats = Repeats(names, tuple(a.name for a in arrays if a.is_output), values)
         # an offset in the memory that an array is a view of is no property that calls are recognized by
-        has_offsets = any(layout.offset is not None for layout in self._small.binder.layouts)
+        has_offsets = any(layout.offset is not None for layout in small.binder.layouts)
         self._may_repeat = not self.program.split and not has_offsets
-        self._free = free_numbers(self._small.binder)
-        self._begin(names, has_queue=self.target == "opencl")
+        self._free = free_numbers(small.binder)
+        self._small = small  # last: who finds it finds the others
 
     def _begin(self, names: Sequence[str], *, has_queue: bool = False) -> None:
         """Let calls with arguments of these *names* go to :meth:`_call`; *has_queue* is True for OpenCL."""
@@ -139,16 +172,6 @@ class CompiledKernel(functools.partial[Result], Shown):
     def _enter(self, entry: Callable[..., Result]) -> None:
         """Let calls go to *entry*."""
         self.__setstate__((entry, (), {}, self.__dict__))  # type: ignore[attr-defined]  # known to pickle
-
-    def __copy__(self) -> CompiledKernel:
-        return self
-
-    def __deepcopy__(self, _: object) -> CompiledKernel:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return the constructor call for pickle: the text is compiled again on loading, or found in the cache."""
-        return load, (self.program, self.regenerate, self.architecture, self.positions, self.launches)
 
     def __repr__(self) -> str:
         names = ", ".join(a.name for a in self.program.arguments)

@@ -14,6 +14,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.printer import show
 from polyloop.proof.obligation import Proof
 from polyloop.schedule.plan import Wait
+from polyloop.serial.value import Value
 
 __all__ = ["Assumption", "Certificate"]
 
@@ -42,7 +43,7 @@ class Assumption:
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate(Shown):
+class Certificate(Value, Shown):
     """Proof results of a kernel, as :func:`polyloop.verify` returns them.
 
     Attributes

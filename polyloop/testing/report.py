@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from polyloop.display import Shown, brief
+from polyloop.serial.value import Value
 
 __all__ = ["Comparison", "Equivalence", "Mode", "shown_sizes"]
 
@@ -54,8 +55,8 @@ class Comparison:
     __repr__ = brief
 
 
-@dataclass(frozen=True)
-class Equivalence(Shown):
+@dataclass(frozen=True, eq=False)
+class Equivalence(Value, Shown):
     """Result of :func:`check_equivalence`; ``print`` shows it.
 
     Attributes

@@ -17,6 +17,7 @@ from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Change, Kind, Trace, steps_text
+from polyloop.serial.value import Value
 from polyloop.transform.base import Applied
 from polyloop.transform.declare import Names, fields_of
 from polyloop.transform.stored import applied_of
@@ -38,8 +39,8 @@ class _Text(str):
         return str(self)
 
 
-@dataclass(frozen=True)
-class Recipe(Shown):
+@dataclass(frozen=True, eq=False)
+class Recipe(Value, Shown):
     """Transforms as data, to be applied to kernels that they were not written for.
 
     ::

@@ -12,6 +12,7 @@ from typing import Any
 from polyloop.display import Drawing, Shown, brief, clipped
 from polyloop.errors import Diagnostic, TuningError
 from polyloop.runtime.invoke import CompiledKernel
+from polyloop.serial.value import Value
 from polyloop.tuning.measure import LEAST_SAMPLES, Interval
 from polyloop.tuning.space import Choice, shown
 
@@ -52,8 +53,8 @@ class Trial:
     __repr__ = brief
 
 
-@dataclass(frozen=True)
-class Tuned(Shown):
+@dataclass(frozen=True, eq=False)
+class Tuned(Value, Shown):
     """The result of :func:`tune`; prints as a table.
 
     Attributes

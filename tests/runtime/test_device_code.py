@@ -230,6 +230,47 @@ def test_convergent_functions_and_data(text: str) -> None:
         pl.generate_code(pl.tag_inames(knl, "i:l.0"), target=pl.CudaTarget())
     assert error.value.codes == ("divergent-call",)
 
+
+def through_text(convergent: bool, assumptions: str = "") -> pl.LoopKernel:
+    data = [pl.GlobalArg("x, z", F4, shape="n"), ...]
+    text = pl.CInstruction("i", "z[i] = triple(x[i]);", {"x[i]"}, ["z[i]"], convergent=convergent)
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", [text], data, name="through", assumptions=assumptions,
+                         preambles=[("triple", FIRST_OF_BLOCK)])  # fmt: skip
+    return pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_convergent_text_is_refused_under_conditions_on_threads() -> None:
+    with pytest.raises(CodegenError) as error:
+        pl.generate_code(through_text(True), target=pl.CudaTarget())
+    assert str(error.value) == (
+        "generate_code on kernel 'through': the C text of 'insn' is convergent, and would stand where not all threads "
+        "of a block may be [divergent-call]\n"
+        "  Note: it would stand under '128 * bx + tx < n', which may depend on the thread, or on data\n"
+        "  Hint: take the instruction outside of the condition\n"
+        '  Hint: let blocks be full: pl.assume(knl, "n mod 128 = 0")')
+    assert "triple" in pl.generate_code(through_text(False), target=pl.CudaTarget()).device_code
+    full = pl.generate_code(through_text(True, "n mod 128 = 0"), target=pl.CudaTarget()).device_code
+    assert "triple(x[i]);" in full
+
+
+@pytest.mark.parametrize("tag", ["g.0", "l.0"])
+def test_calls_with_effects_keep_their_order(tag: str) -> None:
+    """A function that writes memory is called in C text, whose declaration is what the proofs rely on."""
+    push = "static void push(float x, int *count, float *kept) { kept[*count] = x; *count += 1; }"
+    text = pl.CInstruction("i", "push(x[i], count, kept);", {"x[i]", "count[0]", "kept[0]"}, ["count[0]", "kept[i]"])
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", [text], [
+        pl.GlobalArg("x, kept", F4, shape="n"), pl.GlobalArg("count", np.int32, shape="1"), ...], name="pushed",
+        preambles=[("push", push)], assumptions="n >= 1")  # fmt: skip
+    run = pl.compile(pl.split_iname(knl, "i", 4), target=pl.CTarget())
+    x, count, kept = np.arange(10, dtype=F4), np.zeros(1, np.int32), np.zeros(10, F4)
+    run(x=x, count=count, kept=kept)
+    assert (count.tolist(), kept.tolist()) == ([10], x.tolist())
+    with pytest.raises(pl.PolyloopError) as error:
+        pl.generate_code(pl.tag_inames(knl, {"i": tag}), target=pl.CudaTarget())
+    assert "count" in str(error.value)
+    with pytest.raises(pl.TransformError):
+        pl.map_domain(knl, "{[i] -> [j]: j = -i}")
+
 # }}}
 
 

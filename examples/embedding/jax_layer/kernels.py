@@ -11,7 +11,7 @@ F = np.float32
 
 def forward() -> pl.LoopKernel:
     """Return ``y[i, :] = w*x[i, :]/sqrt(mean(x[i, :]**2) + eps)``."""
-    return pl.make_kernel(
+    knl = pl.make_kernel(
         "{[i, j, k]: 0 <= i < m and 0 <= j, k < n}",
         """
         for i
@@ -22,11 +22,12 @@ def forward() -> pl.LoopKernel:
         [pl.GlobalArg("x, y", F, shape="m, n"), pl.GlobalArg("w", F, shape="n"), pl.ValueArg("eps", F), ...],
         name="rms_norm", assumptions="n >= 1",
     )  # fmt: skip
+    return knl.tag_inames({"i": "g.0"}).split_iname("j", 128, inner_tag="l.0")  # for a GPU; loops on the CPU
 
 
 def backward() -> pl.LoopKernel:
     """Return the gradients of ``x`` and ``w``."""
-    return pl.make_kernel(
+    knl = pl.make_kernel(
         "{[p, q, i, j, k, l]: 0 <= p, q < m and 0 <= i, j, k, l < n}",
         """
         for p
@@ -40,3 +41,4 @@ def backward() -> pl.LoopKernel:
          pl.TemporaryVariable("r", F, shape="m"), pl.ValueArg("eps", F), ...],
         name="rms_norm_backward", assumptions="n >= 1",
     )  # fmt: skip
+    return knl.tag_inames({"p": "g.0", "i": "g.0"})

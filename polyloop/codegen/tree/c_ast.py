@@ -101,6 +101,7 @@ class Verbatim(_Statement):
     text: str
     instruction: str
     touched: frozenset[str]
+    convergent: bool = False
 
     @property
     def uses(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from polyloop.codegen.device.entries import Shuffles
 from polyloop.codegen.scope import Scope
-from polyloop.codegen.tree.c_ast import Block, Call, Declare, For, If, Node, blocks_of, expressions_of, walk
+from polyloop.codegen.tree.c_ast import Block, Call, Declare, For, If, Node, Verbatim, blocks_of, expressions_of, walk
 from polyloop.codegen.tree.c_expr import Apply, Code, calls, choices, root
 from polyloop.errors import Diagnostic
 from polyloop.expr.foreign import ForeignFunction
@@ -37,9 +37,12 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = (), to
     """
     digits = tuple(digits)
     convergent = {name: f for (name, _), f in scope.definitions.foreign_functions.items() if f.convergent}
-    if convergent:
-        threads = [*(digit.axis for digit in digits), *THREAD_AXES]
-        _look_for_calls(body, scope, [str(scope.values[axis]) for axis in threads if axis in scope.values], convergent)
+    texts = [node for node in walk(body) if isinstance(node, Verbatim) and node.convergent]
+    if convergent or texts:
+        axes = [*(digit.axis for digit in digits), *THREAD_AXES]
+        threads = [str(scope.values[axis]) for axis in axes if axis in scope.values]
+        _look_for_calls(body, scope, threads, convergent)
+        _look_for_texts(body, scope, threads)
     if digits and (functions := set(_matrix_functions(scope))):
         together = max(together, scope.language.warp_size)
         lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % together]
@@ -107,6 +110,23 @@ def _look_for_calls(
                         f"'{function.name}' is convergent, and would be called where not all threads of a block may be",
                         (f"it would stand under '{shown}', which may depend on the thread, or on data",),
                         ("take the value outside of the condition into a temporary",
+                         "let blocks be full: pl.assume(knl, \"n mod 128 = 0\")"),
+                    )
+                )
+
+
+def _look_for_texts(body: Block, scope: Scope, threads: Iterable[str]) -> None:
+    """Raise an error if convergent C text of the user's stands where some threads of a block may not be."""
+    for shown, parts in _parts_of_lanes(body, scope, _varying(body, scope, threads)):
+        for child in walk(parts):
+            if isinstance(child, Verbatim) and child.convergent:
+                raise scope.error(
+                    Diagnostic(
+                        "divergent-call",
+                        f"the C text of '{child.instruction}' is convergent, and would stand where not all threads of "
+                        "a block may be",
+                        (f"it would stand under '{shown}', which may depend on the thread, or on data",),
+                        ("take the instruction outside of the condition",
                          "let blocks be full: pl.assume(knl, \"n mod 128 = 0\")"),
                     )
                 )

@@ -8,11 +8,13 @@ DLPack specification, ``dlpack.h``, and "Python Specification for DLPack".
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from polyloop.errors import Diagnostic
+from polyloop.edge.callbacks import asked
+from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2
 from polyloop.runtime.foreign.view import ArrayKind, ArrayView, Borrowed, call_error, row_major
 
@@ -49,13 +51,34 @@ class _DLVersioned(ctypes.Structure):
     )  # fmt: skip
 
 
+_REFUSALS: Final = (
+    ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, OSError, RuntimeError, TypeError,
+    ValueError,
+)  # fmt: skip
+"""What libraries raise that do not lend the memory of an array."""
+
+
 def lent_device(value: object) -> tuple[int, int] | None:
-    """Return kind and number of the device that *value* says it is on; None if it does not."""
-    where = getattr(value, "__dlpack_device__", None)
+    """Return kind and number of the device that *value* says it is on; None if it does not.
+
+    Raises
+    ------
+    ArgumentError
+        ``callback-failed``: the method of its library raised an exception.
+    """
+    where: Any = getattr(value, "__dlpack_device__", None)
     if where is None:
         return None
+    return asked(_refused, "__dlpack_device__", _pair, where)
+
+
+def _pair(where: Callable[[], tuple[int, int]]) -> tuple[int, int]:
     kind, device = where()
     return int(kind), int(device)
+
+
+def _refused(finding: Diagnostic) -> ArgumentError:
+    return ArgumentError("call", None, [finding])
 
 
 def _capsule(array: Any, stream: int | None) -> Any:
@@ -122,7 +145,7 @@ def dlpack_view(kernel: str, name: str, array: Any, kinds: tuple[ArrayKind, Arra
     stream = None if on_host else _LEGACY_STREAM
     try:
         capsule = _capsule(array, stream)
-    except (BufferError, RuntimeError, ValueError, TypeError) as error:
+    except _REFUSALS as error:
         raise call_error(kernel, Diagnostic(
             "wrong-type", f"the library of '{name}' does not lend its memory",
             (f"{type(error).__name__}: {str(error).strip()[:200]}",), (f"pass a copy of '{name}'",))) from error
