@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
-from polyloop.mapping.thread_mapping import Axes, Placement
+from polyloop.mapping.thread_mapping import Axes, Placed, Placement
+from polyloop.poly.axes import CLUSTER_AXIS
 from polyloop.schedule.collective import local_size
 from polyloop.schedule.plan import Launch, Turns
 from polyloop.schedule.shapes import shape_violations
@@ -45,8 +46,25 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         name = title if len(parts) == 1 else f"{title}_{number}"
         shape = next((sync.shapes[name] for name in runs(part)), placement.axes.local)
         size = whole if shape == placement.axes.local else local_size(shape)
-        home, turns = found.block, Turns(placement.program.kernel.blocks)
+        cluster = placement.axes.cluster if any(_is_on_cluster(placement.statements[name]) for name in names) else 1
+        home, turns = found.block, Turns(placement.program.kernel.blocks, cluster=cluster)
+        if any(entry.blocks > 1 for entry in meetings):
+            part = _opened(part, {name for name in names & collectives.keys() if collectives[name].blocks > 1})
         yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=home, turns=turns)
+
+
+def _is_on_cluster(placed: Placed) -> bool:
+    """Return True if several blocks of a cluster have instances of a statement of their own, or meet in it."""
+    return CLUSTER_AXIS in placed.own or CLUSTER_AXIS in placed.lowered.across
+
+
+def _opened(tree: Tree, far: Collection[str]) -> Tree:
+    """Return *tree* with the wait until all blocks of a cluster have begun, before the statements *far*.
+
+    These store in the shared memory of other blocks, which has to be there.
+    """
+    place = next(n for n, node in enumerate(tree) if not far.isdisjoint(runs((node,))))
+    return (*tree[:place], Barrier(Scope.CLUSTER, opens=True), *tree[place:])
 
 
 def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:

@@ -29,7 +29,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Loop, Tree, has_barrier, runs
 from polyloop.poly.affine import Affine, Floor
-from polyloop.poly.axes import is_thread_axis, level_of
+from polyloop.poly.axes import CLUSTER_AXIS, is_thread_axis, level_of
 from polyloop.poly.sets import constant_bounds, set_text
 from polyloop.schedule.plan import Schedule
 
@@ -70,7 +70,7 @@ class Loops:
         self.statements = schedule.statements
         self.extents = extents
         self.inside = inside
-        self.threads = frozenset(axis for axis in axes if is_thread_axis(axis))
+        self.threads = frozenset(axis for axis in axes if is_thread_axis(axis) or axis == CLUSTER_AXIS)
         self.bounds = scope.memory.bounds
         self.parameters = frozenset(schedule.contract.parameters)
         self.may_peel = True
@@ -92,8 +92,8 @@ class Loops:
     def visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
         """Return the variables that conditions around *nodes* may use.
 
-        Around a barrier, these are uniform variables only: no thread axes, and no bound variables that may differ among
-        the threads that synchronize.
+        Around a barrier, these are uniform variables only: no thread axes, not that of a cluster, and no bound variables
+        that may differ among the threads that synchronize.
         """
         expanded = self.scope.memory.expanded
         if has_barrier(nodes):
