@@ -236,7 +236,8 @@ def _owned(kernel: LoopKernel, axes: Axes, space: AddressSpace, inames: Sequence
     if space is AddressSpace.PRIVATE:
         return frozenset()
     used = {kernel.axis(iname) for iname in inames}
-    shared = axes.all if space is AddressSpace.GLOBAL else axes.local
+    by_space = {AddressSpace.GLOBAL: axes.all, AddressSpace.CLUSTER: (*axes.in_cluster, *axes.local)}
+    shared = by_space.get(space, (*axes.local,))
     return frozenset(axis for axis in shared if axis not in used)
 
 
@@ -562,6 +563,8 @@ def owner_axes(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
             return placement.axes.all
         case AddressSpace.LOCAL:
             return placement.axes.group
+        case AddressSpace.CLUSTER:
+            return placement.axes.grid
         case _:
             return ()
 

@@ -14,7 +14,7 @@ from polyloop.errors import Diagnostic, VerificationError, WitnessKind
 from polyloop.frozen import quick, replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Scope
-from polyloop.mapping.thread_mapping import Axes, Placed, Placement, common_loops, joint_extent
+from polyloop.mapping.thread_mapping import Axes, Placed, Placement, common_loops, joint_extent, owner_axes
 from polyloop.memo import known, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
@@ -240,6 +240,13 @@ def _pair(
         if part is not None:
             yield Need(array, a, b, Conflict(first, second, part, simultaneous=True, every=same), None)
         return
+    if far := tuple(axis for axis in axes.in_cluster if axis in differing):
+        for conflict in crossing_conflicts(placement, first, second, pairs, far):
+            yield Need(array, a, b, conflict, None if conflict.simultaneous else Scope.CLUSTER)
+        pairs = equal_on(pairs, first, second, far)
+        differing = tuple(axis for axis in differing if axis not in far)
+        if not differing:
+            return
     for conflict in crossing_conflicts(placement, first, second, pairs, differing):
         scope = None if conflict.simultaneous else Scope.BLOCK
         yield Need(array, a, b, conflict, scope)
@@ -281,8 +288,8 @@ def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed
     """
     space = placement.spaces[a.array]
     found: set[str] = set()
-    if space is AddressSpace.LOCAL:
-        found.update(placement.axes.group)
+    if space in (AddressSpace.LOCAL, AddressSpace.CLUSTER):
+        found.update(owner_axes(placement, space))
     for x, y in zip(first.indices(a), second.indices(b), strict=True):
         if x is not None and x == y:
             found |= _determined(x, first, second, placement.axes)

@@ -293,23 +293,35 @@ def test_targets_without_clusters(target: pl.Target) -> None:
 
 
 def test_sums_in_order_are_not_divided() -> None:
-    knl = pl.split_iname(rows("y[i] = sum(k, a[i, k], ordered)"), "k", 4, inner_iname="c")
+    knl = pl.split_iname(rows("y[i] = reduce(ordered(sum), k, a[i, k])"), "k", 4, inner_iname="c")
     with pytest.raises(pl.TransformError, match="cannot be 'c.0'") as refused:
         pl.tag_inames(knl, "c:c.0")
     assert refused.value.codes == ("parallel-reduction",)
 
 
+def sums_of_some_rows(tag: str) -> pl.LoopKernel:
+    """Return a kernel that adds up as many rows of a for each i as data says."""
+    domain = ["{[i]: 0 <= i < 4}", "[many] -> {[j, k]: 0 <= j < many and 0 <= k < 64}"]
+    data = [pl.GlobalArg("counts", np.int32, shape="4"), pl.GlobalArg("a", np.int32, shape="rows, 64"),
+            pl.GlobalArg("y", np.int32, shape="4"), pl.TemporaryVariable("many", np.int32), ...]
+    text = "for i\n many = counts[i]\n y[i] = sum(j, sum(k, a[j, k]))\n end"
+    knl = pl.make_kernel(domain, text, data, silenced_warnings="*", name="some")
+    return pl.tag_inames(knl, {"i": tag})
+
+
 def test_blocks_of_a_cluster_meet_under_no_condition_on_data() -> None:
-    """The loop over j is as long as each block of the cluster has found by itself."""
-    domain = ["{[c]: 0 <= c < 4}", "[many] -> {[j, k]: 0 <= j < many and 0 <= k < 32}"]
-    data = [pl.GlobalArg("counts", np.int32, shape="4"), pl.GlobalArg("a", F, shape="32"),
-            pl.GlobalArg("y", F, shape="4"), pl.TemporaryVariable("many", np.int32), ...]
-    text = "for c\n many = counts[c]\n y[c] = sum(j, sum(k, a[k]))\n end"
-    knl = pl.make_kernel(domain, text, data, silenced_warnings="*")
-    knl = pl.tag_inames(knl, "c:c.0")
-    with pytest.raises(pl.PolyloopError) as refused:  # the axis is taken
-        pl.split_iname(knl, "k", 4, inner_tag="c.0")
-    assert refused.value.codes == ("axis-twice",)
+    knl = pl.split_iname(sums_of_some_rows("l.0"), "k", 4, inner_iname="c")
+    with pytest.raises(pl.PolyloopError, match="among the threads of a cluster") as refused:
+        text_of(pl.tag_inames(knl, "c:c.0"))
+    assert refused.value.codes == ("divergent-reduction",)
+
+
+@needs_compiler
+def test_blocks_of_a_cluster_that_meet_nobody_else_may() -> None:
+    program = text_of(pl.tag_inames(sums_of_some_rows("c.0"), "k:l.0"))
+    a = np.random.default_rng(0).integers(-9, 9, (7, 64), np.int32)
+    found = on_fibres(program, {"a": a, "counts": np.array([3, 7, 0, 1], np.int32)})
+    np.testing.assert_array_equal(found["y"], [a[:count].sum() for count in (3, 7, 0, 1)])
 
 
 # }}}

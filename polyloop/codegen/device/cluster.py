@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyloop.codegen.device.entries import Clusters
-from polyloop.codegen.device.matrix import helper_text
+from polyloop.codegen.device.helpers import helper_text
 from polyloop.codegen.scope import Scope
 from polyloop.kernel.tree import Barrier, Loop, Tree
 
