@@ -165,7 +165,7 @@ def by_groups_in_clusters(
     """Return a product by ``wgmma`` whose tiles are added up by the blocks of a cluster, each of which sums up a part."""
     knl = in_cluster(multiples(base, 8), parts, terms, (rows, columns), 2 * rows)
     return on_groups_of_warps(
-        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, 4, lag=1, via="tma", term="k_part",
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, 4 if columns > 64 else 6, lag=1, via="tma", term="k_part",
         within="compute_sums", divided=False,
     )  # fmt: skip
 
@@ -212,9 +212,9 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
         "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
         **{
-            f"wgmma, tiles of 128 x 128, parts of {terms} in clusters of {parts}":
-                partial(by_groups_in_clusters, hopper, name, 128, 128, parts, terms)
-            for parts, terms in ((2, 4096), (4, 1024), (8, 1024))
+            f"wgmma, tiles of 128 x {columns}, parts of {terms} in clusters of {parts}":
+                partial(by_groups_in_clusters, hopper, name, 128, columns, parts, terms)
+            for columns, parts, terms in ((64, 2, 2048), (128, 2, 2048), (128, 2, 4096), (128, 4, 1024))
         },
         "wgmma, tiles of 128 x 256, padded copies": partial(by_groups_on_copies, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 128, padded copies": partial(by_groups_on_copies, hopper, name, 128, 128),

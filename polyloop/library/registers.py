@@ -165,11 +165,13 @@ def in_cluster(knl: pl.LoopKernel, parts: int, terms: int, block: tuple[int, int
     Parameters
     ----------
     block
-        Rows and columns of a tile: a multiple of ``parts*threads/32`` rows, and of 128 columns.
+        Rows and columns of a tile: 64 or 128 columns, and so many rows that a block's share of them is a multiple of
+        those that it adds up at once.
     threads
-        Of a block: 32 for each row of a share that it adds up at once.
+        Of a block, each of which adds up 4 neighbours at once.
     """
-    (rows, columns), high = block, threads // 32
+    rows, columns = block
+    lanes = columns // 4
     knl = pl.assume(knl, f"p <= {parts * terms}")
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_tile", outer_tag="g.1")
     knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_tile", outer_tag="g.0")
@@ -182,12 +184,10 @@ def in_cluster(knl: pl.LoopKernel, parts: int, terms: int, block: tuple[int, int
     knl = pl.tag_array_axes(knl, "sums", f"stride:{rows * step}, stride:{step}, stride:1")
     knl = pl.split_iname(knl, "i_tile", rows // parts, outer_iname="share", inner_iname="row", outer_tag="c.0")
     knl = pl.split_iname(
-        knl, "row", high, outer_iname="row_step", inner_iname="row_in", outer_tag="unr", inner_tag=f"l/32%{high}"
-    )
+        knl, "row", threads // lanes, outer_iname="row_step", inner_iname="row_in", outer_tag="unr",
+        inner_tag=f"l/{lanes}",
+    )  # fmt: skip
     knl = pl.split_iname(
-        knl, "j_tile", 128, outer_iname="column_step", inner_iname="column_in", outer_tag="unr"
-    )
-    knl = pl.split_iname(
-        knl, "column_in", 4, outer_iname="column", inner_iname="lane", outer_tag="l%32", inner_tag="vec"
+        knl, "j_tile", 4, outer_iname="column", inner_iname="lane", outer_tag=f"l%{lanes}", inner_tag="vec"
     )
     return pl.tag_inames(knl, "block:c.0, part:unr")

@@ -77,12 +77,17 @@ def _closed(tree: Tree, far: Collection[str]) -> Tree:
 
     These use the shared memory of other blocks, which must not end before.
     """
+    return tree if _is_closed(tree, far) else (*tree, Barrier(Scope.CLUSTER))
+
+
+def _is_closed(tree: Tree, far: Collection[str]) -> bool:
+    """Return True if a barrier of the cluster stands behind all statements *far* of *tree*."""
     for node in reversed(tree):
         if isinstance(node, Barrier) and node.scope is Scope.CLUSTER and not node.opens:
-            return tree
+            return True
         if not far.isdisjoint(runs((node,))):
-            return (*tree, Barrier(Scope.CLUSTER))
-    return tree
+            return isinstance(node, Loop) and _is_closed(node.body, far)
+    return True
 
 
 def _uses_cluster(placement: Placement, name: str) -> bool:
