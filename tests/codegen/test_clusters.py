@@ -14,6 +14,7 @@ import polyloop as pl
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.target.cuda import with_one_launch
 from tests.codegen.running import needs_compiler
 
 F = np.float32
@@ -259,6 +260,25 @@ def test_clusters_are_numbered_in_panels() -> None:
     assert refused.value.codes == ("bad-block-order",)
     with pytest.raises(pl.TransformError, match="'c' is tagged 'c.0'"):
         pl.order_blocks(knl, "c", 2)
+
+
+def test_explain_and_pictures_show_clusters() -> None:
+    knl = in_a_loop()
+    found = pl.explain(knl, {"n": 2000, "m": 4096}, "H100")
+    assert (found.launches[0].cluster, found.launches[0].cluster_barriers) == (4, 41)
+    assert "400 blocks of 32 threads in clusters of 4" in str(found)
+    assert "a thread meets 41 barriers of its cluster" in str(found)
+    shown = str(knl.loops)
+    assert "clusters of 4 blocks" in shown
+    assert "c.0: c  [blocks of a cluster]" in shown
+    assert "== wait for the blocks of the cluster to begin" in shown
+    assert "because of partial: insn -> insn in a later iteration of i_inner" in shown
+
+
+def test_one_launch_of_all_has_no_clusters() -> None:
+    with pytest.raises(pl.CodegenError, match="in clusters") as refused:
+        pl.generate_code(in_a_loop(), target=with_one_launch(CUDA))
+    assert refused.value.codes == ("unsupported-launches",)
 
 
 # }}}

