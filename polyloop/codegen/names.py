@@ -42,8 +42,8 @@ _OURS_AT_FILE_SCOPE: Final = re.compile(r"(?:name)*_\w*")
 _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CUDART|CU|NV)_\w+|CUDARTAPI|CU[a-z]+")
 """Include guards of helpers, and families of names in CUDA."""
 
-# Helpers that are in no table: those of matrix instructions (device/matrix.py), boxes (device/box_text.py), clusters, vectors
-# (records.py) and atomics.
+# Helpers that are in no table: those of matrix instructions (device/matrix.py), boxes (device/box_text.py), clusters,
+# vectors (records.py) and atomics.
 _MATRICES: Final = """
 pack pack_bytes load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
 ldmatrix_x4_trans publish_stores tile_descriptor products_begin products_commit

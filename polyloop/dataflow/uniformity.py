@@ -140,6 +140,7 @@ def _divergent(
     lowered = statement.lowered
     over_cluster = CLUSTER_AXIS in lowered.across
     group = "cluster" if over_cluster else "warp" if is_warp else "block"
+    outside = "clusters" if over_cluster else "warps (w) or blocks" if is_warp else "blocks"
     where = ", ".join(f"'{axis}'" for axis in sorted(axes))
     notes = [f"the loops around it use '{name}', which may differ along {where} among the threads of a {group}"]
     notes += _example(placement, name, axes)
@@ -149,7 +150,7 @@ def _divergent(
         tuple(notes),
         (
             f"let it be the same for the whole {group}: run the loops that it is computed in on "
-            f"{'clusters' if over_cluster else 'warps (w) or blocks' if is_warp else 'blocks'}, or keep the loops of this reduction sequential",
+            f"{outside}, or keep the loops of this reduction sequential",
         ),
         sites=(lowered.instruction.site(),),
     )

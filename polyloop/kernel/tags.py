@@ -250,7 +250,7 @@ def parse_tag(text: str) -> InameTag | None:
 
 
 def axis_name(tag: InameTag) -> str | None:
-    """Return ``"g.N"``, ``"c.0"`` or ``"l.N"`` for a hardware axis, ``"l.8.4"`` for a digit of the thread, None for a loop."""
+    """Return ``"g.N"``, ``"c.0"``, ``"l.N"`` for an axis, ``"l.8.4"`` for a digit of the thread, None for a loop."""
     if isinstance(tag, ThreadDigit):
         return digit_axis(tag.stride, tag.extent or "")
     if isinstance(tag, LocalAxis):

@@ -162,7 +162,7 @@ def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, 
 def by_groups_in_clusters(
     base: pl.LoopKernel, name: str, rows: int, columns: int, parts: int, terms: int
 ) -> pl.LoopKernel:  # fmt: skip
-    """Return a product by ``wgmma`` whose tiles are added up by the blocks of a cluster, each of which sums up a part."""
+    """Return a product by ``wgmma`` whose tiles are added up by the blocks of a cluster, which sum up a part each."""
     knl = in_cluster(multiples(base, 8), parts, terms, (rows, columns), 2 * rows)
     return on_groups_of_warps(
         knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, 4 if columns > 64 else 6, lag=1, via="tma", term="k_part",
@@ -276,8 +276,8 @@ def matmul(
 
     Notes
     -----
-    Schedules in "parts of" k add their parts to the result by atomic updates, unless they have two launches or clusters:
-    the order
+    Schedules in "parts of" k add their parts to the result by atomic updates, unless they have two launches or
+    clusters: the order
     of a sum, and with it its rounding, may differ from call to call.  Others always give the same result.
 
     The recipes are in ``polyloop/library/registers.py`` and ``tensor_cores.py``.  Source: the structure is that of

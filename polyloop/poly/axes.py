@@ -2,7 +2,8 @@
 
 A dimension has the name of its iname, or of the hardware axis that the iname runs on: ``g.0`` to ``g.2`` number the
 blocks of the grid, or its clusters of blocks if the axis ``c.0`` numbers the blocks of a cluster.  ``l.0`` to ``l.2``
-number the threads of a block, and ``l.4.8`` is the digit ``thread / 4 % 8`` of the number of the thread.  No iname has a dot.  This module alone builds such names and takes them apart.
+number the threads of a block, and ``l.4.8`` is the digit ``thread / 4 % 8`` of the number of the thread.  No iname has
+a dot.  This module alone builds such names and takes them apart.
 """
 
 from __future__ import annotations

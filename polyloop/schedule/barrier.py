@@ -10,7 +10,7 @@ So do barriers in inner loops, if they are behind the first statement in its ite
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -220,7 +220,8 @@ def _filled(
             bodies[number], found = _filled(node.body, (*prefix, number, node.iname), blocks, cuts, meetings)
             inside += found
     present = [*cuts.get(prefix, ()), *(number for number, node in enumerate(nodes) if isinstance(node, Barrier))]
-    middles = [(n, meetings[node.name]) for n, node in enumerate(nodes) if isinstance(node, Run) and node.name in meetings]
+    inner = [(n, node.name) for n, node in enumerate(nodes) if isinstance(node, Run)]
+    middles = [(n, meetings[name]) for n, name in inner if name in meetings]
     scopes: dict[int, Scope] = {}
     asked = [r for r in blocks.get(prefix, ()) if not any(_is_wide(s, r) and r.met_within(n) for n, s in middles)]
     asked = [r for r in asked if not any(_serves(r, *barrier) for barrier in inside)]

@@ -111,8 +111,9 @@ def collectives_of(
         inside = [form.names() for form in lowered.write.indices if form is not None]
         apart = frozenset[str]().union(*inside) if scratch and kind is Kind.COMBINE and prod(lanes) <= _LANES else None
         is_direct = meeting.parts == 1 and passed is None and blocks == 1
+        loops = apart or frozenset()
         found[name] = Collective(
-            kind, part.reduction.operation, part.across, scratch, apart or frozenset(), is_direct, passed, number, blocks
+            kind, part.reduction.operation, part.across, scratch, loops, is_direct, passed, number, blocks
         )
     return found
 

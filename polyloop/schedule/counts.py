@@ -244,7 +244,8 @@ def combinations(census: Census, placed: Placed) -> int:
         return prod(census.placement.axes.extent(axis) or 1 for axis in placed.lowered.across) - 1
     meeting = _meeting_of(local, placed)
     between = blocks_across(census.placement, placed.lowered.across) - 1
-    return between + len(meeting.bits) + (meeting.parts - 1 if meeting.parts <= _FEW_PARTS else meeting.parts.bit_length() - 1)
+    within = meeting.parts - 1 if meeting.parts <= _FEW_PARTS else meeting.parts.bit_length() - 1
+    return between + len(meeting.bits) + within
 
 
 def _meeting_of(local: Mapping[str, int | None], placed: Placed) -> Meeting:

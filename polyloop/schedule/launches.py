@@ -135,6 +135,7 @@ def size_violations(launches: Iterable[Launch], limits: DeviceLimits) -> Iterato
 def _is_inside_a_launch(need: Need, cuts: Cuts, numbers: Mapping[str, int], placement: Placement) -> bool:
     """Return True if *need* is between threads of a block, or of a cluster, within one launch."""
     first, loop = need.conflict.first, need.conflict.loop
-    if need.scope not in {Scope.WARP, Scope.BLOCK, Scope.CLUSTER} or numbers[first.name] != numbers[need.conflict.second.name]:
+    is_inside = need.scope in {Scope.WARP, Scope.BLOCK, Scope.CLUSTER}
+    if not is_inside or numbers[first.name] != numbers[need.conflict.second.name]:
         return False
     return loop is None or loop not in hosts_around(placement, first, cuts)

@@ -240,16 +240,21 @@ def _pair(
         if part is not None:
             yield Need(array, a, b, Conflict(first, second, part, simultaneous=True, every=same), None)
         return
-    if far := tuple(axis for axis in axes.in_cluster if axis in differing):
-        for conflict in crossing_conflicts(placement, first, second, pairs, far):
-            yield Need(array, a, b, conflict, None if conflict.simultaneous else Scope.CLUSTER)
-        pairs = equal_on(pairs, first, second, far)
-        differing = tuple(axis for axis in differing if axis not in far)
-        if not differing:
-            return
-    for conflict in crossing_conflicts(placement, first, second, pairs, differing):
-        scope = None if conflict.simultaneous else Scope.BLOCK
-        yield Need(array, a, b, conflict, scope)
+    yield from _within_clusters(placement, array, left, right, (pairs, differing))
+
+
+def _within_clusters(
+    placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access],
+    apart: tuple[isl.Map, tuple[str, ...]],
+) -> Iterator[Need]:  # fmt: skip
+    """Yield the needs of pairs on different threads of a cluster: first those between blocks, then within one."""
+    (first, a), (second, b), (pairs, differing) = left, right, apart
+    far = tuple(axis for axis in placement.axes.in_cluster if axis in differing)
+    near = tuple(axis for axis in differing if axis not in far)
+    parts = [(Scope.CLUSTER, far, pairs), (Scope.BLOCK, near, equal_on(pairs, first, second, far) if far else pairs)]
+    for scope, axes, relation in parts:
+        for conflict in crossing_conflicts(placement, first, second, relation, axes) if axes else ():
+            yield Need(array, a, b, conflict, None if conflict.simultaneous else scope)
 
 
 def _of_warps(

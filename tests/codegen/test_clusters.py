@@ -103,7 +103,9 @@ OPERATIONS: Mapping[str, tuple[str, Any]] = {
     "sum": ("y[i] = sum(k, a[i, k])", lambda a: a.sum(1)),
     "max": ("y[i] = max(k, a[i, k])", lambda a: a.max(1)),
     "argmin": ("<> v, <> at = argmin(k, a[i, k], k)\n y[i] = at", lambda a: a.argmin(1)),
-    "shifted": ("<> top = max(k, a[i, k])\n y[i] = sum(k, a[i, k] - top)", lambda a: (a - a.max(1, keepdims=True)).sum(1)),
+    "shifted": (
+        "<> top = max(k, a[i, k])\n y[i] = sum(k, a[i, k] - top)", lambda a: (a - a.max(1, keepdims=True)).sum(1)
+    ),
     "any": ("y[i] = any(k, a[i, k] > 6)", lambda a: (a > 6).any(1)),
 }
 BLOCKS = {
@@ -258,7 +260,7 @@ def test_clusters_are_numbered_in_panels() -> None:
     with pytest.raises(pl.CodegenError, match="cannot take turns: they are in clusters") as refused:
         text_of(pl.persist_blocks(knl, 4))
     assert refused.value.codes == ("bad-block-order",)
-    with pytest.raises(pl.TransformError, match="'c' is tagged 'c.0'"):
+    with pytest.raises(pl.TransformError, match=r"'c' is tagged 'c\.0'"):
         pl.order_blocks(knl, "c", 2)
 
 
@@ -294,7 +296,7 @@ def test_blocks_of_a_cluster_have_no_order() -> None:
 
 
 def test_a_cluster_has_a_constant_number_of_blocks() -> None:
-    with pytest.raises(pl.PolyloopError, match="is tagged 'c.0', and the number of its values is no constant") as refused:
+    with pytest.raises(pl.PolyloopError, match="the number of its values is no constant") as refused:
         pl.tag_inames(rows(), "k:c.0")
     assert refused.value.codes == ("bad-cluster",)
 
@@ -314,7 +316,7 @@ def test_targets_without_clusters(target: pl.Target) -> None:
 
 def test_sums_in_order_are_not_divided() -> None:
     knl = pl.split_iname(rows("y[i] = reduce(ordered(sum), k, a[i, k])"), "k", 4, inner_iname="c")
-    with pytest.raises(pl.TransformError, match="cannot be 'c.0'") as refused:
+    with pytest.raises(pl.TransformError, match=r"cannot be 'c\.0'") as refused:
         pl.tag_inames(knl, "c:c.0")
     assert refused.value.codes == ("parallel-reduction",)
 

@@ -18,7 +18,8 @@ __all__ = ["begun", "cluster_call", "opens", "placed"]
 
 def opens(tree: Tree) -> bool:
     """Return whether *tree* has a wait for all blocks of the cluster to have begun."""
-    return any(node.opens if isinstance(node, Barrier) else isinstance(node, Loop) and opens(node.body) for node in tree)
+    barriers = (node for node in tree if isinstance(node, Barrier))
+    return any(node.opens for node in barriers) or any(opens(node.body) for node in tree if isinstance(node, Loop))
 
 
 def begun(scope: Scope) -> str:

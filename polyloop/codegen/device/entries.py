@@ -20,8 +20,8 @@ from polyloop.expr.dtypes import DType
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 
 __all__ = [
-    "Atomics",
     "MOST_IN_CLUSTER",
+    "Atomics",
     "Boxes",
     "Clusters",
     "Copies",

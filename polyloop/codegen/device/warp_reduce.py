@@ -80,7 +80,8 @@ def _function(
     axes = "".join(letter_of(span.axis) for span in meeting.across)
     axes += f"{'_and' if axes else ''}_cluster" if meeting.blocks > 1 else ""
     meaning = "; ".join(map(show, operation.combine))
-    key = f"{operation}: {meaning}, over {axes} of {sizes}, {meeting.blocks}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
+    key = f"{operation}: {meaning}, over {axes} of {sizes}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
+    key += f", {meeting.blocks} blocks" if meeting.blocks > 1 else ""
     name = scope.definitions.helper_names.get(key)
     if name is None:
         count = prod(span.extent for span in meeting.across) * meeting.blocks

@@ -239,4 +239,5 @@ def numbering_of(launch: Launch, axes: Sequence[GridAxis], scope: Scope, context
     total, number, following = fresh("blocks"), fresh("block"), fresh("next")
     in_plane, first, place, width = map(fresh, ("in_plane", "first", "place", "width"))
     parts = (in_plane, first, place, width)
-    return Numbering(order, tuple(ordered), scope, context, counts, total, panel, (number, following), parts, launch.cluster)
+    names = (number, following)
+    return Numbering(order, tuple(ordered), scope, context, counts, total, panel, names, parts, launch.cluster)

@@ -65,8 +65,8 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
             "bad-tag",
             f"no tag '{text}'",
             hints=(
-                "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, c.0, l.0 to l.2, lane, w, l.auto, and "
-                "digits of the thread number such as l%8, l/8%4 and l/32",
+                "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, c.0, l.0 to l.2, lane, w, l.auto, "
+                "and digits of the thread number such as l%8, l/8%4 and l/32",
             ),
         )
 

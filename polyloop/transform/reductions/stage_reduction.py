@@ -48,8 +48,8 @@ class StageReduction(Staging):
         s = sum(b, part[b])    {id=insn}
 
     With ``temporary_address_space="cluster"`` and the new iname tagged ``c.0``, the blocks of a cluster compute one
-    partial result each, which they see in the shared memory of each other.  With ``default_tag="g.0"`` and ``temporary_address_space="global"`` each block computes one partial result, and a
-    second launch combines them.
+    partial result each, which they see in the shared memory of each other.  With ``default_tag="g.0"`` and
+    ``temporary_address_space="global"`` each block computes one partial result, and a second launch combines them.
 
     Parameters
     ----------
