@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
@@ -63,7 +64,7 @@ def _is_on_cluster(placement: Placement, name: str) -> bool:
     return CLUSTER_AXIS in placed.own or CLUSTER_AXIS in placed.lowered.across or _uses_cluster(placement, name)
 
 
-def _opened(tree: Tree, far: Collection[str]) -> Tree:
+def _opened(tree: Tree, far: AbstractSet[str]) -> Tree:
     """Return *tree* with the wait until all blocks of a cluster have begun, before the statements *far*.
 
     These store in the shared memory of other blocks, which has to be there.
@@ -72,7 +73,7 @@ def _opened(tree: Tree, far: Collection[str]) -> Tree:
     return (*tree[:place], Barrier(Scope.CLUSTER, opens=True), *tree[place:])
 
 
-def _closed(tree: Tree, far: Collection[str]) -> Tree:
+def _closed(tree: Tree, far: AbstractSet[str]) -> Tree:
     """Return *tree* with a barrier of the cluster at its end, unless one stands behind all statements *far*.
 
     These use the shared memory of other blocks, which must not end before.
@@ -80,7 +81,7 @@ def _closed(tree: Tree, far: Collection[str]) -> Tree:
     return tree if _is_closed(tree, far) else (*tree, Barrier(Scope.CLUSTER))
 
 
-def _is_closed(tree: Tree, far: Collection[str]) -> bool:
+def _is_closed(tree: Tree, far: AbstractSet[str]) -> bool:
     """Return True if a barrier of the cluster stands behind all statements *far* of *tree*."""
     for node in reversed(tree):
         if isinstance(node, Barrier) and node.scope is Scope.CLUSTER and not node.opens:
