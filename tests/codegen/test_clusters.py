@@ -145,6 +145,31 @@ def test_reductions_over_clusters_compile(operation: str, shape: str) -> None:
         compile_cuda(text_of(divided(rows(OPERATIONS[operation][0], dtype), *BLOCKS[shape])).device_code, "sm_90a")
 
 
+def pairs() -> pl.LoopKernel:
+    """Return softmax scales by clusters: pairs of a maximum and a sum relative to it, which are combined together."""
+    top = "max(a.top, b.top)"
+    rest = f"a.rest*exp(a.top - {top}) + b.rest*exp(b.top - {top})"
+    lse = pl.ReductionOperation("lse", (top, rest), neutral=("least", 0), fields=("top", "rest"))
+    data = [pl.GlobalArg("x", np.float64, shape="n, m"), pl.GlobalArg("y", np.float64, shape="n"), ...]
+    knl = pl.make_kernel(ROWS, "<> top, rest = lse(k, x[i, k], 1)\n y[i] = top + log(rest)", data, name="pairs",
+                         assumptions="n >= 1 and m >= 1", reductions=[lse])
+    return by_cluster(pl.tag_inames(knl, "i:g.0"), 4, 64)
+
+
+@needs_compiler
+def test_pairs_of_a_maximum_and_a_sum() -> None:
+    program = text_of(pairs())
+    x = np.random.default_rng(5).normal(0, 30, (3, 700))
+    found = run_on_fibres(program, {"x": x})
+    assert disagreement(found) is None
+    np.testing.assert_allclose(found["random"]["y"], np.logaddexp.reduce(x, axis=1), rtol=1e-12)
+
+
+@pytest.mark.nvrtc
+def test_pairs_compile() -> None:
+    compile_cuda(text_of(pairs()).device_code, "sm_90a")
+
+
 def in_a_loop(text: str = "y[i] = sum(k, a[i, k])") -> pl.LoopKernel:
     """Return a kernel whose clusters add up many rows, one after the other, in the same places."""
     knl = pl.split_iname(rows(text, np.int32, np.int32), "i", 20, outer_tag="g.0")
