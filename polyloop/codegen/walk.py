@@ -246,13 +246,17 @@ class Walker:
                 return (group_of_products(self.scope, group),)
             case Barrier(group=Group() as group):
                 return (Sync(group_text(self.scope, group)),)
-            case Barrier(BarrierScope.CLUSTER, opens=opens):
-                return (Sync(cluster_call(self.scope, "wait" if opens else "barrier")),)
-            case Barrier(scope):
-                threads = self.scope.language.need(Threads)
-                wait = Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier)
+            case Barrier():
+                wait = Sync(self._barrier(node))
                 waits: Block = (publication(self.scope), wait) if node.publishes else (wait,)
                 return (*waits, *self.ahead) if node.starts else waits
+
+    def _barrier(self, node: Barrier) -> str:
+        """Return the statement by which threads wait for each other."""
+        if node.scope is BarrierScope.CLUSTER:
+            return cluster_call(self.scope, "wait" if node.opens else "barrier")
+        threads = self.scope.language.need(Threads)
+        return threads.warp_barrier if node.scope is BarrierScope.WARP else threads.block_barrier
 
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement, guarded by the conditions that *context* does not imply."""
