@@ -47,7 +47,7 @@ MANY_FIELDS = {
     "kernel.text.specs.TemporaryVariable": 11,  # the same
     "runtime.explanation.AccessFacts": 15,  # results that users read, and the names of to_dict()
     "runtime.explanation.Explanation": 13,  # the same
-    "runtime.explanation.LaunchFacts": 12,  # the same
+    "runtime.explanation.LaunchFacts": 14,  # the same
     "transform.reductions.split_scan.SplitScan": 12,  # arguments of a public function
     "transform.staging.precompute.Precompute": 14,  # arguments of Loopy's function
     "transform.staging.prefetch.AddPrefetch": 17,  # the same

@@ -8,12 +8,13 @@ from math import prod
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.asked import condition_code
+from polyloop.codegen.device.cluster import begun, opens
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
-from polyloop.codegen.device.entries import Boxes, LookBack, Threads, Together
+from polyloop.codegen.device.entries import Boxes, Clusters, LookBack, Threads, Together
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.blocks import bound_text
 from polyloop.codegen.loops.digits import digit_lines, digits_of
-from polyloop.codegen.loops.grid import GridAxis
+from polyloop.codegen.loops.grid import GridAxis, axis_text
 from polyloop.codegen.loops.hosts import printed
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.tree.c_ast import Block, For, Group, If, Node
@@ -36,7 +37,10 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
     axes = _axis_lines(function, unit)  # they may use inames of the host, which then are parameters
     parameters, lines = _signature(arguments, [launch], function, unit)
     bounds = _launch_bounds(launch.local_size, unit)
-    head = " ".join(part for part in (language.syntax.function, bounds, f"{launch.name}({parameters})") if part)
+    clusters = language.need(Clusters).head.format(launch.cluster) if launch.cluster > 1 else ""
+    parts = (language.syntax.function, clusters, bounds, f"{launch.name}({parameters})")
+    head = " ".join(part for part in parts if part)
+    lines += [f"    {begun(function.scope)}"] if opens(launch.tree) else []
     body = print_block(_body(function), name_instructions=_has_several([launch], unit),
                        mark_instructions=bool(language.loops.line))
     return "\n".join([head, "{", *lines, *axes, *body, "}"])
@@ -190,10 +194,11 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
     for kind in Level:
         if kind is Level.GRID and function.numbering is not None:
             continue
+        threads = scope.language.need(Threads)
         parts = []
         for axis in AXES:
             if level_of(axis) is kind and axis in scope.used:
-                own = scope.language.need(Threads).axes[hardware.get(axis, axis)]
+                own = axis_text(threads, hardware.get(axis, axis), launch.cluster)
                 text = chains.ticket if chains is not None and kind is Level.GRID else own
                 if axis in shifts:
                     text = f"({scope.index_type}){text} + {_first_text(shifts[axis], function)}"

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
+from polyloop.codegen.device.entries import Clusters
 from polyloop.codegen.language import AXIS_NAMES
 from polyloop.codegen.loops.blocks import Numbering, numbering_of
 from polyloop.codegen.loops.context import Context
@@ -29,7 +30,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine
-from polyloop.poly.axes import AXES, is_axis, thread_axis
+from polyloop.poly.axes import AXES, CLUSTER_AXIS, is_axis, thread_axis
 from polyloop.schedule.copy_engine import AwaitBox
 from polyloop.schedule.plan import Launch, Tensor
 from polyloop.schedule.storage import Storage
@@ -76,18 +77,20 @@ class Function:
 def function_of(launch: Launch, unit: Unit) -> Function:
     """Return the function of *launch*: for one thread of a device, or on a host with loops over threads."""
     if not any(True for _ in runs(launch.tree)):  # the opening alone has no effect
-        nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.group_axes]
+        nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.grid_axes]
         return Function(launch, _scope(launch, unit), (), 0, nothing)
     return _on_device(launch, unit) if unit.language.has_axes else _on_host(launch, unit)
 
 
 def hardware_of(launch: Launch, unit: Unit) -> dict[str, str]:
     """Return the grid axis of each group axis of a launch (see :func:`hardware_axes`)."""
-    return hardware_axes(launch.group_axes if unit.language.has_axes else ())
+    return hardware_axes(launch.grid_axes if unit.language.has_axes else ())
 
 
 def _on_host(launch: Launch, unit: Unit) -> Function:
     """Return a function with loops over blocks and threads."""
+    if launch.cluster > 1:
+        unit.language.need(Clusters)
     taken = unit.names({a.name for a in unit.inputs.arguments} | {t.name for t in launch.temporaries})
     sequential = sequential_tree(launch, unit.schedule, taken)
     launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
@@ -105,9 +108,10 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     scope = _scope(launch, unit)
     extents, digits = _extents(launch), digits_of(statements)
     extents |= {axis: digit.extent for axis, digit in digits.items()}
-    walker = Walker(scope, unit.schedule, (*launch.hosts, *launch.group_axes, *extents), extents, launch.local_size)
+    extents |= {axis: launch.cluster for axis in launch.group_axes if axis == CLUSTER_AXIS}
+    walker = Walker(scope, unit.schedule, (*launch.hosts, *launch.grid_axes, *extents), extents, launch.local_size)
     around, outside = host_loops(launch, unit.schedule.launches, walker.loops, unit.known.context)
-    axes = grid_axes(launch.group_axes, launch.hosts, statements, outside, unit.known.divisibility)
+    axes = grid_axes(launch.grid_axes, launch.hosts, statements, outside, unit.known.divisibility)
     context = outside.add(row for axis in axes for row in axis.rows)
     for axis in axes:
         magnitudes.define(axis.name, (*axis.upper, *axis.lower), context.interval(axis.name)[0])

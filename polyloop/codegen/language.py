@@ -17,7 +17,7 @@ __all__ = ["AXIS_NAMES", "Constants", "Definition", "Functions", "Language", "Lo
 _E = TypeVar("_E", bound=Entry)
 
 AXIS_NAMES: Final[Mapping[str, str]] = {
-    "g.0": "bx", "g.1": "by", "g.2": "bz", "l.0": "tx", "l.1": "ty", "l.2": "tz",
+    "g.0": "bx", "g.1": "by", "g.2": "bz", "c.0": "rank", "l.0": "tx", "l.1": "ty", "l.2": "tz",
 }  # fmt: skip
 """Names of hardware axes in generated code, unless the user has taken the name."""
 

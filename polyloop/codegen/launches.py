@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from math import prod
 
+import pymbolic.primitives as p
+
 from polyloop.codegen.asked import host_condition
 from polyloop.codegen.device.decoupled_lookback import clear_launch, clear_text
-from polyloop.codegen.device.entries import Together
+from polyloop.codegen.device.entries import MOST_IN_CLUSTER, Together
 from polyloop.codegen.function_text import device_text, host_text, passed_inames
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.grid import bound_expression
@@ -22,7 +24,7 @@ from polyloop.kernel.arrays import Argument
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Tree
 from polyloop.kernel.tree import Scope as BarrierScope
-from polyloop.poly.axes import BLOCK_AXES
+from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS
 from polyloop.schedule.plan import Launch, Schedule
 from polyloop.schedule.storage import shared_bytes
 
@@ -69,6 +71,7 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     host = HostPart(tuple(_launch_loops(function, unit)), asked)
     numbering, dynamic = function.numbering, function.dynamic_shared
     grid, turns = ((x, y, z), 1) if numbering is None else (numbering.grid, numbering.turns)
+    grid = grid if launch.cluster == 1 else (p.Product((launch.cluster, grid[0])), *grid[1:])
     return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, host, turns)
 
 
@@ -108,10 +111,11 @@ def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:
     Raises
     ------
     CodegenError
-        ``grid-barrier``, ``block-too-large``, ``shared-memory-exceeded``.
+        ``grid-barrier``, ``block-too-large``, ``shared-memory-exceeded``, ``bad-cluster``.
     """
     for launch in schedule.launches:
-        found = [*_grid_barriers(launch), *(() if limits is None else _excesses(launch, limits))]
+        found = [*_grid_barriers(launch), *_large_clusters(launch)]
+        found += () if limits is None else _excesses(launch, limits)
         if found:
             raise CodegenError("generate_code", schedule.name, found)
 
@@ -122,6 +126,16 @@ def _grid_barriers(launch: Launch) -> Iterator[Diagnostic]:
             "grid-barrier",
             f"launch '{launch.name}' has a barrier of the whole grid",
             hints=("split the kernel in two launches at that place",),
+        )
+
+
+def _large_clusters(launch: Launch) -> Iterator[Diagnostic]:
+    if launch.cluster > MOST_IN_CLUSTER:
+        yield Diagnostic(
+            "bad-cluster",
+            f"a cluster of {launch.cluster} blocks is too large",
+            (f"devices with clusters run {MOST_IN_CLUSTER} blocks of one together",),
+            (f"divide the iname tagged '{CLUSTER_AXIS}' by {MOST_IN_CLUSTER} or less",),
         )
 
 

@@ -42,8 +42,8 @@ _OURS_AT_FILE_SCOPE: Final = re.compile(r"(?:name)*_\w*")
 _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CUDART|CU|NV)_\w+|CUDARTAPI|CU[a-z]+")
 """Include guards of helpers, and families of names in CUDA."""
 
-# Helpers that are in no table: those of matrix instructions (device/matrix.py), boxes (device/box_text.py), vectors
-# (records.py) and atomics.
+# Helpers that are in no table: those of matrix instructions (device/matrix.py), boxes (device/box_text.py), clusters,
+# vectors (records.py) and atomics.
 _MATRICES: Final = """
 pack pack_bytes load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
 ldmatrix_x4_trans publish_stores tile_descriptor products_begin products_commit
@@ -52,6 +52,7 @@ _BOXES: Final = """
 TensorMap ring_open ring_expect ring_wait box_1d box_2d box_3d box_4d box_5d
 store_box_1d store_box_2d store_box_3d store_box_4d store_box_5d boxes_read boxes_stored
 """
+_CLUSTERS: Final = "cluster_arrive cluster_wait cluster_barrier in_block"
 _VECTOR_WORDS: Final = ("make", "splat", "add", "sub", "mul", "div", "neg", "min", "max")
 _UPDATES: Final = ("sum", "product", "min", "max", "and", "or", "xor", "exchange")
 _LANES: Final = (2, 4, 8, 16)
@@ -103,7 +104,7 @@ def _helpers(language: Language) -> Iterator[str]:
     yield from (f"{word}_{vector}" for word in words for vector in vectors)
     yield from vectors
     if language.has_axes:
-        yield from (*_MATRICES.split(), *_BOXES.split())
+        yield from (*_MATRICES.split(), *_BOXES.split(), *_CLUSTERS.split())
         yield from BUILT_IN
         for entry in (INTRINSICS[name] for name in BUILT_IN):
             if entry.is_shared:

@@ -128,6 +128,8 @@ def _obstacles(functions: Sequence[Function], launches: Sequence[DeviceLaunch], 
             yield f"the blocks of '{name}' are numbered in an order of their own"
         if function.dynamic_shared:
             yield f"'{name}' asks for dynamic shared memory, {function.dynamic_shared} bytes"
+        if function.launch.cluster > 1:
+            yield f"the blocks of '{name}' are in clusters"
         if function.launch.maps:
             yield f"'{name}' has copies by a copy engine, which does not wait for blocks"
     if unit.inputs.chains:

@@ -14,6 +14,7 @@ from typing import Final
 from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import group_text
 from polyloop.codegen.device.box_text import box_block
+from polyloop.codegen.device.cluster import cluster_call
 from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.device.matrix import group_of_products, matrix_block, publication
 from polyloop.codegen.expressions.expressions import Expressions
@@ -34,7 +35,7 @@ from polyloop.kernel.tags import Unroll, Vectorize
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
-from polyloop.poly.axes import is_block_axis
+from polyloop.poly.axes import is_grid_axis
 from polyloop.schedule import plan
 from polyloop.schedule.copy_engine import EngineStep
 from polyloop.schedule.plan import Schedule, Statement
@@ -99,7 +100,7 @@ class Walker:
             if (32 * blockIdx.x + 32 <= n) { .. }   // no bounds checks
             else { .. }                             // the same with bounds checks
         """
-        groups = frozenset(axis for axis in self.axes if is_block_axis(axis))
+        groups = frozenset(axis for axis in self.axes if is_grid_axis(axis))
         if groups and self.scope.language.loops.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.loops.forms.tags.items() if isinstance(tag, Vectorize))
             tile = Tile(groups, groups, has_barrier(tree), lanes)
@@ -245,11 +246,17 @@ class Walker:
                 return (group_of_products(self.scope, group),)
             case Barrier(group=Group() as group):
                 return (Sync(group_text(self.scope, group)),)
-            case Barrier(scope):
-                threads = self.scope.language.need(Threads)
-                wait = Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier)
+            case Barrier():
+                wait = Sync(self._barrier(node))
                 waits: Block = (publication(self.scope), wait) if node.publishes else (wait,)
                 return (*waits, *self.ahead) if node.starts else waits
+
+    def _barrier(self, node: Barrier) -> str:
+        """Return the statement by which threads wait for each other."""
+        if node.scope is BarrierScope.CLUSTER:
+            return cluster_call(self.scope, "wait" if node.opens else "barrier")
+        threads = self.scope.language.need(Threads)
+        return threads.warp_barrier if node.scope is BarrierScope.WARP else threads.block_barrier
 
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement, guarded by the conditions that *context* does not imply."""

@@ -131,7 +131,7 @@ def _strides(letter: str, strides: tuple[tuple[int, Stride], ...] | None) -> lis
 
 @dataclass(frozen=True)
 class Sync:
-    """``"barrier_local"`` (a block waits), ``"barrier_warp"``, or ``"kernel_launch"``."""
+    """``"barrier_local"`` (a block waits), ``"barrier_warp"``, ``"barrier_cluster"``, or ``"kernel_launch"``."""
 
     kind: str | None = None
     kernel_name: str | None = None

@@ -18,7 +18,7 @@ from polyloop.kernel.limits import WARP_SIZE
 from polyloop.mapping.collective_shape import meeting_of
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
-from polyloop.poly.axes import THREAD_AXES
+from polyloop.poly.axes import CLUSTER_AXIS, THREAD_AXES
 from polyloop.poly.sets import map_from_forms, sample_set
 from polyloop.program.ir import Combine
 from polyloop.proof.witness import instance
@@ -33,7 +33,7 @@ class Uniformity:
     Attributes
     ----------
     varying
-        For each bound variable, the thread axes along which its value may differ.
+        For each bound variable, the axes of threads, and of blocks of a cluster, along which its value may differ.
     warp_axes
         Thread axes on which all threads of a warp have the same index.
     """
@@ -61,7 +61,7 @@ def _varying(placement: Placement) -> Mapping[str, frozenset[str]]:
 
 def _of_writers(placement: Placement, name: str) -> frozenset[str]:
     """Return the thread axes along which the value written to *name* may differ, or some threads do not write it."""
-    axes = frozenset(placement.axes.local)
+    axes = frozenset((*placement.axes.in_cluster, *placement.axes.local))
     if _is_combined(placement, name):
         return axes
     found = frozenset[str]()
@@ -72,7 +72,7 @@ def _of_writers(placement: Placement, name: str) -> frozenset[str]:
 
 def _depends(placement: Placement, statement: Placed, writer: Placed) -> frozenset[str]:
     """Return the thread axes that determine the reference instance of *writer* whose value *statement* uses."""
-    axes = frozenset(placement.axes.local)
+    axes = frozenset((*placement.axes.in_cluster, *placement.axes.local))
     mine, its = statement.lowered.instruction.origin, writer.lowered.instruction.origin
     reference = placement.program.kernel.reference
     if not axes or reference is None or not isinstance(mine, Copy) or not isinstance(its, Copy):
@@ -125,7 +125,9 @@ def divergent_reductions(placement: Placement, accumulator: str | None = None) -
         sizes = [placement.axes.local.get(axis, 1) for axis in THREAD_AXES]
         known = [size or 0 for size in sizes]
         in_a_warp = 0 not in known and meeting_of(known, statement.lowered.across, WARP_SIZE).parts == 1
-        allowed = uniform.warp_axes if in_a_warp else frozenset[str]()
+        in_a_warp = in_a_warp and CLUSTER_AXIS not in statement.lowered.across
+        alone = frozenset(placement.axes.in_cluster).difference(statement.lowered.across)  # blocks do not meet
+        allowed = alone | uniform.warp_axes if in_a_warp else alone
         for name in statement.lowered.bounds:
             if not (differing := uniform.varying[name]) <= allowed:
                 yield _divergent(placement, statement, name, differing - allowed, is_warp=in_a_warp)
@@ -136,7 +138,9 @@ def _divergent(
     placement: Placement, statement: Placed, name: str, axes: frozenset[str], *, is_warp: bool
 ) -> Diagnostic:
     lowered = statement.lowered
-    group = "warp" if is_warp else "block"
+    over_cluster = CLUSTER_AXIS in lowered.across
+    group = "cluster" if over_cluster else "warp" if is_warp else "block"
+    outside = "clusters" if over_cluster else "warps (w) or blocks" if is_warp else "blocks"
     where = ", ".join(f"'{axis}'" for axis in sorted(axes))
     notes = [f"the loops around it use '{name}', which may differ along {where} among the threads of a {group}"]
     notes += _example(placement, name, axes)
@@ -146,7 +150,7 @@ def _divergent(
         tuple(notes),
         (
             f"let it be the same for the whole {group}: run the loops that it is computed in on "
-            f"{'warps (w) or blocks' if is_warp else 'blocks'}, or keep the loops of this reduction sequential",
+            f"{outside}, or keep the loops of this reduction sequential",
         ),
         sites=(lowered.instruction.site(),),
     )

@@ -20,11 +20,16 @@ __all__ = ["AddressSpace", "Argument", "ArrayArg", "Table", "TemporaryVariable",
 
 
 class AddressSpace(Choice):
-    """Address space of a temporary, which decides the threads that see it."""
+    """Address space of a temporary, which decides the threads that see it.
+
+    ``LOCAL`` is the shared memory of a block.  In ``CLUSTER``, the first axis is that of the blocks of a cluster: each
+    has the elements with its own position in shared memory, and all of the cluster see all.
+    """
 
     AUTO = "auto"
     PRIVATE = "private"
     LOCAL = "local"
+    CLUSTER = "cluster"
     GLOBAL = "global"
 
     __hash__ = object.__hash__  # each is one object

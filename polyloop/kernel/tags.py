@@ -8,12 +8,13 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from polyloop.frozen import quick
-from polyloop.poly.axes import block_axis, digit_axis, thread_axis
+from polyloop.poly.axes import CLUSTER_AXIS, block_axis, digit_axis, thread_axis
 
 __all__ = [
     "AutoLocal",
     "BlockOrder",
     "Box",
+    "ClusterAxis",
     "GroupAxis",
     "InameTag",
     "Interleave",
@@ -78,6 +79,19 @@ class GroupAxis:
 
     def __str__(self) -> str:
         return block_axis(self.axis)
+
+
+@dataclass(frozen=True)
+class ClusterAxis(GroupAxis):
+    """``c.0``: one block of a cluster for each value; the blocks of a cluster run at the same time.
+
+    A device with clusters is needed (CUDA, ``sm_90``), and at most 8 values.
+    """
+
+    axis: int = 0
+
+    def __str__(self) -> str:
+        return CLUSTER_AXIS
 
 
 @quick
@@ -202,6 +216,7 @@ _PLAIN: Final[dict[str, InameTag]] = {
     "box": Box(),
     "unr": Unroll(),
     "unr_hint": UnrollHint(),
+    CLUSTER_AXIS: ClusterAxis(),
     "l.auto": AutoLocal(),
     "lane": Lane(),
     "w": Warp(),
@@ -235,7 +250,7 @@ def parse_tag(text: str) -> InameTag | None:
 
 
 def axis_name(tag: InameTag) -> str | None:
-    """Return ``"g.N"`` or ``"l.N"`` for a hardware axis, ``"l.8.4"`` for a digit of the thread, None for a loop."""
+    """Return ``"g.N"``, ``"c.0"``, ``"l.N"`` for an axis, ``"l.8.4"`` for a digit of the thread, None for a loop."""
     if isinstance(tag, ThreadDigit):
         return digit_axis(tag.stride, tag.extent or "")
     if isinstance(tag, LocalAxis):

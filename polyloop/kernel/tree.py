@@ -35,6 +35,7 @@ class Scope(Enum):
     """The thread itself, for what it has started; only code generation knows such barriers."""
     WARP = "warp"
     BLOCK = "block"
+    CLUSTER = "cluster"
     GRID = "grid"
 
 
@@ -67,7 +68,8 @@ class Barrier:
 
     A barrier of scope ``THREAD`` is for asynchronous operations: it ends a ``group``, or waits for groups.  One that
     ``publishes`` lets matrix instructions see what threads have stored, which read memory on a way of their own.  One
-    that ``starts`` is followed by the first copies of the next block that the same threads execute.
+    that ``starts`` is followed by the first copies of the next block that the same threads execute.  One that ``opens``
+    waits until all blocks of the cluster have begun: threads arrive at the beginning of the launch.
     """
 
     scope: Scope = Scope.BLOCK
@@ -75,6 +77,7 @@ class Barrier:
     group: Group | None = None
     publishes: bool = False
     starts: bool = False
+    opens: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.elements import element_type
 from polyloop.library.records import ready
-from polyloop.library.registers import Tiles, in_parts, in_registers, in_two_launches
+from polyloop.library.registers import Tiles, in_cluster, in_parts, in_registers, in_two_launches
 from polyloop.library.tensor_cores import (
     in_double_precision,
     on_groups_of_warps,
@@ -168,6 +168,17 @@ def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, 
     )  # fmt: skip
 
 
+def by_groups_in_clusters(
+    base: pl.LoopKernel, name: str, rows: int, columns: int, parts: int, terms: int
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product by ``wgmma`` whose tiles are added up by the blocks of a cluster, which sum up a part each."""
+    knl = in_cluster(multiples(base, 8), parts, terms, (rows, columns), 2 * rows)
+    return on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, 4 if columns > 64 else 6, lag=1, via="tma", term="k_part",
+        within="compute_sums", divided=False,
+    )  # fmt: skip
+
+
 def by_warps(base: pl.LoopKernel, name: str, vec: int, *shape: Any) -> pl.LoopKernel:
     """Return a product by ``mma.sync``, with copies of *vec* elements."""
     is_async = vec > 1
@@ -222,6 +233,11 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "wgmma, tiles of 128 x 64, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 64, 1024),
         "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
         "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
+        **{
+            f"wgmma, tiles of 128 x {columns}, parts of {terms} in clusters of {parts}":
+                partial(by_groups_in_clusters, hopper, name, 128, columns, parts, terms)
+            for columns, parts, terms in ((64, 2, 2048), (128, 2, 2048), (128, 2, 4096), (128, 4, 1024))
+        },
         "wgmma, tiles of 128 x 256, padded copies": partial(by_groups_on_copies, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 128, padded copies": partial(by_groups_on_copies, hopper, name, 128, 128),
         "wgmma, tiles of 128 x 64, padded copies": partial(by_groups_on_copies, hopper, name, 128, 64),
@@ -290,7 +306,8 @@ def matmul(
 
     Notes
     -----
-    Schedules in "parts of" k add their parts to the result by atomic updates, unless they have two launches: the order
+    Schedules in "parts of" k add their parts to the result by atomic updates, unless they have two launches or
+    clusters: the order
     of a sum, and with it its rounding, may differ from call to call.  Others always give the same result.
 
     The recipes are in ``polyloop/library/registers.py`` and ``tensor_cores.py``.  Source: the structure is that of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polyloop as pl
 
-__all__ = ["Tiles", "in_parts", "in_registers", "in_two_launches"]
+__all__ = ["Tiles", "in_cluster", "in_parts", "in_registers", "in_two_launches"]
 
 
 @dataclass(frozen=True)
@@ -149,3 +149,49 @@ def in_two_launches(knl: pl.LoopKernel, terms: int) -> pl.LoopKernel:
         knl = pl.rename_iname(knl, old, new)
     knl = pl.split_iname(knl, "column", 256, outer_tag="g.0", inner_tag="l.0")
     return pl.tag_inames(knl, {"row": "g.1", "parts": "g.2"})
+
+
+def in_cluster(knl: pl.LoopKernel, parts: int, terms: int, block: tuple[int, int], threads: int) -> pl.LoopKernel:
+    """Return the product with tiles of which the blocks of a cluster sum up some terms each, and add up a share each.
+
+    ::
+
+        # before
+        for i, j:  c[i, j] = sum(k, a[i, k]*b[k, j])
+        # after
+        each cluster (by, bx), each `block` of it:
+            for i_block, jj:  sums[block, i_block, jj] = sum(k_part, a[i, k]*b[k, j])      # id: compute_sums
+        each block `share` of it:
+            for row, column:  c[i, j] = sum(part, sums[part, share*.. + row, column])  # those of other blocks
+
+    There are *parts* blocks with *terms* terms each, and no more terms than that.
+
+    Parameters
+    ----------
+    block
+        Rows and columns of a tile: 64 or 128 columns, and so many rows that a block's share of them is a multiple of
+        those that it adds up at once.
+    threads
+        Of a block, each of which adds up 4 neighbours at once.
+    """
+    rows, columns = block
+    lanes = columns // 4
+    knl = pl.assume(knl, f"p <= {parts * terms}")
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_tile", outer_tag="g.1")
+    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_tile", outer_tag="g.0")
+    knl = pl.split_iname(knl, "k", terms, outer_iname="part", inner_iname="k_part")
+    knl = pl.stage_reduction(
+        knl, "part", sweep_inames="i_tile, j_tile", new_inames="i_block, jj, block", temporary_name="sums",
+        temporary_address_space="cluster",
+    )  # fmt: skip
+    step = columns + 8  # lanes that have neighbouring rows store to other banks
+    knl = pl.tag_array_axes(knl, "sums", f"stride:{rows * step}, stride:{step}, stride:1")
+    knl = pl.split_iname(knl, "i_tile", rows // parts, outer_iname="share", inner_iname="row", outer_tag="c.0")
+    knl = pl.split_iname(
+        knl, "row", threads // lanes, outer_iname="row_step", inner_iname="row_in", outer_tag="unr",
+        inner_tag=f"l/{lanes}",
+    )  # fmt: skip
+    knl = pl.split_iname(
+        knl, "j_tile", 4, outer_iname="column", inner_iname="lane", outer_tag=f"l%{lanes}", inner_tag="vec"
+    )
+    return pl.tag_inames(knl, "block:c.0, part:unr")

@@ -72,7 +72,9 @@ def _held(knl: pl.LoopKernel) -> tuple[str, ...]:
     return tuple(name for name, temporary in knl.temporaries.items() if temporary.shape)
 
 
-def in_registers(program: pl.LoopKernel, threads: int, rows: int, most: int, *, n: int) -> pl.LoopKernel:
+def in_registers(
+    program: pl.LoopKernel, threads: int, rows: int, most: int, blocks: int = 1, *, n: int
+) -> pl.LoopKernel:  # fmt: skip
     """Return *program* for rows of *n* elements, each in the registers of some threads from its load to its store.
 
     ::
@@ -88,19 +90,25 @@ def in_registers(program: pl.LoopKernel, threads: int, rows: int, most: int, *, 
     Parameters
     ----------
     threads
-        Of a row.
+        Of a row, in a block.
     rows
         Of a block.
     most
         Elements of a row that a thread keeps.
+    blocks
+        Of a row: those of a cluster, which run at the same time, and combine their sums and maxima.
     """
     vec = _vector(program, n)
-    knl = pl.fix_parameters(pl.assume(program, f"n <= {threads * most}"), n=n)
+    knl = pl.fix_parameters(pl.assume(program, f"n <= {blocks * threads * most}"), n=n)
     held = _held(knl)
     knl = pl.split_iname(knl, "k", vec, outer_iname="part", inner_iname="lane", inner_tag="vec" if vec > 1 else "unr")
-    knl = pl.split_iname(knl, "part", threads, outer_iname="step", outer_tag="unr", inner_iname="t", inner_tag="l.0")
-    for name in held:  # [step, thread, lane], of which each thread has its own
-        knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, vec), name, 0, threads)
+    knl = pl.split_iname(knl, "part", blocks * threads, outer_iname="step", outer_tag="unr", inner_iname="t")
+    if blocks > 1:
+        knl = pl.split_iname(knl, "t", threads, outer_iname="block", outer_tag="c.0", inner_iname="t_block")
+    knl = pl.tag_inames(knl, {"t" if blocks == 1 else "t_block": "l.0"})
+    for name in held:  # [step, block, thread, lane], of which each thread has its own
+        knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, vec), name, 0, blocks * threads)
+        knl = knl if blocks == 1 else pl.split_array_axis(knl, name, 1, threads)
     if rows == 1:
         return pl.tag_inames(knl, "i:g.0")
     return pl.split_iname(knl, "i", rows, outer_tag="g.0", inner_tag="l.1")
@@ -158,6 +166,11 @@ def _schedules(program: pl.LoopKernel) -> dict[str, Any]:
         "256 threads a row": partial(in_registers, program, 256, 1, 32),
         "512 threads a row": partial(in_registers, program, 512, 1, 64),
         "1024 threads a row": partial(in_registers, program, 1024, 1, 32),
+        "a cluster of 2 a row, 1024 threads": partial(in_registers, program, 1024, 1, 32, 2),
+        "a cluster of 4 a row": partial(in_registers, program, 512, 1, 32, 4),
+        "a cluster of 4 a row, 1024 threads": partial(in_registers, program, 1024, 1, 32, 4),
+        "a cluster of 8 a row": partial(in_registers, program, 512, 1, 32, 8),
+        "a cluster of 8 a row, 1024 threads": partial(in_registers, program, 1024, 1, 32, 8),
         "1024 threads a row, in shared memory": partial(in_shared, program, 1024),
         "1024 threads a row, vectors, several passes": partial(in_passes, program, 1024, vec),
         "1024 threads a row, several passes": partial(in_passes, program, 1024),
@@ -174,8 +187,8 @@ def softmax(dtype: Any = np.float32, *, target: pl.Target | None = None, device:
         y = softmax()(x=x).y                       # x and y have m rows of n elements
         print(softmax().choose(m=4096, n=1000))    # the schedule for these sizes, and why
 
-    Rows that fit into the registers of a block are read once; there is a program for each length of them, made at the
-    first call.  Sums of 16-bit elements are in float32.
+    Rows that fit into the registers of a block, or of a cluster of blocks, are read once; there is a program for each
+    length of them, made at the first call.  Sums of 16-bit elements are in float32.
 
     Parameters
     ----------

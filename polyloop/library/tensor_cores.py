@@ -122,21 +122,25 @@ def in_double_precision(
 def on_groups_of_warps(
     knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
     lag: int = 0, via: str = "cp.async", panels: bool = True, term: str = "k", within: str = "insn",
-    operands: tuple[str, str] = ("a", "b"),
+    operands: tuple[str, str] = ("a", "b"), divided: bool = True,
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of some rows and columns, by an intrinsic for 64 rows and these columns.
 
     With *panels*, the second operand is stored by rows of n, otherwise by rows of k.  *term* and *within* are the loop
-    over terms and the instruction of a product in parts, *operands* the arrays whose tiles are fetched.
+    over terms and the instruction of a product in parts, *operands* the arrays whose tiles are fetched.  What is not
+    *divided* among blocks here already is, and has the loops ``i_block`` and ``jj`` of a block.
 
     Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
     waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
     """
     size = INTRINSICS[intrinsic].operands.itemsize
     # blocks, groups of four warps, and the tiles of one instruction
-    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    if divided:
+        knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "i_block", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
-    if group == 1:
+    if not divided:
+        pass
+    elif group == 1:
         knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj", outer_tag="g.0")
     else:
         knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj")

@@ -40,7 +40,7 @@ def contracted_axes(placement: Placement) -> dict[str, frozenset[int]]:
         space = placement.spaces[name]
         if space is AddressSpace.PRIVATE:
             axes = one_element_axes(uses[name], placement.axes, kernel.parameters)
-        if name in kernel.evaluations and space is not AddressSpace.GLOBAL:
+        if name in kernel.evaluations and space not in (AddressSpace.GLOBAL, AddressSpace.CLUSTER):
             axes |= _axes_of_length_1(temporary)
         if axes:
             found[name] = axes

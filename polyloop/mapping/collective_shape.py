@@ -2,7 +2,8 @@
 
 Threads are numbered with ``l.0`` running fastest, and consecutive numbers form warps.  Threads of a group whose numbers
 differ in one bit, and that are in one warp, exchange values by shuffles (butterfly).  This leaves a group divided into
-*parts*, each with one value; parts are combined through shared memory.
+*parts*, each with one value; parts are combined through shared memory.  Then the blocks of a cluster store what they
+have in the shared memory of each other.
 """
 
 from __future__ import annotations
@@ -71,10 +72,14 @@ class Span:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The threads of a block as groups that combine their values; ``spans`` are the axes with several threads."""
+    """The threads of a block as groups that combine their values; ``spans`` are the axes with several threads.
+
+    ``blocks`` are the blocks of a cluster whose groups combine their values with those of each other.
+    """
 
     spans: tuple[Span, ...]
     warp_size: int
+    blocks: int = 1
 
     @property
     def across(self) -> tuple[Span, ...]:
@@ -108,14 +113,22 @@ class Meeting:
 
     def scratch(self, kind: Kind, operation: Operation) -> int:
         """Return the number of elements of shared memory that the groups of a block need."""
+        own = self.blocks * self.groups if self.blocks > 1 else 0
+        return self.within_block(kind, operation) + own
+
+    def within_block(self, kind: Kind, operation: Operation) -> int:
+        """Return the number of elements of shared memory through which the threads of a block combine values."""
         at_once = kind is Kind.COMBINE and self.is_whole_block and operation.name in LOGICAL
         if self.parts == 1 or at_once:
             return 0
         return self.parts * self.groups
 
 
-def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int) -> Meeting:
-    """Return the groups that combine values *across* some axes, in a block of *sizes* along ``l.0``, ``l.1``, .."""
+def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int, blocks: int = 1) -> Meeting:
+    """Return the groups that combine values *across* some axes, in a block of *sizes* along ``l.0``, ``l.1``, ..
+
+    *blocks* are those of a cluster, if it is across its axis.
+    """
     spans: list[Span] = []
     stride = 1
     for number, extent in enumerate(sizes):
@@ -127,4 +140,4 @@ def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int) -> M
         if extent > 1:
             spans.append(Span(axis, extent, direct, stride, axis in across))
         stride *= extent
-    return Meeting(tuple(spans), warp_size)
+    return Meeting(tuple(spans), warp_size, blocks)

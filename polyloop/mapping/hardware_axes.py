@@ -10,8 +10,9 @@ from polyloop.errors import Diagnostic
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.poly.axes import CLUSTER_AXIS
 
-__all__ = ["Axes", "axis_twice", "axis_unbounded"]
+__all__ = ["Axes", "axis_twice", "axis_unbounded", "open_cluster"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Axes:
     Attributes
     ----------
     group
-        The block axes.
+        The block axes: those of the grid, and that of a cluster.
     local
         Each thread axis with its extent, None if that is not a constant.
     first
@@ -33,12 +34,14 @@ class Axes:
     first: Mapping[str, int]
     block: Mapping[str, int | None] = field(default_factory=dict)
     """Extents of ``l.0`` to ``l.2`` if inames are digits of the thread number, which ``local`` has then, else empty."""
+    cluster: int = 1
+    """Blocks of a cluster, along the axis ``c.0``."""
 
     @cached_property
     def key(self) -> tuple[Hashable, ...]:
         """The axes as a hashable value."""
         mappings = (self.local, self.first, self.block)
-        return (self.group, *(tuple(mapping.items()) for mapping in mappings))
+        return (self.group, self.cluster, *(tuple(mapping.items()) for mapping in mappings))
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -59,6 +62,20 @@ class Axes:
         return self.block or self.local
 
     @property
+    def grid(self) -> tuple[str, ...]:
+        """The axes that number the blocks of the grid, or its clusters."""
+        return tuple(axis for axis in self.group if axis != CLUSTER_AXIS)
+
+    @property
+    def in_cluster(self) -> tuple[str, ...]:
+        """The axis that numbers the blocks of a cluster, if there are several."""
+        return (CLUSTER_AXIS,) if CLUSTER_AXIS in self.group else ()
+
+    def extent(self, axis: str) -> int | None:
+        """Return the constant number of indices of an axis, None where it may vary."""
+        return self.cluster if axis == CLUSTER_AXIS else self.local.get(axis)
+
+    @property
     def all(self) -> tuple[str, ...]:
         """Every axis, blocks first."""
         return (*self.group, *self.local)
@@ -71,6 +88,17 @@ def axis_twice(first: str, second: str, axis: str, instruction: Instruction) -> 
         hint += ", or let the reduction be an instruction of its own, whose result all threads have"
     message = f"inames '{first}' and '{second}' of one instruction are both '{axis}'"
     return Diagnostic("axis-twice", message, hints=(hint,), sites=(instruction.site(),))
+
+
+def open_cluster(iname: str, instruction: Instruction) -> Diagnostic:
+    """Return the diagnostic for an iname on the axis of a cluster without constant bounds."""
+    return Diagnostic(
+        "bad-cluster",
+        f"iname '{iname}' is tagged '{CLUSTER_AXIS}', and the number of its values is no constant",
+        ("the blocks of a cluster are so many as the program says when it is compiled",),
+        (f"divide it by a number: pl.split_iname(knl, '{iname}', 4, inner_tag='{CLUSTER_AXIS}')",),
+        sites=(instruction.site(),),
+    )
 
 
 def axis_unbounded(

@@ -41,7 +41,7 @@ def with_digit_parts(
         raise _error(kernel, combined_digit(combined, iname))
     found = [digit for tag, _, _ in digits.values() if (digit := digit_of(tag, sizes)) is not None]
     first = dict.fromkeys(local, 0) | dict(axes.first)
-    return Axes(axes.group, elementary(sizes, found) or local, first, local)
+    return Axes(axes.group, elementary(sizes, found) or local, first, local, axes.cluster)
 
 
 def _with_digits(

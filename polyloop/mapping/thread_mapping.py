@@ -22,7 +22,7 @@ from polyloop.kernel.domains import assumed, bound_variables, iname_range, witho
 from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import LocalAxis, ThreadDigit
-from polyloop.mapping.hardware_axes import Axes, axis_twice, axis_unbounded
+from polyloop.mapping.hardware_axes import Axes, axis_twice, axis_unbounded, open_cluster
 from polyloop.mapping.mixed_radix import (
     Digit,
     DigitView,
@@ -35,7 +35,7 @@ from polyloop.mapping.mixed_radix_axes import digit_bound, with_digit_parts
 from polyloop.mapping.warp_axes import bound_axes, with_warps
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.axes import is_block_axis, is_thread_axis, loops_among, thread_axis
+from polyloop.poly.axes import CLUSTER_AXIS, is_block_axis, is_thread_axis, loops_among, thread_axis
 from polyloop.poly.sets import (
     Row,
     add_rows,
@@ -191,16 +191,20 @@ def axes_of(kernel: LoopKernel) -> Axes:
                 continue
             if least is None or (is_block_axis(axis) and most is None and not _is_bounded(kernel, homes[iname], iname)):
                 raise _error(kernel, axis_unbounded(kernel, homes[iname], iname, axis, instruction))
+            if axis == CLUSTER_AXIS and most is None:
+                raise _error(kernel, open_cluster(iname, instruction))
             low[axis] = min(low.get(axis, least), least)
             open_ended |= {axis} if most is None else set()
             high[axis] = max(high.get(axis, 0), most or 0)
     group = tuple(sorted(axis for axis in low if is_block_axis(axis)))
     local_axes = sorted(axis for axis in low if is_thread_axis(axis))
-    first = {axis: low[axis] if low[axis] < 0 or is_thread_axis(axis) else 0 for axis in low}
+    first = {axis: 0 if low[axis] > 0 and axis in group and axis != CLUSTER_AXIS else low[axis] for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
     local = with_warps(kernel.name, local, [kernel.tag(iname) for iname in done])
     first = dict.fromkeys(local, 0) | first  # warps may need an axis that no iname has
-    return with_digit_parts(kernel, Axes(group, local, first), digits) if digits else Axes(group, local, first)
+    cluster = max(1, high[CLUSTER_AXIS] - first[CLUSTER_AXIS] + 1) if CLUSTER_AXIS in group else 1
+    axes = Axes(group, local, first, cluster=cluster)
+    return with_digit_parts(kernel, axes, digits) if digits else axes
 
 
 def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:
@@ -232,7 +236,8 @@ def _owned(kernel: LoopKernel, axes: Axes, space: AddressSpace, inames: Sequence
     if space is AddressSpace.PRIVATE:
         return frozenset()
     used = {kernel.axis(iname) for iname in inames}
-    shared = axes.all if space is AddressSpace.GLOBAL else axes.local
+    by_space = {AddressSpace.GLOBAL: axes.all, AddressSpace.CLUSTER: (*axes.in_cluster, *axes.local)}
+    shared = by_space.get(space, (*axes.local,))
     return frozenset(axis for axis in shared if axis not in used)
 
 
@@ -265,6 +270,7 @@ def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: fro
     for axis, size in sizes.items():
         rows += [Row(Affine.variable(axis)), Row(Affine(((axis, -1),), size - 1))]
     rows += [Row(Affine.variable(axis)) for axis in repeated - free]
+    rows += [Row(Affine(((axis, -1),), axes.cluster - 1)) for axis in axes.in_cluster if axis in repeated]
     order = (*axes.all, *loops)
     domain = _over(kernel, statement, order, forms, statement.domain, rows)
     exact = _over(kernel, statement, order, forms, statement.exact, rows) if statement.bounds else domain
@@ -343,7 +349,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
             own[axis] = position
             forms[iname] = Affine(((axis, 1),), axes.first[axis])
     forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
-    come = {*axes.local, *statement.across} & own.keys() if statement.across else ()  # a scan over blocks: all blocks
+    come = {*axes.local, *statement.across} & own.keys() if statement.across else ()  # all blocks of those across
     together = {axis: own.pop(axis) for axis in sorted({*come} - bound_axes(kernel, statement.bounds))}
     repeated = frozenset(axes.all).difference(owned, own)
     order = (*axes.all, *loops_among(dims))
@@ -378,7 +384,7 @@ def _on_threads(
         position = dims.index(axis)
         if axes.first[axis]:
             domain = _shift(domain, position, axes.first[axis])
-        if (extent := axes.local.get(axis)) is not None and is_strided(domain):
+        if (extent := axes.extent(axis)) is not None and is_strided(domain):
             domain = domain.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, extent - 1)
     for position in sorted([dims.index(axis) for axis in together], reverse=True):
         domain = domain.project_out(_SET, position, 1)
@@ -401,7 +407,7 @@ def _with_all_axes(
             rows.append(Row(Affine.variable(axis), True))
             continue
         rows.append(Row(Affine.variable(axis)))
-        extent = axes.local.get(axis)
+        extent = axes.extent(axis)
         if extent is not None:
             rows.append(Row(Affine(((axis, -1),), extent - 1)))
     if list(order) != dims:
@@ -447,7 +453,7 @@ def within_grid(axes: Axes, statements: Mapping[str, Placed]) -> dict[str, Place
     The grid is as large as the statements with inames on its axes need; a launch without such statements has one block.
     """
     found = dict(statements)
-    for axis in axes.group:
+    for axis in axes.grid:
         if not any(axis in placed.repeated for placed in statements.values()):
             continue
         blocks = blocks_of(statements.values(), axis)
@@ -557,6 +563,8 @@ def owner_axes(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
             return placement.axes.all
         case AddressSpace.LOCAL:
             return placement.axes.group
+        case AddressSpace.CLUSTER:
+            return placement.axes.grid
         case _:
             return ()
 

@@ -145,7 +145,7 @@ def _is_ordered(placement: Placement) -> bool:
     try:
         for array in shared_arrays(placement):
             scopes = {need.scope for need in needs(placement, array)} if array in written else set()
-            if not scopes <= {Scope.WARP, Scope.BLOCK}:
+            if not scopes <= {Scope.WARP, Scope.BLOCK, Scope.CLUSTER}:
                 return False
         return True
     except VerificationError as error:

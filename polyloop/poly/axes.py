@@ -1,8 +1,9 @@
 """Hardware axes: dimensions of instances that are not loops.
 
 A dimension has the name of its iname, or of the hardware axis that the iname runs on: ``g.0`` to ``g.2`` number the
-blocks of the grid, ``l.0`` to ``l.2`` the threads of a block, and ``l.4.8`` is the digit ``thread / 4 % 8`` of the
-number of the thread.  No iname has a dot.  This module alone builds such names and takes them apart.
+blocks of the grid, or its clusters of blocks if the axis ``c.0`` numbers the blocks of a cluster.  ``l.0`` to ``l.2``
+number the threads of a block, and ``l.4.8`` is the digit ``thread / 4 % 8`` of the number of the thread.  No iname has
+a dot.  This module alone builds such names and takes them apart.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 __all__ = [
     "AXES",
     "BLOCK_AXES",
+    "CLUSTER_AXIS",
     "THREAD_AXES",
     "Level",
     "block_axis",
@@ -21,6 +23,7 @@ __all__ = [
     "digit_parts",
     "is_axis",
     "is_block_axis",
+    "is_grid_axis",
     "is_thread_axis",
     "letter_of",
     "level_of",
@@ -34,7 +37,9 @@ class Level(Enum):
     """Level of the machine that an axis enumerates; the value is the prefix of axis names."""
 
     GRID = "g"
-    """Blocks of the grid."""
+    """Blocks of the grid, or clusters of them."""
+    CLUSTER = "c"
+    """Blocks of a cluster."""
     BLOCK = "l"
     """Threads of a block."""
 
@@ -53,7 +58,12 @@ def is_axis(name: str) -> bool:
 
 
 def is_block_axis(name: str) -> bool:
-    """Return whether a dimension numbers the blocks of the grid."""
+    """Return whether a dimension numbers blocks: those of the grid, or those of a cluster."""
+    return name[:2] == "g." or name == CLUSTER_AXIS
+
+
+def is_grid_axis(name: str) -> bool:
+    """Return whether a dimension numbers the blocks, or the clusters, of the grid."""
     return name[:2] == "g."
 
 
@@ -100,6 +110,7 @@ def digit_parts(name: str) -> tuple[int, int] | None:
     return int(stride), int(extent)
 
 
+CLUSTER_AXIS: Final = "c.0"
 BLOCK_AXES: Final = tuple(map(block_axis, range(3)))
 THREAD_AXES: Final = tuple(map(thread_axis, range(3)))
-AXES: Final = (*BLOCK_AXES, *THREAD_AXES)
+AXES: Final = (*BLOCK_AXES, CLUSTER_AXIS, *THREAD_AXES)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Barrier, Node, Run, Tree, runs
-from polyloop.poly.axes import is_block_axis
+from polyloop.poly.axes import is_grid_axis
 from polyloop.program.ir import Combine, Lowered
 
 __all__ = ["waits_last"]
@@ -44,7 +44,7 @@ def waits_last(
 
 
 def _is_wait(statement: Lowered) -> bool:
-    return isinstance(statement.part, Combine) and any(map(is_block_axis, statement.across))
+    return isinstance(statement.part, Combine) and any(map(is_grid_axis, statement.across))
 
 
 @dataclass(frozen=True)

@@ -401,8 +401,8 @@ class Lowering:
             update = Update(replace(whole, operation=combining(expr.operation)))
             yield statement("update", update, total, mine, (access_of(mine, visible),))
 
-    def across(self, own: Iterable[str], kinds: str = "l") -> tuple[str, ...]:
-        """Return the axes of the inames *own* of a reduction, of some *kinds*: ``l`` (thread), ``g`` (block)."""
+    def across(self, own: Iterable[str], kinds: str = "lc") -> tuple[str, ...]:
+        """Return the axes of the inames *own* of a reduction, of some *kinds*: ``l`` (thread), ``c``, ``g`` (block)."""
         axes = {axis for iname in own if (axis := self.kernel.axis(iname)) is not None}
         return tuple(sorted(axis for axis in axes if axis[0] in kinds))
 

@@ -400,11 +400,11 @@ class _Facts:
         """Yield the resource needs of each launch on a multiprocessor."""
         plans = {plan.name: plan for plan in planned}
         for launch in program.launches:
-            waits = {"barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
+            waits = {"barrier_cluster": 0, "barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
             plan = plans.get(launch.name)  # none of the launch that clears what blocks pass on to each other
             for kind, count in () if plan is None else sync_counts(self.placement, plan):
                 waits[kind] += self.number(count)
-            yield self.launch(launch, used.get(launch.name), waits)
+            yield self.launch(launch, used.get(launch.name), waits, 1 if plan is None else plan.cluster)
         if any(launch.around for launch in program.launches):
             steps = Steps(program.launches, self.sizes)
             total = f"{'up to ' * steps.has_reads}{steps.count}"
@@ -412,7 +412,7 @@ class _Facts:
             start = "a CUDA graph starts them" if how == "graph" else "the host starts them one after the other"
             self.notes.append(f"a call has {total} launches; unless pl.compile is told otherwise, {start}: {why}")
 
-    def launch(self, launch: DeviceLaunch, used: _Used | None, waits: Mapping[str, int]) -> LaunchFacts:
+    def launch(self, launch: DeviceLaunch, used: _Used | None, waits: Mapping[str, int], cluster: int) -> LaunchFacts:
         threads = prod(launch.block)
         registers = None if used is None else used.registers
         shared = launch.shared_bytes
@@ -425,6 +425,7 @@ class _Facts:
         return LaunchFacts(
             launch.name, blocks, threads, shared, registers, 0 if used is None else used.local_bytes,
             held.blocks, held.fraction, limited_by, turns*waits["barrier_local"], turns*waits["barrier_warp"], turns,
+            cluster, turns*waits["barrier_cluster"],
         )  # fmt: skip
 
     def blocks(self, launch: DeviceLaunch) -> int:

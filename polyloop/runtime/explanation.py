@@ -110,6 +110,8 @@ class LaunchFacts:
         Blocks that a multiprocessor holds at a time.
     turns
         Blocks of the grid that a block of the launch executes at most, one after the other.
+    cluster
+        Blocks of a cluster, which run at the same time; 1 if each runs by itself.
     """
 
     name: str
@@ -124,6 +126,8 @@ class LaunchFacts:
     barriers: int
     warp_barriers: int
     turns: int = 1
+    cluster: int = 1
+    cluster_barriers: int = 0
 
     __repr__ = brief
 
@@ -277,8 +281,9 @@ def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -
     start = "" if is_only else f"{launch.name}: "
     registers = "" if launch.registers is None else f", {launch.registers} registers a thread"
     stack = f", {launch.local_bytes} bytes of stack" if launch.local_bytes else ""
+    clusters = f" in clusters of {launch.cluster}" if launch.cluster > 1 else ""
     yield (
-        f"{start}{_plural(launch.blocks, 'block')} of {_plural(launch.threads, 'thread')}{registers}{stack}, "
+        f"{start}{_plural(launch.blocks, 'block')} of {_plural(launch.threads, 'thread')}{clusters}{registers}{stack}, "
         f"{launch.shared_bytes} bytes of shared memory"
     )
     rounds = launch.blocks / (launch.resident * multiprocessors) if launch.resident else 0.0
@@ -288,10 +293,11 @@ def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -
         yield f"{start}each executes up to {launch.turns} blocks of the grid, one after the other"
     if rounds > 1:
         yield f"{start}{rounds:.3g} rounds of blocks"
-    if launch.barriers or launch.warp_barriers:
+    if launch.barriers or launch.warp_barriers or launch.cluster_barriers:
+        clusters = f"{_plural(launch.cluster_barriers, 'barrier')} of its cluster" if launch.cluster_barriers else ""
         warps = f"{_plural(launch.warp_barriers, 'barrier')} of its warp" if launch.warp_barriers else ""
         blocks = f"{_plural(launch.barriers, 'barrier')} of its block" if launch.barriers else ""
-        yield f"{start}a thread meets {' and '.join(part for part in (blocks, warps) if part)}"
+        yield f"{start}a thread meets {' and '.join(part for part in (clusters, blocks, warps) if part)}"
 
 
 def _plural(count: int, word: str) -> str:

@@ -22,6 +22,14 @@ static uint64_t random_state;
 static Box *boxes;
 static int box_count, box_room;
 
+// The blocks of a cluster.  The variables above, and shared memory, are those of the block that runs; what the other
+// blocks have there is kept here.
+struct Member { Fibre *fibres; Box *boxes; int box_count, box_room; char *shared; uint3 index; bool has_begun, has_ended; };
+static const int MOST_IN_CLUSTER = 8;
+static Member members[MOST_IN_CLUSTER];
+static int cluster, member;
+static size_t dynamic_bytes;
+
 unsigned next_random(unsigned below) {
     random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
     return (unsigned)((random_state >> 11) % below);
@@ -113,7 +121,7 @@ static int release_warps(int begin, int end_of_all) {
     return released;
 }
 
-// Lets the block go on whose threads all stand at one barrier; 0: all threads are done.
+// Lets the block go on whose threads all stand at one barrier; 0: all threads are done, or wait for the cluster.
 static int release_block() {
     int leader = -1;
     for (int k = 0; k < threads && leader < 0; k++) if (fibres[k].state != DONE) leader = k;
@@ -123,6 +131,7 @@ static int release_block() {
         if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
         if (fibres[k].line != fibres[leader].line) return diverged(DIFFERENT_BARRIERS, leader, k), -1;
     }
+    if (fibres[leader].state == AT_CLUSTER_BARRIER) return 0;
     for (int k = 0; k < threads; k++) fibres[k].state = READY;
     return 1;
 }
@@ -341,24 +350,94 @@ void await_bytes(int line, void *slot, unsigned parity) {
 
 // }}}
 
-static void run_block(size_t dynamic_shared) {
-    if (__start_polyloop_shared) memset(__start_polyloop_shared, 0xFF, __stop_polyloop_shared - __start_polyloop_shared);
-    memset(polyloop_dynamic_shared, 0xFF, dynamic_shared);
+static size_t static_bytes() { return __start_polyloop_shared ? __stop_polyloop_shared - __start_polyloop_shared : 0; }
+
+static void begin_block() {
+    if (static_bytes()) memset(__start_polyloop_shared, 0xFF, static_bytes());
+    memset(polyloop_dynamic_shared, 0xFF, dynamic_bytes);
     for (int k = 0; k < threads; k++) {
         Fibre &fibre = fibres[k];
-        fibre.state = READY, fibre.copy_count = fibre.group = 0;
+        fibre.state = READY, fibre.copy_count = fibre.group = 0, fibre.has_arrived = false;
         fibre.product_count = fibre.sums_count = fibre.product_group = 0;
     }
     box_count = 0;
-    while (run_warps() && (release_rings() || release_block() > 0)) {}
 }
 
+// {{{ clusters
+
+static void enter(int which) {
+    Member &it = members[member = which];
+    fibres = it.fibres, boxes = it.boxes, box_count = it.box_count, box_room = it.box_room, blockIdx = it.index;
+    if (cluster == 1 || !it.has_begun) return;
+    if (static_bytes()) memcpy(__start_polyloop_shared, it.shared, static_bytes());
+    memcpy(polyloop_dynamic_shared, it.shared + static_bytes(), dynamic_bytes);
+}
+
+static void leave() {
+    Member &it = members[member];
+    it.boxes = boxes, it.box_count = box_count, it.box_room = box_room;
+    if (cluster == 1) return;
+    if (static_bytes()) memcpy(it.shared, __start_polyloop_shared, static_bytes());
+    memcpy(it.shared + static_bytes(), polyloop_dynamic_shared, dynamic_bytes);
+}
+
+void cluster_arrive(int line) {
+    Fibre &me = fibres[current];
+    me.line = line;
+    if (me.has_arrived) fail(NEVER, line, 0);  // a second arrival before the wait
+    me.has_arrived = true;
+}
+
+void cluster_wait(int line) {
+    fibres[current].line = line;
+    if (!fibres[current].has_arrived) fail(NEVER, line, 0);
+    wait_at(AT_CLUSTER_BARRIER, line, 0);
+}
+
+// The place in the shared memory of a block of the cluster of which the one that runs has the like.
+void *in_block(const void *here, unsigned rank) {
+    if (rank >= (unsigned)cluster) fail(OUT_OF_BOUNDS, 0, rank);
+    if ((int)rank == member) return (void *)here;
+    if (members[rank].has_ended) fail(GONE, 0, rank);
+    ptrdiff_t from = (const char *)here - __start_polyloop_shared;
+    if (static_bytes() && from >= 0 && from < (ptrdiff_t)static_bytes()) return members[rank].shared + from;
+    from = (const char *)here - polyloop_dynamic_shared;
+    if (from < 0 || from >= (ptrdiff_t)dynamic_bytes) fail(OUT_OF_BOUNDS, 0, from);
+    return members[rank].shared + static_bytes() + from;
+}
+
+// Runs the blocks of a cluster in turns, each as far as it comes by itself.
+static void run_cluster() {
+    for (int k = 0; k < cluster; k++) members[k].has_begun = members[k].has_ended = false;
+    for (;;) {
+        int places[MOST_IN_CLUSTER], ended = 0;
+        arrange(places, cluster);
+        for (int k = 0; k < cluster; k++) {
+            Member &it = members[places[k]];
+            enter(places[k]);
+            if (!it.has_begun) begin_block(), it.has_begun = true;
+            while (run_warps() && (release_rings() || release_block() > 0)) {}
+            if (report->fault) return;
+            it.has_ended = fibres[0].state == DONE;
+            ended += it.has_ended;
+            leave();
+        }
+        if (ended == cluster) return;
+        for (int k = 0; ended && k < cluster; k++)
+            if (!members[k].has_ended) { enter(k), diverged(EXITED, 0, 0); return; }
+        for (int k = 0; k < cluster; k++)
+            for (int t = 0; t < threads; t++) members[k].fibres[t].has_arrived = false, members[k].fibres[t].state = READY;
+    }
+}
+
+// }}}
+
 static void prepare_fibres() {
-    fibres = (Fibre *)malloc(sizeof(Fibre) * threads);
+    fibres = (Fibre *)malloc(sizeof(Fibre) * threads * cluster);
     turn = (int *)malloc(sizeof(int) * threads);
-    stacks = (char *)mmap(NULL, (STACK + GUARD) * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    stacks = (char *)mmap(NULL, (STACK + GUARD) * threads * cluster, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stacks == (char *)MAP_FAILED) abort();
-    for (int k = 0; k < threads; k++) {
+    for (int k = 0; k < threads * cluster; k++) {
         fibres[k].stack = stacks + (STACK + GUARD) * k + GUARD;
         mprotect(fibres[k].stack - GUARD, GUARD, PROT_NONE);
         fibres[k].copies = NULL, fibres[k].products = NULL, fibres[k].sums = NULL;
@@ -370,31 +449,39 @@ static void prepare_fibres() {
         makecontext(&fibres[k].context, run_fibre, 0);
         fibres[k].thread.x = k % blockDim.x;
         fibres[k].thread.y = k / blockDim.x % blockDim.y;
-        fibres[k].thread.z = k / blockDim.x / blockDim.y;
+        fibres[k].thread.z = k / blockDim.x / blockDim.y % blockDim.z;
+    }
+    for (int k = 0; k < cluster; k++) {
+        members[k].fibres = fibres + k * threads, members[k].boxes = NULL, members[k].box_count = members[k].box_room = 0;
+        members[k].shared = cluster > 1 ? (char *)malloc(static_bytes() + dynamic_bytes) : NULL;
     }
 }
 
 static void free_fibres() {
-    for (int k = 0; k < threads; k++) free(fibres[k].copies), free(fibres[k].products), free(fibres[k].sums);
-    munmap(stacks, (STACK + GUARD) * threads);
-    free(fibres), free(turn), free(boxes), boxes = NULL, box_room = 0;
+    fibres = members[0].fibres;
+    for (int k = 0; k < threads * cluster; k++) free(fibres[k].copies), free(fibres[k].products), free(fibres[k].sums);
+    munmap(stacks, (STACK + GUARD) * threads * cluster);
+    for (int k = 0; k < cluster; k++) free(members[k].boxes), free(members[k].shared);
+    free(fibres), free(turn), boxes = NULL, box_room = 0;
 }
 
 int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *block, size_t dynamic_shared,
-                    int how, uint64_t seed, Report *into) {
+                    int of_cluster, int how, uint64_t seed, Report *into) {
     body = kernel, parameters = arguments, report = into, order = (Order)how;
     random_state = seed * 0x9E3779B97F4A7C15u + 0x2545F4914F6CDD1Du;
     gridDim.x = grid[0], gridDim.y = grid[1], gridDim.z = grid[2];
     blockDim.x = block[0], blockDim.y = block[1], blockDim.z = block[2];
     threads = block[0] * block[1] * block[2];
+    cluster = of_cluster, dynamic_bytes = dynamic_shared;
     prepare_fibres();
-    int blocks = grid[0] * grid[1] * grid[2];
+    int along = grid[0] / cluster, blocks = along * grid[1] * grid[2];  // or clusters of them
     int *sequence = (int *)malloc(sizeof(int) * blocks);
     arrange(sequence, blocks);
     for (int k = 0; k < blocks && !into->fault; k++) {
         int b = sequence[k];
-        blockIdx.x = b % grid[0], blockIdx.y = b / grid[0] % grid[1], blockIdx.z = b / grid[0] / grid[1];
-        run_block(dynamic_shared);
+        for (unsigned n = 0; n < (unsigned)cluster; n++)
+            members[n].index = {b % along * cluster + n, (unsigned)(b / along % grid[1]), (unsigned)(b / along / grid[1])};
+        run_cluster();
     }
     free(sequence);
     free_fibres();

@@ -1,5 +1,5 @@
 // Runs CUDA C and HIP C++ on the CPU: every thread of a block is a fibre (ucontext), blocks run one after the
-// other.  What CUDA leaves open is varied (order of threads and blocks) and what it forbids is
+// other, those of a cluster in turns from one barrier of it to the next.  What CUDA leaves open is varied (order of threads and blocks) and what it forbids is
 // reported (divergent barriers, indices outside an array, misaligned vectors, signed overflow).
 // The text of a kernel follows this header in the same translation unit; fibres.cpp is compiled once, for all.
 #include <math.h>
@@ -19,6 +19,7 @@
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __grid_constant__
 // All variables of a block lie in one section, so that they can be poisoned between blocks.
@@ -45,8 +46,8 @@ static const int warpSize = POLYLOOP_WAVE;
 
 namespace polyloop {
 
-enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED, NEVER };
-enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_RING, DONE };
+enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED, NEVER, GONE };
+enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_RING, AT_CLUSTER_BARRIER, DONE };
 enum Order { FORWARD, REVERSE, RANDOM };
 
 // A set of lanes: a bit for each.  Without masks, as in HIP, those meet that come to one place together.
@@ -94,6 +95,7 @@ struct Fibre {
     struct Ring *ring;
     uint3 thread;
     alignas(16) char slot[16];
+    bool has_arrived;  // at the barrier of the cluster
     Copy *copies;
     int copy_count, copy_room, group;
     Product *products;
@@ -128,8 +130,11 @@ void open_ring(void *slot);
 void expect_bytes(void *slot, int bytes);
 void await_stores();
 void await_bytes(int line, void *slot, unsigned parity);
+void cluster_arrive(int line);
+void cluster_wait(int line);
+void *in_block(const void *here, unsigned rank);
 int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *block, size_t dynamic_shared,
-             int how, uint64_t seed, Report *into);
+             int of_cluster, int how, uint64_t seed, Report *into);
 float float_of(unsigned bits);
 float half_of(unsigned bits);
 Lanes ballot(int line, Lanes mask, int predicate);

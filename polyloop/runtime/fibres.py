@@ -75,6 +75,12 @@ _AWAIT: Final = re.compile(r'asm volatile\("[^"]*"\s*"mbarrier\.try_wait[^"]*"\s
 _BOX: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d\.(shared|global)[^"]*"\s*:[^;]*\);')
 _BOXES_STORED: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.commit_group;[^"]*" ::: "memory"\);')
 """Barriers that count bytes, and copies of boxes; the functions around them call their operands so."""
+_CLUSTER_ARRIVE: Final = re.compile(r'asm volatile\("barrier\.cluster\.arrive[^"\\]*;" ::: "memory"\);')
+_CLUSTER_WAIT: Final = re.compile(r'asm volatile\("barrier\.cluster\.wait[^"\\]*;" ::: "memory"\);')
+_CLUSTER_BARRIER: Final = re.compile(
+    r'asm volatile\("barrier\.cluster\.arrive[^"]*\\n *barrier\.cluster\.wait[^"]*" ::: "memory"\);'
+)
+_MAPA: Final = re.compile(r'asm\("mapa\.u64 [^"]*"\s*:[^;]*\);')
 _NO_EFFECT: Final = re.compile(
     r'asm volatile\("(?:wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*\);'
 )
@@ -141,6 +147,10 @@ def _body(program: GeneratedProgram) -> str:
     body = _OPEN.sub("polyloop::open_ring(ring + slot);", body)
     body = _EXPECT.sub("polyloop::expect_bytes(slot, bytes);", body)
     body = _AWAIT.sub("polyloop::await_bytes(__LINE__, ring + slot, *phases >> slot & 1);", body)
+    body = _CLUSTER_ARRIVE.sub("polyloop::cluster_arrive(__LINE__);", body)
+    body = _CLUSTER_WAIT.sub("polyloop::cluster_wait(__LINE__);", body)
+    body = _CLUSTER_BARRIER.sub("polyloop::cluster_arrive(__LINE__), polyloop::cluster_wait(__LINE__);", body)
+    body = _MAPA.sub("there = polyloop::in_block(here, rank);", body)
     body = _BOXES_STORED.sub("polyloop::await_stores();", _BOX.sub(_box, body))
     body = _MMA.sub(_product, body)
     body = _MMA_OF_BYTES.sub(_product_of_bytes, body)
@@ -199,9 +209,9 @@ def _entries(program: GeneratedProgram, home: str) -> str:
     names = dict.fromkeys(launch.name for launch in program.launches)
     return "".join(
         f'extern "C" int polyloop_run_{name}(void **arguments, const int *grid, const int *block, size_t shared,\n'
-        f"    int order, uint64_t seed, polyloop::Report *report) {{\n"
-        f"    return polyloop::run_grid(polyloop::thunk<&{home}{name}>, arguments, grid, block, shared, order, seed,\n"
-        f"                              report);\n"
+        f"    int cluster, int order, uint64_t seed, polyloop::Report *report) {{\n"
+        f"    return polyloop::run_grid(polyloop::thunk<&{home}{name}>, arguments, grid, block, shared, cluster,\n"
+        f"                              order, seed, report);\n"
         f"}}\n"
         f'extern "C" int polyloop_sizes_{name}(int *into) {{ return polyloop::sizes(&{home}{name}, into); }}\n'
         for name in names)
@@ -326,8 +336,8 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
         three = ctypes.c_int * 3
         shared = ctypes.c_size_t(launch.dynamic_shared_bytes)
         getattr(library, f"polyloop_run_{launch.name}")(
-            pointers, three(*grid), three(*launch.block), shared, ctypes.c_int(order),
-            ctypes.c_uint64(seed + 1), ctypes.byref(report))
+            pointers, three(*grid), three(*launch.block), shared, ctypes.c_int(_cluster(program, launch)),
+            ctypes.c_int(order), ctypes.c_uint64(seed + 1), ctypes.byref(report))
         if report.fault:
             raise VerificationError("run_on_fibres", program.kernel, [_explain(program, launch, report)])
         for item in guarded.values():
@@ -339,6 +349,12 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
     outputs = {arg.name: arrays[arg.name] for arg in program.arguments if isinstance(arg, ArrayArg) and arg.is_output}
     wholes = assembled([split for split in program.split if split.name in binding.wholes], arrays)
     return Result.of(binding.joined(outputs, wholes))
+
+
+def _cluster(program: GeneratedProgram, launch: DeviceLaunch) -> int:
+    """Return the blocks of a cluster of a launch, as its function says."""
+    found = re.search(rf"__cluster_dims__\((\d+), 1, 1\)[^{{;]*\b{launch.name}\(", program.device_code)
+    return 1 if found is None else int(found[1])
 
 
 def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding, step: Step) -> np.ndarray[Any, Any]:
@@ -397,6 +413,9 @@ def _explain(program: GeneratedProgram, launch: DeviceLaunch, report: _Report) -
                               (here,), hints)
         case 7:
             return Diagnostic("barrier-divergence", f"{where} threads wait for bytes that never arrive", (here,), hints)
+        case 8:
+            return Diagnostic("out-of-bounds", f"{where} a block uses the shared memory of one that has ended",
+                              (here, f"block {report.value} of its cluster has ended"), hints)
         case _:
             return Diagnostic("misaligned-access", f"{where} a pointer is not aligned for its type",
                               (here, f"the address is {report.value:#x}"), hints)

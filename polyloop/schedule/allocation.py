@@ -85,8 +85,28 @@ def _declared(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
             raise VerificationError("schedule", kernel.name, [_not_constant(name, extents)])
         assert temporary.dtype is not None, f"{name} has no type"
         layout = _layout(kernel, temporary, space, gone)
-        found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, temporary.base_storage)
+        spread = space is AddressSpace.CLUSTER
+        if spread and (problem := _spread_problem(placement, temporary)):
+            raise VerificationError("schedule", kernel.name, [_not_spread(name, problem)])
+        space = AddressSpace.LOCAL if spread else space
+        pool = temporary.base_storage
+        found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, pool, spread=spread)
     return found
+
+
+def _spread_problem(placement: Placement, temporary: TemporaryVariable) -> str:
+    """Return the reason why the elements of a temporary cannot be divided among the blocks of a cluster, or ""."""
+    first, blocks = (temporary.shape or (0,))[0], placement.axes.cluster
+    if not isinstance(first, int) or first > blocks or first == 0:
+        return f"its first axis has {first} indices, and a cluster has {blocks} {'block' if blocks == 1 else 'blocks'}"
+    if temporary.swizzle is not None or temporary.base_storage is not None:
+        return "it is swizzled" if temporary.swizzle is not None else "it shares storage with other temporaries"
+    return ""
+
+
+def _not_spread(name: str, problem: str) -> Diagnostic:
+    hint = "let the first axis be that of the iname tagged c.0, and its extent the number of blocks of a cluster"
+    return Diagnostic("bad-cluster", f"'{name}' cannot be spread over the blocks of a cluster", (problem,), (hint,))
 
 
 def _layout(
@@ -131,7 +151,7 @@ def _scratch(
     for name, collective in collectives.items():
         if collective.scratch is not None:
             dtype = dtypes[placement.statements[name].lowered.write.array]
-            meeting = meeting_of(local_size(shapes[name]), collective.across, limits.warp_size)
+            meeting = meeting_of(local_size(shapes[name]), collective.across, limits.warp_size, collective.blocks)
             size = meeting.scratch(collective.kind, collective.operation) if collective.chain is None else 1
             accumulator = placement.program.accumulators[placement.statements[name].lowered.write.array]
             shape = (*(accumulator.shape if collective.apart else ()), size)

@@ -10,7 +10,7 @@ So do barriers in inner loops, if they are behind the first statement in its ite
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -23,6 +23,7 @@ from polyloop.sync.races import Need, needs, shared_arrays
 from polyloop.sync.storage_aliasing import pool_needs
 
 __all__ = [
+    "NO_MEETINGS",
     "Requirement",
     "fewest_positions",
     "idle_barriers",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 NO_CUTS: Final[Mapping[Block, Sequence[int]]] = {}
+NO_MEETINGS: Final[Mapping[str, Scope]] = {}
 
 
 def shuffled_arrays(placement: Placement, limits: DeviceLimits) -> frozenset[str]:
@@ -189,12 +191,12 @@ def place_barriers(
     tree: Tree,
     wanted: Sequence[Requirement],
     cuts: Mapping[Block, Sequence[int]] = NO_CUTS,
-    meetings: Collection[str] = (),
+    meetings: Mapping[str, Scope] = NO_MEETINGS,
 ) -> Tree:
     """Return *tree* with barriers for the requirements *wanted* that no other barrier meets.
 
-    Launches end at the positions *cuts* of blocks.  The statements *meetings* have a barrier of the block
-    inside.
+    Launches end at the positions *cuts* of blocks.  The statements *meetings* have a barrier inside, of the block or of
+    the cluster.
     """
     blocks: dict[Block, list[Requirement]] = {}
     for requirement in wanted:
@@ -208,7 +210,7 @@ _Placed: TypeAlias = list[tuple[Block, int, Scope]]
 
 def _filled(
     nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Mapping[Block, Sequence[int]],
-    meetings: Collection[str],
+    meetings: Mapping[str, Scope],
 ) -> tuple[Tree, _Placed]:  # fmt: skip
     """Return *nodes* with barriers, placed in inner loops first, and the list of all barriers in them."""
     inside: _Placed = []
@@ -218,12 +220,17 @@ def _filled(
             bodies[number], found = _filled(node.body, (*prefix, number, node.iname), blocks, cuts, meetings)
             inside += found
     present = [*cuts.get(prefix, ()), *(number for number, node in enumerate(nodes) if isinstance(node, Barrier))]
-    middles = [number for number, node in enumerate(nodes) if isinstance(node, Run) and node.name in meetings]
+    inner = [(n, node.name) for n, node in enumerate(nodes) if isinstance(node, Run)]
+    middles = [(n, meetings[name]) for n, name in inner if name in meetings]
     scopes: dict[int, Scope] = {}
-    asked = [r for r in blocks.get(prefix, ()) if not any(map(r.met_within, middles))]
+    asked = [r for r in blocks.get(prefix, ()) if not any(_is_wide(s, r) and r.met_within(n) for n, s in middles)]
     asked = [r for r in asked if not any(_serves(r, *barrier) for barrier in inside)]
     of_warp = [r for r in asked if r.scope is Scope.WARP]
     of_block = [r for r in asked if r.scope is Scope.BLOCK]
+    of_cluster = [r for r in asked if r.scope is Scope.CLUSTER]
+    ends = cuts.get(prefix, ())  # barriers of the user's are those of a block
+    scopes.update(dict.fromkeys(fewest_positions(of_cluster, len(nodes), ends, [*of_block, *of_warp]), Scope.CLUSTER))
+    present += scopes
     scopes.update(dict.fromkeys(fewest_positions(of_block, len(nodes), present, of_warp), Scope.BLOCK))
     scopes.update(dict.fromkeys(fewest_positions(of_warp, len(nodes), [*present, *scopes]), Scope.WARP))
     result: list[Node] = []
@@ -240,4 +247,12 @@ def _filled(
 
 def _serves(requirement: Requirement, block: Block, position: int, scope: Scope) -> bool:
     """Return True if a barrier in an inner loop meets *requirement*."""
-    return (scope is not Scope.WARP or requirement.scope is Scope.WARP) and requirement.met_inside(block, position)
+    return _is_wide(scope, requirement) and requirement.met_inside(block, position)
+
+
+def _is_wide(scope: Scope, requirement: Requirement) -> bool:
+    """Return True if all threads that *requirement* is about meet at a barrier of *scope*."""
+    return _WIDTHS.index(scope) >= _WIDTHS.index(requirement.scope)
+
+
+_WIDTHS: Final = (Scope.WARP, Scope.BLOCK, Scope.CLUSTER, Scope.GRID)

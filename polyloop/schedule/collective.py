@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from math import prod
@@ -13,12 +13,12 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Scope
 from polyloop.mapping.collective_shape import Kind, meeting_of
 from polyloop.mapping.thread_mapping import Placement
-from polyloop.poly.axes import number_of, thread_axis
+from polyloop.poly.axes import CLUSTER_AXIS, number_of, thread_axis
 from polyloop.program.ir import Combine
 from polyloop.schedule.barrier import Requirement
 from polyloop.sync.lookback_progress import is_over_blocks
 
-__all__ = ["Collective", "collectives_of", "local_size", "reuse_requirements"]
+__all__ = ["Collective", "blocks_across", "collectives_of", "local_size", "reuse_requirements"]
 
 _LANES: Final = 16
 """Limit on the accumulators of a thread that get shared memory of their own for combining."""
@@ -50,8 +50,20 @@ class Collective:
     is_direct: bool = False
     chain: str | None = None
     ticket: str | None = None
+    blocks: int = 1
+    """Blocks of a cluster that combine their values."""
     is_stored: bool = False
     """True for a statement of code generation in which a block only stores its total for the others."""
+
+    @property
+    def scope(self) -> Scope:
+        """The threads that meet in it."""
+        return Scope.BLOCK if self.blocks == 1 else Scope.CLUSTER
+
+
+def blocks_across(placement: Placement, across: Sequence[str]) -> int:
+    """Return the blocks of a cluster that combine values *across* some axes: 1 if each block has its own."""
+    return placement.axes.cluster if CLUSTER_AXIS in across else 1
 
 
 def reuse_requirements(placement: Placement, collectives: Mapping[str, Collective]) -> Iterator[Requirement]:
@@ -63,7 +75,7 @@ def reuse_requirements(placement: Placement, collectives: Mapping[str, Collectiv
     for name, collective in collectives.items():
         loops = [entry for entry in places[name] if isinstance(entry, str) and entry not in collective.apart]
         if collective.scratch is not None and loops:
-            yield Requirement.between(places[name], places[name], loops[-1], True, Scope.BLOCK)
+            yield Requirement.between(places[name], places[name], loops[-1], True, collective.scope)
 
 
 def collectives_of(
@@ -84,8 +96,9 @@ def collectives_of(
         kind = Kind.COMBINE
         if part.reduction.along:
             kind = Kind.EXCLUSIVE if part.after else Kind.INCLUSIVE
-        meeting = meeting_of(local_size(shapes[name]), part.across, limits.warp_size)
-        if kind is Kind.COMBINE and not meeting.across:
+        blocks = blocks_across(placement, part.across)
+        meeting = meeting_of(local_size(shapes[name]), part.across, limits.warp_size, blocks)
+        if kind is Kind.COMBINE and not meeting.across and blocks == 1:
             continue
         if is_over_blocks(placed):
             scratch, passed = _fresh("before", taken), _fresh("totals", taken)
@@ -97,9 +110,10 @@ def collectives_of(
         lanes = placement.program.accumulators[lowered.write.array].shape
         inside = [form.names() for form in lowered.write.indices if form is not None]
         apart = frozenset[str]().union(*inside) if scratch and kind is Kind.COMBINE and prod(lanes) <= _LANES else None
-        is_direct = meeting.parts == 1 and passed is None
+        is_direct = meeting.parts == 1 and passed is None and blocks == 1
+        loops = apart or frozenset()
         found[name] = Collective(
-            kind, part.reduction.operation, part.across, scratch, apart or frozenset(), is_direct, passed, number
+            kind, part.reduction.operation, part.across, scratch, loops, is_direct, passed, number, blocks
         )
     return found
 

@@ -38,6 +38,7 @@ from polyloop.poly.sets import project_onto
 from polyloop.program.ir import Combine
 from polyloop.proof.obligation import in_time, within_budget
 from polyloop.schedule.build import build_verified, prepared
+from polyloop.schedule.collective import blocks_across
 from polyloop.schedule.plan import Launch
 from polyloop.sync.lookback_progress import is_over_blocks
 
@@ -230,7 +231,8 @@ def _executed(placement: Placement, tree: Tree) -> tuple[str, ...]:
 def combinations(census: Census, placed: Placed) -> int:
     """Return the number of applications of the operation in one instance: 1, except in a combine across threads.
 
-    There, each thread applies it once for each shuffle, and once for each part that it reads from shared memory.
+    There, each thread applies it once for each shuffle, and once for each part that it reads from shared memory, or for
+    each other block of a cluster.
     Without redundant work, the number is the number of threads minus one.
     """
     if not isinstance(placed.lowered.part, Combine):
@@ -239,9 +241,11 @@ def combinations(census: Census, placed: Placed) -> int:
     if is_over_blocks(placed):
         return 1  # each block adds its own total to that of the blocks before it
     if census.grids is None:
-        return prod(local[axis] or 1 for axis in placed.lowered.across) - 1
+        return prod(census.placement.axes.extent(axis) or 1 for axis in placed.lowered.across) - 1
     meeting = _meeting_of(local, placed)
-    return len(meeting.bits) + (meeting.parts - 1 if meeting.parts <= _FEW_PARTS else meeting.parts.bit_length() - 1)
+    between = blocks_across(census.placement, placed.lowered.across) - 1
+    within = meeting.parts - 1 if meeting.parts <= _FEW_PARTS else meeting.parts.bit_length() - 1
+    return between + len(meeting.bits) + within
 
 
 def _meeting_of(local: Mapping[str, int | None], placed: Placed) -> Meeting:
@@ -292,7 +296,7 @@ def sync_counts(placement: Placement, launch: Launch) -> Iterator[tuple[str, Pie
     """Yield the kinds of synchronization of one launch with their counts, over all iterations of loops of the host."""
     names = _executed(placement, launch.tree)
     yield "kernel_launch", _passes(placement, _Wait(Barrier(Scope.GRID), launch.hosts, names))
-    kinds = {Scope.BLOCK: "barrier_local", Scope.WARP: "barrier_warp"}
+    kinds = {Scope.BLOCK: "barrier_local", Scope.WARP: "barrier_warp", Scope.CLUSTER: "barrier_cluster"}
     for meeting in _waits(placement, launch, launch.tree, launch.hosts, names):
         if meeting.barrier.scope in kinds:
             yield kinds[meeting.barrier.scope], _passes(placement, meeting)
@@ -315,6 +319,8 @@ def _waits(
                 together = isinstance(placed.lowered.part, Combine)
                 if together and (is_over_blocks(placed) or _meeting_of(local, placed).parts > 1):
                     yield _Wait(Barrier(Scope.BLOCK), loops, (node.name,))
+                if together and blocks_across(placement, placed.lowered.across) > 1:
+                    yield _Wait(Barrier(Scope.CLUSTER), loops, (node.name,))
 
 
 def _passes(placement: Placement, meeting: _Wait) -> PiecewisePolynomial:

@@ -73,7 +73,9 @@ def _is_quiet(loop: Loop, needs: Iterable[Need], first: int) -> bool:
             continue  # both sides run behind the prologue
         if starts[1] is None or starts[1] < first:
             return False
-        wide = {Scope.BLOCK} if need.scope is Scope.BLOCK else {Scope.BLOCK, Scope.WARP}
+        wide = {Scope.WARP, Scope.BLOCK, Scope.CLUSTER}
+        wide -= set() if need.scope is Scope.WARP else {Scope.WARP}
+        wide -= {Scope.BLOCK} if need.scope is Scope.CLUSTER else set()
         if not any(number <= position[sides[1].name] and scope in wide for number, scope in barriers):
             return False
     return True

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from polyloop.errors import Diagnostic
+from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.mapping.thread_mapping import Axes, Placement
+from polyloop.poly.affine import Affine
+from polyloop.poly.axes import CLUSTER_AXIS
 from polyloop.schedule.collective import local_size
 from polyloop.schedule.plan import Launch, Turns
 from polyloop.schedule.shapes import shape_violations
@@ -45,8 +49,62 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         name = title if len(parts) == 1 else f"{title}_{number}"
         shape = next((sync.shapes[name] for name in runs(part)), placement.axes.local)
         size = whole if shape == placement.axes.local else local_size(shape)
-        home, turns = found.block, Turns(placement.program.kernel.blocks)
+        cluster = placement.axes.cluster if any(_is_on_cluster(placement, name) for name in names) else 1
+        home, turns = found.block, Turns(placement.program.kernel.blocks, cluster=cluster)
+        meet = {name for name in names & collectives.keys() if collectives[name].blocks > 1}
+        spread = {name for name in names if _uses_cluster(placement, name)}
+        part = _opened(part, meet | spread) if meet or spread else part
+        part = _closed(part, {name for name in spread if _leaves_block(placement, name)})
         yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=home, turns=turns)
+
+
+def _is_on_cluster(placement: Placement, name: str) -> bool:
+    """Return True if several blocks of a cluster have instances of a statement of their own, or meet in it."""
+    placed = placement.statements[name]
+    return CLUSTER_AXIS in placed.own or CLUSTER_AXIS in placed.lowered.across or _uses_cluster(placement, name)
+
+
+def _opened(tree: Tree, far: AbstractSet[str]) -> Tree:
+    """Return *tree* with the wait until all blocks of a cluster have begun, before the statements *far*.
+
+    These store in the shared memory of other blocks, which has to be there.
+    """
+    place = next(n for n, node in enumerate(tree) if not far.isdisjoint(runs((node,))))
+    return (*tree[:place], Barrier(Scope.CLUSTER, opens=True), *tree[place:])
+
+
+def _closed(tree: Tree, far: AbstractSet[str]) -> Tree:
+    """Return *tree* with a barrier of the cluster at its end, unless one stands behind all statements *far*.
+
+    These use the shared memory of other blocks, which must not end before.
+    """
+    return tree if _is_closed(tree, far) else (*tree, Barrier(Scope.CLUSTER))
+
+
+def _is_closed(tree: Tree, far: AbstractSet[str]) -> bool:
+    """Return True if a barrier of the cluster stands behind all statements *far* of *tree*."""
+    for node in reversed(tree):
+        if isinstance(node, Barrier) and node.scope is Scope.CLUSTER and not node.opens:
+            return True
+        if not far.isdisjoint(runs((node,))):
+            return isinstance(node, Loop) and _is_closed(node.body, far)
+    return True
+
+
+def _uses_cluster(placement: Placement, name: str) -> bool:
+    """Return True if a statement uses memory that all blocks of a cluster see."""
+    accesses = placement.statements[name].lowered.accesses
+    return any(placement.spaces[access.array] is AddressSpace.CLUSTER for access in accesses)
+
+
+def _leaves_block(placement: Placement, name: str) -> bool:
+    """Return True if a block may execute an access of a statement to the shared memory of another block."""
+    placed = placement.statements[name]
+    own = Affine.variable(CLUSTER_AXIS)
+    return any(
+        placement.spaces[access.array] is AddressSpace.CLUSTER and placed.indices(access)[0] != own
+        for access in placed.lowered.accesses
+    )
 
 
 def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:
@@ -76,8 +134,9 @@ def size_violations(launches: Iterable[Launch], limits: DeviceLimits) -> Iterato
 
 
 def _is_inside_a_launch(need: Need, cuts: Cuts, numbers: Mapping[str, int], placement: Placement) -> bool:
-    """Return True if *need* is between threads of a block within one launch."""
+    """Return True if *need* is between threads of a block, or of a cluster, within one launch."""
     first, loop = need.conflict.first, need.conflict.loop
-    if need.scope not in {Scope.WARP, Scope.BLOCK} or numbers[first.name] != numbers[need.conflict.second.name]:
+    is_inside = need.scope in {Scope.WARP, Scope.BLOCK, Scope.CLUSTER}
+    if not is_inside or numbers[first.name] != numbers[need.conflict.second.name]:
         return False
     return loop is None or loop not in hosts_around(placement, first, cuts)

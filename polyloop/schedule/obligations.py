@@ -105,7 +105,9 @@ def storage_obligations(storages: Iterable[Storage], limits: DeviceLimits) -> It
     """Yield the obligations of the memory of a block, and of the layouts of arrays."""
     kept = tuple(storages)
     laid_out = [storage for storage in kept if not storage.is_plain]
-    yield from address_obligations(AddressMap(s.name, s.shape, s.distances, prod(s.dims), s.swizzle) for s in laid_out)
+    yield from address_obligations(
+        AddressMap(s.name, s.shape[s.spread :], s.distances[s.spread :], prod(s.dims), s.swizzle) for s in laid_out
+    )
     if any(storage.address_space is AddressSpace.LOCAL for storage in kept):
         says = f"a block has at most {limits.shared_bytes} bytes of shared memory, which is what the device has"
         by = f"{shared_bytes(kept)} bytes are declared"

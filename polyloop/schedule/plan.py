@@ -23,6 +23,7 @@ from polyloop.kernel.tags import BlockOrder, InameTag
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import CLUSTER_AXIS
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.conditions import Asked
 from polyloop.schedule.copy_engine import EngineStep, TensorMap
@@ -292,7 +293,7 @@ class Statement:
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """Order of the blocks of a launch.
+    """Order of the blocks of a launch, or of its clusters.
 
     Attributes
     ----------
@@ -301,6 +302,8 @@ class Turns:
         started at a barrier of the tree, and what they execute at the end.
     late
         Statements that store boxes from shared memory, which are read in the next turn at the latest.
+    cluster
+        Blocks of a cluster, whose axis is ``c.0``; 1 if blocks run by themselves.
     """
 
     order: BlockOrder
@@ -308,6 +311,7 @@ class Turns:
     ahead: Tree = ()
     closing: Tree = ()
     late: frozenset[str] = _NONE
+    cluster: int = 1
 
 
 _PLAIN_TURNS: Final = Turns(_IN_ORDER)
@@ -330,7 +334,7 @@ class Launch:
     local_size
         Threads of a block along ``l.0``, ``l.1``, ``l.2``; only the axes in use, in order.
     group_axes
-        The axes of ``g.0`` .. ``g.2`` that are in use.  Their extents follow from the domains.
+        The axes of ``g.0`` .. ``g.2`` that are in use, whose extents follow from the domains; and ``c.0``.
     exchanged
         Arrays through which threads of a block pass values to each other.
     maps
@@ -359,6 +363,16 @@ class Launch:
     def order(self) -> BlockOrder:
         """The order of its blocks, and the number of them."""
         return self.turns.order
+
+    @property
+    def cluster(self) -> int:
+        """The blocks of a cluster."""
+        return self.turns.cluster
+
+    @property
+    def grid_axes(self) -> tuple[str, ...]:
+        """The axes of the grid: without that of a cluster."""
+        return tuple(axis for axis in self.group_axes if axis != CLUSTER_AXIS)
 
     @property
     def ahead(self) -> Tree:

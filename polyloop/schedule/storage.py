@@ -83,6 +83,8 @@ class Storage:
         Set if each lane of a warp holds one element in a variable.
     cleared
         True if it is initialized with zeros.
+    spread
+        True if the first axis is that of the blocks of a cluster, each of which has the elements of its own position.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Storage:
     at_end: bool = False
     lane: Lane | None = None
     cleared: bool = False
+    spread: bool = False
 
     @property
     def swizzle(self) -> Swizzle | None:
@@ -105,28 +108,35 @@ class Storage:
         """Extents as they are declared [elements]."""
         match self.layout:
             case Strided(strides):
-                last = sum((extent - 1) * stride for extent, stride in zip(self.shape, strides, strict=True))
+                pairs = list(zip(self.shape, strides, strict=True))[self.spread :]
+                last = sum((extent - 1) * stride for extent, stride in pairs)
                 return (max(0, last) + 1,)
-            case Packed(nesting, padding):
-                dims = [self.shape[axis] for axis in nesting or range(len(self.shape))]
+            case Packed(padding=padding):
+                dims = [self.shape[axis] for axis in self._kept]
                 return (*dims[:-1], dims[-1] + padding) if dims else ()
 
     @property
     def distances(self) -> tuple[int, ...]:
         """Stride of each axis in the generated code [elements]."""
         if isinstance(self.layout, Strided):
-            return self.layout.strides
+            return (0, *self.layout.strides[1:]) if self.spread else self.layout.strides
         found, step = [0] * len(self.shape), 1
-        nesting = self.layout.nesting or range(len(self.shape))
-        for axis, extent in zip(reversed(nesting), reversed(self.dims), strict=True):
+        for axis, extent in zip(reversed(self._kept), reversed(self.dims), strict=False):
             found[axis] = step
             step *= extent
         return tuple(found)
 
     @property
+    def _kept(self) -> tuple[int, ...]:
+        """The axes that a block stores, from the slowest to the fastest."""
+        assert isinstance(self.layout, Packed), f"'{self.name}' has strides"
+        axes = self.layout.nesting or range(len(self.shape))
+        return tuple(axis for axis in axes if axis or not self.spread)
+
+    @property
     def is_plain(self) -> bool:
         """True if the elements are stored in the order of their subscripts, without gaps."""
-        return self.layout == _PLAIN
+        return self.layout == _PLAIN and not self.spread
 
     @property
     def nbytes(self) -> int:

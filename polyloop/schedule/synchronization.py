@@ -8,7 +8,7 @@ from functools import cached_property
 
 from polyloop.errors import warn
 from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.tree import Tree
+from polyloop.kernel.tree import Scope, Tree
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.sets import project_onto
 from polyloop.schedule.barrier import idle_barriers, needs_of, place_barriers, requirements
@@ -52,9 +52,9 @@ class Synchronization:
         return {n: statements[n].lowered.instruction.id for n, found in self.collectives.items() if found.scratch}
 
     @cached_property
-    def meetings(self) -> tuple[str, ...]:
+    def meetings(self) -> dict[str, Scope]:
         """Those of :attr:`users` that separate what is before from what is behind: each iteration executes them."""
-        return tuple(name for name in self.users if _is_always_passed(self.placement, name))
+        return {n: self.collectives[n].scope for n in self.users if _is_always_passed(self.placement, n)}
 
 
 def synchronization_of(placement: Placement, limits: DeviceLimits) -> Synchronization:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
+from polyloop.schedule.barrier import NO_MEETINGS
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Launch, Wait
 from polyloop.sync.races import Need
@@ -14,14 +15,16 @@ __all__ = ["reuse_waits", "waits"]
 
 Path = tuple[int | str, ...]
 
-_WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.GRID: 2}
+_WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.CLUSTER: 2, Scope.GRID: 3}
 
 
-def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collection[str] = ()) -> tuple[Wait, ...]:
+def waits(
+    needs: Iterable[Need], launches: Sequence[Launch], meetings: Mapping[str, Scope] = NO_MEETINGS
+) -> tuple[Wait, ...]:
     """Return the waits between the sides of each of *needs* in *launches*, equal ones once, with the widest scope.
 
-    Needs without a scope are races, which are reported elsewhere.  The statements *meetings* have a barrier of the
-    block inside.
+    Needs without a scope are races, which are reported elsewhere.  The statements *meetings* have a barrier inside, of
+    the scope that they have there.
     """
     homes = {name: number for number, launch in enumerate(launches) for name, _ in _paths(launch.tree)}
     known = [dict(_paths(launch.tree)) for launch in launches]
@@ -49,7 +52,7 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collectio
 
 def reuse_waits(
     collectives: Mapping[str, Collective], users: Mapping[str, str], launches: Sequence[Launch],
-    meetings: Collection[str],
+    meetings: Mapping[str, Scope],
 ) -> Iterator[Wait]:
     """Yield the waits between two uses of the shared arrays of collectives, in loops.
 
@@ -60,7 +63,7 @@ def reuse_waits(
     users
         For each statement with a shared array, the id of its instruction.
     meetings
-        Statements with a barrier of the block inside that each iteration passes.
+        Statements with a barrier inside that each iteration passes, and its scope.
     """
     for position, launch in enumerate(launches):
         for name, path in _paths(launch.tree):
@@ -72,10 +75,10 @@ def reuse_waits(
                 depth = path.index(loops[-1]) + 1
                 block, own = _block(launch.tree, path[:depth]), path[depth]
                 others = [number for number in range(len(block)) if number != own]
-                by = _first_of(launch.tree, path[:depth], others, Scope.BLOCK, meetings)
-                by = by if by.by else _further_inside(launch.tree, (path, path), depth, Scope.BLOCK)
+                by = _first_of(launch.tree, path[:depth], others, entry.scope, meetings)
+                by = by if by.by else _further_inside(launch.tree, (path, path), depth, entry.scope)
                 number = by.number(launches[: position + 1])
-                yield Wait(entry.scratch, users[name], users[name], loops[-1], Scope.BLOCK, by.by, number)
+                yield Wait(entry.scratch, users[name], users[name], loops[-1], entry.scope, by.by, number)
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def _block(tree: Tree, path: Sequence[int | str]) -> Tree:
     return tree
 
 
-def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collection[str]) -> _Found:
+def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Mapping[str, Scope]) -> _Found:
     """Return the barrier between the sides of *need*, if there is one."""
     assert need.scope is not None, "a race has no barrier"
     first, second = paths[need.conflict.first.name], paths[need.conflict.second.name]
@@ -158,16 +161,16 @@ def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Sco
 
 
 def _first_of(
-    tree: Tree, prefix: Path, candidates: Iterable[int], scope: Scope, meetings: Collection[str] = ()
+    tree: Tree, prefix: Path, candidates: Iterable[int], scope: Scope, meetings: Mapping[str, Scope] = NO_MEETINGS
 ) -> _Found:
     """Return the first of the nodes *candidates* of a block that is a barrier for *scope*, if there is one."""
     block, loop = _block(tree, prefix), prefix[-1] if prefix else None
     for position in candidates:
         node = block[position]
-        if isinstance(node, Barrier) and _WIDTH[node.scope] >= _WIDTH[scope]:
+        if isinstance(node, Barrier) and not node.opens and _WIDTH[node.scope] >= _WIDTH[scope]:
             return _Found(_shown(node, block, position, loop), (*prefix, position))
-        if isinstance(node, Run) and node.name in meetings and _WIDTH[Scope.BLOCK] >= _WIDTH[scope]:
-            return _Found(f"the block barrier within '{node.name}'")
+        if isinstance(node, Run) and node.name in meetings and _WIDTH[meetings[node.name]] >= _WIDTH[scope]:
+            return _Found(f"the {meetings[node.name].value} barrier within '{node.name}'")
     return _Found()
 
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from polyloop.errors import Diagnostic
 from polyloop.mapping.thread_mapping import Placed, Placement
-from polyloop.poly.axes import is_block_axis
+from polyloop.poly.axes import is_grid_axis
 from polyloop.program.ir import Combine
 from polyloop.proof.obligation import Claim, Obligation
 
@@ -20,7 +20,7 @@ __all__ = ["is_over_blocks", "passing_obligations", "passing_violations"]
 
 def is_over_blocks(placed: Placed) -> bool:
     """Return whether blocks pass totals on at a statement."""
-    return isinstance(placed.lowered.part, Combine) and any(map(is_block_axis, placed.lowered.across))
+    return isinstance(placed.lowered.part, Combine) and any(map(is_grid_axis, placed.lowered.across))
 
 
 def passing_obligations(placement: Placement) -> Iterator[Obligation]:

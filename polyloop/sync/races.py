@@ -14,7 +14,7 @@ from polyloop.errors import Diagnostic, VerificationError, WitnessKind
 from polyloop.frozen import quick, replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Scope
-from polyloop.mapping.thread_mapping import Axes, Placed, Placement, common_loops, joint_extent
+from polyloop.mapping.thread_mapping import Axes, Placed, Placement, common_loops, joint_extent, owner_axes
 from polyloop.memo import known, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
@@ -240,9 +240,21 @@ def _pair(
         if part is not None:
             yield Need(array, a, b, Conflict(first, second, part, simultaneous=True, every=same), None)
         return
-    for conflict in crossing_conflicts(placement, first, second, pairs, differing):
-        scope = None if conflict.simultaneous else Scope.BLOCK
-        yield Need(array, a, b, conflict, scope)
+    yield from _within_clusters(placement, array, left, right, (pairs, differing))
+
+
+def _within_clusters(
+    placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access],
+    apart: tuple[isl.Map, tuple[str, ...]],
+) -> Iterator[Need]:  # fmt: skip
+    """Yield the needs of pairs on different threads of a cluster: first those between blocks, then within one."""
+    (first, a), (second, b), (pairs, differing) = left, right, apart
+    far = tuple(axis for axis in placement.axes.in_cluster if axis in differing)
+    near = tuple(axis for axis in differing if axis not in far)
+    parts = [(Scope.CLUSTER, far, pairs), (Scope.BLOCK, near, equal_on(pairs, first, second, far) if far else pairs)]
+    for scope, axes, relation in parts:
+        for conflict in crossing_conflicts(placement, first, second, relation, axes) if axes else ():
+            yield Need(array, a, b, conflict, None if conflict.simultaneous else scope)
 
 
 def _of_warps(
@@ -281,8 +293,8 @@ def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed
     """
     space = placement.spaces[a.array]
     found: set[str] = set()
-    if space is AddressSpace.LOCAL:
-        found.update(placement.axes.group)
+    if space in (AddressSpace.LOCAL, AddressSpace.CLUSTER):
+        found.update(owner_axes(placement, space))
     for x, y in zip(first.indices(a), second.indices(b), strict=True):
         if x is not None and x == y:
             found |= _determined(x, first, second, placement.axes)

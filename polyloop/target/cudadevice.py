@@ -7,6 +7,7 @@ from typing import Final
 
 from polyloop.codegen.device.entries import (
     Atomics,
+    Clusters,
     Entry,
     Loads,
     LookBack,
@@ -37,6 +38,22 @@ THREADS: Final = Threads(
     dynamic_shared="extern __shared__ __align__({bytes}) char {name}[];",
     blocks="gridDim.x",
 )
+_CLUSTERS: Final = Clusters(
+    head="__cluster_dims__({0}, 1, 1)",
+    arrive=["void ()", 'asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");'],
+    wait=["void ()", 'asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");'],
+    barrier=[
+        "void ()",
+        'asm volatile("barrier.cluster.arrive.release.aligned;\\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");',
+    ],
+    place=[
+        "void * (const void *here, unsigned int rank)",
+        "void *there;",
+        'asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(here), "r"(rank));',
+        "return there;",
+    ],
+)
+"""PTX ISA, "barrier.cluster" and "mapa", from sm_90 on: an arrival is a release, a wait an acquire of the cluster."""
 _LOADS: Final = Loads(once="__ldcs")
 _SHUFFLES: Final = Shuffles("__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync")
 
@@ -146,6 +163,6 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
     reductions = Reductions(_TRUTHS if digits and capability < _AMPERE else _TRUTHS | _INTEGERS, _BLOCK)
     matrices = (cuda_matrices(arch), *([shared_matrices()] if arch == "sm_90a" else []))
     copies: tuple[Entry, ...] = () if digits in _WITHOUT_COPIES else (COPIES,)
-    copies += (BOXES,) if capability >= _HOPPER else ()
+    copies += (BOXES, _CLUSTERS) if capability >= _HOPPER else ()
     atomics = replace(ATOMICS, wide=_WIDE_ATOMICS) if capability >= _HOPPER else ATOMICS
     return (THREADS, _LOADS, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)

@@ -31,6 +31,7 @@ from polyloop.kernel.tags import is_lane
 from polyloop.kernel.updates import EXCHANGE
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import is_grid_axis
 from polyloop.program.ir import Assign, Combine, Init, Lowered, Update
 from polyloop.schedule.plan import Launch
 from polyloop.testing.launch_parts import LaunchParts, race
@@ -181,6 +182,9 @@ class _Machine:
         if space is AddressSpace.LOCAL:
             life = self.parts.life(self.now.statement, self.now.time)
             return (array, index, self.now.thread[: self.group_count], life)
+        if space is AddressSpace.CLUSTER:
+            grid = tuple(n for axis, n in zip(self.axes, self.now.thread, strict=True) if is_grid_axis(axis))
+            return (array, index, grid, self.parts.life(self.now.statement, self.now.time))
         return (array, index)
 
     def inside(self, array: str, index: tuple[int, ...]) -> bool:

@@ -198,6 +198,9 @@ def _place(scene: _Scene, event: Event) -> tuple[object, ...]:
             return (event.array, event.index, event.by.thread)
         case AddressSpace.LOCAL:
             return (event.array, event.index, event.by.thread[: scene.groups])
+        case AddressSpace.CLUSTER:
+            axes = zip(placement.axes.all, event.by.thread, strict=True)
+            return (event.array, event.index, *(number for axis, number in axes if axis in placement.axes.grid))
     return (event.array, event.index)
 
 

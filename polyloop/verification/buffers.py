@@ -24,7 +24,7 @@ from polyloop.dataflow.value_flow import Flow, flow_of, hides_others, is_exact, 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy, Move, MoveRole
-from polyloop.mapping.thread_mapping import Placed, reference_map, storage_map
+from polyloop.mapping.thread_mapping import Placed, owner_axes, reference_map, storage_map
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
 from polyloop.program.ir import Access
@@ -109,8 +109,7 @@ class _Places:
 
     def element(self, statement: Placed, access: Access) -> isl.Map:
         """Return ``{ instance -> element }`` of an access that the program does not have, so it is not memoised."""
-        axes = self.real.axes
-        owners = {AddressSpace.PRIVATE: axes.all, AddressSpace.LOCAL: axes.group}.get(self.space, ())
+        owners = owner_axes(self.real, self.space)
         forms = [*(Affine.variable(axis) for axis in owners), *statement.indices(access)]
         return map_from_forms(statement.domain, statement.dims, forms, self.array)
 

@@ -20,7 +20,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, has_barrier, runs, show_tree
-from polyloop.poly.axes import is_block_axis, is_thread_axis
+from polyloop.poly.axes import CLUSTER_AXIS, is_block_axis, is_thread_axis
 from polyloop.poly.sets import project_onto
 from polyloop.program.lower import lower
 from polyloop.schedule.build import Verified, build_verified
@@ -195,6 +195,8 @@ class _Rows:
             parts.append(f"grid {' x '.join(f'{size}' if len(sizes) == 1 else f'({size})' for size in sizes)}")
         size = " x ".join(map(str, launch.local_size)) or "1"
         parts.append(f"blocks of {size} threads")
+        if launch.cluster > 1:
+            parts.append(f"clusters of {launch.cluster} blocks")
         if launch.order.persists:
             parts.append(f"at most {launch.order.most} that execute the others, too")
         if nbytes := shared_bytes(launch.temporaries):
@@ -210,7 +212,7 @@ class _Rows:
                 if (axis := self.kernel.axis(iname)) is not None:
                     found.setdefault(axis, {})[iname] = None
         for axis in sorted(found):
-            what = "blocks" if is_block_axis(axis) else "threads"
+            what = "blocks of a cluster" if axis == CLUSTER_AXIS else "blocks" if is_block_axis(axis) else "threads"
             yield Row(depth, Kind.AXIS, f"{_axis_text(axis)}: {', '.join(found[axis])}", tag=what)
 
     def tree(self, tree: Tree, depth: int) -> Iterator[Row]:
@@ -321,6 +323,8 @@ _GROUPS = {False: "copies", True: "products"}
 def _barrier(barrier: Barrier) -> str:
     """Return the name of a barrier, and the operations that it ends or awaits."""
     if barrier.scope is not Scope.THREAD:
+        if barrier.opens:
+            return "wait for the blocks of the cluster to begin"
         name = f" '{barrier.name}'" if barrier.name else ""
         return f"barrier of the {barrier.scope.value}{name}"
     group = barrier.group

@@ -194,7 +194,9 @@ class _Rewriting:
         """
         tree = tuple(Loop(node.iname, self.separated(node.body)) if isinstance(node, Loop) else node for node in tree)
         out: list[TreeNode] = []
-        barriers = [n for n, node in enumerate(tree) if isinstance(node, Barrier) and node.scope is BarrierScope.BLOCK]
+        wide = (BarrierScope.BLOCK, BarrierScope.CLUSTER)
+        found = [(n, node) for n, node in enumerate(tree) if isinstance(node, Barrier)]
+        barriers = [n for n, node in found if node.scope in wide and not node.opens]
         actions = [self.statements[node.name].action if isinstance(node, Run) else None for node in tree]
         starts = [n for n, action in enumerate(actions) if isinstance(action, StartBox)]
         for number, (node, action) in enumerate(zip(tree, actions, strict=True)):

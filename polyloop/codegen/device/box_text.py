@@ -8,7 +8,8 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.device.box_test import PIECE_BYTES, TILE_BYTES
 from polyloop.codegen.device.entries import Boxes
-from polyloop.codegen.device.matrix import helper_text, publication
+from polyloop.codegen.device.helpers import helper_text
+from polyloop.codegen.device.matrix import publication
 from polyloop.codegen.device.shared_operands import GROUP_BYTES
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import form_text

@@ -20,8 +20,10 @@ from polyloop.expr.dtypes import DType
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 
 __all__ = [
+    "MOST_IN_CLUSTER",
     "Atomics",
     "Boxes",
+    "Clusters",
     "Copies",
     "Entry",
     "Loads",
@@ -302,6 +304,39 @@ class Copies(Entry):
     commit: str
     wait: str
     waiting: str
+
+
+MOST_IN_CLUSTER: Final = 8
+"""Blocks of a cluster on every device that has clusters: CUDA C++ Programming Guide, "Thread Block Clusters"."""
+
+
+@dataclass(frozen=True)
+class Clusters(Entry):
+    """Clusters of blocks, which run at the same time and see each other's shared memory.
+
+    The functions are like those of :class:`Matrices`.
+
+    Attributes
+    ----------
+    head
+        Format of the qualifier of a launched function; the field is the number of blocks of a cluster, along the first
+        axis.
+    arrive, wait
+        The functions by which a thread says that it has begun, and waits until all threads of the cluster have.
+    barrier
+        The function by which the threads of a cluster wait for each other, and see what each has stored.
+    place
+        The function that returns the place in the shared memory of a block of the cluster of which the calling block
+        has the like; arguments are a pointer and the position of the block.
+    """
+
+    what = "clusters of blocks"
+    hint = 'generate code for a device that has them: CudaTarget("sm_90"), or leave out the tag c.0'
+    head: str
+    arrive: Sequence[str]
+    wait: Sequence[str]
+    barrier: Sequence[str]
+    place: Sequence[str]
 
 
 @dataclass(frozen=True)

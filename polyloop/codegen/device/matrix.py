@@ -17,6 +17,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.entries import MOST_PENDING, Boxes, Matrices, SharedMatrices
+from polyloop.codegen.device.helpers import helper_text
 from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, shared_tile
 from polyloop.codegen.device.tensors import Operand
 from polyloop.codegen.expressions.expressions import Expressions
@@ -46,7 +47,7 @@ from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Share, Statement, Tensor
 from polyloop.schedule.storage import Storage
 
-__all__ = ["group_of_products", "helper_text", "matrix_block", "publication"]
+__all__ = ["group_of_products", "matrix_block", "publication"]
 
 _SET: Final = isl.dim_type.set
 _ROWS: Final = 8
@@ -75,14 +76,6 @@ def group_of_products(scope: Scope, group: Group) -> Node:
         pending = min(group.pending, MOST_PENDING)
         lines, wish = shared.wait(pending), f"products_wait_{pending}"
     return Call(c.Apply(scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: helper_text(scope, lines, wish)), ()), "")
-
-
-def helper_text(scope: Scope, lines: Sequence[str], name: str) -> str:
-    """Return the text of a helper function; *lines* are its result type with parameters, then its body."""
-    result, _, parameters = lines[0].partition(" (")
-    head = f"{scope.language.syntax.helper} {result} {name}({parameters}"
-    body = (line if line.startswith("#") else f"    {line}" for line in lines[1:])
-    return "\n".join([head, "{", *body, "}"])
 
 
 class _Printer:

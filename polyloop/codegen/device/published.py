@@ -74,7 +74,7 @@ def _marked(
     """
     out: list[TreeNode] = []
     for node in tree:
-        if isinstance(node, Barrier) and node.scope in (Scope.WARP, Scope.BLOCK):
+        if isinstance(node, Barrier) and node.scope in (Scope.WARP, Scope.BLOCK, Scope.CLUSTER) and not node.opens:
             out.append(replace(node, publishes=is_stored))
             is_stored = is_stored and node.scope is Scope.WARP
         elif isinstance(node, Loop):

@@ -14,10 +14,12 @@ from typing import Final
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen.device.cluster import cluster_call, placed
 from polyloop.codegen.device.entries import Reductions, Shuffles, Threads
 from polyloop.codegen.expressions.combine import function_scope, updated
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.grid import axis_text
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign
 from polyloop.codegen.tree.c_expr import Code
@@ -27,7 +29,7 @@ from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
 from polyloop.mapping.collective_shape import LOGICAL, Kind, Meeting, Span, meeting_of
-from polyloop.poly.axes import THREAD_AXES, letter_of, thread_axis
+from polyloop.poly.axes import CLUSTER_AXIS, THREAD_AXES, letter_of, thread_axis
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Statement
 
@@ -52,10 +54,11 @@ def collective_call(
     """Return the assignment by which every thread of a group gets the combination of the group's values."""
     scope = expressions.scope
     target, name, dtype = expressions.target(statement.lhs, context)
-    meeting = meeting_of(sizes, collective.across, scope.language.warp_size)
+    meeting = meeting_of(sizes, collective.across, scope.language.warp_size, collective.blocks)
     value = target
-    if meeting.across:
+    if meeting.across or meeting.blocks > 1:
         who = "whole warps call it" if statement.bounds and collective.is_direct else "the whole block calls it"
+        who = who if meeting.blocks == 1 else "the whole cluster calls it"
         function = _function(expressions, collective.operation, dtype, meeting, (tuple(sizes), who))
         arguments = [target]
         if collective.scratch is not None:
@@ -75,29 +78,36 @@ def _function(
     sizes, callers = block
     scope = expressions.scope
     axes = "".join(letter_of(span.axis) for span in meeting.across)
+    axes += f"{'_and' if axes else ''}_cluster" if meeting.blocks > 1 else ""
     meaning = "; ".join(map(show, operation.combine))
     key = f"{operation}: {meaning}, over {axes} of {sizes}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
+    key += f", {meeting.blocks} blocks" if meeting.blocks > 1 else ""
     name = scope.definitions.helper_names.get(key)
     if name is None:
-        count = prod(span.extent for span in meeting.across)
+        count = prod(span.extent for span in meeting.across) * meeting.blocks
         what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
         wish = f"{operation.name}_over_{axes}{what.removeprefix(operation.name)}"
-        if meeting.is_whole_block and count > meeting.warp_size:
+        if meeting.blocks > 1 and meeting.is_whole_block:
+            wish = f"cluster_{what}"
+        elif meeting.blocks == 1 and meeting.is_whole_block and count > meeting.warp_size:
             wish = f"block_{what}"
-        elif meeting.parts == 1 and count == meeting.warp_size:
+        elif meeting.blocks == 1 and meeting.parts == 1 and count == meeting.warp_size:
             wish = f"warp_{what}"
         ctype = scope.ctype(dtype)
         space = scope.language.need(Threads).shared_space
         parameters = f"{ctype} x, {space}{ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
-        numbers = listed([scope.language.need(Threads).axes[span.axis] for span in meeting.across])
-        who = "of the block" if meeting.is_whole_block else f"that differ in {numbers} only"
+        numbers = [scope.language.need(Threads).axes[span.axis] for span in meeting.across]
+        numbers += ["the block of the cluster"] if meeting.blocks > 1 else []
+        whole = "of the block" if meeting.blocks == 1 else "of the cluster"
+        who = whole if meeting.is_whole_block else f"that differ in {listed(numbers)} only"
         meant = _WORDS.get(operation.name, f"The {operation} of x")
         comment = f"// {meant} over the {count} threads {who}, on each of them; {callers}."
 
         def define(name: str) -> str:
             body = Exchange(expressions, operation, dtype, meeting, sizes)
+            lines = [*body.lines(), *(body.over_cluster() if meeting.blocks > 1 else ())]
             head = f"{scope.language.syntax.helper} {ctype} {name}({parameters})"
-            return "\n".join([comment, head, "{", *(f"    {line}" for line in body.lines()), "    return x;", "}"])
+            return "\n".join([comment, head, "{", *indented(lines), "    return x;", "}"])
 
         name = scope.own_helper(key, wish, define)
     return name
@@ -258,6 +268,37 @@ class Exchange:
         sizes = self.sizes[:1] if spans == {THREAD_AXES[0]} else self.sizes
         axes = [(self.thread(thread_axis(number)), size) for number, size in enumerate(sizes)]
         return _total(*(term for term, (_, size) in zip(_weighted(axes), axes, strict=True) if size > 1)) or axes[0][0]
+
+    # }}}
+    # {{{ between blocks of a cluster
+
+    def over_cluster(self) -> Iterator[str]:
+        """Yield the combination of values of the blocks of a cluster, each stored in all of them, in a fixed order."""
+        meeting, blocks = self.meeting, self.meeting.blocks
+        begin = meeting.within_block(Kind.COMBINE, self.operation)
+        group = mixed([(self.thread(span.axis), span.extent) for span in meeting.along])
+        base = [c.integer(begin)] if begin else []
+        rank = c.Parentheses(c.Raw(axis_text(self.threads, CLUSTER_AXIS, blocks)))
+        own = partial(*base, times(rank, meeting.groups), group)
+        ctype, place = self.scope.ctype(self.dtype), placed(self.scope)
+        stores = f"*({ctype} *){place}(&{own}, {{}}) = x;"
+        many = next((span for span in meeting.across if span.extent >= blocks), None)  # a thread for each block
+        heads = [f"{self.thread(span.axis)} == 0" for span in meeting.across if span is not many]
+        if many is None:
+            yield from [f"if ({' && '.join(heads)})"] if heads else []
+            lines = [*self.unrolled(blocks), f"for (int n = 0; n < {blocks}; ++n)", f"    {stores.format('n')}"]
+            yield from (indented(lines) if heads else lines)
+        else:
+            checks = [*([f"{self.thread(many.axis)} < {blocks}"] if many.extent > blocks else []), *heads]
+            store = stores.format(self.thread(many.axis))
+            yield from [f"if ({' && '.join(checks)})", f"    {store}"] if checks else [store]
+        yield cluster_call(self.scope, "barrier")
+        element = partial(*base, times(c.Name("n"), meeting.groups), group)
+        yield f"x = {partial(*base, group)};"
+        yield from self.unrolled(blocks - 1)
+        yield f"for (int n = 1; n < {blocks}; ++n)"
+        body = list(self.combined(_X, element))
+        yield from indented(body if len(body) == 1 else ["{", *indented(body), "}"])
 
     # }}}
     # {{{ through shared memory

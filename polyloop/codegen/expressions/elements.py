@@ -9,6 +9,7 @@ from typing import Final
 
 import pymbolic.primitives as p
 
+from polyloop.codegen.device.cluster import placed
 from polyloop.codegen.device.entries import Loads, Shuffles
 from polyloop.codegen.expressions.addresses import address, index_text
 from polyloop.codegen.expressions.conversions import cast, widened
@@ -29,7 +30,7 @@ from polyloop.expr.records import field_dtype
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.swizzle import Swizzle
-from polyloop.poly.axes import THREAD_AXES, is_axis, thread_axis
+from polyloop.poly.axes import CLUSTER_AXIS, THREAD_AXES, is_axis, thread_axis
 from polyloop.schedule.storage import Packed, Storage, Strided
 
 __all__ = ["ELEMENTS", "element", "is_read_once", "target", "unswizzled"]
@@ -89,6 +90,8 @@ def _of_temporary(r: Renderer, own: Code, indices: Sequence[Expression], storage
     """Return an element of a temporary, whose variable is *own*."""
     if storage is None:
         return c.element(own, *(index_text(r, part, part) for part in indices))
+    if storage.spread:
+        return _of_block(r, own, indices, storage)
     if isinstance(storage.layout, Strided):
         return c.Subscript(own, address(r, indices, storage.layout.strides, 0, storage.shape))
     if storage.layout.nesting is not None:
@@ -97,6 +100,28 @@ def _of_temporary(r: Renderer, own: Code, indices: Sequence[Expression], storage
         return c.element(own, *_swizzled(r, storage.dims, storage.layout.swizzle, indices))
     parts = zip(indices, storage.dims, strict=True)
     return c.element(own, *(index_text(r, part, extent) for part, extent in parts))
+
+
+def _of_block(r: Renderer, own: Code, indices: Sequence[Expression], storage: Storage) -> Code:
+    """Return an element in the shared memory of a block of the cluster, of which the first subscript is the position.
+
+    The block itself needs no address of another one.
+    """
+    block, *others = indices
+    with r.scope.indices.hidden():
+        is_own = index_text(r, block) == index_text(r, p.Variable(CLUSTER_AXIS))
+    if not is_own:
+        base = own if others else c.Unary(c.ADDRESS, own)
+        there = c.Cast(f"{r.scope.ctype(storage.dtype)} *", c.Apply(placed(r.scope), (base, index_text(r, block))))
+        if not others:
+            return c.Unary(c.TARGET, there)
+        place = address(r, others, storage.distances[1:], 0, storage.shape[1:])
+        return c.Subscript(c.Parentheses(there), place)
+    if isinstance(storage.layout, Strided):
+        return c.Subscript(own, address(r, others, storage.layout.strides[1:], 0, storage.shape[1:]))
+    kept = [axis - 1 for axis in storage.layout.nesting or range(len(indices)) if axis]
+    parts = zip(kept, storage.dims, strict=True)
+    return c.element(own, *(index_text(r, others[axis], extent) for axis, extent in parts))
 
 
 def _of_lane(r: Renderer, variable: Code, lane: Expression, block: Sequence[int]) -> Code:

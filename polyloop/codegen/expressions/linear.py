@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 A = TypeVar("A")
-_RANK: Final = {Level.GRID: 0, None: 1, Level.BLOCK: 2}
+_RANK: Final = {Level.GRID: 0, Level.CLUSTER: 0, None: 1, Level.BLOCK: 2}
 
 
 def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], Code]) -> Code:

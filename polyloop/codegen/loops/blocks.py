@@ -34,7 +34,7 @@ from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.expressions.linear import form_text
 from polyloop.codegen.loops.bounds import Bound
 from polyloop.codegen.loops.context import Context
-from polyloop.codegen.loops.grid import GridAxis
+from polyloop.codegen.loops.grid import GridAxis, axis_text
 from polyloop.codegen.program import LaunchCheck
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_ast import Block, Numbered
@@ -68,11 +68,13 @@ class Numbering:
         Block axes, that of panels first, then the others.
     counts
         Names of the variables with the number of blocks along each axis; then those of all blocks, and of a panel.
-    number, following
+    numbers
         Names of the variables with the number of a block, and with that of the one that the same threads execute next.
     parts
         Names of variables for parts of a number: that in a plane of two axes; the first index of a panel, the number in
         the panel, and the width of it.
+    cluster
+        Blocks of a cluster; clusters are numbered in place of blocks.
     """
 
     order: BlockOrder
@@ -82,9 +84,19 @@ class Numbering:
     counts: tuple[str, ...]
     total: str
     panel: str
-    number: str
-    following: str
+    numbers: tuple[str, str]
     parts: tuple[str, str, str, str]
+    cluster: int = 1
+
+    @property
+    def number(self) -> str:
+        """Name of the variable with the number of a block."""
+        return self.numbers[0]
+
+    @property
+    def following(self) -> str:
+        """Name of the variable with the number of the next block of the same threads."""
+        return self.numbers[1]
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:
@@ -170,7 +182,7 @@ class Numbering:
         return [f"const {self.scope.index_type} {self.number} = {hardware};", *self.indices(self.number)]
 
     def _hardware(self) -> str:
-        return self.scope.language.need(Threads).axes[BLOCK_AXES[0]]
+        return axis_text(self.scope.language.need(Threads), BLOCK_AXES[0], self.cluster)
 
     def _blocks(self) -> str:
         found = self.scope.language.need(Threads).blocks
@@ -208,6 +220,10 @@ def numbering_of(launch: Launch, axes: Sequence[GridAxis], scope: Scope, context
     has_panels = len(axes) > 1 and ordered[0].name == order.axis
     if not has_panels and not order.persists:
         return None
+    if order.persists and launch.cluster > 1:
+        message = f"blocks of '{launch.name}' cannot take turns: they are in clusters"
+        hint = "leave out persist_blocks, or the tag c.0"
+        raise scope.error(Diagnostic("bad-block-order", message, (f"order of blocks: {order}",), (hint,)))
     changing = sorted(frozenset[str]().union(*(variables(axis.extent) for axis in axes)) & set(launch.hosts))
     if changing:
         message = f"blocks of '{launch.name}' have no order of their own: their number depends on a loop of the host"
@@ -223,4 +239,5 @@ def numbering_of(launch: Launch, axes: Sequence[GridAxis], scope: Scope, context
     total, number, following = fresh("blocks"), fresh("block"), fresh("next")
     in_plane, first, place, width = map(fresh, ("in_plane", "first", "place", "width"))
     parts = (in_plane, first, place, width)
-    return Numbering(order, tuple(ordered), scope, context, counts, total, panel, number, following, parts)
+    names = (number, following)
+    return Numbering(order, tuple(ordered), scope, context, counts, total, panel, names, parts, launch.cluster)

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
+from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.loops.bounds import Bound, bounds_of
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.rows import Divisibility, Piece, pieces_of
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
-from polyloop.poly.axes import BLOCK_AXES, is_axis
+from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS, is_axis
 from polyloop.schedule.plan import Statement
 
-__all__ = ["GridAxis", "bound_expression", "grid_axes", "hardware_axes", "host_expression"]
+__all__ = ["GridAxis", "axis_text", "bound_expression", "grid_axes", "hardware_axes", "host_expression"]
 
 
 
@@ -46,6 +47,17 @@ def hardware_axes(used: Collection[str]) -> dict[str, str]:
     first = min(used, default=BLOCK_AXES[0])
     found[BLOCK_AXES[0]], found[first] = found[first], found[BLOCK_AXES[0]]
     return found
+
+
+def axis_text(threads: Threads, axis: str, cluster: int) -> str:
+    """Return the expression for the index along an axis of the hardware, in clusters of so many blocks.
+
+    Blocks of a cluster are neighbours along the first axis of the grid.
+    """
+    first = threads.axes[BLOCK_AXES[0]]
+    if axis == CLUSTER_AXIS:
+        return "0" if cluster == 1 else f"{first} % {cluster}"
+    return f"{first} / {cluster}" if axis == BLOCK_AXES[0] and cluster > 1 else threads.axes[axis]
 
 
 def _unmultiplied(form: Affine, divisibility: Divisibility) -> Affine:

@@ -27,9 +27,10 @@ from polyloop.codegen.tree.indices import Mark
 from polyloop.errors import Diagnostic
 from polyloop.frozen import replace
 from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
-from polyloop.kernel.tree import Loop, Tree, has_barrier, runs
+from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
+from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine, Floor
-from polyloop.poly.axes import is_thread_axis, level_of
+from polyloop.poly.axes import CLUSTER_AXIS, is_thread_axis, level_of
 from polyloop.poly.sets import constant_bounds, set_text
 from polyloop.schedule.plan import Schedule
 
@@ -70,7 +71,7 @@ class Loops:
         self.statements = schedule.statements
         self.extents = extents
         self.inside = inside
-        self.threads = frozenset(axis for axis in axes if is_thread_axis(axis))
+        self.threads = frozenset(axis for axis in axes if is_thread_axis(axis) or axis == CLUSTER_AXIS)
         self.bounds = scope.memory.bounds
         self.parameters = frozenset(schedule.contract.parameters)
         self.may_peel = True
@@ -92,15 +93,31 @@ class Loops:
     def visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
         """Return the variables that conditions around *nodes* may use.
 
-        Around a barrier, these are uniform variables only: no thread axes, and no bound variables that may differ among
-        the threads that synchronize.
+        Around a barrier, these are uniform variables only: no thread axes, around one of a cluster not its axis, and no
+        bound variables that may differ among the threads that synchronize.
         """
         expanded = self.scope.memory.expanded
         if has_barrier(nodes):
             same = self.schedule.apart(nodes)
+            same |= frozenset() if self._holds_cluster(nodes) else {CLUSTER_AXIS}
             varying = (name for name in self.bounds if not self.schedule.uniformity.varying[name] <= same)
             known -= (self.threads - same).union(varying)
         return known - {name for name in known & expanded.keys() if not known.issuperset(expanded[name])}
+
+    def _holds_cluster(self, nodes: Tree) -> bool:
+        """Return True if *nodes* have a barrier of all blocks of a cluster."""
+        for node in nodes:
+            match node:
+                case Barrier(scope):
+                    found = scope is BarrierScope.CLUSTER
+                case Run(name):
+                    together = self.statements[name].collective
+                    found = together is not None and together.blocks > 1
+                case Loop():
+                    found = self._holds_cluster(node.body)
+            if found:
+                return True
+        return False
 
     def pieces(self, name: str, keep: frozenset[str]) -> tuple[Piece, ...]:
         """Return the pieces of a statement's domain, as rows in the variables *keep*."""

@@ -236,7 +236,7 @@ def _address_space(given: AddressSpace | str) -> AddressSpace:
         return given
     if given in {space.value for space in AddressSpace}:
         return AddressSpace(given)
-    hints = ("one of auto, private, local, global",)
+    hints = ("one of auto, private, local, cluster, global",)
     problem = Diagnostic("bad-address-space", f"no address space '{given}'", hints=hints)
     raise KernelError("make_kernel", None, [problem])
 

@@ -336,7 +336,8 @@ class SetTemporaryAddressSpace(Transform):
     Parameters
     ----------
     temp_var_names, address_space
-        The temporaries, and their new address space.
+        The temporaries, and their new address space.  A temporary in a ``"cluster"`` is spread over the blocks of one:
+        its first axis is their position, and all of them see it.
 
     Raises
     ------
@@ -359,7 +360,7 @@ class SetTemporaryAddressSpace(Transform):
             yield Diagnostic(
                 "bad-address-space",
                 f"no address space '{self.address_space}'",
-                hints=("one of auto, private, local, global",),
+                hints=("one of auto, private, local, cluster, global",),
             )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:

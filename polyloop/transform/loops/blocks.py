@@ -11,7 +11,8 @@ from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import GroupAxis
+from polyloop.kernel.tags import GroupAxis, axis_name
+from polyloop.poly.axes import is_grid_axis
 from polyloop.proof.obligation import share_proofs
 from polyloop.sync.lookback_progress import passing_violations
 from polyloop.transform.base import Transform, iname_violations
@@ -71,7 +72,7 @@ class OrderBlocks(Transform):
         if type(self.group) is not int or not 1 <= self.group <= _MOST:
             hints = ("pl.order_blocks(knl, iname, group=8): 8 neighbours along the axis of the iname",)
             yield Diagnostic("bad-block-order", f"{self.group!r} blocks are no panel", hints=hints)
-        if self.iname in kernel.inames and not isinstance(kernel.tag(self.iname), GroupAxis):
+        if self.iname in kernel.inames and kernel.axis(self.iname) not in _block_axes(kernel):
             yield _not_on_blocks(f"iname '{self.iname}' is tagged '{kernel.tag(self.iname)}'", kernel)
         elif len(_block_axes(kernel)) == 1:
             message = f"all blocks lie along '{kernel.axis(self.iname)}', so they have one order"
@@ -152,8 +153,8 @@ class PersistBlocks(Transform):
 
 
 def _block_axes(kernel: LoopKernel) -> set[str]:
-    """Return the block axes in use."""
-    return {str(tag) for tag in kernel.iname_tags.values() if isinstance(tag, GroupAxis)}
+    """Return the block axes in use, without that of a cluster."""
+    return {axis for tag in kernel.iname_tags.values() if is_grid_axis(axis := axis_name(tag) or "")}
 
 
 def _not_on_blocks(message: str, kernel: LoopKernel) -> Diagnostic:

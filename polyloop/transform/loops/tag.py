@@ -18,7 +18,16 @@ from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Term, may_group
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag, placing
+from polyloop.kernel.tags import (
+    ClusterAxis,
+    GroupAxis,
+    LocalAxis,
+    Sequential,
+    axis_name,
+    is_lane,
+    parse_tag,
+    placing,
+)
 from polyloop.kernel.text.match import is_glob
 from polyloop.kernel.updates import COMMUTATIVE, update_of
 from polyloop.mapping.thread_mapping import Placement
@@ -56,8 +65,8 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
             "bad-tag",
             f"no tag '{text}'",
             hints=(
-                "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, l.0 to l.2, lane, w, l.auto, and "
-                "digits of the thread number such as l%8, l/8%4 and l/32",
+                "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, c.0, l.0 to l.2, lane, w, l.auto, "
+                "and digits of the thread number such as l%8, l/8%4 and l/32",
             ),
         )
 
@@ -78,6 +87,7 @@ class TagInames(Transform):
         ``"i:g.0, j:l.0"``, or a mapping, or pairs.  An iname may be a pattern with ``*`` and ``?``:
         ``"*_inner:unr"``.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
         ``unr_hint`` (the compiler is asked to; ``unr_hint.2``: two iterations at a time), ``g.N`` (block axis),
+        ``c.0`` (one of the blocks of a cluster, up to 8, which run at the same time: CUDA, ``sm_90``),
         ``l.N`` (thread axis), ``l.auto``, ``l%8``, ``l/8%4`` and ``l/32`` (a digit of the number of the thread: divided
         by 8, the remainder by 4); ``lane`` (one of the threads of a warp: ``l.0``, rounded up to a power of two) and
         ``w`` (one of the warps of the block: ``l.1``, with 32 threads along ``l.0``); ``ilp`` and
@@ -97,11 +107,12 @@ class TagInames(Transform):
 
     Notes
     -----
-    The iname of a reduction on threads (``l.N``, ``lane``, ``w``) distributes its terms: each thread combines its own
-    terms, starting from the neutral element, and then all threads get the combination of these partial results, by
-    shuffles within a warp and through shared memory between warps.
+    The iname of a reduction on threads (``l.N``, ``lane``, ``w``), or on the blocks of a cluster (``c.0``), distributes
+    its terms: each thread combines its own terms, starting from the neutral element, and then all threads get the
+    combination of these partial results, by shuffles within a warp, through shared memory between warps, and through
+    the shared memory of each other between blocks of a cluster.
 
-    Source: CUDA C++ Programming Guide, "Programming Model".
+    Source: CUDA C++ Programming Guide, "Programming Model", "Thread Block Clusters".
     """
 
     iname_to_tag: Annotated[
@@ -175,7 +186,7 @@ def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator
             if iname not in reduction.inames:
                 continue
             ordered = not may_group(instruction, reduction.operation)
-            if isinstance(tag, LocalAxis) and not ordered and reduction.start is None:
+            if isinstance(tag, LocalAxis | ClusterAxis) and not ordered and reduction.start is None:
                 continue
             why = f"{_two_terms(term, iname)} would be added to one accumulator at the same time"
             hint = PARTIAL_RESULTS

@@ -13,7 +13,7 @@ from polyloop.kernel.instruction import Instruction, Partial, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine, to_expression
-from polyloop.poly.axes import is_block_axis
+from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS, is_block_axis, is_grid_axis
 from polyloop.poly.sets import Row, add_rows, insert_dims, reorder
 from polyloop.program.conditions import with_conditions
 from polyloop.program.scan_patterns import Scan, find_scans, replace_reduction
@@ -119,7 +119,8 @@ def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
             sites=(scan.instruction.site(),),
         )
     elif is_block_axis(axis) and (why := _not_over_blocks(kernel, scan)):
-        hint = f"divide the scan before: pl.split_scan(knl, '{scan.sweep}', 256, outer_tag='{axis}')"
+        outer = axis if is_grid_axis(axis) else BLOCK_AXES[0]
+        hint = f"divide the scan before: pl.split_scan(knl, '{scan.sweep}', 256, outer_tag='{outer}')"
         if isinstance(scan.instruction.origin, Partial):
             hint = "give the scan of the sums a loop of its own: pl.split_scan(..., carry_iname='c')"
         yield Diagnostic(
@@ -133,6 +134,8 @@ def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
 
 def _not_over_blocks(kernel: LoopKernel, scan: Scan) -> str:
     """Return the reason why blocks cannot pass on totals of *scan*, "" if they can."""
+    if axis_name(kernel.tag(scan.sweep)) == CLUSTER_AXIS:
+        return "the blocks of a cluster combine values, and pass none on from one to the next"
     tags = map(kernel.tag, kernel.inames)
     axes = {axis for tag in tags if (axis := axis_name(tag)) is not None and is_block_axis(axis)}
     if scan.others:

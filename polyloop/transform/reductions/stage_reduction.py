@@ -13,6 +13,7 @@ from polyloop.expr.dtypes import computed
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, rebuild, reductions
 from polyloop.expr.rules import expand_rules
+from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.program.conditions import with_conditions
@@ -46,8 +47,9 @@ class StageReduction(Staging):
         [b_part]  part[b_part] = sum(k, a[b_part, k])    {id=compute_part}
         s = sum(b, part[b])    {id=insn}
 
-    With ``default_tag="g.0"`` and ``temporary_address_space="global"`` each block computes one partial result, and a
-    second launch combines them.
+    With ``temporary_address_space="cluster"`` and the new iname tagged ``c.0``, the blocks of a cluster compute one
+    partial result each, which they see in the shared memory of each other.  With ``default_tag="g.0"`` and
+    ``temporary_address_space="global"`` each block computes one partial result, and a second launch combines them.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ class StageReduction(Staging):
         Match expression for the instruction; by default the only one with such a reduction.
     sweep_inames
         Inames of the instruction over which partial results are stored at once: further axes of the temporary, in
-        front.
+        front; behind in a ``"cluster"``, where the first axis is that of blocks.
     new_inames
         Names of the inames of the new instruction, for the swept ones and then for *inames*; by default
         ``{iname}_part``.
@@ -144,7 +146,7 @@ class StageReduction(Staging):
 
     def _with_rule(self, kernel: LoopKernel) -> LoopKernel:
         """Return *kernel* with the inner stage of its reduction as the value of a substitution rule."""
-        swept = (*self.sweep_inames, *self.inames)
+        swept = self._axes
         call = p.Call(p.Variable(_RULE), tuple(map(p.Variable, swept)))
         found: list[Expression] = []
 
@@ -165,6 +167,13 @@ class StageReduction(Staging):
         instructions = tuple(changed(i) if i.id in chosen else i for i in kernel.instructions)
         rule = SubstitutionRule.of(_RULE, swept, found[0])
         return replace(kernel, instructions=instructions, substitutions={**kernel.substitutions, _RULE: rule})
+
+    @property
+    def _axes(self) -> tuple[str, ...]:
+        """The inames of the axes of the temporary; in a cluster those of its blocks come first."""
+        if self.temporary_address_space == str(AddressSpace.CLUSTER):
+            return (*self.inames, *self.sweep_inames)
+        return (*self.sweep_inames, *self.inames)
 
     @property
     def temporary(self) -> str:
@@ -189,10 +198,12 @@ class StageReduction(Staging):
     def plan(self, kernel: LoopKernel) -> Plan:
         swept = (*self.sweep_inames, *self.inames)
         inames = self.new_inames or tuple(f"{iname}_part" for iname in swept)
+        if self.temporary_address_space == str(AddressSpace.CLUSTER):  # the axis of blocks is the first one
+            inames = (*inames[-len(self.inames) :], *inames[: -len(self.inames)])
         return Plan(
             _RULE,
             True,
-            swept,
+            self._axes,
             None,
             Temporary(self.temporary, self.temporary_address_space),
             Filling(self.compute_insn_id or f"compute_{self.temporary}", self.default_tag, inames),

@@ -192,7 +192,7 @@ class BufferArray(Transform):
             yield Diagnostic(
                 "bad-address-space",
                 f"no address space '{self.temporary_address_space}'",
-                hints=("one of auto, private, local, global",),
+                hints=("one of auto, private, local, cluster, global",),
             )
 
     def _expression_violations(self) -> Iterator[Diagnostic]:

@@ -222,7 +222,7 @@ def _name_violations(
         )
     if space not in {known.value for known in AddressSpace}:
         yield Diagnostic(
-            "bad-address-space", f"no address space '{space}'", hints=("one of auto, private, local, global",)
+            "bad-address-space", f"no address space '{space}'", hints=("one of auto, private, local, cluster, global",)
         )
 
 
