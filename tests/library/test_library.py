@@ -115,7 +115,7 @@ SIZES: Mapping[str, Sequence[Mapping[str, int]]] = {
 EVERY = pytest.mark.parametrize(("kernel", "dtype", "name"), [*PRODUCTS, *ROWS, *TILES])
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(12)
 @EVERY
 def test_every_schedule_on_fibres(kernel: str, dtype: str, name: str) -> None:
     ran = 0
@@ -153,7 +153,7 @@ def test_results_of_other_types_are_refused() -> None:
         library.matmul("float32", "float64")
 
 
-@pytest.mark.few(12, shift=1)
+@pytest.mark.few(8, shift=1)
 @EVERY
 @pytest.mark.nvrtc
 def test_every_schedule_compiles(kernel: str, dtype: str, name: str) -> None:

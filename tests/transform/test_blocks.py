@@ -208,7 +208,7 @@ def test_copies_of_threads_end_in_their_turn(most: int, stages: int) -> None:
     assert "block += gridDim.x" in text
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("lag", "stages", "ahead", "most"),
     [(0, 2, False, 1), (0, 2, True, 3), (1, 3, True, 1), (1, 4, False, 3), (1, 4, True, 1000), (2, 4, True, 2)],
@@ -220,7 +220,7 @@ def test_rings_go_on_from_turn_to_turn(lag: int, stages: int, ahead: bool, most:
         check(knl, 128, 192, p)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("shape", [(96, 56, 64), (64, 64, 72), (8, 8, 8), (130, 136, 200)])
 def test_turns_at_the_edges_of_tiles(shape: tuple[int, int, int], ahead: bool) -> None:
@@ -289,7 +289,7 @@ def test_fibres_see_mistakes(mistake: str) -> None:
     assert _is_seen(knl, barrier, barrier.replace("__syncthreads();", ""), 256)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("mistake", "depth"),
     [("no wait in the loop", 256), ("no wait before the next stores", 64), ("no wait at the end", 256),

@@ -106,7 +106,7 @@ def test_other_targets_add_up_as_the_kernel_says(dtype: Any) -> None:
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(poison=True, **given)["c"], expected)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @ALL
 @pytest.mark.parametrize("via", ["cp.async", "tma"])
 def test_numbers_of_products_that_run_on(dtype: Any, via: str) -> None:
@@ -116,7 +116,7 @@ def test_numbers_of_products_that_run_on(dtype: Any, via: str) -> None:
     assert ("box_2d(" if via == "tma" else "cp_async_16(") in text
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @ALL
 @pytest.mark.parametrize("via", [pytest.param("cp.async", marks=pytest.mark.slow), "tma"])
 def test_numbers_at_the_edges_of_tiles(dtype: Any, via: str) -> None:
@@ -183,7 +183,7 @@ def test_products_that_wrap_are_refused(golden: Golden) -> None:
     golden("messages/tensorize_bytes_that_wrap.txt", str(error.value))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @ALL
 @pytest.mark.parametrize("n", [64, 256])
@@ -244,7 +244,7 @@ def test_numbers_of_warps_that_load_by_elements(dtype: Any) -> None:
     assert "ldmatrix" not in text
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @ALL
 def test_the_second_matrix_by_rows_of_n(dtype: Any) -> None:
     factor = "cast(int32, b[k, j])" if is_whole(dtype) else "b[k, j]"

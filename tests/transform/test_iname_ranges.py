@@ -31,6 +31,7 @@ def beside(tag: str) -> pl.LoopKernel:
     return pl.tag_inames(knl, {"i": tag})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tag", TAGS)
 def test_an_iname_has_its_values_where_another_one_of_its_domain_has_none(tag: str) -> None:
     for n in (0, 2, 3, 6, 8, 9):

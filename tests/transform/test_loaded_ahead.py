@@ -34,6 +34,7 @@ def product(columns: int, order: str, *, fetch: bool = True, twice: bool = False
     return knl
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("fetch", [False, True])
 def test_a_loop_of_one_iteration_inside_of_the_loop_over_terms(fetch: bool, twice: bool) -> None:

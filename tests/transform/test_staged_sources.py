@@ -31,6 +31,7 @@ def fetched(knl: pl.LoopKernel, via: str) -> pl.LoopKernel:
     return pl.pipeline(knl, "t", stages=3, via=via)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("via", ["tma", "cp.async"])
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_launch_in_front_sets_them(via: str, n: int) -> None:

@@ -110,6 +110,7 @@ def values(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("dtype", "unit"),
     [(np.float64, 2), (np.int8, 16), (np.int16, 8), (np.complex64, 2), (np.uint32, 4), (np.bool_, 16)],

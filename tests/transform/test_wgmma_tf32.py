@@ -43,7 +43,7 @@ def test_numbers_with_copies_ahead(via: str, lag: int, stages: int) -> None:
     check(knl_of(64, stages, via, groups=2, lag=lag), 256, 64, 160, dtype=F4)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(96, 56, 32), (8, 8, 4), (130, 72, 68)])
 @pytest.mark.parametrize("via", ["cp.async", "tma"])
 def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int], via: str) -> None:

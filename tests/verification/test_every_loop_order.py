@@ -84,7 +84,7 @@ def otherwise(kernel: pl.LoopKernel) -> Iterator[tuple[str, Callable[[], pl.Loop
             yield f"{how}, backwards", partial(change, replace(kernel, instructions=kernel.instructions[::-1]))
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", INSIDE)
 def test_every_order_of_the_loops_is_refused_or_legal(name: str) -> None:
     check_variants(otherwise(program(INSIDE[name])), SIZES)
