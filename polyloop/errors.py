@@ -307,7 +307,7 @@ class PolyloopError(Exception):
 
 
 def _stored(value: object) -> tuple[object, ...]:
-    """Return what pickle makes an error of: what reads forms is above this module, and imported when it is needed."""
+    """Return the reader of forms, which is above this module, and the form of an error, for pickle."""
     form = import_module("polyloop.serial.form")
     return form.loads, (form.dumps(value),)
 
@@ -353,7 +353,7 @@ class ArgumentError(PolyloopError):
 
 
 class SerialError(PolyloopError, UnpicklingError):
-    """What is read is no stored value of the package's, or one of another version."""
+    """Data that is read is no stored value of the package's, or one of another version."""
 
 
 class PolyloopWarning(UserWarning):

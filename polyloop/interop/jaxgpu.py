@@ -206,7 +206,7 @@ _PARTS: Final[Mapping[str, str]] = {
         return @_error(frame, cudaGetErrorString(fault));
 """,
 }
-"""What the handler does on a GPU: names of its parts, as ``jaxcall`` has them."""
+"""Parts of the handler on a GPU, by the names that ``jaxcall`` has for them."""
 
 
 def has_gpu() -> bool:
@@ -242,7 +242,7 @@ class OnGpu(Native):
 
     @property
     def parts(self) -> Mapping[str, str]:
-        """What the handler does otherwise than on a CPU."""
+        """Parts of the handler that differ from those on a CPU."""
         return _PARTS
 
     @property

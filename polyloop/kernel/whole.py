@@ -21,7 +21,7 @@ __all__ = ["faults"]
 
 
 def faults(kernel: LoopKernel) -> Iterator[str]:
-    """Yield what does not fit in a kernel that was not made by ``make_kernel`` and transforms in this process."""
+    """Yield the faults of a kernel that was not made by ``make_kernel`` and transforms in this process."""
     yield from _names(kernel)
     if kernel.assumptions.dim(isl.dim_type.set) or not _is_over(kernel.assumptions, (), kernel):
         yield "its assumptions are not about its parameters"

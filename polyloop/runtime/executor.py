@@ -278,7 +278,7 @@ class SpecializingKernel(DeferredKernel):
 
 
 def _compiled_data(run: CompiledKernel) -> object:
-    """Return what a compiled kernel is made of; it is no code of a machine."""
+    """Return the program and the origin of a compiled kernel, without machine code."""
     wider = run.regenerate
     if wider is not None and not isinstance(wider, _Wider):
         raise TypeError("its program for wide indices is made by a function of the user's")

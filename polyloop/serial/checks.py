@@ -21,7 +21,7 @@ _NUMBERS: Final = (bool, int, float, complex, np.generic)
 
 
 def problem_of(kind: type[Any], given: Mapping[str, object]) -> str:
-    """Return why *given* cannot be the fields of an instance of *kind*, empty if it can."""
+    """Return the fault in *given* as the fields of an instance of *kind*, empty if there is none."""
     if _is_expression(kind):
         return next((text for name, value in given.items() if (text := _operand_problem(kind, name, value))), "")
     hints = hints_of(kind)
@@ -36,7 +36,7 @@ def _is_expression(kind: type[Any]) -> bool:
 
 
 def _operand_problem(kind: type[Any], name: str, value: object) -> str:
-    """Return what is wrong with a field of an expression's node."""
+    """Return the fault in a field of an expression's node, empty if there is none."""
     if name == "name":
         return "" if isinstance(value, str) and _NAME.fullmatch(value) else f"{shown(value)} is no name"
     if name == "operator":

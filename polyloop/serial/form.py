@@ -27,6 +27,7 @@ from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.data import parse_json
 from polyloop.edge.words import shown
 from polyloop.errors import ArgumentError, Diagnostic, PolyloopError, SerialError
+from polyloop.memo import Same
 from polyloop.serial.checks import problem_of
 from polyloop.serial.classes import ADAPTED, CHECKED, class_of, name_of, stored_fields
 from polyloop.serial.plain import PLAIN, read_plain, write_plain
@@ -44,7 +45,7 @@ _KEPT: Final = "polyloop.serial.form.fingerprint"
 
 @dataclass(frozen=True)
 class Adapter:
-    """What a value that is no dataclass is written as, and how it is read.
+    """The data that a value which is no dataclass is written as, and how it is read.
 
     Attributes
     ----------
@@ -85,18 +86,19 @@ class _Writer:
     def __init__(self, *, is_print: bool) -> None:
         self.entries: list[str] = []
         self.numbers: dict[str, int] = {}
-        self.known: dict[int, tuple[object, object]] = {}
+        self.known: dict[Same[object], object] = {}
         self.is_print = is_print
-        """Whether only what tells values apart is written."""
+        """True if only what tells values apart is written."""
 
     def write(self, value: object) -> object:
-        """Return what stands for *value* in an entry."""
+        """Return the part that stands for *value* in an entry."""
         if value is None or type(value) in (str, int, bool):
             return value
-        found = self.known.get(id(value))
+        key = Same(value)
+        found = self.known.get(key)
         if found is None:
-            found = self.known[id(value)] = (value, self._added(self._entry(value)))
-        return found[1]
+            found = self.known[key] = self._added(self._entry(value))
+        return found
 
     def _added(self, entry: list[object]) -> list[int]:
         text = json.dumps(entry, separators=(",", ":"))
@@ -189,7 +191,7 @@ _FAILURES: Final = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, PolyloopError, RecursionError, TypeError,
     ValueError,
 )  # fmt: skip
-"""What the parts of a value raise that is none: ours, and those of NumPy and ISL."""
+"""Errors of parts that make no value: ours, and those of NumPy and ISL."""
 
 
 def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever was written

@@ -120,7 +120,7 @@ def _type_name(value: type) -> str:
 
 
 def _code_digest(value: Any) -> str:  # noqa: ANN401
-    """Return what tells a function apart that its name does not lead to: a lambda, or one inside of another."""
+    """Return a digest of a function that its name does not lead to: a lambda, or one inside of another."""
     code = getattr(value, "__code__", None)
     if code is None or _found(value.__module__, value.__qualname__) is value:
         return ""
@@ -196,7 +196,7 @@ def _read_float(text: str) -> float:
 
 
 def _found(module: object, path: object) -> object:
-    """Return what a module that is loaded has at *path*, None if nothing; nothing is imported."""
+    """Return the object at *path* in a module that is loaded, None if there is none; nothing is imported."""
     found: object = sys.modules.get(str(module))
     for part in str(path).split("."):
         found = None if found is None else vars(found).get(part) if hasattr(found, "__dict__") else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,8 +42,6 @@ class Target:
         Choices of the user's for the CUDA compiler and linker.
     call
         The call that makes this target, where the other attributes do not say it.
-    device
-        The limits that a program for OpenCL relies on (:class:`polyloop.OpenCLDevice`), if they were given.
     """
 
     name: str
@@ -57,7 +54,6 @@ class Target:
     contract: bool = False
     build: BuildOptions = _AS_IT_IS
     call: str = ""
-    device: Hashable = None
 
     @property
     def spelling(self) -> str:

@@ -323,4 +323,4 @@ def OpenCLTarget(  # noqa: N802 - reads as the class
     said += [] if full_blocks else ["full_blocks=False"]
     arch = f"{version} {known.name}".rstrip()
     call = f"pl.OpenCLTarget({', '.join(said)})"
-    return Target("opencl", language, language.limits, arch, full_blocks=full_blocks, call=call, device=known)
+    return Target("opencl", language, language.limits, arch, full_blocks=full_blocks, call=call)

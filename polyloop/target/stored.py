@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 from polyloop.codegen.program import BuildOptions
@@ -25,14 +26,25 @@ def target_data(target: Target) -> object:
         It was made otherwise than by the package's functions.
     """
     for is_one_launch in (False, True):
+        device = _device_of(target.call) if target.name == "opencl" else None
         data = (target.name, target.arch, target.min_blocks, target.full_blocks, target.openmp, target.contract,
-                target.build, target.device, is_one_launch)
+                target.build, device, is_one_launch)
         try:
             if made_target(data) == target:
                 return data
         except ValueError:
             continue
     raise TypeError(f"it holds the target {shown(target.name)}, which has tables of its own")
+
+
+def _device_of(call: str) -> OpenCLDevice:
+    """Return the device in the call that makes a target for OpenCL; that of most GPUs if it names none."""
+    made = ast.parse(call, mode="eval").body
+    assert isinstance(made, ast.Call), f"{call} is no call"
+    for given in made.args:
+        if isinstance(given, ast.Call):
+            return OpenCLDevice(**{str(entry.arg): ast.literal_eval(entry.value) for entry in given.keywords})
+    return OpenCLDevice()
 
 
 def made_target(data: object) -> Target:

@@ -55,7 +55,7 @@ _REFUSALS: Final = (
     ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, OSError, RuntimeError, TypeError,
     ValueError,
 )  # fmt: skip
-"""What libraries raise that do not lend the memory of an array."""
+"""Errors of libraries that do not lend the memory of an array."""
 
 
 def lent_device(value: object) -> tuple[int, int] | None:
