@@ -17,6 +17,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable, ValueArg
 from polyloop.loopy.call import Executor
 from polyloop.loopy.options import Options
+from polyloop.loopy.tags import Marks
 from polyloop.loopy.view import Kernel, plain
 from polyloop.target.base import Target
 
@@ -107,6 +108,8 @@ class TranslationUnit:
         A kernel that calls functions which the unit does not have yet.
     options
         Options of calls.
+    marks
+        Tags of the script's own on inames, arrays and instructions.
     """
 
     creations: tuple[Creation, ...]
@@ -114,12 +117,14 @@ class TranslationUnit:
     functions: tuple[Function | ForeignFunction, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     options: Options = field(default_factory=Options)
+    marks: Marks = field(default_factory=dict)
 
     @classmethod
     def of(cls, kernel: LoopKernel, like: TranslationUnit | None = None) -> TranslationUnit:
         """Return the unit of one kernel, with the options of another unit."""
         options = Options() if like is None else like.options
-        return cls(() if like is None else like.creations, {kernel.name: kernel}, options=options)
+        marks = {} if like is None else like.marks
+        return cls(() if like is None else like.creations, {kernel.name: kernel}, options=options, marks=marks)
 
     # {{{ what is in it
 
@@ -137,7 +142,7 @@ class TranslationUnit:
     @property
     def default_entrypoint(self) -> Kernel:
         """The kernel of the unit, of which it has one."""
-        return Kernel(self.only())
+        return Kernel(self.only(), self.marks)
 
     @property
     def target(self) -> Target | None:
@@ -167,7 +172,7 @@ class TranslationUnit:
 
     def __getitem__(self, name: str) -> Kernel:
         functions = {entry.name: entry.kernel for entry in self.functions if isinstance(entry, Function)}
-        return Kernel(functions[name] if name in functions else self.only(name))
+        return Kernel(functions[name] if name in functions else self.only(name), self.marks)
 
     def __str__(self) -> str:
         shown = [str(kernel) for kernel in self.kernels.values()]
@@ -189,7 +194,8 @@ class TranslationUnit:
     def with_kernel(self, kernel: LoopKernel | Kernel) -> TranslationUnit:
         """Return the unit with *kernel* in the place of the one of its name."""
         found = plain(kernel)
-        return replace(self, kernels={**self.kernels, found.name: found})
+        marks = {**self.marks, **kernel.marks} if isinstance(kernel, Kernel) else self.marks
+        return replace(self, kernels={**self.kernels, found.name: found}, marks=marks)
 
     def with_entrypoints(self, entrypoints: str | frozenset[str]) -> TranslationUnit:
         """Return the unit with these kernels alone to be called from outside."""
