@@ -173,6 +173,53 @@ def test_a_footprint_may_name_an_iname_that_was_split() -> None:
     check(knl, {"x": x}, {"y": (x @ x.T).sum(axis=1)})
 
 
+def rows_twice() -> pl.LoopKernel:
+    text = """
+    for i
+        for j
+            y[i, j] = x[i, 7 - j]
+        end
+        for k
+            z[i, k] = 2*x[i, k]
+        end
+    end
+    """
+    return pl.make_kernel("{[i, j, k]: 0 <= i < 3 and 0 <= j, k < 8}", text, arrays("x, y, z", (3, 8)))
+
+
+def test_reads_outside_of_the_sweep_stay_where_loops_around_are_given() -> None:
+    knl = pl.add_prefetch(rows_twice(), "x", "j", fetch_outer_inames="i", temporary_name="row")
+    assert [("row" in str(i), "= 2*x[i, k]" in str(i)) for i in knl.instructions[1:]] == [(True, False), (False, True)]
+    x = np.arange(24, dtype=F).reshape(3, 8)
+    check(knl, {"x": x}, {"y": x[:, ::-1], "z": 2 * x})
+    with pytest.raises(pl.TransformError, match="outer-missing"):
+        pl.add_prefetch(rows_twice(), "x", "j", fetch_outer_inames="")
+
+
+def test_a_copy_goes_into_the_storage_of_an_existing_temporary() -> None:
+    knl = pl.tag_inames(rows_twice(), "i:g.0, j:l.0, k:l.0")
+    knl = pl.add_prefetch(knl, "x", "j", within="writes:y", temporary_name="row", temporary_address_space="local")
+    knl = pl.add_prefetch(knl, "x", "k", within="writes:z", temporary_name="row", temporary_address_space="local")
+    assert {t.base_storage for t in knl.temporaries.values()} == {"row_storage"}
+    x = np.arange(24, dtype=F).reshape(3, 8)
+    check(knl, {"x": x}, {"y": x[:, ::-1], "z": 2 * x})
+
+
+def test_storage_that_is_in_use_is_refused() -> None:
+    text = """
+    for i
+        for j
+            y[i, j] = x[i, 7 - j] + w[i, 7 - j]
+        end
+    end
+    """
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 3 and 0 <= j < 8}", text, arrays("x, y, w", (3, 8)))
+    knl = pl.tag_inames(knl, "i:g.0, j:l.0")
+    knl = pl.add_prefetch(knl, "x", "j", temporary_name="row", temporary_address_space="local")
+    with pytest.raises(pl.TransformError, match="storage-in-use"):
+        pl.add_prefetch(knl, "w", "j", temporary_name="row", temporary_address_space="local")
+
+
 def test_loops_around_a_shared_copy() -> None:
     knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "c[i, j] = a[i]*b[j]", arrays("a, b", "n"),
                          assumptions="n mod 16 = 0")  # fmt: skip
