@@ -15,6 +15,7 @@ from polyloop.frontend.einsum import make_einsum as _core_einsum
 from polyloop.kernel.build.function import Function
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Auto
+from polyloop.kernel.objects import BarrierInstruction, NoOpInstruction
 from polyloop.loopy.data import listed, marks_of
 from polyloop.loopy.functions import foreign_of, generated, mangled
 from polyloop.loopy.missing import refused
@@ -29,6 +30,7 @@ __all__ = [
 
 _EINSUM: Final = public(_core_einsum)
 _NAMES: Final = re.compile(r"[A-Za-z_]\w*")
+_BARRIER: Final = re.compile(r"(^\s*\.\.\.\s*)[lg]barrier\b", re.MULTILINE)
 _NO_EFFECT: Final = frozenset({"enforce_variable_access_ordered", "flags", "lang_version", "tags"})
 _INSTEAD: Final[Mapping[str, str]] = {
     "function_manglers": "pass functions=[pl.ForeignFunction(..)]",
@@ -108,8 +110,17 @@ def make_function(
         By which statements call it.
     """
     _accepted("make_function", more)
-    creation = Creation((domains, instructions, listed(kernel_data)), {"name": name}, is_entry=False)
-    return TranslationUnit(()).with_creation(creation)
+    creation = Creation((domains, _without_barriers(instructions), listed(kernel_data)), {"name": name}, is_entry=False)
+    return TranslationUnit((), marks=marks_of(kernel_data)).with_creation(creation)
+
+
+def _without_barriers(instructions: Any) -> Any:
+    """Return the statements of a function with no-operations for barriers, which are derived where it is called."""
+    if isinstance(instructions, list | tuple):
+        return [_without_barriers(entry) for entry in instructions]
+    if isinstance(instructions, BarrierInstruction):
+        return NoOpInstruction(id=instructions.id)
+    return _BARRIER.sub(r"\1nop", instructions) if isinstance(instructions, str) else instructions
 
 
 def make_einsum(spec: str, arg_names: Any, **more: Any) -> TranslationUnit:
@@ -158,10 +169,12 @@ def merge(translation_units: Sequence[Any]) -> TranslationUnit:
         hint = "give one of them another name: make_kernel(.., name=..)"
         raise KernelError("merge", None, [Diagnostic("name-taken", f"there are two kernels '{twice}'", (), (hint,))])
     wanted = {entry.missing for unit in units for entry in unit.waiting}
+    done = {name: kernel for unit in units for name, kernel in unit.called.items()}
+    marks = {key: tags for unit in units for key, tags in unit.marks.items()}
     merged = TranslationUnit(
         tuple(entry for unit in units for entry in unit.creations),
         {name: kernel for unit in units for name, kernel in unit.kernels.items() if name not in wanted},
-        waiting=tuple(entry for unit in units for entry in unit.waiting), options=units[0].options)
+        waiting=tuple(entry for unit in units for entry in unit.waiting), options=units[0].options, marks=marks, called=done)
     called = [made for unit in units for made in unit.functions]
     called += [entry.function(unit.functions) for unit in units for entry in unit.creations
                if entry.is_entry and entry.name in wanted]  # fmt: skip

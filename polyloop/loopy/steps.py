@@ -48,6 +48,8 @@ def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
             view = next((entry for entry in operands if isinstance(entry, Kernel)), None)
             return result if view is None else Kernel(result, view.marks)
         if operands and operands[0] is first:
+            if first.is_function:
+                return first.with_called(result)
             return replace(first, kernels={result.name: result})
         return TranslationUnit.of(result, first)
 

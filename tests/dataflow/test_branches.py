@@ -53,3 +53,27 @@ def test_conditions_that_change_between_prove_nothing() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", text, [pl.GlobalArg("a, out", F, shape="n"), ...])
     with pytest.raises(pl.TransformError, match="illegal-parallel"):
         pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+FLAGS = {
+    "number": ("out[i % 4] = 1", 1), "argument": ("out[i % 4] = c", 3), "found": ("out[0] = 1 {if=a[i] > 2}", 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", FLAGS)
+def test_threads_may_store_one_number_in_one_element(body: str) -> None:
+    text, value = FLAGS[body]
+    data = [pl.GlobalArg("out", F, shape=4), pl.GlobalArg("a", F, shape="n"), pl.ValueArg("c", F), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text + "\ny[i] = c*a[i]", data)
+    a, out = np.arange(100, dtype=F), np.zeros(4, F)
+    expected = np.array([1, 0, 0, 0], F) if body == "found" else np.full(4, value, F)
+    split = pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    check(split, {"a": a, "out": out, "c": F(3)}, {"out": expected, "y": 3 * a})
+
+
+@pytest.mark.parametrize("text", ["out[i % 4] = i", "out[i % 4] = a[i]", "out[0] = 1\nout[0] = 2"])
+def test_threads_may_not_store_different_numbers(text: str) -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "for i\n" + text + "\nend",
+                         [pl.GlobalArg("out", F, shape=4), pl.GlobalArg("a", F, shape="n"), ...])  # fmt: skip
+    with pytest.raises(pl.TransformError, match=r"write-race|illegal-parallel"):
+        pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
