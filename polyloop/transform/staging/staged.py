@@ -44,9 +44,9 @@ class Staging(Transform):
         """Return the plan: the source, and the place of its temporary."""
 
     @property
-    @abstractmethod
     def wish(self) -> str | None:
-        """The name asked for the temporary."""
+        """The name asked for the temporary, where one can be asked for."""
+        return None
 
     def shares(self, kernel: LoopKernel) -> bool:
         """Return whether the values go to the storage of an existing temporary."""
