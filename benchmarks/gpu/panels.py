@@ -1,14 +1,21 @@
 """LU by panels and Floyd-Warshall by blocks, from the loops of a textbook."""
 
+# ruff: noqa: ANN401  # PyTorch and PyCUDA have no types here
+
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import importlib
+import sys
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import polyloop as pl
+from benchmarks.gpu import handwritten
+from polyloop.runtime.gpu import gpu_available
 
 __all__ = ["floyd_warshall", "floyd_warshall_text", "lu", "lu_text", "main"]
 
@@ -88,7 +95,8 @@ def _by_tiles(knl: pl.LoopKernel, tile: int, part: int, depth: int) -> pl.LoopKe
 def floyd_warshall_text(dtype: Any, block: int) -> pl.LoopKernel:
     """Return the shortest ways between ``block*m`` places, by blocks: the own one, its row, its column, the rest.
 
-    No instance reads an element that another one of its step writes: a way from k to k has length 0.
+    No instance reads an element that another one of its step writes: a way from k to k has length 0.  The inames
+    ``x1``, ``y1`` and so on have one value: by their tags what has no block of its own runs in one, with its copies.
     """
     b = block
     text = f"""
@@ -96,15 +104,15 @@ def floyd_warshall_text(dtype: Any, block: int) -> pl.LoopKernel:
     left(x, y) := d[x, y]
     top(x, y) := d[x, y]
     for kb
-        for k1, i1, j1
+        for x1, y1, k1, i1, j1
             d[{b}*kb+i1, {b}*kb+j1] = min(d[{b}*kb+i1, {b}*kb+j1],
                 d[{b}*kb+i1, {b}*kb+k1] + d[{b}*kb+k1, {b}*kb+j1]) {{id=own, if=i1 != k1 and j1 != k1}}
         end
-        for jb, k2, i2, j2
+        for jb, y2, k2, i2, j2
             d[{b}*kb+i2, {b}*jb+j2] = min(d[{b}*kb+i2, {b}*jb+j2],
                 diag({b}*kb+i2, {b}*kb+k2) + d[{b}*kb+k2, {b}*jb+j2]) {{id=row, if=i2 != k2 and jb != kb}}
         end
-        for ib, k3, i3, j3
+        for ib, y3, k3, i3, j3
             d[{b}*ib+i3, {b}*kb+j3] = min(d[{b}*ib+i3, {b}*kb+j3],
                 d[{b}*ib+i3, {b}*kb+k3] + diag({b}*kb+k3, {b}*kb+j3)) {{id=column, if=j3 != k3 and ib != kb}}
         end
@@ -116,6 +124,7 @@ def floyd_warshall_text(dtype: Any, block: int) -> pl.LoopKernel:
     """
     inner = ", ".join(f"{name}{number}" for number in range(1, 5) for name in "ijk")
     domains = ["{[kb]: 0 <= kb < m}", "{[jb]: 0 <= jb < m}", "{[ib]: 0 <= ib < m}", "{[ic, jc]: 0 <= ic, jc < m}",
+               "{[x1, y1, y2, y3]: x1 = 0 and y1 = 0 and y2 = 0 and y3 = 0}",
                f"{{[{inner}]: 0 <= {inner} < {b}}}"]  # fmt: skip
     data = [pl.GlobalArg("d", dtype, shape=(f"{b}*m", f"{b}*m")), ...]
     return pl.make_kernel(domains, text, data, name="floyd_warshall")
@@ -138,12 +147,12 @@ def floyd_warshall(dtype: Any, block: int = 64, *, rows: int = 8, part: int = 4,
     for iname, axis in (("i4", 1), ("j4", 0)):
         knl = pl.split_iname(knl, iname, block // part, outer_iname=f"{iname}r", inner_iname=f"{iname}l",
                              outer_tag="unr", inner_tag=f"l.{axis}")  # fmt: skip
-    knl = pl.tag_inames(knl, "j1:l.0, j2:l.0, j3:l.0, jb:g.0, ib:g.0, ic:g.1, jc:g.0")
+    knl = pl.tag_inames(knl, "j1:l.0, j2:l.0, j3:l.0, jb:g.0, ib:g.0, ic:g.1, jc:g.0, x1:g.0, y1:g.1, y2:g.1, y3:g.1")
     knl = pl.split_iname(knl, "k4", depth, outer_iname="k4o", inner_iname="k4i")
     knl = pl.prioritize_loops(knl, "kb, k4o, k4i, i4r, j4r")
     shared: Any = {"temporary_address_space": "local"}
     for rule, sweep, outer, where in (
-        ("diag", "i2r, i2l, k2", "kb, jb", "row"), ("diag", "k3, j3", "kb, ib", "column"),
+        ("diag", "i2r, i2l, k2", "kb, jb, y2", "row"), ("diag", "k3, j3", "kb, ib, y3", "column"),
         ("left", "i4r, i4l, k4i", "kb, ic, jc, k4o", "rest"), ("top", "k4i, j4r, j4l", "kb, ic, jc, k4o", "rest"),
     ):  # fmt: skip
         knl = pl.precompute(knl, rule, sweep, within=f"id:{where}", temporary_name=f"{rule}_{where}",
@@ -154,3 +163,97 @@ def floyd_warshall(dtype: Any, block: int = 64, *, rows: int = 8, part: int = 4,
     return knl
 
 
+
+
+# {{{ measured
+
+
+def _seconds(torch: Any, call: Callable[[Any], object], fresh: Callable[[], Any]) -> float:
+    """Return the least time of a call on a new matrix [s]."""
+    times = []
+    for _ in range(5):
+        matrix = fresh()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        call(matrix)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def _measured_lu(torch: Any, n: int, dtype: str, launches: str) -> bool:
+    """Print the times of LU beside cuSOLVER's, which exchanges rows; return whether the result is right."""
+    kind = getattr(torch, dtype)
+    torch.manual_seed(0)
+    given = torch.rand(n, n, dtype=kind, device="cuda") + n * torch.eye(n, dtype=kind, device="cuda")
+    run = pl.compile(lu(np.dtype(dtype)), target=pl.CudaTarget(), launches=launches)
+    a = given.clone()
+    run(a=a)
+    product = (torch.tril(a, -1) + torch.eye(n, dtype=kind, device="cuda")) @ torch.triu(a)
+    error = float((product - given).abs().max() / given.abs().max())
+    ours = _seconds(torch, lambda matrix: run(a=matrix), given.clone)
+    theirs = _seconds(torch, torch.linalg.lu_factor, given.clone)
+    print(f"LU, {dtype}, n={n}, launches={launches}: {ours * 1e3:.2f} ms, "
+          f"torch.linalg.lu_factor {theirs * 1e3:.2f} ms: {theirs / ours:.0%}, error {error:.1e}")  # fmt: skip
+    return error < 1e-4
+
+
+def _by_hand(torch: Any) -> Callable[[Any], None]:
+    """Return Floyd-Warshall as it is written by hand."""
+    driver: Any = importlib.import_module("pycuda.driver")
+    importlib.import_module("pycuda.autoprimaryctx")
+    major, minor = torch.cuda.get_device_capability()
+    module = driver.module_from_buffer(handwritten.compiled("floyd_warshall", f"sm_{major}{minor}").cubin)
+    own, cross, rest = (module.get_function(name) for name in ("own", "cross", "rest"))
+
+    def run(d: Any) -> None:
+        n, block = len(d), (16, 16, 1)
+        where, size, blocks = np.intp(d.data_ptr()), np.int32(n), n // 64
+        for kb in range(blocks):
+            own(where, size, np.int32(kb), grid=(1, 1), block=block)
+            cross(where, size, np.int32(kb), grid=(blocks, 2), block=block)
+            rest(where, size, np.int32(kb), grid=(blocks, blocks), block=block)
+
+    return run
+
+
+def _measured_ways(torch: Any, n: int, launches: str) -> bool:
+    """Print the times of Floyd-Warshall beside the kernels by hand; return whether the results are equal."""
+    torch.manual_seed(0)
+    given = torch.randint(1, 1000, (n, n), device="cuda").to(torch.float32)
+    given.fill_diagonal_(0)
+    run = pl.compile(floyd_warshall(np.float32), target=pl.CudaTarget(), launches=launches)
+    by_hand = _by_hand(torch)
+    d, e = given.clone(), given.clone()
+    run(d=d)
+    by_hand(e)
+    torch.cuda.synchronize()
+    ours, theirs = (_seconds(torch, call, given.clone) for call in (lambda matrix: run(d=matrix), by_hand))
+    is_right = bool(torch.equal(d, e))
+    print(f"Floyd-Warshall, float32, n={n}, launches={launches}: {ours * 1e3:.2f} ms, by hand {theirs * 1e3:.2f} ms: "
+          f"{ours / theirs:.2f} times as long, {'equal' if is_right else 'WRONG'}")  # fmt: skip
+    return is_right
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure both on a GPU, with PyTorch."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks panels", description=__doc__)
+    parser.add_argument("--n", type=int, default=4096, help="rows; a multiple of 64")
+    parser.add_argument("--dtype", default="float64", choices=("float32", "float64"), help="of LU")
+    parser.add_argument("--launches", default="graph", choices=("host", "graph", "cooperative"))
+    parser.add_argument("--only", choices=("lu", "ways"))
+    options = parser.parse_args(arguments)
+    if not gpu_available():
+        print("there is no GPU", file=sys.stderr)
+        return 2
+    torch: Any = importlib.import_module("torch")
+    torch.zeros(1, device="cuda")
+    is_right = True
+    if options.only != "ways":
+        is_right &= _measured_lu(torch, options.n, options.dtype, options.launches)
+    if options.only != "lu":
+        is_right &= _measured_ways(torch, options.n, options.launches)
+    return 0 if is_right else 1
+
+
+# }}}

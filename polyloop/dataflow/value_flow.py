@@ -365,9 +365,9 @@ def may_flow_of(
     """Return the writes whose values the reads of *array* may see, for accesses of any kind.
 
     A write that is conditional, non-affine or atomic may or may not reach a read, and kills no earlier write; but of
-    branches that are exhaustive one surely writes (:mod:`.must_write`), so behind the last of them a read sees the write
-    of one of them, as does a read under their own condition.  ``initial`` has the instances that may see the value before the program.  An atomic update counts as a read, too,
-    with the access of its write.
+    branches that are exhaustive one surely writes (:mod:`.must_write`), so behind the last of them a read sees the
+    write of one of them, as does a read under their own condition.  ``initial`` has the instances that may see the
+    value before the program.  An atomic update counts as a read, too, with the access of its write.
 
     Parameters
     ----------

@@ -95,8 +95,9 @@ def fuse_kernels(
     Raises
     ------
     KernelError
-        ``bad-fusion`` (nothing to fuse, suffixes that do not fit), ``bad-data-flow``, ``fusion-conflict`` (one argument with two shapes or types, with both),
-        ``contradiction`` (assumptions that exclude each other), and what :func:`polyloop.make_kernel` raises.
+        ``bad-fusion`` (nothing to fuse, suffixes that do not fit), ``bad-data-flow``, ``fusion-conflict`` (one argument
+        with two shapes or types, with both), ``contradiction`` (assumptions that exclude each other), and what
+        :func:`polyloop.make_kernel` raises.
     TransformError
         What a step raises that does not fit any more, as where both kernels change one argument's layout.
 

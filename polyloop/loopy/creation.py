@@ -119,7 +119,7 @@ def _without_barriers(instructions: Any) -> Any:
     if isinstance(instructions, list | tuple):
         return [_without_barriers(entry) for entry in instructions]
     if isinstance(instructions, BarrierInstruction):
-        return NoOpInstruction(id=instructions.id)
+        return "... nop" if instructions.id is None else NoOpInstruction(id=instructions.id)
     return _BARRIER.sub(r"\1nop", instructions) if isinstance(instructions, str) else instructions
 
 
@@ -174,7 +174,8 @@ def merge(translation_units: Sequence[Any]) -> TranslationUnit:
     merged = TranslationUnit(
         tuple(entry for unit in units for entry in unit.creations),
         {name: kernel for unit in units for name, kernel in unit.kernels.items() if name not in wanted},
-        waiting=tuple(entry for unit in units for entry in unit.waiting), options=units[0].options, marks=marks, called=done)
+        waiting=tuple(entry for unit in units for entry in unit.waiting), options=units[0].options, marks=marks,
+        called=done)
     called = [made for unit in units for made in unit.functions]
     called += [entry.function(unit.functions) for unit in units for entry in unit.creations
                if entry.is_entry and entry.name in wanted]  # fmt: skip

@@ -41,14 +41,16 @@ def GlobalArg(
 ) -> Any:  # fmt: skip
     """Return a :class:`polyloop.GlobalArg`; ``for_atomic`` and ``target`` have no effect."""
     given = {key: value for key, value in _accepted(more).items() if key != "address_space"}
-    return _declared(specs.GlobalArg(name, element_type(dtype), shape, dim_tags=dim_tags, offset=offset, **given), more.get("tags"))
+    entry = specs.GlobalArg(name, element_type(dtype), shape, dim_tags=dim_tags, offset=offset, **given)
+    return _declared(entry, more.get("tags"))
 
 
 def ConstantArg(
     name: str, dtype: object = None, shape: Any = auto, dim_tags: Any = None, **more: Any
 ) -> Any:  # fmt: skip
     """Return a :class:`polyloop.ConstantArg`; ``target`` has no effect."""
-    return _declared(specs.ConstantArg(name, element_type(dtype), shape, dim_tags=dim_tags, **_accepted(more)), more.get("tags"))
+    entry = specs.ConstantArg(name, element_type(dtype), shape, dim_tags=dim_tags, **_accepted(more))
+    return _declared(entry, more.get("tags"))
 
 
 def ValueArg(name: str, dtype: object = None, approximately: object = None, **more: Any) -> Any:
@@ -64,7 +66,8 @@ def TemporaryVariable(
     """Return a :class:`polyloop.TemporaryVariable`; ``for_atomic``, and ``offset`` of 0 have no effect."""
     space = AddressSpace.AUTO if address_space is None or isinstance(address_space, Auto) else address_space
     given = {key: value for key, value in _accepted(more).items() if key != "offset" or value}
-    return _declared(specs.TemporaryVariable(name, element_type(dtype), shape, space, dim_tags=dim_tags, **given), more.get("tags"))
+    entry = specs.TemporaryVariable(name, element_type(dtype), shape, space, dim_tags=dim_tags, **given)
+    return _declared(entry, more.get("tags"))
 
 
 def _declared(entry: Any, tags: Any) -> Any:

@@ -38,13 +38,18 @@ class NumpyType:
 
     Attributes
     ----------
-    dtype, numpy_dtype
+    dtype
         NumPy's.
     """
 
-    def __init__(self, dtype: object) -> None:
-        given = dtype.numpy_dtype if isinstance(dtype, NumpyType) else dtype
-        self.dtype = self.numpy_dtype = np.dtype(given)  # type: ignore[call-overload]  # whatever NumPy takes
+    def __init__(self, dtype: Any) -> None:
+        given: Any = dtype.dtype if isinstance(dtype, NumpyType) else dtype
+        self.dtype: np.dtype[Any] = np.dtype(given)
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """NumPy's type."""
+        return self.dtype
 
     @property
     def itemsize(self) -> int:
@@ -148,7 +153,7 @@ def foreign_of(callable_: Any, name: str) -> list[ForeignFunction]:
             try:
                 made, _ = callable_.with_types(given, {})
                 types = {number: NumpyType(entry) for number, entry in made.arg_id_to_dtype.items()}
-            except Exception as error:  # noqa: BLE001 - a script's own function says so that it takes no such types
+            except Exception as error:
                 reasons.append(f"{count} of {dtype}: {type(error).__name__} {error}".rstrip())
                 continue
             if set(types) != {*range(-1, count)} or made.name_in_target is None:
@@ -224,7 +229,7 @@ def mangled(
     declared
         Names that are variables of the kernel.
     """
-    texts = [instructions] if isinstance(instructions, str) else [entry for entry in instructions]
+    texts = [instructions] if isinstance(instructions, str) else list(instructions)
     words = {word for text in texts if isinstance(text, str) for word in _NAME.findall(_STRING.sub("", text))}
     rules, functions = [], []
     for word in sorted(words - {*declared}):

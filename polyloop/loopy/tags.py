@@ -1,7 +1,7 @@
 """Tags of scripts' own: objects on inames, arrays and instructions, which say nothing to the package.
 
-A unit keeps them beside its kernels, by name: :attr:`polyloop.loopy.TranslationUnit.marks`.  An instruction also has the
-name of the tag's class among its tags, so that match expressions find it.
+A unit keeps them beside its kernels, by name: :attr:`polyloop.loopy.TranslationUnit.marks`.  An instruction also has
+the name of the tag's class among its tags, so that match expressions find it.
 """
 # ruff: noqa: ANN401  # tags are objects of any class
 

@@ -424,7 +424,7 @@ def _found_outside(
 
 
 def _only_small(good: isl.Set, runs: isl.Set, shape: Sequence[Expression]) -> bool:
-    """Return True if *good* bounds a parameter of *shape* that *runs* does not: the access is an error, not conditional.
+    """Return True if *good* bounds a parameter of *shape* that *runs* does not: then the access is an error.
 
     That an array of constant extent bounds a parameter is a condition, which ``fix_parameters`` or a call fulfils.
     """

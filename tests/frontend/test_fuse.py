@@ -165,7 +165,7 @@ def test_what_was_done_to_kernels_is_done_to_their_parts() -> None:
     check(knl, {"a": a}, {"out": 2 * a + 1, "y": (2 * a + 1) ** 2})
     script = pl.kernel_to_python(knl)
     names: dict[str, Any] = {}
-    exec(script, names)  # noqa: S102 - the script of a kernel
+    exec(script, names)
     assert str(names["knl"]) == str(knl)
     again = pl.fuse_kernels([knl, kernel("y[i] = 3", "three")], name="all", data_flow=[("y", 0, 1)])
     assert again.iname_tags == knl.iname_tags

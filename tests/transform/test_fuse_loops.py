@@ -169,13 +169,13 @@ def test_an_update_and_the_norm_of_its_result_are_one_launch_behind_the_zero() -
 
 
 def test_two_reductions_share_a_loop() -> None:
-    text = "b[i] = sum(j, a[j]*a[i])\nc[i] = sum(k, a[k]) + a[i]"
-    knl = pl.fuse_loops(kernel("b[i] = sum(j, a[j]*a[i])\nc[i] = sum(k, a[k])", "{[i, j, k]: 0 <= i, j, k < n}"), "j, k")
+    text, domain = "b[i] = sum(j, a[j]*a[i])\nc[i] = sum(k, a[k])", "{[i, j, k]: 0 <= i, j, k < n}"
+    knl = pl.fuse_loops(kernel(text, domain), "j, k")
     assert cuda(knl).count("for (") == 2
     for n in (1, 4):
         (a,) = vectors(n, 1)
         check(knl, {"a": a}, {"b": a.sum() * a, "c": np.full(n, a.sum(), F)})
-    refused(kernel(text, "{[i, j, k]: 0 <= i, j, k < n}"), lambda knl: pl.fuse_loops(knl, "j, k"), "no-atomic-reduction")
+    refused(kernel(text + " + a[i]", domain), lambda knl: pl.fuse_loops(knl, "j, k"), "no-atomic-reduction")
 
 
 def test_fusion_candidates() -> None:

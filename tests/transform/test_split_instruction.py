@@ -138,7 +138,8 @@ def test_terms_of_a_reduction_go_with_their_results() -> None:
 @pytest.mark.parametrize(
     ("within", "condition", "code"),
     [
-        ("id:update", "k < 0", "empty-part"), ("id:update", "p > k", "empty-part"), ("id:*", "k < 3", "bad-instructions"),
+        ("id:update", "k < 0", "empty-part"), ("id:update", "p > k", "empty-part"),
+        ("id:*", "k < 3", "bad-instructions"),
         ("id:update", "z < 3", "unknown-iname"), ("id:update", "i < 3", "unknown-iname"),
         ("id:update", "k <", "syntax-domain"), ("id:nothing", "k < 3", "unknown-instruction"),
     ],

@@ -94,7 +94,8 @@ class SplitInstruction(Transform):
         for part, what in zip(self._parts(kernel, instruction), ("", "not "), strict=True):
             if part.is_empty():
                 message = f"no instance of '{instruction.id}' fulfils {what}({self.condition})"
-                yield Diagnostic("empty-part", message, hints=("there is nothing to split",), sites=(instruction.site(),))
+                hints = ("there is nothing to split",)
+                yield Diagnostic("empty-part", message, hints=hints, sites=(instruction.site(),))
         if self.new_id is not None:
             if problem := check_identifier(self.new_id, "id of an instruction"):
                 yield problem

@@ -36,7 +36,7 @@ class FuseLoops(Transform):
 
     A reduction shares the loop of what feeds it, or that of another reduction, as updates of its result:
 
-    >>> knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[j]: 0 <= j < 8}"], ["r[i] = r[i] - q[i]", "s = sum(j, r[j]*r[j])"])
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", ["r[i] = r[i] - q[i]", "s = sum(j, r[j]*r[j])"])
     >>> print(body(knl.add_dtypes({"r, q, s": np.float32}).fuse_loops("i, j")))
     s[0] = 0.0f;  // insn_1_init
     for (int i = 0; i < 8; ++i) {

@@ -116,8 +116,8 @@ class AddPrefetch(Staging):
     TransformError
         ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``outer-missing``,
         ``footprint-not-constant``, ``name-taken``, ``uses-differ``, ``bad-layout``, ``bad-lanes``, ``bad-value``,
-        ``bad-tag``, ``bad-address-space``, ``wrong-rank``, ``unknown-instruction``, ``storage-in-use``, ``staged-atomic`` and
-        ``staged-by-c`` (reads that cannot be redirected), ``already-staged``; with two instances
+        ``bad-tag``, ``bad-address-space``, ``wrong-rank``, ``unknown-instruction``, ``storage-in-use``,
+        ``staged-atomic`` and ``staged-by-c`` (reads that cannot be redirected), ``already-staged``; with two instances
         ``out-of-bounds``, ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
 
     Notes
