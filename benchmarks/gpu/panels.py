@@ -15,7 +15,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu import handwritten
-from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.gpu import device_architecture, gpu_available
 
 __all__ = ["floyd_warshall", "floyd_warshall_text", "lu", "lu_text", "main"]
 
@@ -186,7 +186,7 @@ def _measured_lu(torch: Any, n: int, dtype: str, launches: str) -> bool:
     kind = getattr(torch, dtype)
     torch.manual_seed(0)
     given = torch.rand(n, n, dtype=kind, device="cuda") + n * torch.eye(n, dtype=kind, device="cuda")
-    run = pl.compile(lu(np.dtype(dtype)), target=pl.CudaTarget(), launches=launches)
+    run = pl.compile(lu(np.dtype(dtype)), target=pl.CudaTarget(device_architecture() or ""), launches=launches)
     a = given.clone()
     run(a=a)
     product = (torch.tril(a, -1) + torch.eye(n, dtype=kind, device="cuda")) @ torch.triu(a)
@@ -198,12 +198,11 @@ def _measured_lu(torch: Any, n: int, dtype: str, launches: str) -> bool:
     return error < 1e-4
 
 
-def _by_hand(torch: Any) -> Callable[[Any], None]:
+def _by_hand() -> Callable[[Any], None]:
     """Return Floyd-Warshall as it is written by hand."""
     driver: Any = importlib.import_module("pycuda.driver")
     importlib.import_module("pycuda.autoprimaryctx")
-    major, minor = torch.cuda.get_device_capability()
-    module = driver.module_from_buffer(handwritten.compiled("floyd_warshall", f"sm_{major}{minor}").cubin)
+    module = driver.module_from_buffer(handwritten.compiled("floyd_warshall", device_architecture() or "").cubin)
     own, cross, rest = (module.get_function(name) for name in ("own", "cross", "rest"))
 
     def run(d: Any) -> None:
@@ -222,8 +221,8 @@ def _measured_ways(torch: Any, n: int, launches: str) -> bool:
     torch.manual_seed(0)
     given = torch.randint(1, 1000, (n, n), device="cuda").to(torch.float32)
     given.fill_diagonal_(0)
-    run = pl.compile(floyd_warshall(np.float32), target=pl.CudaTarget(), launches=launches)
-    by_hand = _by_hand(torch)
+    run = pl.compile(floyd_warshall(np.float32), target=pl.CudaTarget(device_architecture() or ""), launches=launches)
+    by_hand = _by_hand()
     d, e = given.clone(), given.clone()
     run(d=d)
     by_hand(e)
@@ -243,8 +242,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--launches", default="graph", choices=("host", "graph", "cooperative"))
     parser.add_argument("--only", choices=("lu", "ways"))
     options = parser.parse_args(arguments)
-    if not gpu_available():
-        print("there is no GPU", file=sys.stderr)
+    is_there, why = gpu_available()
+    if not is_there:
+        print(why, file=sys.stderr)
         return 2
     torch: Any = importlib.import_module("torch")
     torch.zeros(1, device="cuda")

@@ -7,6 +7,7 @@ import pytest
 
 import polyloop as pl
 from benchmarks.gpu.panels import floyd_warshall, floyd_warshall_text, lu, lu_text
+from polyloop.runtime.gpu import device_architecture
 from tests.transform.checking import check
 
 F, D = np.float32, np.float64
@@ -36,6 +37,7 @@ def shortest(d: np.ndarray) -> np.ndarray:
     return d
 
 
+@pytest.mark.slow
 def test_lu_by_panels_and_strips() -> None:
     knl = lu(D, 8, 4, threads=8, tile=8, part=2, depth=4)
     assert pl.generate_code(knl, target=pl.CudaTarget()).device_code.count("__global__") == 4
@@ -43,6 +45,7 @@ def test_lu_by_panels_and_strips() -> None:
         check(knl, {"a": matrix(n)}, {"a": factored(matrix(n))}, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_floyd_warshall_by_blocks() -> None:
     knl = floyd_warshall(F, 4, rows=2, part=2, depth=2)
     assert pl.generate_code(knl, target=pl.CudaTarget()).device_code.count("__global__") == 3
@@ -52,11 +55,12 @@ def test_floyd_warshall_by_blocks() -> None:
 
 @pytest.mark.gpu
 def test_both_on_a_gpu() -> None:
+    target = pl.CudaTarget(device_architecture() or "")
     for way in ("host", "graph"):
         a, d = matrix(300), ways(256)
-        factors = pl.compile(lu(D), target=pl.CudaTarget(), launches=way)(a=a).a
+        factors = pl.compile(lu(D), target=target, launches=way)(a=a).a
         np.testing.assert_allclose(factors, pl.compile(lu_text(D), target=pl.CTarget())(a=matrix(300)).a, rtol=1e-9)
-        found = pl.compile(floyd_warshall(F), target=pl.CudaTarget(), launches=way)(d=d).d
+        found = pl.compile(floyd_warshall(F), target=target, launches=way)(d=d).d
         np.testing.assert_array_equal(found, shortest(ways(256)))
         plain = pl.compile(floyd_warshall_text(F, 64), target=pl.CTarget())(d=ways(256)).d
         np.testing.assert_array_equal(found, plain)
