@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import arrays, codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import drawn, graphs, library, run
+from benchmarks.gpu import drawn, graphs, library, panels, run
 
 __all__ = ["BENCHMARKS", "main"]
 
@@ -23,6 +23,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "growth": growth.main,
     "launch": launch.main,
     "library": library.main,
+    "panels": panels.main,
     "resources": resources.main,
     "verification": verification.main,
 }

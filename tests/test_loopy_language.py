@@ -173,6 +173,53 @@ def test_a_footprint_may_name_an_iname_that_was_split() -> None:
     check(knl, {"x": x}, {"y": (x @ x.T).sum(axis=1)})
 
 
+def rows_twice() -> pl.LoopKernel:
+    text = """
+    for i
+        for j
+            y[i, j] = x[i, 7 - j]
+        end
+        for k
+            z[i, k] = 2*x[i, k]
+        end
+    end
+    """
+    return pl.make_kernel("{[i, j, k]: 0 <= i < 3 and 0 <= j, k < 8}", text, arrays("x, y, z", (3, 8)))
+
+
+def test_reads_outside_of_the_sweep_stay_where_loops_around_are_given() -> None:
+    knl = pl.add_prefetch(rows_twice(), "x", "j", fetch_outer_inames="i", temporary_name="row")
+    assert [("row" in str(i), "= 2*x[i, k]" in str(i)) for i in knl.instructions[1:]] == [(True, False), (False, True)]
+    x = np.arange(24, dtype=F).reshape(3, 8)
+    check(knl, {"x": x}, {"y": x[:, ::-1], "z": 2 * x})
+    with pytest.raises(pl.TransformError, match="outer-missing"):
+        pl.add_prefetch(rows_twice(), "x", "j", fetch_outer_inames="")
+
+
+def test_a_copy_goes_into_the_storage_of_an_existing_temporary() -> None:
+    knl = pl.tag_inames(rows_twice(), "i:g.0, j:l.0, k:l.0")
+    knl = pl.add_prefetch(knl, "x", "j", within="writes:y", temporary_name="row", temporary_address_space="local")
+    knl = pl.add_prefetch(knl, "x", "k", within="writes:z", temporary_name="row", temporary_address_space="local")
+    assert {t.base_storage for t in knl.temporaries.values()} == {"row_storage"}
+    x = np.arange(24, dtype=F).reshape(3, 8)
+    check(knl, {"x": x}, {"y": x[:, ::-1], "z": 2 * x})
+
+
+def test_storage_that_is_in_use_is_refused() -> None:
+    text = """
+    for i
+        for j
+            y[i, j] = x[i, 7 - j] + w[i, 7 - j]
+        end
+    end
+    """
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 3 and 0 <= j < 8}", text, arrays("x, y, w", (3, 8)))
+    knl = pl.tag_inames(knl, "i:g.0, j:l.0")
+    knl = pl.add_prefetch(knl, "x", "j", temporary_name="row", temporary_address_space="local")
+    with pytest.raises(pl.TransformError, match="storage-in-use"):
+        pl.add_prefetch(knl, "w", "j", temporary_name="row", temporary_address_space="local")
+
+
 def test_loops_around_a_shared_copy() -> None:
     knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "c[i, j] = a[i]*b[j]", arrays("a, b", "n"),
                          assumptions="n mod 16 = 0")  # fmt: skip
@@ -240,3 +287,41 @@ def test_loops_on_threads_that_are_not_chosen_yet_are_joined() -> None:
 
 
 # }}}
+
+
+def barred() -> pl.LoopKernel:
+    text = "for i\ny[i] = 2*x[i] {id=set}\nend\n... gbarrier {id=wait}\nfor j\nz[j] = y[7 - j] {id=get}\nend"
+    return pl.make_kernel("{[i, j]: 0 <= i, j < 8}", text, arrays("x, y, z"))
+
+
+def test_dependences_on_barriers_are_what_the_text_says() -> None:
+    knl = pl.add_dependency(pl.add_dependency(barred(), "id:wait", "writes:y"), "id:get", "id:wait")
+    assert [step.transform.name for step in knl.trace.steps] == ["add_dependency"] * 2
+    check(knl, {"x": X}, {"z": 2 * X[::-1]})
+    for later, earlier in (("id:wait", "id:get"), ("id:set", "id:wait"), ("id:wait", "id:wait")):
+        with pytest.raises(pl.TransformError, match="illegal-order"):
+            pl.add_dependency(barred(), later, earlier)
+    with pytest.raises(pl.TransformError, match="unknown-instruction"):
+        pl.add_dependency(barred(), "id:wait", "id:nothing")
+
+
+def test_a_scan_of_one_result() -> None:
+    knl = pl.make_kernel(["{[i]: 0 <= i < 1}", "[i] -> {[j]: 0 <= j <= i}"], "y[i] = sum(j, x[j])", arrays("x, y", 1))
+    knl = pl.tag_inames(pl.realize_reduction(knl, force_scan=True), "i:l.0")
+    check(knl, {"x": X[3:4]}, {"y": X[3:4]})
+    two = pl.make_kernel("{[i, j]: 0 <= i < 1 and 0 <= j < 8}", "y[i] = sum(j, x[j])",
+                         [pl.GlobalArg("x", F, 8), pl.GlobalArg("y", F, 1), ...])  # fmt: skip
+    with pytest.raises(pl.TransformError, match="not-a-scan"):
+        pl.realize_reduction(two, force_scan=True)
+
+
+def test_sizes_that_later_steps_mend_are_conditions() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i + m]", arrays("x, y"))
+    fixed = pl.fix_parameters(knl, n=8, m=0)
+    check(fixed, {"x": X}, {"y": X})
+    with pytest.raises(pl.ArgumentError, match="n"):
+        pl.compile(knl, target=pl.CTarget())(x=X, n=9, m=0)
+    with pytest.raises(pl.KernelError, match="out-of-bounds"):
+        pl.make_kernel("{[i]: 0 <= i < 9}", "y[i] = x[i]", arrays("x, y"))
+    with pytest.raises(pl.KernelError, match="out-of-bounds"):
+        pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i + 1]", arrays("x, y", "n"))

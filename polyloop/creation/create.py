@@ -16,9 +16,8 @@ from polyloop.creation.divided_loops import settled
 from polyloop.creation.lint import creation_warnings, name_clashes
 from polyloop.creation.open_shapes import open_shapes
 from polyloop.dataflow.address_spaces import place
-from polyloop.dataflow.must_write import last_alternatives
 from polyloop.dataflow.nosync import hidden_conflicts
-from polyloop.dataflow.value_flow import is_exact, known_may_flow, may_flow_of, writers_of
+from polyloop.dataflow.value_flow import is_exact, known_may_flow, writers_of
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, VerificationError, warn
 from polyloop.expr.dtypes import to_dtype
@@ -476,9 +475,7 @@ def _sees_initial(placement: Placement, name: str, dtype: np.dtype[np.generic] |
 def _has_initial_reads(placement: Placement, name: str, dtype: np.dtype[np.generic] | None) -> bool:
     if is_exact(placement, name):
         return any(True for _ in initial_reads(placement, name, dtype))
-    ends = last_alternatives(placement, name)
-    flow = may_flow_of(placement, name, ends) if ends else known_may_flow(placement, name)
-    return any(not initial.is_empty() for initial in flow.initial)
+    return any(not initial.is_empty() for initial in known_may_flow(placement, name).initial)
 
 
 def _with_directions(kernel: LoopKernel) -> LoopKernel:

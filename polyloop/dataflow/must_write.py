@@ -6,55 +6,67 @@ from collections.abc import Sequence
 
 import pymbolic.primitives as p
 
-from polyloop.dataflow.value_flow import writers_of
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
 from polyloop.poly.axes import loops_among
 
-__all__ = ["last_alternatives"]
+__all__ = ["alternatives"]
 
 
-def last_alternatives(placement: Placement, array: str) -> frozenset[str]:
-    """Return the last writers of exhaustive branches: behind each of them, its element of *array* has been written.
+def alternatives(
+    placement: Placement, array: str, writers: Sequence[Placed], given: Sequence[Expression] = ()
+) -> dict[str, tuple[Placed, ...]]:
+    """Return the last writers of exhaustive branches, each with all of their writers: one of these has written.
 
     ::
 
         if a[i] > 0: y[i] = 1
-        else:        y[i] = 2       <- this one: y[i] has a value from here on
+        else:        y[i] = 2       <- this one: y[i] has a value from here on, from one of the two
 
-    The branches must be in one iteration and write one element, and no statement from the first to the last of them may
-    write a variable of their conditions.
+    The branches must be in one iteration and write one element; no statement from the first to the last of them may
+    write a variable of their conditions, nor *array* but for this element in each of these iterations.
+
+    Parameters
+    ----------
+    writers
+        The statements that write *array*.
+    given
+        Conditions that hold: the branches are exhaustive under these, and a single writer under no others is one.
     """
-    found: set[str] = set()
+    found: dict[str, tuple[Placed, ...]] = {}
     groups: dict[object, list[Placed]] = {}
-    for writer in writers_of(placement, array):
+    for writer in writers:
         lowered = writer.lowered
         writes = lowered.writes_to(array)
         plain = lowered.atomic is None and not lowered.bounds and len(lowered.writes) == 1
         if plain and lowered.predicates and writes[0].is_affine() and not writes[0].fields:
             groups.setdefault((writer.dims, lowered.inames, writes[0].indices), []).append(writer)
     for group in groups.values():
-        found |= _ends(placement, group)
-    return frozenset(found)
+        for name, members in _ends(placement, group, given).items():
+            low, high = (_position(placement, entry) for entry in (members[0], members[-1]))
+            inside = [entry for entry in writers if low <= _position(placement, entry) <= high]
+            if all(entry in group and entry.domain.is_equal(members[0].domain) for entry in inside):
+                found[name] = tuple(inside)
+    return found
 
 
-def _ends(placement: Placement, group: Sequence[Placed]) -> set[str]:
-    """Return the last writers of exhaustive branches among the writers *group* of one element."""
-    ends: set[str] = set()
+def _ends(placement: Placement, group: Sequence[Placed], given: Sequence[Expression]) -> dict[str, list[Placed]]:
+    """Return the last writers of exhaustive branches among the writers *group* of one element, with all of these."""
+    ends: dict[str, list[Placed]] = {}
     open_cases: list[tuple[tuple[Expression, ...], list[Placed]]] = []
     for writer in sorted(group, key=lambda entry: _position(placement, entry)):
         predicates, members = writer.lowered.predicates, [writer]
-        while predicates:
+        while not set(predicates) <= {*given}:
             other = next((case for case in open_cases if _complete(placement, case, (predicates, members))), None)
             if other is None:
                 break
             open_cases.remove(other)
             predicates, members = predicates[:-1], [*other[1], *members]
-        if predicates:
+        if not set(predicates) <= {*given}:
             open_cases.append((predicates, members))
         else:
-            ends.add(writer.name)
+            ends[writer.name] = members
     return ends
 
 

@@ -7,7 +7,7 @@ separately (``polyloop.sync.races``).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Final, TypeGuard
@@ -15,6 +15,8 @@ from typing import Final, TypeGuard
 import islpy as isl
 
 from polyloop.dataflow.last_writes import Accesses, last_writes
+from polyloop.dataflow.must_write import alternatives
+from polyloop.expr.rewrite import variables
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.updates import EXCHANGE
@@ -358,22 +360,17 @@ def _first_alike(placement: Placement) -> Placement:
 
 
 def may_flow_of(
-    placement: Placement,
-    array: str,
-    ends: frozenset[str] = frozenset(),
-    sinks: Sequence[tuple[Placed, Access]] | None = None,
+    placement: Placement, array: str, sinks: Sequence[tuple[Placed, Access]] | None = None
 ) -> Flow:
     """Return the writes whose values the reads of *array* may see, for accesses of any kind.
 
-    A write that is conditional, non-affine or atomic may or may not reach a read, and kills no earlier write.
-    ``initial`` has the instances that may see the value before the program.  An atomic update counts as a read, too,
-    with the access of its write.
+    A write that is conditional, non-affine or atomic may or may not reach a read, and kills no earlier write; but of
+    branches that are exhaustive one surely writes (:mod:`.must_write`), so behind the last of them a read sees the
+    write of one of them, as does a read under their own condition.  ``initial`` has the instances that may see the
+    value before the program.  An atomic update counts as a read, too, with the access of its write.
 
     Parameters
     ----------
-    ends
-        Statements after which their element has been written, by them or by another branch (:mod:`.must_write`).  They
-        count as must-writes, so only ``initial`` of the result is right.
     sinks
         Reads to consider; by default all of them.
     """
@@ -383,7 +380,67 @@ def may_flow_of(
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
     sure = frozenset(writer.name for writer in writers if hides_others(writer, array))
-    return _computed(placement, array, reads, writers, sure | ends)
+    branches = alternatives(placement, array, writers)
+    known = {number: links for number, (reader, access) in enumerate(reads)
+             if (links := _under_conditions(placement, writers, reader, access))}  # fmt: skip
+    rest = tuple(read for number, read in enumerate(reads) if number not in known)
+    flow = _computed(placement, array, rest, writers, sure.union(branches)) if rest else Flow((), (), ())
+    others = iter(zip(flow.sources, flow.initial, strict=True))
+    sources, initial = [], []
+    for number, (reader, _) in enumerate(reads):
+        links, unwritten = (known[number], _nothing(reader.domain)) if number in known else next(others)
+        sources.append(links if number in known else _of_branches(links, branches))
+        initial.append(unwritten)
+    return Flow(reads, tuple(sources), tuple(initial))
+
+
+def _under_conditions(
+    placement: Placement, writers: Sequence[Placed], reader: Placed, access: Access
+) -> tuple[tuple[Placed, isl.Map], ...]:
+    """Return the sources of a read under conditions under which its element is surely written before, in its iteration.
+
+    ::
+
+        if a[i] > 0:
+            t = 2*a[i]
+            y[i] = t*t        <- sees the t of its own iteration, whatever others there are
+
+    Empty where that is not so: no writes of one iteration are surely done, something between may write the element too,
+    or a variable of the conditions.
+    """
+    given = reader.lowered.predicates
+    if not given or not access.is_affine():
+        return ()
+    for name, members in alternatives(placement, access.array, writers, given).items():
+        end = next(member for member in members if member.name == name)
+        loops, earlier = common_loops(placement, end, reader)
+        if not earlier or reader in members or not {*loops_among(end.dims)} <= {*loops}:
+            continue
+        between = [s for s in placement.statements.values() if _is_between(placement, members[0], s, reader)]
+        written = {write.array for statement in between for write in statement.lowered.writes}
+        conditions = {name for member in members for part in member.lowered.predicates for name in variables(part)}
+        others = [s for s in between if s not in members and s in writers]
+        if not written.isdisjoint(conditions) or any(
+            not s.lowered.writes_to(access.array)[0].is_affine() or _may_intervene(placement, end, s, reader, access)
+            for s in others if _is_between(placement, end, s, reader)
+        ):  # fmt: skip
+            continue
+        link = _direct(placement, end, reader, access, loops)
+        if link is not None:
+            return tuple((member, link) for member in members)
+    return ()
+
+
+def _of_branches(
+    links: Sequence[tuple[Placed, isl.Map]], branches: Mapping[str, Sequence[Placed]]
+) -> tuple[tuple[Placed, isl.Map], ...]:
+    """Return *links* with those to the last of exhaustive branches as links to each of these."""
+    found: dict[str, tuple[Placed, isl.Map]] = {}
+    for writer, link in links:
+        for member in branches.get(writer.name, (writer,)):
+            _, known = found.get(member.name, (member, None))
+            found[member.name] = (member, link if known is None else known.union(link))
+    return tuple(found.values())
 
 
 def hides_others(writer: Placed, array: str) -> bool:

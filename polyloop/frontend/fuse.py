@@ -24,6 +24,7 @@ from polyloop.kernel.trace import Trace
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 from polyloop.transform.base import Applied
+from polyloop.transform.recipe import Recipe
 from polyloop.verification.order import order_violations
 
 __all__ = ["fuse_kernels"]
@@ -37,6 +38,8 @@ class _Fused:
 
     kernels: tuple[LoopKernel, ...]
     options: tuple[tuple[str, object], ...]
+    steps: tuple[Applied, ...] = ()
+    """What was done to the kernels, as it was done again to the result."""
 
     def script(self, variable: str) -> str:
         """Return the scripts of the kernels, and the call."""
@@ -70,14 +73,14 @@ def fuse_kernels(
     Parameters
     ----------
     kernels
-        In the order in which they run.  None may be transformed yet, except by ``assume``, ``fix_parameters`` and
-        ``add_dtypes``.
+        In the order in which they run.  If some are transformed already, no loops are shared, and what was done to each
+        kernel is done again to its part.
     suffixes
         One for each kernel: a suffix for names that another kernel has too; by default ``"_1"`` for the second kernel,
         and so on.
     data_flow
         ``(array, i, j, other)``: the array *array* that kernel *i* writes is called *other* in kernel *j*, which reads
-        it. ``(array, i, j)`` is redundant: arguments of one name are one argument.
+        it or writes it again. ``(array, i, j)`` is redundant: arguments of one name are one argument.
     name
         Of the result; by default the names of the kernels, joined by ``_and_``.
 
@@ -92,9 +95,11 @@ def fuse_kernels(
     Raises
     ------
     KernelError
-        ``bad-fusion`` (nothing to fuse, suffixes that do not fit, kernels that are transformed already),
-        ``bad-data-flow``, ``fusion-conflict`` (one argument with two shapes or types, with both),
-        ``contradiction`` (assumptions that exclude each other), and what :func:`polyloop.make_kernel` raises.
+        ``bad-fusion`` (nothing to fuse, suffixes that do not fit), ``bad-data-flow``, ``fusion-conflict`` (one argument
+        with two shapes or types, with both), ``contradiction`` (assumptions that exclude each other), and what
+        :func:`polyloop.make_kernel` raises.
+    TransformError
+        What a step raises that does not fit any more, as where both kernels change one argument's layout.
 
     Notes
     -----
@@ -103,17 +108,25 @@ def fuse_kernels(
     """
     kernels = _check(kernels, suffixes, name)
     whole = name or "_and_".join(kernel.name for kernel in kernels)
-    written = [_as_written(kernel, whole) for kernel in kernels]
+    written = [_as_written(kernel) for kernel in kernels]
+    recipes = [Recipe(tuple(_own_steps(kernel))) for kernel in kernels]
     endings = list(suffixes) if suffixes is not None else [f"_{number}" for number in range(len(kernels))]
     flows = flows_of(data_flow or (), written, whole)
     options = (("suffixes", suffixes), ("data_flow", data_flow), ("name", name))
     made = _Fused(tuple(kernels), tuple((key, value) for key, value in options if value is not None))
+    fusion = _Fusion(written, endings, flows, whole)
     try:
-        fused, notes = _Fusion(written, endings, flows, whole).result()
+        fused, notes = fusion.result(share=not any(map(len, recipes)))
     except (KernelError, VerificationError) as error:
         raise KernelError("fuse_kernels", whole, error.found) from error
     origin = "\n".join([f"# knl = {made.call(', '.join(kernel.name for kernel in kernels))}", *notes])
-    return replace(fused, made=made, trace=Trace((), origin))
+    fused = replace(fused, made=made, trace=Trace((), origin))
+    for number, recipe in enumerate(recipes):
+        names = fusion.names(number, {})
+        everything = {**names.variables, **names.instructions}
+        fused = recipe.apply(fused, rename={old: new for old, new in everything.items() if old in recipe.names})
+    done = tuple(step for step in fused.trace if isinstance(step, Applied))
+    return replace(fused, made=replace(made, steps=done), trace=Trace((), origin))
 
 
 def _check(
@@ -134,20 +147,18 @@ def _check(
     return kernels
 
 
-def _as_written(kernel: LoopKernel, whole: str) -> LoopKernel:
-    """Return the reference program of *kernel*, which may only have been transformed as its meaning changed."""
-    for step in kernel.trace:
-        assert isinstance(step, Applied), "a trace holds applied transforms"
-        if not step.transform.changes_meaning:
-            problem = Diagnostic(
-                "bad-fusion",
-                f"kernel '{kernel.name}' is transformed already",
-                (step.script().splitlines()[-1],),
-                ("fuse the kernels first, then transform the result",),
-            )
-            raise KernelError("fuse_kernels", whole, [problem])
+def _as_written(kernel: LoopKernel) -> LoopKernel:
+    """Return the reference program of *kernel*."""
     assert kernel.reference is not None, "a created kernel has a reference program"
     return kernel.reference.kernel
+
+
+def _own_steps(kernel: LoopKernel) -> Iterator[Applied]:
+    """Yield the steps that made *kernel* of its reference program."""
+    for step in (*(kernel.made.steps if isinstance(kernel.made, _Fused) else ()), *kernel.trace):
+        assert isinstance(step, Applied), "a trace holds applied transforms"
+        if not step.transform.changes_meaning:
+            yield step
 
 
 class _Fusion:
@@ -169,12 +180,12 @@ class _Fusion:
         """Return the name in the result of argument *name* of kernel *number*."""
         return next((flow.array for flow in self.flows if (flow.reader, flow.other) == (number, name)), name)
 
-    def result(self) -> tuple[LoopKernel, list[str]]:
-        """Return the fused kernel, and notes for its trace."""
+    def result(self, *, share: bool) -> tuple[LoopKernel, list[str]]:
+        """Return the fused kernel, whose kernels *share* loops where they can, and notes for its trace."""
         apart = self.combined([self.names(number, {}) for number in range(len(self.kernels))])
         best, notes = apart, []
         shared: dict[int, dict[str, str]] = {}
-        for number, owners, inames, outer in self.candidates(apart):
+        for number, owners, inames, outer in self.candidates(apart) if share else ():
             if not outer <= shared.get(number, {}).keys():
                 continue
             for owner in owners:

@@ -63,10 +63,10 @@ def _check(flow: Flow, kernels: Sequence[LoopKernel], name: str) -> None:
     if flow.writer >= flow.reader:
         message = f"kernel {flow.reader} runs before kernel {flow.writer}, whose '{flow.array}' it would read"
         _refuse(name, message, "list the kernels in the order in which they run")
-    for number, array, verb in ((flow.writer, flow.array, "writes"), (flow.reader, flow.other, "reads")):
+    for number, array, verb in ((flow.writer, flow.array, "writes"), (flow.reader, flow.other, "accesses")):
         kernel = kernels[number]
         instructions = kernel.instructions
-        used = {name for i in instructions for name in (i.writes if verb == "writes" else i.reads)}
+        used = {name for i in instructions for name in (i.writes if verb == "writes" else (*i.reads, *i.writes))}
         arrays = [entry.name for entry in kernel.arguments if isinstance(entry, ArrayArg) and entry.name in used]
         if array not in arrays:
             hint = f"it {verb} {', '.join(arrays)}" if arrays else f"it {verb} no array argument"

@@ -28,9 +28,9 @@ __all__ = [
     "remove_unused_arguments", "remove_unused_inames", "rename_argument", "rename_iname", "rename_inames",
     "rename_inames_in_batch", "replace_instruction_ids", "reverse", "save_and_reload_temporaries", "set_argument_order",
     "set_array_axis_names", "set_instruction_priority", "set_temporary_address_space", "shift", "simplify_indices",
-    "split_array_axis", "split_iname", "split_reduction_inward", "split_reduction_outward", "split_scan",
-    "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile", "to_batched",
-    "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
+    "split_array_axis", "split_iname", "split_instruction", "split_reduction_inward", "split_reduction_outward",
+    "split_scan", "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile",
+    "to_batched", "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
 ]
 
 class Methods(Called):
@@ -320,6 +320,8 @@ class Methods(Called):
         do_tagged_check: bool = True,
     ) -> LoopKernel:
         """Divide one loop into an outer and an inner loop (strip-mining)."""
+    def split_instruction(kernel, within: str, condition: str, new_id: str | None = None) -> LoopKernel:
+        """Divide the instances of an instruction between two instructions (index-set splitting)."""
     def split_reduction_inward(kernel, inames: str | Sequence[str], within: str | None = None) -> LoopKernel:
         """Reduce in two stages, of which the inner one is over the inames named."""
     def split_reduction_outward(kernel, inames: str | Sequence[str], within: str | None = None) -> LoopKernel:
@@ -550,6 +552,7 @@ shift = Methods.shift
 simplify_indices = Methods.simplify_indices
 split_array_axis = Methods.split_array_axis
 split_iname = Methods.split_iname
+split_instruction = Methods.split_instruction
 split_reduction_inward = Methods.split_reduction_inward
 split_reduction_outward = Methods.split_reduction_outward
 split_scan = Methods.split_scan

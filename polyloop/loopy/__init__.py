@@ -15,6 +15,7 @@ from polyloop.errors import ArgumentError as LoopyTypeError
 from polyloop.errors import PolyloopError as LoopyError
 from polyloop.errors import PolyloopWarning as LoopyWarning
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.loopy import match
 from polyloop.loopy.call import Executor as ExecutorBase
 from polyloop.loopy.creation import (
     inline_callable_kernel,
@@ -24,15 +25,17 @@ from polyloop.loopy.creation import (
     make_program,
     merge,
     register_callable,
+    register_preamble_generators,
     rename_callable,
     set_options,
 )
 from polyloop.loopy.data import ConstantArg, GlobalArg, TemporaryVariable, ValueArg
+from polyloop.loopy.functions import NumpyType, PreambleInfo, ScalarCallable
 from polyloop.loopy.missing import MISSING as _MISSING
 from polyloop.loopy.missing import refused as _refused
 from polyloop.loopy.options import CacheMode, Options, set_caching_enabled
 from polyloop.loopy.paths import install as _install
-from polyloop.loopy.steps import auto_test_vs_ref, for_each_kernel, split_array_dim
+from polyloop.loopy.steps import auto_test_vs_ref, for_each_kernel, split_array_dim, tag_inames, tag_instructions
 from polyloop.loopy.steps import lifted as _lifted
 from polyloop.loopy.targets import CTarget, CudaTarget, OpenCLTarget
 from polyloop.loopy.text import (
@@ -67,9 +70,12 @@ __all__ = [
     "LoopyError",
     "LoopyTypeError",
     "LoopyWarning",
+    "NumpyType",
     "OpenCLTarget",
     "Options",
+    "PreambleInfo",
     "PyOpenCLTarget",
+    "ScalarCallable",
     "TemporaryVariable",
     "TranslationUnit",
     "ValueArg",
@@ -91,20 +97,25 @@ __all__ = [
     "make_function",
     "make_kernel",
     "make_program",
+    "match",
     "merge",
     "preprocess_kernel",
     "preprocess_program",
     "register_callable",
+    "register_preamble_generators",
     "rename_callable",
     "set_caching_enabled",
     "set_options",
     "split_array_dim",
+    "tag_inames",
+    "tag_instructions",
 ]  # fmt: skip
 
 _install()
 
 ExecutableCTarget = CWithGNULibcTarget = ExecutableCWithGNULibcTarget = CFamilyTarget = CTarget
 PyOpenCLTarget = OpenCLTarget
+LoopyType = to_loopy_type = NumpyType
 preprocess_kernel = preprocess_program = infer_unknown_types = linearize = _unchanged
 get_one_scheduled_kernel = get_one_linearized_kernel
 VERSION = (2026, 1)

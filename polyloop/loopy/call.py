@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from polyloop.errors import ArgumentError, Diagnostic
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.loopy.options import Options
 from polyloop.runtime.compile import compile_kernel
 from polyloop.runtime.invoke import CompiledKernel
 from polyloop.target.base import Target, target_of
+from polyloop.target.interpreter import interpret_with
 from polyloop.target.opencl import OpenCLTarget
 
 __all__ = ["Executor"]
@@ -80,6 +82,7 @@ class Executor:
             hint = "write knl(queue, a=a) or knl(a=a)"
             raise self._call_refusal("unnamed-argument", "arguments are passed by name", hint)
         run = self._run_for(queue)
+        self._trace(arguments)
         if queue is None:
             result = run(**arguments)
             self._show(run)
@@ -102,6 +105,18 @@ class Executor:
         if target not in self._compiled:
             self._compiled[target] = compile_kernel(self.kernel, target)
         return self._compiled[target]
+
+    def _trace(self, arguments: Mapping[str, Any]) -> None:
+        """Print the assignments of a call, if this is asked for."""
+        if not (self.options.trace_assignments or self.options.trace_assignment_values):
+            return
+
+        def shown(instruction: Instruction, point: Mapping[str, int], where: tuple[int, ...], value: object) -> None:
+            at = ", ".join(f"{name}={number}" for name, number in point.items())
+            element = f"{instruction.target}[{', '.join(map(str, where))}]" if where else instruction.target
+            print(f"{instruction.id}[{at}]: {element}" + f" = {value}" * self.options.trace_assignment_values)
+
+        interpret_with(self.kernel.specialized(**arguments), arguments, watch=shown)
 
     def _show(self, run: CompiledKernel) -> None:
         if not self._written:

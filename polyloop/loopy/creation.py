@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -12,8 +13,11 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.frontend.einsum import make_einsum as _core_einsum
 from polyloop.kernel.build.function import Function
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Auto
-from polyloop.loopy.data import listed
+from polyloop.kernel.objects import BarrierInstruction, NoOpInstruction
+from polyloop.loopy.data import listed, marks_of
+from polyloop.loopy.functions import foreign_of, generated, mangled
 from polyloop.loopy.missing import refused
 from polyloop.loopy.options import Options
 from polyloop.loopy.unit import Creation, TranslationUnit
@@ -21,14 +25,14 @@ from polyloop.loopy.view import plain
 
 __all__ = [
     "inline_callable_kernel", "make_einsum", "make_function", "make_kernel", "make_program", "merge",
-    "register_callable", "rename_callable", "set_options",
+    "register_callable", "register_preamble_generators", "rename_callable", "set_options",
 ]  # fmt: skip
 
 _EINSUM: Final = public(_core_einsum)
+_NAMES: Final = re.compile(r"[A-Za-z_]\w*")
+_BARRIER: Final = re.compile(r"(^\s*\.\.\.\s*)[lg]barrier\b", re.MULTILINE)
 _NO_EFFECT: Final = frozenset({"enforce_variable_access_ordered", "flags", "lang_version", "tags"})
 _INSTEAD: Final[Mapping[str, str]] = {
-    "preamble_generators": "give texts: preambles=[(name, text)], or the preamble of a ForeignFunction",
-    "symbol_manglers": "give the symbol as an argument, or as a ForeignFunction",
     "function_manglers": "pass functions=[pl.ForeignFunction(..)]",
     "iname_slab_increments": "say slabs= where inames are split",
     "substitutions": "write rules in the text: f(x) := ..",
@@ -62,10 +66,35 @@ def make_kernel(
         As :func:`polyloop.make_kernel`.
     """
     found = _accepted("make_kernel", more)
-    functions = found.pop("functions", ())
-    creation = Creation((domains, instructions, listed(kernel_data)), {"name": name, **found})
-    unit = TranslationUnit((), functions=tuple(functions), options=Options().changed(options))
-    return unit.with_creation(creation)
+    functions = [*found.pop("functions", ())]
+    generators, manglers = found.pop("preamble_generators", None), found.pop("symbol_manglers", None)
+    data = listed(kernel_data)
+    if manglers:
+        declared = [part for entry in data or () if hasattr(entry, "name") for part in _NAMES.findall(entry.name)]
+        instructions, more_functions = mangled(instructions, declared, manglers)
+        functions += more_functions
+    creation = Creation((domains, instructions, data), {"name": name, **found})
+    unit = TranslationUnit((), functions=tuple(functions), options=Options().changed(options),
+                           marks=marks_of(kernel_data)).with_creation(creation)  # fmt: skip
+    return register_preamble_generators(unit, generators) if generators else unit
+
+
+def register_preamble_generators(translation_unit: TranslationUnit, preamble_generators: Any) -> TranslationUnit:
+    """Return the unit with the texts that functions yield for its kernels in front of their text.
+
+    Parameters
+    ----------
+    preamble_generators
+        Functions of one :class:`polyloop.loopy.functions.PreambleInfo`, which yield pairs of a key and a text.
+    """
+
+    def with_texts(kernel: LoopKernel) -> LoopKernel:
+        return replace(kernel, preambles=generated(kernel, preamble_generators))
+
+    if translation_unit.waiting:
+        return translation_unit.later((with_texts, (), {}))
+    kernels = {name: with_texts(kernel) for name, kernel in translation_unit.kernels.items()}
+    return replace(translation_unit, kernels=kernels)
 
 
 def make_function(
@@ -81,8 +110,17 @@ def make_function(
         By which statements call it.
     """
     _accepted("make_function", more)
-    creation = Creation((domains, instructions, listed(kernel_data)), {"name": name}, is_entry=False)
-    return TranslationUnit(()).with_creation(creation)
+    creation = Creation((domains, _without_barriers(instructions), listed(kernel_data)), {"name": name}, is_entry=False)
+    return TranslationUnit((), marks=marks_of(kernel_data)).with_creation(creation)
+
+
+def _without_barriers(instructions: Any) -> Any:
+    """Return the statements of a function with no-operations for barriers, which are derived where it is called."""
+    if isinstance(instructions, list | tuple):
+        return [_without_barriers(entry) for entry in instructions]
+    if isinstance(instructions, BarrierInstruction):
+        return "... nop" if instructions.id is None else NoOpInstruction(id=instructions.id)
+    return _BARRIER.sub(r"\1nop", instructions) if isinstance(instructions, str) else instructions
 
 
 def make_einsum(spec: str, arg_names: Any, **more: Any) -> TranslationUnit:
@@ -131,10 +169,13 @@ def merge(translation_units: Sequence[Any]) -> TranslationUnit:
         hint = "give one of them another name: make_kernel(.., name=..)"
         raise KernelError("merge", None, [Diagnostic("name-taken", f"there are two kernels '{twice}'", (), (hint,))])
     wanted = {entry.missing for unit in units for entry in unit.waiting}
+    done = {name: kernel for unit in units for name, kernel in unit.called.items()}
+    marks = {key: tags for unit in units for key, tags in unit.marks.items()}
     merged = TranslationUnit(
         tuple(entry for unit in units for entry in unit.creations),
         {name: kernel for unit in units for name, kernel in unit.kernels.items() if name not in wanted},
-        waiting=tuple(entry for unit in units for entry in unit.waiting), options=units[0].options)
+        waiting=tuple(entry for unit in units for entry in unit.waiting), options=units[0].options, marks=marks,
+        called=done)
     called = [made for unit in units for made in unit.functions]
     called += [entry.function(unit.functions) for unit in units for entry in unit.creations
                if entry.is_entry and entry.name in wanted]  # fmt: skip
@@ -149,7 +190,8 @@ def register_callable(
     Parameters
     ----------
     callable_
-        A unit of :func:`make_function`, a :class:`polyloop.Function`, or a :class:`polyloop.ForeignFunction`.
+        A unit of :func:`make_function`, a :class:`polyloop.Function`, a :class:`polyloop.ForeignFunction`, or a
+        :class:`polyloop.loopy.ScalarCallable`.
 
     Raises
     ------
@@ -159,6 +201,12 @@ def register_callable(
     del redefining_not_ok
     if isinstance(callable_, TranslationUnit):
         return translation_unit.with_functions([_as_function(callable_, function_identifier)])
+    if hasattr(callable_, "with_types"):
+        if hasattr(callable_, "emit_call_insn"):
+            hint = "functions of scalars have with_types and generate_preambles; arrays are passed by a CInstruction"
+            problem = Diagnostic("bad-function", f"'{function_identifier}' writes its own calls", (), (hint,))
+            raise KernelError("register_callable", None, [problem])
+        return translation_unit.with_functions(foreign_of(callable_, function_identifier))
     if isinstance(callable_, Function | ForeignFunction) and callable_.name == function_identifier:
         return translation_unit.with_functions([callable_])
     hint = "pass what lp.make_function returns, or a pl.ForeignFunction of this name with its C text as preamble"

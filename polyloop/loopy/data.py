@@ -10,8 +10,9 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.layout import Auto
 from polyloop.kernel.text import specs
 from polyloop.kernel.text.specs import auto
+from polyloop.loopy.tags import Declared, Marks, is_own, with_marks
 
-__all__ = ["ConstantArg", "GlobalArg", "TemporaryVariable", "ValueArg", "element_type", "listed"]
+__all__ = ["ConstantArg", "GlobalArg", "TemporaryVariable", "ValueArg", "element_type", "listed", "marks_of"]
 
 _WITHOUT_EFFECT: Final = frozenset({
     "_base_storage_access_may_be_aliasing", "approximately", "for_atomic", "tags", "target",
@@ -20,6 +21,7 @@ _WITHOUT_EFFECT: Final = frozenset({
 
 def element_type(given: Any) -> Any:
     """Return an element type; a vector of PyOpenCL, whose components have several names, as one of ``pl.vec``."""
+    given = getattr(given, "numpy_dtype", given)
     fields = getattr(given, "fields", None) or {}
     if "s0" not in fields or "x" not in fields:
         return given
@@ -36,35 +38,57 @@ def _accepted(more: dict[str, Any]) -> dict[str, Any]:
 
 def GlobalArg(
     name: str, dtype: object = None, shape: Any = auto, dim_tags: Any = None, offset: Any = None, **more: Any
-) -> specs.GlobalArg:  # fmt: skip
-    """Return a :class:`polyloop.GlobalArg`; ``for_atomic``, ``tags`` and ``target`` have no effect."""
+) -> Any:  # fmt: skip
+    """Return a :class:`polyloop.GlobalArg`; ``for_atomic`` and ``target`` have no effect."""
     given = {key: value for key, value in _accepted(more).items() if key != "address_space"}
-    return specs.GlobalArg(name, element_type(dtype), shape, dim_tags=dim_tags, offset=offset, **given)
+    entry = specs.GlobalArg(name, element_type(dtype), shape, dim_tags=dim_tags, offset=offset, **given)
+    return _declared(entry, more.get("tags"))
 
 
 def ConstantArg(
     name: str, dtype: object = None, shape: Any = auto, dim_tags: Any = None, **more: Any
-) -> specs.ConstantArg:  # fmt: skip
-    """Return a :class:`polyloop.ConstantArg`; ``tags`` and ``target`` have no effect."""
-    return specs.ConstantArg(name, element_type(dtype), shape, dim_tags=dim_tags, **_accepted(more))
+) -> Any:  # fmt: skip
+    """Return a :class:`polyloop.ConstantArg`; ``target`` has no effect."""
+    entry = specs.ConstantArg(name, element_type(dtype), shape, dim_tags=dim_tags, **_accepted(more))
+    return _declared(entry, more.get("tags"))
 
 
-def ValueArg(name: str, dtype: object = None, approximately: object = None, **more: Any) -> specs.ValueArg:
-    """Return a :class:`polyloop.ValueArg`; ``approximately``, ``is_input``, ``tags`` and ``target`` have no effect."""
+def ValueArg(name: str, dtype: object = None, approximately: object = None, **more: Any) -> Any:
+    """Return a :class:`polyloop.ValueArg`; ``approximately``, ``is_input`` and ``target`` have no effect."""
     del approximately
     given = {key: value for key, value in _accepted(more).items() if key != "is_input"}
-    return specs.ValueArg(name, element_type(dtype), **given)
+    return _declared(specs.ValueArg(name, element_type(dtype), **given), more.get("tags"))
 
 
 def TemporaryVariable(
     name: str, dtype: object = None, shape: Any = auto, address_space: Any = None, dim_tags: Any = None, **more: Any
-) -> specs.TemporaryVariable:  # fmt: skip
-    """Return a :class:`polyloop.TemporaryVariable`; ``for_atomic``, ``offset`` of 0 and ``tags`` have no effect."""
+) -> Any:  # fmt: skip
+    """Return a :class:`polyloop.TemporaryVariable`; ``for_atomic``, and ``offset`` of 0 have no effect."""
     space = AddressSpace.AUTO if address_space is None or isinstance(address_space, Auto) else address_space
     given = {key: value for key, value in _accepted(more).items() if key != "offset" or value}
-    return specs.TemporaryVariable(name, element_type(dtype), shape, space, dim_tags=dim_tags, **given)
+    entry = specs.TemporaryVariable(name, element_type(dtype), shape, space, dim_tags=dim_tags, **given)
+    return _declared(entry, more.get("tags"))
+
+
+def _declared(entry: Any, tags: Any) -> Any:
+    """Return an entry, with the tags of the script's own that it was given."""
+    given = tags if isinstance(tags, list | tuple | set | frozenset) else [tags]
+    own = [tag for tag in given if is_own(tag)]
+    return Declared(entry, own) if own else entry
 
 
 def listed(kernel_data: Any) -> Any:
     """Return the entries of ``kernel_data``, which may be ``...`` by itself."""
-    return [...] if kernel_data is ... or kernel_data == "..." else kernel_data
+    if kernel_data is ... or kernel_data == "...":
+        return [...]
+    if kernel_data is None:
+        return None
+    return [entry.entry if isinstance(entry, Declared) else entry for entry in kernel_data]
+
+
+def marks_of(kernel_data: Any) -> Marks:
+    """Return the tags of the script's own in ``kernel_data``."""
+    entries = kernel_data if isinstance(kernel_data, list | tuple) else ()
+    found = {name.strip(): entry.tags for entry in entries if isinstance(entry, Declared)
+             for name in entry.name.split(",")}  # fmt: skip
+    return with_marks({}, "array", found)

@@ -11,7 +11,7 @@ from polyloop.errors import ArgumentError, Diagnostic
 
 __all__ = ["CacheMode", "Options", "set_caching_enabled"]
 
-_OBEYED: Final = ("write_code", "return_dict", "no_numpy")
+_OBEYED: Final = ("write_code", "return_dict", "no_numpy", "trace_assignments", "trace_assignment_values")
 _WITHOUT_EFFECT: Final = frozenset({
     "allow_fp_reordering", "allow_terminal_colors", "annotate_inames", "check_dep_resolution",
     "cl_exec_manage_array_events", "disable_code_highlight", "disable_global_barriers", "disable_wrapper_highlight",
@@ -24,8 +24,6 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "build_options": "a target says how its compiler is called: pl.CTarget(contract=True), pl.CudaTarget('sm_90')",
     "edit_code": "take the text: lp.generate_code_v2(knl).device_code()",
     "write_wrapper": "calls have no text of their own; lp.generate_code_v2(knl).host_code() lists the launches",
-    "trace_assignments": "pl.interpret(kernel, ..) computes every value; docs/howto/debugging.md has the means",
-    "trace_assignment_values": "pl.interpret(kernel, ..) computes every value; docs/howto/debugging.md has the means",
 }
 """Options that cannot be switched on, with what to do in their place."""
 
@@ -43,6 +41,9 @@ class Options:
         Return outputs as a dictionary, not as a tuple.
     no_numpy
         Refuse NumPy arrays in a call on a queue.
+    trace_assignments, trace_assignment_values
+        Print each assignment of a call of NumPy arrays, in the order of the program, without and with its value; the
+        interpreter executes it, in front of the call.
 
     Raises
     ------
@@ -53,6 +54,8 @@ class Options:
     write_code: bool | str
     return_dict: bool
     no_numpy: bool
+    trace_assignments: bool
+    trace_assignment_values: bool
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401  # Loopy's options, of any type
         self._given = {_SPELT.get(name, name): value for name, value in given.items()}

@@ -15,12 +15,13 @@ from polyloop.expr.nodes import array_name
 from polyloop.expr.rewrite import accesses
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.loopy.tags import is_own, parted, tag_name, with_marks
 from polyloop.loopy.unit import TranslationUnit
 from polyloop.loopy.view import Kernel, plain
 from polyloop.testing.auto_test import auto_test_vs_ref as _compared
 from polyloop.transform.registry import FUNCTIONS
 
-__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "split_array_dim"]
+__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "split_array_dim", "tag_inames", "tag_instructions"]
 
 
 def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,8 +45,11 @@ def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(result, LoopKernel):
             return result
         if first is None:
-            return Kernel(result) if any(isinstance(entry, Kernel) for entry in operands) else result
+            view = next((entry for entry in operands if isinstance(entry, Kernel)), None)
+            return result if view is None else Kernel(result, view.marks)
         if operands and operands[0] is first:
+            if first.is_function:
+                return first.with_called(result)
             return replace(first, kernels={result.name: result})
         return TranslationUnit.of(result, first)
 
@@ -82,6 +86,37 @@ def for_each_kernel(transform: Callable[..., Any]) -> Callable[..., Any]:
         return replace(unit, kernels=kernels)
 
     return call
+
+
+def tag_inames(unit: Any, iname_to_tag: Any, *operands: Any, **options: Any) -> Any:
+    """Tag inames as :func:`polyloop.tag_inames` does; tags that are objects of the script's are kept by the unit.
+
+    Parameters
+    ----------
+    iname_to_tag
+        ``"i:g.0, j:l.0"``, a mapping or pairs; a tag is a text, an object, or several of both.
+    """
+    if isinstance(iname_to_tag, str):
+        return lifted(FUNCTIONS["tag_inames"])(unit, iname_to_tag, *operands, **options)
+    pairs = [*iname_to_tag.items()] if hasattr(iname_to_tag, "items") else [*iname_to_tag]
+    found = [(iname, *parted(tags)) for iname, tags in pairs]
+    texts = [(iname, text) for iname, own, _ in found for text in own]
+    if texts or not any(own for *_, own in found):
+        unit = lifted(FUNCTIONS["tag_inames"])(unit, texts, *operands, **options)
+    return _marked(unit, "iname", {iname: own for iname, _, own in found if iname in _kernel(unit).inames})
+
+
+def tag_instructions(unit: Any, new_tag: Any, within: Any = None) -> Any:
+    """Tag instructions as :func:`polyloop.tag_instructions` does, with a text or an object of the script's."""
+    unit = lifted(FUNCTIONS["tag_instructions"])(unit, tag_name(new_tag), within)
+    return _marked(unit, "tag", {tag_name(new_tag): [new_tag]}) if is_own(new_tag) else unit
+
+
+def _marked(given: Any, kind: str, more: Any) -> Any:
+    if isinstance(given, TranslationUnit):
+        return replace(given, marks=with_marks(given.marks, kind, more))
+    view = given if isinstance(given, Kernel) else Kernel(given)
+    return Kernel(view.kernel, with_marks(view.marks, kind, more))
 
 
 def split_array_dim(

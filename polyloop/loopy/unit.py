@@ -16,7 +16,9 @@ from polyloop.kernel.build.function import Function
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable, ValueArg
 from polyloop.loopy.call import Executor
+from polyloop.loopy.callees import in_calls
 from polyloop.loopy.options import Options
+from polyloop.loopy.tags import Marks
 from polyloop.loopy.view import Kernel, plain
 from polyloop.target.base import Target
 
@@ -107,6 +109,10 @@ class TranslationUnit:
         A kernel that calls functions which the unit does not have yet.
     options
         Options of calls.
+    marks
+        Tags of the script's own on inames, arrays and instructions.
+    called
+        Functions with the steps that were done to them, which are done where kernels call them.
     """
 
     creations: tuple[Creation, ...]
@@ -114,12 +120,15 @@ class TranslationUnit:
     functions: tuple[Function | ForeignFunction, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     options: Options = field(default_factory=Options)
+    marks: Marks = field(default_factory=dict)
+    called: Mapping[str, LoopKernel] = field(default_factory=dict)
 
     @classmethod
     def of(cls, kernel: LoopKernel, like: TranslationUnit | None = None) -> TranslationUnit:
         """Return the unit of one kernel, with the options of another unit."""
         options = Options() if like is None else like.options
-        return cls(() if like is None else like.creations, {kernel.name: kernel}, options=options)
+        marks = {} if like is None else like.marks
+        return cls(() if like is None else like.creations, {kernel.name: kernel}, options=options, marks=marks)
 
     # {{{ what is in it
 
@@ -137,7 +146,7 @@ class TranslationUnit:
     @property
     def default_entrypoint(self) -> Kernel:
         """The kernel of the unit, of which it has one."""
-        return Kernel(self.only())
+        return Kernel(self.only(), self.marks)
 
     @property
     def target(self) -> Target | None:
@@ -159,15 +168,27 @@ class TranslationUnit:
             return next(iter(self.kernels.values()))
         if name is not None and name in self.kernels:
             return self.kernels[name]
+        if name is None and self.is_function:
+            return self.function(self.creations[-1].name)
         wish = "one of its kernels" if name is None else f"the kernel '{name}'"
         known = ", ".join(sorted(self.kernels)) or "none: functions are called by kernels"
         hint = f"kernels: {known}; say which: knl.with_entrypoints(..), knl[..] or entrypoint=.."
         problem = Diagnostic("which-kernel", f"there is no telling {wish}", hints=(hint,))
         raise KernelError("TranslationUnit", None, [problem])
 
+    @property
+    def is_function(self) -> bool:
+        """Whether the unit holds a function, and no kernel."""
+        return bool(self.creations) and not self.kernels and not self.waiting and not self.creations[-1].is_entry
+
+    def function(self, name: str) -> LoopKernel:
+        """Return a function as a kernel, with the steps that were done to it."""
+        return self.called.get(name) or next(
+            entry.kernel for entry in self.functions if isinstance(entry, Function) and entry.name == name)
+
     def __getitem__(self, name: str) -> Kernel:
-        functions = {entry.name: entry.kernel for entry in self.functions if isinstance(entry, Function)}
-        return Kernel(functions[name] if name in functions else self.only(name))
+        functions = {entry.name for entry in self.functions if isinstance(entry, Function)}
+        return Kernel(self.function(name) if name in functions else self.only(name), self.marks)
 
     def __str__(self) -> str:
         shown = [str(kernel) for kernel in self.kernels.values()]
@@ -189,7 +210,18 @@ class TranslationUnit:
     def with_kernel(self, kernel: LoopKernel | Kernel) -> TranslationUnit:
         """Return the unit with *kernel* in the place of the one of its name."""
         found = plain(kernel)
-        return replace(self, kernels={**self.kernels, found.name: found})
+        if found.name not in self.kernels and any(
+            isinstance(entry, Function) and entry.name == found.name for entry in self.functions
+        ):
+            return self.with_called(found)
+        marks = {**self.marks, **kernel.marks} if isinstance(kernel, Kernel) else self.marks
+        return replace(self, kernels={**self.kernels, found.name: found}, marks=marks)
+
+    def with_called(self, function: LoopKernel) -> TranslationUnit:
+        """Return the unit in whose kernels each call of a function has the steps that were done to *function*."""
+        before = self.function(function.name)
+        kernels = {name: in_calls(kernel, before, function) for name, kernel in self.kernels.items()}
+        return replace(self, kernels=kernels, called={**self.called, function.name: function})
 
     def with_entrypoints(self, entrypoints: str | frozenset[str]) -> TranslationUnit:
         """Return the unit with these kernels alone to be called from outside."""
@@ -217,6 +249,9 @@ class TranslationUnit:
             if any(entry.code == _UNKNOWN for entry in error.found):
                 return replace(unit, waiting=(*unit.waiting, Waiting(creation, error, steps)))
             raise
+        for entry in self.functions:
+            if isinstance(entry, Function) and entry.name in self.called:
+                kernel = in_calls(kernel, entry.kernel, self.called[entry.name])
         for step, arguments, options in steps:
             kernel = step(kernel, *arguments, **options)
         return unit.with_kernel(kernel)

@@ -9,7 +9,7 @@ from typing import Any
 from polyloop.kernel.arrays import Argument, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import InameTag
+from polyloop.loopy.tags import Iname, Marked, Marks, of_type
 
 __all__ = ["Kernel", "plain"]
 
@@ -21,34 +21,50 @@ class Kernel:
     ----------
     kernel
         The kernel itself.
+    marks
+        Tags of the script's own.
     """
 
-    __slots__ = ("kernel",)
+    __slots__ = ("kernel", "marks")
 
     kernel: LoopKernel
+    marks: Marks
 
-    def __init__(self, kernel: LoopKernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: LoopKernel, marks: Marks | None = None) -> None:
+        self.kernel, self.marks = kernel, {} if marks is None else marks
 
     @property
-    def args(self) -> list[Argument]:
+    def args(self) -> list[Argument | Marked]:
         """The arguments, in their order."""
-        return [*self.kernel.arguments]
+        return [self._marked(entry) for entry in self.kernel.arguments]
 
     @property
-    def arg_dict(self) -> Mapping[str, Argument]:
+    def arg_dict(self) -> Mapping[str, Argument | Marked]:
         """The arguments by name."""
-        return {entry.name: entry for entry in self.kernel.arguments}
+        return {entry.name: self._marked(entry) for entry in self.kernel.arguments}
 
     @property
-    def temporary_variables(self) -> Mapping[str, TemporaryVariable]:
+    def temporary_variables(self) -> Mapping[str, TemporaryVariable | Marked]:
         """The temporaries by name."""
-        return self.kernel.temporaries
+        return {name: self._marked(entry) for name, entry in self.kernel.temporaries.items()}
 
     @property
-    def id_to_insn(self) -> Mapping[str, Instruction]:
+    def inames(self) -> Mapping[str, Iname]:
+        """The inames, from the outermost, with their tags."""
+        return {name: Iname(name, self.iname_tags(name)) for name in self.kernel.inames}
+
+    @property
+    def id_to_insn(self) -> Mapping[str, Instruction | Marked]:
         """The instructions by their ids."""
-        return {entry.id: entry for entry in self.kernel.instructions}
+        return {entry.id: self._tagged(entry) for entry in self.kernel.instructions}
+
+    def _marked(self, entry: Any) -> Any:
+        tags = self.marks.get(("array", entry.name))
+        return entry if tags is None else Marked(entry, tags)
+
+    def _tagged(self, entry: Instruction) -> Instruction | Marked:
+        own = {name: self.marks[key] for name in entry.tags if (key := ("tag", name)) in self.marks}
+        return Marked(entry, (entry.tags - {*own}).union(*own.values())) if own else entry
 
     def all_inames(self) -> frozenset[str]:
         """Return the inames of all domains."""
@@ -58,9 +74,14 @@ class Kernel:
         """Return the inames of the loops around an instruction."""
         return frozenset((self.id_to_insn[insn] if isinstance(insn, str) else insn).inames)
 
-    def iname_tags(self, iname: str) -> frozenset[InameTag]:
-        """Return the tag of *iname*, if it has one."""
-        return frozenset(tag for name, tag in self.kernel.iname_tags.items() if name == iname)
+    def iname_tags(self, iname: str) -> frozenset[Any]:
+        """Return the tags of *iname*: of the package, at most one, and of the script's."""
+        found = frozenset(tag for name, tag in self.kernel.iname_tags.items() if name == iname)
+        return found | self.marks.get(("iname", iname), frozenset())
+
+    def iname_tags_of_type(self, iname: str, kind: type) -> frozenset[Any]:
+        """Return the tags of *iname* of one class."""
+        return of_type(self.iname_tags(iname), kind)
 
     def get_read_variables(self) -> frozenset[str]:
         """Return the variables that instructions read."""

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import islpy as isl
 
 from polyloop.expr.nodes import Expression, Operation, Reduction
+from polyloop.expr.rewrite import variables
 from polyloop.frozen import once, quick
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -317,8 +318,24 @@ class Lowered:
         """Return the instances that may make *access*."""
         return self.domain if access.domain is None else access.domain
 
+    @once
+    def stores_one_value(self) -> bool:
+        """Return True if all instances store the same: a number, or an expression of parameters and scalar arguments.
+
+        Threads may store it in one element at one time.
+        """
+        if not isinstance(self.part, Assign) or self.instruction.is_c or self.atomic is not None:
+            return False
+        names = variables(self.rhs)
+        return names.isdisjoint(self.inames) and names.isdisjoint(access.array for access in self.reads)
+
     def commutes_with(self, other: Lowered) -> bool:
-        """Return True if both are atomic updates with one commutative operation."""
+        """Return True if the order of their writes does not matter.
+
+        Both are atomic updates with one commutative operation; or instances of one statement, which all store the same.
+        """
+        if self is other and self.stores_one_value:
+            return True
         return self.atomic is not None and self.atomic == other.atomic and self.atomic in COMMUTATIVE
 
 

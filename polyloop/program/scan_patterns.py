@@ -86,7 +86,8 @@ def _scan_along(
 ) -> Scan | Diagnostic:
     """Return reduction *number* of an instruction as a scan along *sweep*, or a diagnostic that says why it is none.
 
-    It is a scan if each result has all terms of the results before it (``earlier``), and some result has a new one.
+    It is a scan if each result has all terms of the results before it (``earlier``), and some result has a new one; one
+    result is a scan of length 1 if it has one term.
     """
     term = instruction.terms[number]
     own = term.inames[len(instruction.inames) :]
@@ -104,7 +105,8 @@ def _scan_along(
     if not lost.is_empty():
         return _lost(instruction, sweep, own, before, (terms, lost))
     new = terms.subtract(earlier).coalesce()
-    if new.intersect_domain(before.domain()).is_empty():
+    is_one_term = before.is_empty() and not new.is_empty() and new.is_single_valued()
+    if not is_one_term and new.intersect_domain(before.domain()).is_empty():
         return _none(instruction, sweep, "each result has the terms of the one before it, and no more")
     if reduction.operation.ordered:
         late = new.reverse().apply_range(earlier)

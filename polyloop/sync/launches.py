@@ -65,7 +65,7 @@ def launch_cuts(placement: Placement, found: Iterable[Need]) -> Cuts:
     """Return the positions in the tree where one launch has to end and the next begin.
 
     In each block they are as few as possible.  Where there is a choice, as few private and shared variables as possible
-    are in use on both sides of each, and after that it is the latest.
+    are in use on both sides of each, then as few others that the program writes, and after that it is the latest.
     """
     places = placement.program.places
     spans: dict[Block, list[tuple[int, int]]] = {}
@@ -107,8 +107,9 @@ def _cuts_in(
         cut = next((cut for cut in free if first < cut <= second), second)
         free[cut] = max(free.get(cut, 0), first + 1)
     if free:
-        homes = _homes(placement, block)
-        cuts += [min(range(low, cut + 1), key=lambda at: (_living(homes, at), -at)) for cut, low in free.items()]
+        own, passed = (_homes(placement, block, in_memory=in_memory) for in_memory in (False, True))
+        cuts += [min(range(low, cut + 1), key=lambda at: (_living(own, at), _living(passed, at), -at))
+                 for cut, low in free.items()]  # fmt: skip
     return sorted(set(cuts))
 
 
@@ -122,8 +123,12 @@ def _nodes(tree: Tree, block: Block) -> Tree:
     return tree
 
 
-def _homes(placement: Placement, block: Block) -> list[tuple[int, int]]:
-    """Return the first and the last position in *block* where each private or shared variable is used."""
+def _homes(placement: Placement, block: Block, *, in_memory: bool) -> list[tuple[int, int]]:
+    """Return the first and the last position in *block* where each variable is used: of private and shared ones.
+
+    With *in_memory*: of those in global memory that something in *block* writes.
+    """
+    written = {write.array for placed in placement.statements.values() for write in placed.lowered.writes}
     found: dict[str, tuple[int, int]] = {}
     for placed in placement.statements.values():
         path = placement.program.places[placed.name]
@@ -131,7 +136,8 @@ def _homes(placement: Placement, block: Block) -> list[tuple[int, int]]:
             continue
         position = _position(path, len(block))
         for access in placed.lowered.accesses:
-            if placement.spaces[access.array] is not AddressSpace.GLOBAL:
+            is_global = placement.spaces[access.array] is AddressSpace.GLOBAL
+            if is_global == in_memory and (not in_memory or access.array in written):
                 low, high = found.get(access.array, (position, position))
                 found[access.array] = min(low, position), max(high, position)
     return list(found.values())

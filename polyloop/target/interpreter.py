@@ -42,6 +42,9 @@ _PARAM = isl.dim_type.param
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+Watch: TypeAlias = Callable[[Instruction, Mapping[str, int], Any, Any], None]
+"""Of instruction, values of inames, subscripts, and the value that is assigned."""
+
 POISON: Final = 0xFF
 """The bytes of elements that nothing has written: NaN in every floating-point type, -1 in signed integers."""
 _FARTHEST: Final = 2**62
@@ -87,7 +90,9 @@ def interpret(kernel: LoopKernel, /, **arguments: object) -> Outputs:
     return interpret_with(kernel, arguments)
 
 
-def interpret_with(kernel: LoopKernel, arguments: Mapping[str, object], *, poison: int = POISON) -> Outputs:
+def interpret_with(
+    kernel: LoopKernel, arguments: Mapping[str, object], *, poison: int = POISON, watch: Watch | None = None
+) -> Outputs:  # fmt: skip
     """Run the reference program as :func:`interpret` does, with these bytes in temporaries that nothing has written.
 
     Parameters
@@ -96,6 +101,8 @@ def interpret_with(kernel: LoopKernel, arguments: Mapping[str, object], *, poiso
         By name.
     poison
         In 0 to 255.  Results depend on it if the program reads such an element.
+    watch
+        Is told of each assignment behind it: the instruction, the values of the inames, the subscripts, and the value.
 
     Raises
     ------
@@ -110,7 +117,7 @@ def interpret_with(kernel: LoopKernel, arguments: Mapping[str, object], *, poiso
     call = _Call(typed, arguments, poison)
     call.bind()
     with np.errstate(all="ignore"):
-        _Execution(call).run(reference.tree)
+        _Execution(call, watch).run(reference.tree)
     return Outputs(
         (argument.name, call.arrays[argument.name])
         for argument in typed.arguments
@@ -366,8 +373,9 @@ class _Collected:
 class _Execution:
     """The state while the tree is walked: the value of each iname."""
 
-    def __init__(self, call: _Call) -> None:
+    def __init__(self, call: _Call, watch: Watch | None = None) -> None:
         self.call = call
+        self.watch = watch
         self.point: dict[str, int] = {}
         kernel = call.kernel
         self.compiler = Compiler(
@@ -419,10 +427,13 @@ class _Execution:
         compiler.terms = None
         place = compiler.place(element_of(instruction.assignee))
         predicates = [compiler.value(predicate) for predicate in instruction.predicates]
+        watch = self.watch
 
         def execute() -> None:
             where = place()
             target[where] = converted(value(), target.dtype)
+            if watch is not None:
+                watch(instruction, self.point, where, target[where])
 
         points = self.points(instruction.domain)
         return _Statement(points, lambda: all(predicate() for predicate in predicates), execute)

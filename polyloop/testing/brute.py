@@ -51,6 +51,9 @@ Cell: TypeAlias = tuple[Any, ...]
 Instance: TypeAlias = tuple[str, tuple[int, ...]]
 """Id of an instruction of the reference program, and the values of its inames."""
 
+_NUMBER: Final = "number of "
+"""Of writes of one value by all instances of a statement, which may happen at one time."""
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -207,7 +210,7 @@ class _Machine:
             self.record(array, index, symbol, is_write=is_write)
 
     def record(self, array: str, index: tuple[int, ...], symbol: int, *, is_write: bool) -> None:
-        adds = is_write and self.kind not in ("write", EXCHANGE)
+        adds = is_write and self.kind not in ("write", EXCHANGE) and not str(self.kind).startswith(_NUMBER)
         self.run.events.append(Event(self.now, array, index, is_write, symbol, adds))
 
     def read(self, array: str, index: tuple[int, ...]) -> Value:
@@ -361,13 +364,15 @@ class _Machine:
         self.origin = origin if isinstance(origin, Copy) else None
         instance = None
         if self.origin is not None and isinstance(lowered.part, Assign):
-            instance = (self.origin.instruction, tuple([form.evaluate(env) for form in code.forms]))
+            forms = () if lowered.stores_one_value else code.forms
+            instance = (self.origin.instruction, tuple([form.evaluate(env) for form in forms]))
         inames: tuple[tuple[str, int], ...] = ()
         if self.recording:
             inames = tuple(sorted((name, form.evaluate(env)) for name, form in code.named.items()))
         instruction = lowered.instruction.id if self.origin is None else self.origin.instruction
         self.now = Execution(time, thread, placed.name, point, instruction, inames)
-        self.kind = lowered.atomic or "write"
+        stored = f"{_NUMBER}{placed.name}" if lowered.stores_one_value else "write"
+        self.kind = lowered.atomic or stored
         bounds = [self.read(name, ()) for name in lowered.bounds]
         if bounds and point not in code.allowed.get(tuple([int(b.number) for b in bounds]), ()):
             return None

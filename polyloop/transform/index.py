@@ -70,6 +70,7 @@ HOMES: Final[Mapping[str, str]] = {
     "simplify_indices": "instructions.simplify",
     "split_array_axis": "layout.array_axes",
     "split_iname": "loops.split",
+    "split_instruction": "instructions.parts",
     "split_reduction_inward": "reductions.reduction",
     "split_reduction_outward": "reductions.reduction",
     "split_scan": "reductions.split_scan",

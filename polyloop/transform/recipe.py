@@ -244,10 +244,16 @@ class Recipe(Value, Shown):
                 message = f"parameter '{name}' of the recipe cannot be {value!r}"
                 yield Diagnostic("bad-value", message, hints=(f"it was {recorded[name]!r}",))
 
-    def _name_violations(self, names: Mapping[str, str]) -> Iterator[Diagnostic]:
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that its steps mention, which :meth:`apply` can replace."""
         mentioned: set[str] = set()
         for step in self.steps:
             _renamed(step, _plain(step), _Listening(mentioned))
+        return frozenset(mentioned)
+
+    def _name_violations(self, names: Mapping[str, str]) -> Iterator[Diagnostic]:
+        mentioned = self.names
         for name in names:
             if name not in mentioned:
                 hints = (f"its steps mention {', '.join(sorted(mentioned))}",)

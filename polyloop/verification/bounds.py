@@ -423,10 +423,16 @@ def _found_outside(
     return tuple(found)
 
 
-def _only_small(good: isl.Set, runs: isl.Set) -> bool:
-    """Return True if *good* bounds a parameter that *runs* does not: then the access is an error, not conditional."""
+def _only_small(good: isl.Set, runs: isl.Set, shape: Sequence[Expression]) -> bool:
+    """Return True if *good* bounds a parameter of *shape* that *runs* does not: then the access is an error.
+
+    That an array of constant extent bounds a parameter is a condition, which ``fix_parameters`` or a call fulfils.
+    """
     count = runs.dim(_PARAM)
+    sizes = {name for extent in shape for name in variables(extent)}
     for position in range(count):
+        if runs.get_dim_name(_PARAM, position) not in sizes:
+            continue
         alone = [part.project_out(_PARAM, position + 1, count - position - 1) for part in (good, runs)]
         alone = [part.project_out(_PARAM, 0, position).from_params() for part in alone]
         small, any_size = (part.move_dims(_SET, 0, _PARAM, 0, 1) for part in alone)
@@ -447,7 +453,7 @@ def _condition(
     *runs* are the parameters for which the access is made at all, *bad* those for which it leaves its array.
     """
     good = runs.subtract(bad).coalesce()
-    if good.is_empty() or _only_small(good, runs):
+    if good.is_empty() or _only_small(good, runs, shape):
         return None
     whole = bad.complement().gist(kernel.assumptions).coalesce()
     needs = good.gist(runs).coalesce()

@@ -309,7 +309,7 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     seen: set[tuple[str, str]] = set()
     for first, a in writes_of(old, array):
         for second, b in writes_of(old, array):
-            if never_meet(a, b):
+            if never_meet(a, b) or (first is second and first.lowered.stores_one_value):
                 continue
             pairs = conflict_pairs(old, first, a, second, b)
             for conflict in conflicts(old, first, second, pairs):

@@ -71,6 +71,7 @@ def test_a_peer_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     ("copy", ()), ("transpose", ()), ("stencil", ()), ("gemm", ("EXACT=0",)), ("gemm", ("EXACT=1",)),
     ("softmax", ("THREADS=64", "VECTORS=4")), ("softmax", ("THREADS=1024", "VECTORS=4")),
     ("row_sums", ("LANES=8", "VECTORS=1")), ("row_sums", ("LANES=256", "VECTORS=16")), ("csr_product", ("LANES=8",)),
+    ("floyd_warshall", ()),
 ])
 def test_what_is_written_by_hand_compiles(name: str, macros: tuple[str, ...]) -> None:
     assert handwritten.compiled(name, "sm_90", *macros).cubin

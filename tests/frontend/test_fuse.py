@@ -16,6 +16,7 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.text.match import Glob, Subject
 from polyloop.poly.sets import SET, parameter_space
 from polyloop.testing.drawing.random_kernels import random_arguments, random_source
+from tests.transform.checking import check
 
 F = np.float32
 
@@ -153,13 +154,29 @@ def test_what_is_no_list_of_kernels_is_refused() -> None:
     assert "'2x' is not a valid kernel name" in refused("bad-identifier", [twice()], name="2x")
 
 
-def test_transformed_kernels_are_refused() -> None:
-    tagged = pl.split_iname(twice(), "i", 16)
-    assert refused("bad-fusion", [tagged, twice()], name="both") == (
-        "fuse_kernels on kernel 'both': kernel 'twice' is transformed already [bad-fusion]\n"
-        "  Note: knl = pl.split_iname(knl, split_iname='i', inner_length=16)\n"
-        "  Hint: fuse the kernels first, then transform the result"
-    )
+def test_what_was_done_to_kernels_is_done_to_their_parts() -> None:
+    square = kernel(["<> t = x[i]", "y[i] = t*t"], "square")
+    first = pl.split_iname(twice(), "i", 16, outer_tag="g.0", inner_tag="l.0")
+    second = pl.split_iname(pl.split_iname(square, "i", 8, inner_tag="unr"), "i_outer", 4, inner_tag="l.0")
+    knl = pl.fuse_kernels([first, second], data_flow=[("out", 0, 1, "x")], name="both")
+    assert {name: str(tag) for name, tag in knl.iname_tags.items()} == {
+        "i_outer": "g.0", "i_inner": "l.0", "i_1_inner": "unr", "i_1_outer_inner": "l.0",
+    }  # fmt: skip
+    a = np.arange(100, dtype=F)
+    check(knl, {"a": a}, {"out": 2 * a + 1, "y": (2 * a + 1) ** 2})
+    script = pl.kernel_to_python(knl)
+    names: dict[str, Any] = {}
+    exec(script, names)
+    assert str(names["knl"]) == str(knl)
+    again = pl.fuse_kernels([knl, kernel("y[i] = 3", "three")], name="all", data_flow=[("y", 0, 1)])
+    assert again.iname_tags == knl.iname_tags
+    check(again, {"a": a}, {"out": 2 * a + 1, "y": np.full(100, 3, F)})
+
+
+def test_an_array_may_be_written_twice() -> None:
+    knl = pl.fuse_kernels([twice(), kernel("out[i] = x[i]", "over")], data_flow=[("out", 0, 1)], name="both")
+    a = np.arange(9, dtype=F)
+    check(knl, {"a": a, "x": 5 * a}, {"out": 5 * a})
 
 
 def test_kernels_that_stand_for_other_programs_on_purpose_are_fused() -> None:
@@ -176,7 +193,7 @@ def test_kernels_that_stand_for_other_programs_on_purpose_are_fused() -> None:
         (("out", 0, 2, "x"), "there is no kernel 2", "kernels count from 0 to 1"),
         (("y", 1, 0, "a"), "kernel 0 runs before kernel 1, whose 'y' it would read", "list the kernels in the order"),
         (("a", 0, 1, "x"), "kernel 'twice' writes no array argument 'a'", "it writes out"),
-        (("out", 0, 1, "y"), "kernel 'use' reads no array argument 'y'", "it reads x"),
+        (("out", 0, 1, "z"), "kernel 'use' accesses no array argument 'z'", "it accesses x, y"),
     ],
 )
 def test_data_flow_that_is_not_there_is_refused(flow: Any, message: str, hint: str) -> None:

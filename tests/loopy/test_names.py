@@ -15,7 +15,8 @@ from polyloop.loopy.missing import MISSING
 OFFERED = [
     "MOST_RECENT_LANGUAGE_VERSION", "VERSION", "AddressSpace", "ArrayArg", "Assignment", "BarrierInstruction",
     "CFamilyTarget", "CInstruction", "CTarget", "CWithGNULibcTarget", "CacheMode", "CallableKernel",
-    "ConstantArg", "CountGranularity", "CudaTarget", "ExecutableCTarget", "ExecutableCWithGNULibcTarget",
+    "ConstantArg", "LoopyType", "NumpyType", "PreambleInfo", "ScalarCallable",
+    "CountGranularity", "CudaTarget", "ExecutableCTarget", "ExecutableCWithGNULibcTarget",
     "ExecutorBase", "GeneratedProgram", "GlobalArg", "InstructionBase", "KernelArgument", "LoopKernel",
     "LoopyError", "LoopyWarning", "MemAccess", "NoOpInstruction", "Op", "OpenCLTarget", "Options",
     "PyOpenCLTarget", "Sync", "TemporaryVariable", "TranslationUnit", "ValueArg", "add_and_infer_dtypes",
@@ -40,20 +41,20 @@ OFFERED = [
     "set_temporary_scope", "simplify_indices", "split_arg_axis", "split_array_axis", "split_array_dim",
     "split_iname", "split_reduction_inward", "split_reduction_outward", "t_unit_to_python", "tag_array_axes",
     "tag_data_axes", "tag_inames", "tag_instructions", "to_batched", "unprivatize_temporaries_with_inames",
-    "untag_inames",
+    "register_preamble_generators", "to_loopy_type", "untag_inames",
 ]  # fmt: skip
 REPLACED = [
     "ASTBuilderBase", "AtomicInit", "AtomicUpdate", "CallInstruction", "CallMangleInfo", "CodeGenerationResult",
     "HappensAfter", "ISPCTarget", "ImageArg", "InKernelCallable", "KernelState", "LegacyStringInstructionTag",
-    "LinearSubscript", "LoopyType", "MemoryOrdering", "MemoryScope", "MultiAssignmentBase", "NumpyType",
-    "Optional", "OrderedAtomic", "PreambleInfo", "Reduction", "ScalarCallable", "SubstitutionRule",
+    "LinearSubscript", "MemoryOrdering", "MemoryScope", "MultiAssignmentBase",
+    "Optional", "OrderedAtomic", "Reduction", "SubstitutionRule",
     "TaggedVariable", "TargetBase", "ToCountMap", "ToCountPolynomialMap", "ToLoopyTypeConvertible", "TypeCast",
     "UniqueName", "UseStreamingStoreTag", "VarAtomicity", "allocate_temporaries_for_base_storage",
     "change_arg_to_image", "find_most_recent_global_barrier", "find_unused_axis_tag", "generate_loop_schedules",
     "get_dot_dependency_graph", "get_global_barrier_order", "get_iname_duplication_options",
     "get_subkernel_to_insn_id_map", "get_subkernels", "infer_arg_descr", "memoize_on_disk",
-    "pack_and_unpack_args_for_call", "register_preamble_generators", "register_reduction_parser",
-    "register_symbol_manglers", "show_dependency_graph", "to_loopy_type",
+    "pack_and_unpack_args_for_call", "register_reduction_parser",
+    "register_symbol_manglers", "show_dependency_graph",
 ]  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def test_errors_are_those_of_the_package() -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda: lp.make_kernel("{[i]: 0 <= i < 4}", "y[i] = i", symbol_manglers=[print]), "no-such-option"),
+        (lambda: lp.make_kernel("{[i]: 0 <= i < 4}", "y[i] = i", iname_slab_increments={1: 2}), "no-such-option"),
         (lambda: lp.set_options(lp.make_kernel("{[i]: 0 <= i < 4}", "y[i] = i"), edit_code=True), "no-such-option"),
         (lambda: lp.set_options(lp.make_kernel("{[i]: 0 <= i < 4}", "y[i] = i"), speed=True), "no-such-option"),
         (lambda: lp.make_kernel("{[i]: 0 <= i < 4}", "y[i] = i")["other"], "which-kernel"),

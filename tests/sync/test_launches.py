@@ -93,8 +93,13 @@ def test_launches_are_as_few_as_possible_and_carry_as_little_as_possible(seed: i
         if placement.spaces[f"w{first}"] is not AddressSpace.GLOBAL:
             homes[f"w{first}"] = (first, max(second, homes.get(f"w{first}", (0, 0))[1]))
 
-    def cost(cut: int) -> tuple[int, int]:
-        return sum(low < cut <= high for low, high in homes.values()), -cut
+    lines = sample.text.split("\n")
+    used = {name: [n for n, line in enumerate(lines) if f"{name}[" in line] for name in (f"w{k}" for k in range(count))}
+    passed = [(at[0], at[-1]) for name, at in used.items() if at and name not in homes]
+
+    def cost(cut: int) -> tuple[int, int, int]:
+        kept, others = (sum(low < cut <= high for low, high in spans) for spans in (homes.values(), passed))
+        return kept, others, -cut
 
     if len(cuts) == 1:
         assert cuts[0] == min((cut for cut in range(1, count) if are_cut(sample.spans, (cut,))), key=cost), sample.text

@@ -129,6 +129,55 @@ def test_loops_on_threads() -> None:
     assert fused.instructions[1].inames == ("i_outer", "i_inner")
 
 
+def step(norm: str = "r[k]*r[k]") -> pl.LoopKernel:
+    """Return a step of conjugate gradients: an update, and the norm of what it gives."""
+    data = [pl.GlobalArg("r, q", F, shape="n"), pl.GlobalArg("s", F, shape=()), ...]
+    text = f"r[i] = r[i] - 2*q[i] {{id=update}}\ns = sum(k, {norm}) {{id=norm}}"
+    return pl.make_kernel(["{[i]: 0 <= i < n}", "{[k]: 0 <= k < n - 1}"], text, data, name="loops")
+
+
+def step_ahead() -> pl.LoopKernel:
+    return step("r[k + 1]*r[k + 1]")
+
+
+def check_step(knl: pl.LoopKernel) -> None:
+    for n in (1, 2, 7, 8, 20):
+        r, q = vectors(n, 2)
+        after = r - 2 * q
+        check(knl, {"r": r, "q": q}, {"r": after, "s": np.array((after[:-1] ** 2).sum(), F)})
+
+
+def test_an_update_and_the_norm_of_its_result_are_one_loop() -> None:
+    fused = pl.fuse_loops(step(), "i, k", "m")
+    assert cuda(fused).count("for (") == 1
+    check_step(fused)
+    same_after_replay(step(), fused)
+    assert [entry.transform.name for entry in fused.trace.steps] == ["reduce_atomically", "fuse_loops"]
+
+
+def test_an_update_and_the_norm_of_its_result_are_one_launch_behind_the_zero() -> None:
+    knl = pl.split_iname(pl.split_iname(step(), "i", 8), "k", 8)
+    knl = pl.fuse_loops(knl, "i_outer, k_outer", "block")
+    knl = pl.tag_inames(knl, "block:g.0, i_inner:l.0, k_inner:l.0")
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    first, second = program.device_code.split("loops_1")
+    assert "s[0] = 0.0f;" in first
+    assert "r[" not in first
+    assert len(program.launches) == 2
+    assert "atomicAdd(&s[0]" in second
+    check_step(knl)
+
+
+def test_two_reductions_share_a_loop() -> None:
+    text, domain = "b[i] = sum(j, a[j]*a[i])\nc[i] = sum(k, a[k])", "{[i, j, k]: 0 <= i, j, k < n}"
+    knl = pl.fuse_loops(kernel(text, domain), "j, k")
+    assert cuda(knl).count("for (") == 2
+    for n in (1, 4):
+        (a,) = vectors(n, 1)
+        check(knl, {"a": a}, {"b": a.sum() * a, "c": np.full(n, a.sum(), F)})
+    refused(kernel(text + " + a[i]", domain), lambda knl: pl.fuse_loops(knl, "j, k"), "no-atomic-reduction")
+
+
 def test_fusion_candidates() -> None:
     find = pl.get_kennedy_unweighted_fusion_candidates
     assert find(pointwise(), ["i", "j"]) == {"ifused_0": {"i", "j"}}
@@ -155,7 +204,8 @@ Case = tuple[Callable[[], pl.LoopKernel], Callable[[pl.LoopKernel], pl.LoopKerne
 REFUSALS: dict[str, Case] = {
     "read_ahead": (ahead, lambda knl: pl.fuse_loops(knl, "i, j"), "illegal-order"),
     "sum_between": (sum_between, lambda knl: pl.fuse_loops(knl, "i, j"), "cannot-fuse"),
-    "reduction": (sum_between, lambda knl: pl.fuse_loops(knl, "i, k"), "not-a-loop"),
+    "reduction": (sum_between, lambda knl: pl.rename_inames_in_batch(knl, {"x": ["i", "k"]}), "not-a-loop"),
+    "reduction_ahead": (step_ahead, lambda knl: pl.fuse_loops(knl, "i, k"), "illegal-order"),
     "one_nest": (normalise, lambda knl: pl.fuse_loops(knl, "i, j"), "same-nest"),
     "unknown": (pointwise, lambda knl: pl.fuse_loops(knl, "i, jj"), "unknown-iname"),
     "twice": (pointwise, lambda knl: pl.fuse_loops(knl, "i, i"), "bad-inames"),

@@ -185,6 +185,14 @@ def _within(rng: random.Random, kernel: LoopKernel, chance: float) -> dict[str, 
     return {"within": f"id:{rng.choice(kernel.instructions).id}"} if rng.random() < chance else {}
 
 
+def _parts(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    found = rng.choice(kernel.instructions)
+    inames = rng.sample(found.inames, min(len(found.inames), rng.choice((1, 1, 2)))) or ["i"]
+    tests = [f"{name} {rng.choice(('<', '>=', '=', '>'))} {rng.randint(0, 4)}" for name in inames]
+    condition = rng.choice((" and ", " or ")).join(tests)
+    return {"within": f"id:{found.id}", "condition": rng.choice((condition, f"{inames[0]} mod 2 = 0"))}
+
+
 def _chunk(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     found = _split(rng, kernel)
     del found["inner_length"]
@@ -464,6 +472,7 @@ _OWN: Final[Mapping[str, Drawer]] = {
     "shift": _shift,
     "split_array_axis": _split_axis,
     "split_iname": _split,
+    "split_instruction": _parts,
     "split_reduction_inward": _split_reduction,
     "split_reduction_outward": _split_reduction,
     "split_scan": _split_scan,

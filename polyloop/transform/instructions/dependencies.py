@@ -11,7 +11,7 @@ from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.nosync import meetings, proven_conflict
 from polyloop.errors import Diagnostic
 from polyloop.kernel.build.text_order import stable_order
-from polyloop.kernel.instruction import Copy, Instruction
+from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.text.match import Glob, Subject
 from polyloop.kernel.text.options import NoSync, SyncScope
@@ -41,7 +41,8 @@ class AddDependency(Transform):
     insn_match
         Match expression of the dependent instructions, such as an id, or ``"reads:a"``.
     depends_on
-        Match expression of their predecessors.
+        Match expression of their predecessors.  Either may be the id of a barrier, ``"id:wait"``, which stays where it
+        stands: then the kernel is as it was, if the order is the one that is asked for.
 
     Raises
     ------
@@ -58,6 +59,9 @@ class AddDependency(Transform):
     depends_on: InsnMatch
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if sides := self._with_barriers(kernel):
+            yield from _barrier_violations(kernel, *sides, self.name)
+            return
         found = tuple(match_violations(kernel, (self.insn_match, self.depends_on), self.name))
         yield from found
         if found:
@@ -73,6 +77,14 @@ class AddDependency(Transform):
         order = stable_order([i.id for i in kernel.instructions], must_precede(kernel, asked))
         if isinstance(order, tuple):
             yield self._cycle(kernel, order, asked)
+
+    def _with_barriers(self, kernel: LoopKernel) -> tuple[ExplicitBarrier | str, ExplicitBarrier | str] | None:
+        """Return the later and the earlier side, if one of them is a barrier: it, or a match expression."""
+        barriers = {barrier.id: barrier for barrier in kernel.barriers}
+        later, earlier = (
+            barriers.get(text.strip().removeprefix("id:").strip(), text) for text in (self.insn_match, self.depends_on)
+        )
+        return None if isinstance(later, str) and isinstance(earlier, str) else (later, earlier)
 
     def _asked(self, kernel: LoopKernel) -> dict[str, frozenset[str]]:
         earlier = frozenset(instruction.id for instruction in meant(kernel, self.depends_on, self.name))
@@ -100,6 +112,8 @@ class AddDependency(Transform):
         )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        if self._with_barriers(kernel):
+            return kernel
         asked = self._asked(kernel)
         order = stable_order([i.id for i in kernel.instructions], must_precede(kernel, asked))
         assert isinstance(order, list), "cycles are refused"
@@ -110,6 +124,32 @@ class AddDependency(Transform):
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         return (*value_violations(after), *order_violations(after))
+
+
+def _barrier_violations(
+    kernel: LoopKernel, later: ExplicitBarrier | str, earlier: ExplicitBarrier | str, operation: str
+) -> Iterator[Diagnostic]:
+    """Yield a diagnostic if *later* does not stand behind *earlier*; one of them is a barrier."""
+    sides = [side for side in (later, earlier) if isinstance(side, str)]
+    if found := tuple(match_violations(kernel, sides, operation)):
+        yield from found
+        return
+    hint = "a barrier stays where the text has it: move the line, or let pl.add_barrier set another one"
+    if isinstance(later, ExplicitBarrier) and isinstance(earlier, ExplicitBarrier):
+        if not earlier.before < later.before:
+            message = f"barrier '{later.id}' does not stand behind barrier '{earlier.id}'"
+            yield Diagnostic("illegal-order", message, hints=(hint,), sites=(later.site(), earlier.site()))
+        return
+    barrier, text = (later, earlier) if isinstance(later, ExplicitBarrier) else (earlier, later)
+    assert isinstance(barrier, ExplicitBarrier), "one side is a barrier"
+    assert isinstance(text, str), "one side is a barrier"
+    for instruction in meant(kernel, text, operation):
+        is_before = reference_id(instruction) in barrier.before
+        if is_before is not (barrier is later):
+            where = "behind" if barrier is later else "in front of"
+            message = f"'{instruction.id}' stands {where} barrier '{barrier.id}'"
+            yield Diagnostic("illegal-order", message, hints=(hint,), sites=(instruction.site(), barrier.site()))
+            return
 
 
 def _shared(first: Instruction, second: Instruction) -> frozenset[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 from polyloop.errors import Diagnostic, PolyloopError, TransformError
 from polyloop.expr.names import check_identifier
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Loop, Tree, runs
 from polyloop.program.lower import lower
@@ -16,7 +17,8 @@ from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.loops.merge import fresh_block, in_block, merge_inames, merge_violations, open_loops
 from polyloop.transform.loops.nests import explained, nest_violations
 from polyloop.transform.loops.skew import shifted
-from polyloop.transform.parameters import Inames, NewName
+from polyloop.transform.parameters import Inames, NewName, names_of
+from polyloop.transform.reductions.atomic_reduction import ReduceAtomically
 
 __all__ = ["FuseLoops", "RenameInamesInBatch", "between", "get_kennedy_unweighted_fusion_candidates"]
 
@@ -32,24 +34,37 @@ class FuseLoops(Transform):
         c[i] = b[i] + 1.0f;  // insn_1
     }
 
+    A reduction shares the loop of what feeds it, or that of another reduction, as updates of its result:
+
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", ["r[i] = r[i] - q[i]", "s = sum(j, r[j]*r[j])"])
+    >>> print(body(knl.add_dtypes({"r, q, s": np.float32}).fuse_loops("i, j")))
+    s[0] = 0.0f;  // insn_1_init
+    for (int i = 0; i < 8; ++i) {
+        r[i] -= q[i];  // insn
+        s[0] += r[i] * r[i];  // insn_1
+    }
+
     Parameters
     ----------
     inames
-        The loops, the first in the program first.  One iname: all loops over it become one.
+        The loops, the first in the program first.  One iname: all loops over it become one.  Inames of reductions are
+        made loops first (:func:`reduce_atomically`, which the trace has as a step of its own).
     new_iname
         Name of the loop; by default the first of *inames*.
 
     Returns
     -------
     LoopKernel
-        Its loop runs over the values of all of them; each instruction runs for those that it had.
+        Its loop runs over the values of all of them; each instruction runs for those that it had.  Instructions between
+        them that need nothing of the first loop stand in front of it.
 
     Raises
     ------
     TransformError
         ``unknown-iname``, ``bad-inames``, ``name-taken``, ``bad-identifier``, ``reserved-name``; ``same-nest``;
         ``iname-tagged``; ``not-a-loop``; ``cannot-fuse``, where something has to be between them;
-        ``illegal-order``, with two instances, where a value would be read too early or overwritten.
+        ``illegal-order``, with two instances, where a value would be read too early or overwritten; for reductions what
+        :func:`reduce_atomically` raises.
 
     Notes
     -----
@@ -74,6 +89,21 @@ class FuseLoops(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         return _fused_violations(before, after, self.inames, self.target)
 
+    @staticmethod
+    def call(kernel: LoopKernel, inames: str | Sequence[str], new_iname: str | None = None) -> LoopKernel:
+        names = names_of(inames)
+        for instruction in kernel.instructions:
+            own = [name for name in _reduced(instruction) if name in names]
+            for name in own:
+                kernel = ReduceAtomically((name,), f"id:{instruction.id}")(kernel)
+        return FuseLoops(names, new_iname)(kernel)
+
+
+def _reduced(instruction: Instruction) -> list[str]:
+    """Return the inames of the reductions of an instruction, each once."""
+    own = (name for term in instruction.terms for name in term.inames if name not in instruction.inames)
+    return list(dict.fromkeys(own))
+
 
 def _fusion_violations(kernel: LoopKernel, inames: Sequence[str], new: str | None) -> Iterator[Diagnostic]:
     if found := [finding for iname in inames for finding in iname_violations(kernel, iname)]:
@@ -88,9 +118,8 @@ def _fusion_violations(kernel: LoopKernel, inames: Sequence[str], new: str | Non
         yield from new_name_violations(kernel, [new])
     yield from merge_violations(kernel, inames)
     for instruction in kernel.instructions:
-        own = {name for term in instruction.terms for name in term.inames if name not in instruction.inames}
         for iname in inames:
-            if iname in own:
+            if iname in _reduced(instruction):
                 yield Diagnostic(
                     "not-a-loop",
                     f"iname '{iname}' is the iname of a reduction in '{instruction.id}'",
@@ -113,7 +142,23 @@ def _fused(kernel: LoopKernel, inames: Sequence[str], new: str) -> LoopKernel:
     number = fresh_block(kernel) if number is None else number
     result = merge_inames(kernel, inames, new)
     instructions = tuple(in_block(i, new, number) if i.id in users else i for i in result.instructions)
-    return replace(result, instructions=instructions)
+    return replace(result, instructions=_with_others_in_front(instructions, users))
+
+
+def _with_others_in_front(instructions: Sequence[Instruction], users: Collection[str]) -> tuple[Instruction, ...]:
+    """Return *instructions* with those between *users* that need nothing of the users before them in front of these."""
+    first = next((n for n, i in enumerate(instructions) if i.id in users), 0)
+    front, rest = [*instructions[:first]], list[Instruction]()
+    written, read = set[str](), set[str]()
+    for instruction in instructions[first:]:
+        is_free = written.isdisjoint((*instruction.reads, *instruction.writes)) and read.isdisjoint(instruction.writes)
+        if instruction.id not in users and is_free and not instruction.depends_on & {i.id for i in rest}:
+            front.append(instruction)
+            continue
+        rest.append(instruction)
+        written.update(instruction.writes)
+        read.update(instruction.reads)
+    return (*front, *rest)
 
 
 def _fused_violations(

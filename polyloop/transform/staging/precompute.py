@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
-from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
-from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.proof.obligation import findings
-from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.transform.declare import Names, Takes
 from polyloop.transform.parameters import (
     DimTags,
@@ -158,9 +154,9 @@ class Precompute(Staging):
         given = Place(self.sweep_inames, self.precompute_outer_inames, self.compute_at)
         return given.found(kernel, self.subst_use, True, self.temporary_address_space == "private")
 
-    def shares(self, kernel: LoopKernel) -> bool:
-        """Return whether the values go to the storage of an existing temporary."""
-        return self.temporary_name in kernel.temporaries
+    @property
+    def wish(self) -> str | None:
+        return self.temporary_name
 
     def plan(self, kernel: LoopKernel) -> Plan:
         place_ = self.place(kernel)
@@ -183,22 +179,3 @@ class Precompute(Staging):
             self.fetch_bounding_box,
             within=self.within or "",
         )
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        result = super().rewrite(kernel)
-        new = self.plan(kernel).temporary.name
-        if not self.shares(kernel) or self.temporary_name is None:
-            return result
-        spaces = place(result).spaces
-        if any(spaces[name] is not AddressSpace.LOCAL for name in (new, self.temporary_name)):
-            return result  # registers are shared without being told
-        old = result.temporaries[self.temporary_name]
-        taken = [t.base_storage for t in result.temporaries.values() if t.base_storage is not None]
-        pool = old.base_storage or result.fresh(f"{self.temporary_name}_storage", taken)
-        both = {old.name: replace(old, base_storage=pool), new: replace(result.temporaries[new], base_storage=pool)}
-        return replace(result, temporaries={**result.temporaries, **both})
-
-    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        yield from super().consequences(before, after)
-        if self.shares(before):
-            yield from findings(after, pool_obligations(place(after)))

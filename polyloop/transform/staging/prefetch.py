@@ -84,7 +84,8 @@ class AddPrefetch(Staging):
         Accepted for compatibility with Loopy, which names an intermediate substitution rule; the name has to be free.
     temporary_name, temporary_address_space, prefetch_insn_id
         Name of the temporary (``{var_name}_fetch``); its address space (``"auto"``: shared if a thread reads elements
-        that another one fetched, otherwise private); id of the copy instruction.
+        that another one fetched, otherwise private); id of the copy instruction. The name of an existing temporary in
+        shared memory reuses its storage, which is proven to be free.
     footprint_subscripts
         Subscripts such as ``"i_inner, k_inner"`` that define the elements to fetch; reads of these elements are
         redirected, ``:`` is a whole axis, and an iname that was split means its parts. By default the reads define the
@@ -95,7 +96,8 @@ class AddPrefetch(Staging):
     fetch_outer_inames
         Loops around the copy. By default all inames around the reads that are not swept; thread inames only if the
         elements depend on them. The trace records the choice.  Of given ones those that are swept do not count, and for
-        a shared temporary neither do thread inames that the elements do not depend on: a block fetches once.
+        a shared temporary neither do thread inames that the elements do not depend on: a block fetches once.  Then
+        instructions that read elements by other inames, in loops of their own, keep their reads.
     within
         Instructions whose reads are redirected, as a match expression; by default all.
     storage_axes
@@ -114,8 +116,8 @@ class AddPrefetch(Staging):
     TransformError
         ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``outer-missing``,
         ``footprint-not-constant``, ``name-taken``, ``uses-differ``, ``bad-layout``, ``bad-lanes``, ``bad-value``,
-        ``bad-tag``, ``bad-address-space``, ``wrong-rank``, ``unknown-instruction``, ``staged-atomic`` and
-        ``staged-by-c`` (reads that cannot be redirected), ``already-staged``; with two instances
+        ``bad-tag``, ``bad-address-space``, ``wrong-rank``, ``unknown-instruction``, ``storage-in-use``,
+        ``staged-atomic`` and ``staged-by-c`` (reads that cannot be redirected), ``already-staged``; with two instances
         ``out-of-bounds``, ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
 
     Notes
@@ -196,6 +198,24 @@ class AddPrefetch(Staging):
         needed = {name for use in uses for form in use.arguments for name in form.names()}
         return tuple(iname for iname in outer if iname in needed or not is_thread(kernel.tag(iname)))
 
+    @property
+    def wish(self) -> str | None:
+        return self.temporary_name
+
+    def _inside(self, kernel: LoopKernel, place: Place) -> str:
+        """Return the match expression of the instructions whose reads the sweep reaches, "" if it reaches all of them.
+
+        Where loops around the copy are given, reads by instructions in other loops stay as they are.
+        """
+        if self.fetch_outer_inames is None or not place.sweep:
+            return ""
+        known = {*place.sweep, *(place.outer or ()), *kernel.parameters}
+        uses = [use for use in find_uses(kernel, self.array, False) if isinstance(use, Use)]
+        missed = {use.instruction.id for use in uses
+                  if not {name for form in use.arguments for name in form.names()} <= known}  # fmt: skip
+        left = list(dict.fromkeys(use.instruction.id for use in uses if use.instruction.id not in missed))
+        return " or ".join(f"id:{name}" for name in left) if missed and left else ""
+
     def _along(self, kernel: LoopKernel, text: str) -> Iterator[str]:
         """Yield the inames of reads along the whole axes of a subscript, without those that it names."""
         forms = _forms(kernel, text) or ()
@@ -222,7 +242,8 @@ class AddPrefetch(Staging):
 
     def plan(self, kernel: LoopKernel) -> Plan:
         place = self.place(kernel)
-        name = self.temporary_name or kernel.fresh(f"{self.array}_fetch")
+        wish = self.temporary_name or f"{self.array}_fetch"
+        name = kernel.fresh(wish) if self.temporary_name is None or self.shares(kernel) else wish
         instruction = self.prefetch_insn_id or fresh_id(kernel, f"fetch_{self.array}")
         return Plan(
             self.array,
@@ -232,7 +253,7 @@ class AddPrefetch(Staging):
             Temporary(name, self.temporary_address_space, self.storage_axes, self.dim_tags or "", self.pad),
             Filling(instruction, self.default_tag, self.dim_arg_names, self.vec),
             self.fetch_bounding_box,
-            within=self.within or "",
+            within=self.within or self._inside(kernel, place),
             subscripts=tuple(forms for text in self.subscripts if (forms := _forms(kernel, text)) is not None),
         )
 

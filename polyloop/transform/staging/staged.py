@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.printer import show
@@ -19,6 +20,7 @@ from polyloop.kernel.tags import axis_name, is_thread
 from polyloop.poly.axes import is_block_axis
 from polyloop.program.expand_lanes import VECTOR_LENGTHS
 from polyloop.proof.obligation import findings
+from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.instructions.matching import match_violations
 from polyloop.transform.loops.tag import tag_violations
@@ -40,6 +42,15 @@ class Staging(Transform):
     @abstractmethod
     def plan(self, kernel: LoopKernel) -> Plan:
         """Return the plan: the source, and the place of its temporary."""
+
+    @property
+    def wish(self) -> str | None:
+        """The name asked for the temporary, where one can be asked for."""
+        return None
+
+    def shares(self, kernel: LoopKernel) -> bool:
+        """Return whether the values go to the storage of an existing temporary."""
+        return self.wish in kernel.temporaries
 
     def plan_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         """Yield the errors in the plan; its source exists."""
@@ -64,7 +75,18 @@ class Staging(Transform):
         yield from _name_violations(kernel, plan.temporary.name, new, plan.filling.id, plan.temporary.address_space)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        return stage(kernel, self.plan(kernel))
+        result = stage(kernel, self.plan(kernel))
+        new = self.plan(kernel).temporary.name
+        if not self.shares(kernel) or self.wish is None:
+            return result
+        spaces = place(result).spaces
+        if any(spaces[name] is not AddressSpace.LOCAL for name in (new, self.wish)):
+            return result  # registers are shared without being told
+        old = result.temporaries[self.wish]
+        taken = [t.base_storage for t in result.temporaries.values() if t.base_storage is not None]
+        pool = old.base_storage or result.fresh(f"{self.wish}_storage", taken)
+        both = {old.name: replace(old, base_storage=pool), new: replace(result.temporaries[new], base_storage=pool)}
+        return replace(result, temporaries={**result.temporaries, **both})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         plan = self.plan(before)
@@ -73,6 +95,8 @@ class Staging(Transform):
         in_doubt = plan.outer is not None or several or plan.filling.reuses_loops(before)
         yield from _staged_violations(after, plan.filling.id, in_doubt)
         yield from findings(after, failure_obligations(comparison_of(after)))
+        if self.shares(before):
+            yield from findings(after, pool_obligations(place(after)))
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         return _placement_note(after, self.plan(before).filling.id)

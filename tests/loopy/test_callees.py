@@ -1,0 +1,60 @@
+"""Functions: steps on them before and after they are merged, and barriers inside of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyloop import loopy as lp
+from tests.transform.checking import check
+
+F = np.float32
+A = np.arange(16, dtype=F)
+
+
+def function() -> lp.TranslationUnit:
+    text = "<> t[i] = 2*x[i] {id=set}\n... lbarrier {id=wait}\ny[i] = t[15 - i] {id=get, dep=wait}"
+    return lp.make_function("{[i]: 0 <= i < 16}", text, [lp.GlobalArg("x, y", F, shape=16), ...], name="turn")
+
+
+def caller() -> lp.TranslationUnit:
+    data = [lp.GlobalArg("a, b, c", F, shape=16), ...]
+    return lp.make_kernel("{:}", "b[:] = turn(a[:])\nc[:] = turn(b[:])", data)
+
+
+def check_calls(unit: Any) -> None:
+    check(unit.default_entrypoint.kernel, {"a": A}, {"b": 2 * A[::-1], "c": 4 * A})
+
+
+def test_steps_on_a_function_are_done_in_each_call() -> None:
+    turn = lp.split_iname(function(), "i", 4, inner_tag="l.0")
+    turn = lp.set_temporary_address_space(turn, "t", "local")
+    assert [*turn["turn"].inames] == ["i_outer", "i_inner"]
+    unit = lp.merge([caller(), turn])
+    assert [*unit.default_entrypoint.inames] == ["turn_i_outer", "turn_i_inner", "turn_i_1_outer", "turn_i_1_inner"]
+    check_calls(unit)
+    assert "barrier(CLK_LOCAL_MEM_FENCE)" in str(lp.generate_code_v2(unit))
+
+
+def test_a_function_is_changed_behind_the_merge() -> None:
+    unit = lp.merge([caller(), function()])
+    unit = unit.with_kernel(lp.split_iname(unit["turn"], "i", 4))
+    unit = unit.with_kernel(lp.tag_inames(unit["turn"], "i_inner:l.0"))
+    tags = {name: str(tag) for name, tag in unit.default_entrypoint.kernel.iname_tags.items()}
+    assert tags == {"turn_i_inner": "l.0", "turn_i_1_inner": "l.0"}
+    check_calls(unit)
+
+
+def test_a_step_names_an_argument_by_what_the_call_passes() -> None:
+    turn = lp.add_prefetch(function(), "x", "i", fetch_outer_inames="", default_tag=None)
+    unit = lp.merge([caller(), turn])
+    reads = [name for insn in unit.default_entrypoint.instructions for name in insn.reads]
+    assert reads.count("a") == reads.count("b") == 1
+    check_calls(unit)
+
+
+def test_a_step_that_does_not_fit_is_refused_at_the_function() -> None:
+    with pytest.raises(lp.LoopyError, match="unknown-iname"):
+        lp.split_iname(function(), "j", 4)
