@@ -12,7 +12,7 @@ is skipped; other loops are enumerated.  Sizes are assumed to give every thread 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -155,7 +155,8 @@ def _requests(placement: Placement, placed: Placed, access: Access) -> tuple[Ban
     prepared = _prepared(placement, placed, access, temporary, lane)
     if isinstance(prepared, str):
         return result, prepared
-    return result, _Requests.of(*prepared, temporary, result.nbytes)
+    sample, extents, offset = prepared
+    return result, _Requests.of(sample, extents, offset, temporary, result.nbytes)
 
 
 def _counted(result: BankConflicts, requests: _Requests | str) -> BankConflicts:
@@ -167,7 +168,7 @@ def _counted(result: BankConflicts, requests: _Requests | str) -> BankConflicts:
 
 def _prepared(
     placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable, lane: str | None
-) -> tuple[_Points, Mapping[str, int], Affine] | str:
+) -> tuple[_Sample, Mapping[str, int], Affine] | str:
     """Return the points of a request, the extents of the thread axes and the offset [elements]; or why there are none.
 
     The offset lacks terms that move all addresses alike and change no conflict.
@@ -190,11 +191,11 @@ def _prepared(
     if lane is not None:
         low, _ = constant_bounds(domain, placed.dims.index(lane))
         domain = domain.fix_val(isl.dim_type.set, placed.dims.index(lane), low or 0)
-    points = _points(domain, placed.dims, tuple(extents), matter)
-    if isinstance(points, str):
-        return points
     known = {axis: extent for axis, extent in extents.items() if extent is not None}
-    return points, known, moving.add(Affine((), fixed))
+    sample = _points(domain, placed.dims, tuple(extents), matter, _warp_axes(known).difference(moving.names()))
+    if isinstance(sample, str):
+        return sample
+    return sample, known, moving.add(Affine((), fixed))
 
 
 def _period(temporary: TemporaryVariable, size: int) -> int:
@@ -215,8 +216,39 @@ def _split(offset: Affine, threads: frozenset[str], period: int) -> tuple[Affine
     return Affine(tuple(terms), 0), offset.const
 
 
-def _points(domain: isl.Set, dims: Sequence[str], threads: Sequence[str], matter: Iterable[str]) -> _Points | str:
-    """Return the values of the thread axes, and of the loops that *matter* or decide which threads run."""
+def _warp_axes(extents: Mapping[str, int]) -> set[str]:
+    """Return the thread axes along which warps are whole: all threads of a warp have one index."""
+    found, step = set(), 1
+    for axis, extent in extents.items():
+        if step % WARP == 0:
+            found.add(axis)
+        step *= extent
+    return found
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Accesses of threads, of which each stands for several with the same addresses, in other warps.
+
+    Attributes
+    ----------
+    points
+        The values of the thread axes, and of the loops that matter.
+    number
+        Accesses that each stands for.
+    """
+
+    points: _Points
+    number: int = 1
+
+
+def _points(
+    domain: isl.Set, dims: Sequence[str], threads: Sequence[str], matter: Iterable[str], alike: Collection[str]
+) -> _Sample | str:
+    """Return the values of the thread axes, and of the loops that *matter* or decide which threads run.
+
+    Of the axes along which warps are *alike*, the first index stands for all where the others do not depend on it.
+    """
     bounded = []
     for position, name in enumerate(dims):
         if not is_axis(name):
@@ -227,22 +259,32 @@ def _points(domain: isl.Set, dims: Sequence[str], threads: Sequence[str], matter
         return f"it depends on '{min(set(matter) - set(bounded))}'"
     kept = [*threads, *bounded]
     left = project_onto(domain, dims, kept).project_out_all_params().coalesce()
-    for name in bounded:
-        if name not in matter:
-            others = [x for x in kept if x != name]
-            rest = project_onto(left, kept, others)
-            alone = project_onto(left, kept, [name])
-            position = kept.index(name)
-            box = rest.insert_dims(isl.dim_type.set, position, 1).intersect(
-                alone.insert_dims(isl.dim_type.set, 1, len(kept) - position - 1).insert_dims(
-                    isl.dim_type.set, 0, position
-                )
-            )
-            if left.is_equal(box):
-                left, kept = rest, others
+    first: dict[str, int] = {}
+    number = 1
     if left.is_empty():
-        return {name: np.empty(0, np.int64) for name in kept}
-    return _enumerated(left, kept)
+        return _Sample({name: np.empty(0, np.int64) for name in kept})
+    for name in (*sorted(alike), *bounded):
+        if name not in matter and (parts := _apart(left, kept, name)) is not None:
+            left, own = parts
+            kept = [x for x in kept if x != name]
+            if name in alike:
+                low, _ = constant_bounds(own, 0)
+                assert low is not None, "axes of the block have constant sizes"
+                first[name], number = low, number * own.count_val().to_python()
+    points = _enumerated(left, kept)
+    if isinstance(points, str):
+        return points
+    size = len(next(iter(points.values())))
+    return _Sample({**{name: np.full(size, low, np.int64) for name, low in first.items()}, **points}, number)
+
+
+def _apart(domain: isl.Set, dims: Sequence[str], name: str) -> tuple[isl.Set, isl.Set] | None:
+    """Return the values of all other dimensions, and those of *name*, if *domain* has all pairs of them."""
+    rest, own = project_onto(domain, dims, [x for x in dims if x != name]), project_onto(domain, dims, [name])
+    position = dims.index(name)
+    around = own.insert_dims(isl.dim_type.set, 1, len(dims) - position - 1).insert_dims(isl.dim_type.set, 0, position)
+    box = rest.insert_dims(isl.dim_type.set, position, 1).intersect(around)
+    return (rest, own) if domain.is_equal(box) else None
 
 
 def _enumerated(domain: isl.Set, dims: Sequence[str]) -> _Points | str:
@@ -288,6 +330,8 @@ class _Requests:
         Numbers from 0 on.
     words
         For each phase, the most different words that are wanted of one bank.
+    number
+        Accesses that each of them stands for.
     """
 
     thread: npt.NDArray[np.int64]
@@ -295,12 +339,14 @@ class _Requests:
     request: npt.NDArray[np.int64]
     phase: npt.NDArray[np.int64]
     words: npt.NDArray[np.int64]
+    number: int
 
     @classmethod
     def of(
-        cls, points: _Points, extents: Mapping[str, int], offset: Affine, temporary: TemporaryVariable, nbytes: int
+        cls, sample: _Sample, extents: Mapping[str, int], offset: Affine, temporary: TemporaryVariable, nbytes: int
     ) -> _Requests:
-        """Group the accesses at *points*, one of the block's threads and of the loops around it each."""
+        """Group the accesses of *sample*, one of the block's threads and of the loops around it each."""
+        points = sample.points
         assert temporary.dtype is not None, "the type was looked at"
         element = _evaluated(offset, points)
         first = temporary.dtype.itemsize * (element if temporary.swizzle is None else temporary.swizzle.moved(element))
@@ -325,12 +371,13 @@ class _Requests:
         used, counts = np.unique(different * BANKS + word % BANKS, return_counts=True)
         most = np.zeros(phase.max(initial=-1) + 1, np.int64)
         np.maximum.at(most, used // BANKS, counts)
-        return cls(thread, first, request, phase, most)
+        return cls(thread, first, request, phase, most, sample.number)
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return requests, wavefronts, the least wavefronts, and the most words of one bank that are wanted at once."""
         requests = int(self.request.max(initial=-1)) + 1
-        return requests, int(self.words.sum()), len(self.words), int(self.words.max(initial=0))
+        wavefronts, least = self.number * int(self.words.sum()), self.number * len(self.words)
+        return self.number * requests, wavefronts, least, int(self.words.max(initial=0))
 
     def worst(self) -> Mapping[int, int]:
         """Return the first byte of each thread of the request that takes the most turns; of several, of the largest."""

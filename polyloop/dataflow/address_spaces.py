@@ -180,6 +180,7 @@ class _Meant:
         return separates([form], dims, lambda dim: joint_extent(dim, self.writer, self.reader))
 
 
+@memoised
 def _agree(pairs: isl.Map, i: int, j: int) -> bool:
     """Return True if each reader is paired with a writer whose dimension *i* equals its own dimension *j*."""
     if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
@@ -280,7 +281,19 @@ def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_el
     equal = tuple((x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None)
 
     def find() -> isl.Map:
-        first = map_from_forms(left.domain, left.dims, a)
-        return first.apply_range(map_from_forms(right.domain_of(read), right.dims, b).reverse())
+        return _where_equal(left.domain, left.dims, tuple(a), right.domain_of(read), right.dims, tuple(b))
 
     return _Meant(left, right, equal, find)
+
+
+@memoised
+def _where_equal(
+    left: isl.Set,
+    dims: tuple[str, ...],
+    forms: tuple[Affine | None, ...],
+    right: isl.Set,
+    others: tuple[str, ...],
+    theirs: tuple[Affine | None, ...],
+) -> isl.Map:
+    """Return ``{ left -> right : forms = theirs }``."""
+    return map_from_forms(left, dims, forms).apply_range(map_from_forms(right, others, theirs).reverse())

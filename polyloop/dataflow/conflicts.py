@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import islpy as isl
 
-from polyloop.frozen import quick
+from polyloop.frozen import once, quick
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.memo import memoised
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import lex_relation
 from polyloop.program.lower import Access
+from polyloop.proof.obligation import within_budget
 
-__all__ = ["Conflict", "conflict_pairs", "conflicts", "crossing", "crossing_conflicts", "equal_on", "never_meet"]
+__all__ = [
+    "Conflict", "conflict_pairs", "conflicts", "crossing", "crossing_conflicts", "equal_on", "meetings", "never_meet",
+]  # fmt: skip
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
+
+
+def _always() -> bool:
+    return True
 
 
 @quick
@@ -30,10 +39,10 @@ class Conflict:
         The common loop that carries the conflict, None if the order of the text decides (loop-independent).
     simultaneous
         True if nothing orders the instances: they run at the same time, on different threads.
-    adjacent
-        False if no pair is in neighbouring iterations of ``loop``.
     every
         All pairs, if ``relation`` has only some of them.
+    are_adjacent
+        Finds :attr:`adjacent`.
     """
 
     first: Placed
@@ -41,8 +50,13 @@ class Conflict:
     relation: isl.Map
     loop: str | None = None
     simultaneous: bool = False
-    adjacent: bool = True
     every: isl.Map | None = None
+    are_adjacent: Callable[[], bool] = _always
+
+    @once
+    def adjacent(self) -> bool:
+        """False if no pair is in neighbouring iterations of ``loop``; barriers ask it, and proofs do not."""
+        return self.are_adjacent()
 
 
 def equal_on(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, ...]) -> isl.Map:
@@ -57,8 +71,11 @@ def crossing(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, 
 
     They are the pairs that ascend, or else those that descend, on the first axis on which there are any.
     """
-    for axis in axes:
-        i, j = first.dims.index(axis), second.dims.index(axis)
+    return _across(relation, [(first.dims.index(axis), second.dims.index(axis)) for axis in axes])
+
+
+def _across(relation: isl.Map, axes: Sequence[tuple[int, int]]) -> isl.Map | None:
+    for i, j in axes:
         for part in (relation.order_lt(_IN, i, _OUT, j), relation.order_gt(_IN, i, _OUT, j)):
             if not part.is_empty():
                 return part
@@ -81,6 +98,12 @@ def conflict_pairs(
     space = placement.spaces[a.array]
     left = storage_map(placement, first, a, space)
     right = storage_map(placement, second, b, space)
+    return meetings(left, right)
+
+
+@memoised
+def meetings(left: isl.Map, right: isl.Map) -> isl.Map:
+    """Return the pairs of instances that two accesses, as relations, lead to one cell."""
     return left.apply_range(right.reverse())
 
 
@@ -117,23 +140,39 @@ def crossing_conflicts(
     *axes* must hold every axis on which the two sides of a pair can differ at all.
     """
     loops, earlier = common_loops(placement, first, second)
-    rest = pairs
-    for loop in loops:
-        i, j = first.dims.index(loop), second.dims.index(loop)
+    around = tuple([(first.dims.index(x), second.dims.index(x)) for x in loops])
+    across = tuple([(first.dims.index(x), second.dims.index(x)) for x in axes])
+    for depth, part, every in _crossings(pairs, around, across, earlier or first is second):
+        if depth < len(loops):
+            adjacent = partial(_are_adjacent, placement, every, (first, second), around[: depth + 1], axes)
+            yield Conflict(first, second, part, loops[depth], every=every, are_adjacent=adjacent)
+        else:
+            yield Conflict(first, second, part, simultaneous=first is second, every=every)
+
+
+@memoised
+def _crossings(
+    pairs: isl.Map, loops: tuple[tuple[int, int], ...], axes: tuple[tuple[int, int], ...], in_one: bool
+) -> tuple[tuple[int, isl.Map, isl.Map], ...]:
+    """Return, for each of *loops* that carries some of *pairs* across *axes*, its number, some of them, and all.
+
+    The number behind the last loop is for pairs in one iteration of all loops, which count where *in_one*.  Loops and
+    axes are positions in the two sides.
+    """
+    found, rest = [], pairs
+    for depth, (i, j) in enumerate(loops):
         carried = rest.order_lt(_IN, i, _OUT, j)
-        part = crossing(carried, first, second, axes)
+        part = _across(carried, axes)
         if part is not None:
-            around = [(first.dims.index(x), second.dims.index(x)) for x in loops[: loops.index(loop)]]
-            adjacent = _adjacent(placement, carried, (first, second), [*around, (i, j)], axes)
-            yield Conflict(first, second, part, loop, adjacent=adjacent, every=carried)
+            found.append((depth, part, carried))
         rest = rest.equate(_IN, i, _OUT, j)
-    if earlier or first is second:
-        part = crossing(rest, first, second, axes)
-        if part is not None:
-            yield Conflict(first, second, part, simultaneous=first is second, every=rest)
+    part = _across(rest, axes) if in_one else None
+    if part is not None:
+        found.append((len(loops), part, rest))
+    return tuple(found)
 
 
-def _adjacent(
+def _are_adjacent(
     placement: Placement,
     carried: isl.Map,
     sides: tuple[Placed, Placed],
@@ -146,6 +185,15 @@ def _adjacent(
     that surely runs between the two of each pair.
     """
     first, second = sides
+    names = f"'{first.lowered.instruction.id}' and '{second.lowered.instruction.id}'"
+    with within_budget(placement.program.kernel, f"whether whole iterations are between conflicts of {names}"):
+        return _meet_in_neighbours(placement, carried, first, second, loops, axes)
+
+
+def _meet_in_neighbours(
+    placement: Placement, carried: isl.Map, first: Placed, second: Placed, loops: Sequence[tuple[int, int]],
+    axes: tuple[str, ...],
+) -> bool:  # fmt: skip
     *around, loop = loops
     space = carried.get_space()
     constraint = isl.Constraint.equality_alloc(isl.LocalSpace.from_space(space))

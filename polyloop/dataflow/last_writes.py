@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from typing import NamedTuple
 
 import islpy as isl
-
-from polyloop.poly.sets import lex_relation
 
 __all__ = ["Accesses", "LastWrites", "last_writes", "last_writes_by_definition"]
 
@@ -71,19 +70,38 @@ def _maps(union: isl.UnionMap) -> list[isl.Map]:
     return found
 
 
+class _Entry(NamedTuple):
+    """One entry of a time: a dimension of the instances, or a constant where that is None."""
+
+    column: int | None
+    value: int = 0
+
+    def behind(self, number: int) -> _Entry:
+        """Return the entry behind a number of further dimensions."""
+        return self if self.column is None else _Entry(self.column + number)
+
+    @property
+    def fixed(self) -> int | None:
+        """The constant, None for a dimension."""
+        return self.value if self.column is None else None
+
+
 class _Timed:
-    """One access in the order of execution: its instances have their times as first dimensions.
+    """One access in the order of execution.
+
+    Most entries of a time are constants, or loops around the instance and thus dimensions of it.  Others come before
+    these dimensions, as dimensions of their own.
 
     Attributes
     ----------
     place
-        ``{ instance -> [time, instance] }``.
+        ``{ instance -> [other entries, instance] }``.
     cells
-        ``{ [time, instance] -> element }``.
-    fixed
-        Entries of the time, None where they are no constants.
-    size
-        Number of dimensions of a time and, where one instance is to stand for all of a time, of an instance.
+        ``{ [other entries, instance] -> element }``.
+    entries
+        Those of the time and, where one instance is to stand for all of a time, the dimensions that are none of them.
+    depth
+        Number of entries of the time.
     """
 
     def __init__(
@@ -95,19 +113,29 @@ class _Timed:
         is_sure: bool,
         alone: bool,
     ) -> None:
-        self.place = time.flat_range_product(isl.Map.identity(time.get_space().domain().map_from_set()))
+        known = _plain_entries(time)
+        others = [position for position, entry in enumerate(known) if entry is None]
+        instances, self.depth = time.get_space().domain(), len(known)
+        for position in reversed(range(self.depth)):
+            if known[position] is not None:
+                time = time.project_out(_OUT, position, 1)
+        self.place = time.flat_range_product(isl.Map.identity(instances.map_from_set()))
         self.cells = cells.apply_domain(self.place)
         self.is_sure = is_sure
         self.is_determined = is_determined
-        values = [time.plain_get_val_if_fixed(_OUT, position) for position in range(time.dim(_OUT))]
-        self.fixed = [value.to_python() if value.is_int() else None for value in values]
-        self.size = self.place.dim(_OUT) if alone else len(self.fixed)
+        self.entries = [
+            _Entry(others.index(position)) if entry is None else entry.behind(len(others))
+            for position, entry in enumerate(known)
+        ]
+        if alone:
+            used = {entry.column for entry in self.entries}
+            self.entries += [_Entry(n) for n in range(len(others), self.place.dim(_OUT)) if n not in used]
         self._ambiguous: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
 
     def ambiguous(self, begin: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Return the dimensions in which instances differ that write one element and agree in those before.
+        """Return the entries in which instances differ that write one element and agree in those before.
 
-        With each come the dimensions before that are no constants.  In dimensions before *begin* all agree.
+        With each come the entries before that are no constants.  In entries before *begin* all agree.
         """
         if begin not in self._ambiguous:
             self._ambiguous[begin] = [*self._differing(begin)]
@@ -116,20 +144,46 @@ class _Timed:
     def _differing(self, begin: int) -> Iterator[tuple[int, tuple[int, ...]]]:
         same: isl.Map | None = None
         equal: tuple[int, ...] = ()
-        for position in range(self.size):
-            if position < len(self.fixed) and self.fixed[position] is not None:
+        for position, (column, _) in enumerate(self.entries):
+            if column is None:
                 continue
             if position >= begin:
-                if self.is_determined(range(min(position, len(self.fixed)))):
+                if self.is_determined(range(min(position, self.depth))):
                     return
                 if same is None:
                     same = self.cells.apply_range(self.cells.reverse())
-                    for number in equal:
-                        same = same.equate(_IN, number, _OUT, number)
-                if not same.order_gt(_IN, position, _OUT, position).is_empty():
+                    for known in equal:
+                        same = self._agreeing(same, known)
+                if not same.order_gt(_IN, column, _OUT, column).is_empty():
                     yield position, equal
-                same = same.equate(_IN, position, _OUT, position)
+                same = self._agreeing(same, position)
             equal = (*equal, position)
+
+    def _agreeing(self, pairs: isl.Map, position: int) -> isl.Map:
+        column = self.entries[position].column
+        assert column is not None, "a constant is no dimension"
+        return pairs.equate(_IN, column, _OUT, column)
+
+
+def _plain_entries(time: isl.Map) -> list[_Entry | None]:
+    """Return the entries of a time that are constants, or dimensions of the instances as they are; None for others."""
+    times = time.as_pw_multi_aff()
+    found = []
+    for position in range(time.dim(_OUT)):
+        entries = {_plain_entry(value) for _, value in times.get_pw_aff(position).get_pieces()}
+        found.append(entries.pop() if len(entries) == 1 else None)
+    return found
+
+
+def _plain_entry(value: isl.Aff) -> _Entry | None:
+    if value.is_cst():
+        constant = value.get_constant_val()
+        return _Entry(None, constant.to_python()) if constant.is_int() else None
+    columns = [n for n in range(value.dim(_IN)) if not value.get_coefficient_val(_IN, n).is_zero()]
+    if len(columns) != 1 or not value.get_coefficient_val(_IN, columns[0]).is_one():
+        return None
+    rest = value.set_coefficient_val(_IN, columns[0], 0)
+    return _Entry(columns[0]) if rest.plain_is_zero() else None
 
 
 @dataclass(frozen=True)
@@ -212,7 +266,7 @@ def _seen(read: _Timed, writes: Sequence[_Timed]) -> tuple[list[_Link], isl.Set]
         for write, equal in group:
             if write not in pairs:
                 pairs[write] = read.cells.apply_range(write.cells.reverse())
-            order = _order(pairs[write].get_space(), equal, position)
+            order = _order(pairs[write].get_space(), read, write, equal, position)
             if not (earlier := pairs[write].intersect(order).intersect_domain(rest)).is_empty():
                 links.append(_Link(write, earlier))
         for link in _last(links, position):
@@ -234,8 +288,8 @@ def _groups(read: _Timed, writes: Sequence[_Timed]) -> Iterator[tuple[int, list[
     """
     groups: dict[tuple[int, int | None], list[tuple[_Timed, tuple[int, ...]]]] = {}
     for write in writes:
-        for position, equal in _earlier_at(read, write, 0, len(read.fixed)):
-            value = write.fixed[position] if read.fixed[position] is not None else None
+        for position, equal in _earlier_at(read, write, 0, read.depth):
+            value = write.entries[position].fixed if read.entries[position].column is None else None
             groups.setdefault((position, value), []).append((write, equal))
     for position, value in [*groups]:
         if value is not None and (position, None) in groups:
@@ -251,7 +305,7 @@ def _earlier_at(first: _Timed, second: _Timed, begin: int, end: int) -> Iterator
     """
     equal: list[int] = []
     for position in range(begin, end):
-        one, other = (side.fixed[position] if position < len(side.fixed) else None for side in (first, second))
+        one, other = (side.entries[position].fixed for side in (first, second))
         if one is None or other is None:
             yield position, tuple(equal)
             equal.append(position)
@@ -261,9 +315,20 @@ def _earlier_at(first: _Timed, second: _Timed, begin: int, end: int) -> Iterator
             return
 
 
-def _order(space: isl.Space, equal: Sequence[int], position: int) -> isl.Map:
-    """Return ``{ x -> y : x and y are equal at some positions, and y_p < x_p }``."""
-    return lex_relation(space.reverse(), [(n, n) for n in equal], (position, position)).reverse()
+def _order(space: isl.Space, first: _Timed, second: _Timed, equal: Sequence[int], position: int) -> isl.Map:
+    """Return ``{ x -> y }`` where entries of *first* at x and of *second* at y are equal, and one of y is earlier."""
+    found = isl.BasicMap.universe(space)
+    local = isl.LocalSpace.from_space(space)
+    for number in (*equal, position):
+        x, y = first.entries[number], second.entries[number]
+        alloc = isl.Constraint.inequality_alloc if number == position else isl.Constraint.equality_alloc
+        difference = alloc(local)
+        if x.column is not None:
+            difference = difference.set_coefficient_val(_IN, x.column, 1)
+        if y.column is not None:
+            difference = difference.set_coefficient_val(_OUT, y.column, -1)
+        found = found.add_constraint(difference.set_constant_val(x.value - y.value - (number == position)))
+    return found.to_map()
 
 
 def _last(links: list[_Link], begin: int) -> list[_Link]:
@@ -276,8 +341,8 @@ def _last(links: list[_Link], begin: int) -> list[_Link]:
         pairs = link.pairs
         for other in links:
             if other.write.is_sure and other is not link:
-                for position, equal in _earlier_at(other.write, link.write, begin, len(link.write.fixed)):
-                    pairs = _without(pairs, other.pairs, equal, position)
+                for position, equal in _earlier_at(other.write, link.write, begin, link.write.depth):
+                    pairs = _without(pairs, link.write, other, equal, position)
         if not pairs.is_empty():
             found.append(_Link(link.write, pairs))
     return found
@@ -287,12 +352,13 @@ def _last_of_one(link: _Link, begin: int) -> _Link:
     """Return the last instance of a must-write for each read, first by the entry of the time at *begin*."""
     pairs = link.pairs
     for position, equal in link.write.ambiguous(begin):
-        pairs = _without(pairs, pairs, equal, position)
+        pairs = _without(pairs, link.write, _Link(link.write, pairs), equal, position)
     return _Link(link.write, pairs)
 
 
-def _without(pairs: isl.Map, others: isl.Map, equal: Sequence[int], position: int) -> isl.Map:
-    """Return *pairs* without those that one of *others*, of the same read, is later than at a position."""
-    space = others.get_space().range().map_from_domain_and_range(pairs.get_space().range())
-    hidden = others.apply_range(_order(space, equal, position)).intersect(pairs)
+def _without(pairs: isl.Map, write: _Timed, other: _Link, equal: Sequence[int], position: int) -> isl.Map:
+    """Return *pairs* of a *write* without those that one of *other*, of the same read, is later than in an entry."""
+    space = other.pairs.get_space().range().map_from_domain_and_range(pairs.get_space().range())
+    order = _order(space, other.write, write, equal, position)
+    hidden = other.pairs.apply_range(order).intersect(pairs)
     return pairs if hidden.is_empty() else pairs.subtract(hidden)

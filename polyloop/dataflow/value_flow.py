@@ -17,6 +17,7 @@ import islpy as isl
 from polyloop.dataflow.last_writes import Accesses, last_writes
 from polyloop.dataflow.must_write import alternatives
 from polyloop.expr.rewrite import variables
+from polyloop.dataflow.times import time_forms
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.updates import EXCHANGE
@@ -38,7 +39,6 @@ __all__ = [
     "known_may_flow",
     "may_flow_of",
     "readers_of",
-    "time_forms",
     "writers_of",
     "writes_of",
 ]
@@ -141,16 +141,6 @@ def _follows(placement: Placement, writer: Placed, write: Access, reader: Placed
     if not earlier or not set(sequential) <= set(loops) or write.indices != access.indices:
         return False
     return bool(project_onto(reader.exact, reader.dims, writer.dims).is_subset(writer.exact))
-
-
-def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
-    """Return the execution time of *statement*'s instances: positions and loop inames, padded to *depth*."""
-    place = placement.program.places[statement.name]
-    forms = [
-        Affine((), entry) if isinstance(entry, int) else statement.forms.get(entry) or Affine.variable(entry)
-        for entry in place
-    ]
-    return forms + [Affine((), 0)] * (depth - len(forms))
 
 
 def _union(maps: Sequence[isl.Map]) -> isl.UnionMap:
@@ -460,56 +450,100 @@ def _computed(
     looking_at(array, *writers, *(reader for reader, _ in reads))
     space = placement.spaces[array]
     depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
+
+    def side(statement: Placed, accesses: Sequence[Access]) -> _Side:
+        cells = [Same(storage_map(placement, statement, access, space)) for access in accesses]
+        times = tuple(time_forms(placement, statement, depth))
+        subscripts = tuple([statement.indices(access) for access in accesses])
+        return _Side(Same(statement.domain), statement.dims, times, tuple(cells), subscripts)
+
+    sinks = tuple([side(reader, [access]) for reader, access in reads])
+    sources = tuple([side(writer, writer.lowered.writes_to(array)) for writer in writers])
+    hiding = tuple([writer.name in sure for writer in writers])
+    found, initial = _last_writes(sinks[0].domain.value, sinks, sources, hiding, owner_axes(placement, space))
+    return Flow(reads, tuple([tuple([(writers[n], link) for n, link in links]) for links in found]), initial)
+
+
+@quick
+@dataclass(frozen=True)
+class _Side:
+    """Accesses of one statement to an array.
+
+    Attributes
+    ----------
+    domain, dims, times
+        The instances, the names of their dimensions, and the time of each.
+    cells, subscripts
+        For each access: ``{ instance -> element }``, and the subscripts as forms.
+    """
+
+    domain: Same[isl.Set]
+    dims: tuple[str, ...]
+    times: tuple[Affine, ...]
+    cells: tuple[Same[isl.Map], ...]
+    subscripts: tuple[tuple[Affine | None, ...], ...]
+
+
+@memoised
+def _last_writes(
+    domain: isl.Set, reads: tuple[_Side, ...], writes: tuple[_Side, ...], sure: tuple[bool, ...], own: tuple[str, ...]
+) -> tuple[tuple[tuple[tuple[int, isl.Map], ...], ...], tuple[isl.Set, ...]]:
+    """Return for each read its writes, by number, and the instances that see no write.
+
+    It is asked about relations alone, so that programs with the same accesses share the answer; it is kept with the
+    *domain* of the first read.
+    """
+    del domain
     schedule, sink_maps = [], []
     must_maps: list[isl.Map] = []
     may_maps: list[isl.Map] = []
-    for number, writer in enumerate(writers):
+    for number, (side, is_sure) in enumerate(zip(writes, sure, strict=True)):
         name = f"W{number}"
-        cells = [storage_map(placement, writer, write, space) for write in writer.lowered.writes_to(array)]
-        source = _named(reduce(isl.Map.union, cells), name)
-        (must_maps if writer.name in sure else may_maps).append(source)
-        schedule.append(_time(placement, writer, depth, name))
-    for number, (reader, access) in enumerate(reads):
+        source = _named(reduce(isl.Map.union, [cells.value for cells in side.cells]), name)
+        (must_maps if is_sure else may_maps).append(source)
+        schedule.append(_time(side, name))
+    for number, side in enumerate(reads):
         name = f"R{number}"
-        sink_maps.append(_named(storage_map(placement, reader, access, space), name))
-        schedule.append(_time(placement, reader, depth, name))
+        sink_maps.append(_named(side.cells[0].value, name))
+        schedule.append(_time(side, name))
     nothing = isl.UnionMap.empty(schedule[0].get_space())
     sure_writes, possible = (_union(maps) if maps else nothing for maps in (must_maps, may_maps))
-    knowledge = partial(_is_known_to_determine, placement, array, writers)
+    knowledge = partial(_is_known_to_determine, writes, own)
     result = last_writes(Accesses(_union(sink_maps), sure_writes, possible, _union(schedule), knowledge))
-    found: list[list[tuple[Placed, isl.Map]]] = [[] for _ in reads]
+    found: list[list[tuple[int, isl.Map]]] = [[] for _ in reads]
     pieces: list[isl.Map] = []
     result.found.foreach_map(pieces.append)
     for piece in pieces:
-        writer = writers[int(piece.get_tuple_name(_OUT)[1:])]
         number = int(piece.get_tuple_name(_IN)[1:])
-        found[number].append((writer, _plain(piece)))
-    initial = [isl.Set.empty(reader.domain.get_space()) for reader, _ in reads]
+        found[number].append((int(piece.get_tuple_name(_OUT)[1:]), _plain(piece)))
+    initial = [isl.Set.empty(side.domain.value.get_space()) for side in reads]
     unwritten: list[isl.Set] = []
     result.unwritten.foreach_set(unwritten.append)
     for part in unwritten:
         number = int(part.get_tuple_name()[1:])
         initial[number] = initial[number].union(part.reset_tuple_id())
-    return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
+    return tuple([tuple(entry) for entry in found]), tuple(initial)
 
 
 def _is_known_to_determine(
-    placement: Placement, array: str, writers: Sequence[Placed], name: str, positions: Sequence[int]
+    writes: Sequence[_Side], own: tuple[str, ...], name: str, positions: Sequence[int]
 ) -> bool:
     """Return whether an element, and some entries of its time, are known to determine the instance of a writer."""
-    writer = writers[int(name[1:])]
-    times = time_forms(placement, writer, 0)
-    entries = tuple([form for n in positions if n < len(times) and (form := times[n]).terms])
-    return _separates(writer, array, owner_axes(placement, placement.spaces[array]), entries)
+    side = writes[int(name[1:])]
+    if len(side.subscripts) != 1:
+        return False
+    entries = tuple([form for n in positions if (form := side.times[n]).terms])
+    return _separates(side.domain.value, side.dims, (*map(Affine.variable, own), *entries, *side.subscripts[0]))
 
 
 @memoised
-def _separates(writer: Placed, array: str, own: tuple[str, ...], entries: tuple[Affine, ...]) -> bool:
-    written = writer.lowered.writes_to(array)
-    if len(written) != 1:
-        return False
-    subscripts = (form for form in writer.indices(written[0]) if form is not None)
-    return separates([*map(Affine.variable, own), *entries, *subscripts], writer.dims, writer.extent)
+def _separates(domain: isl.Set, dims: tuple[str, ...], forms: tuple[Affine | None, ...]) -> bool:
+    return separates([form for form in forms if form is not None], dims, partial(_extent, domain, dims))
+
+
+def _extent(domain: isl.Set, dims: Sequence[str], iname: str) -> int | None:
+    low, high = constant_bounds(domain, dims.index(iname))
+    return None if low is None or high is None else max(0, high - low + 1)
 
 
 def _direct(
@@ -578,12 +612,7 @@ def _is_determined(
 ) -> bool:
     """Return True if an element *written*, and the names with the *same* values at both ends, determine the writer."""
     fixed = [*map(Affine.variable, same), *(form for form in written if form is not None)]
-
-    def extent(iname: str) -> int | None:
-        low, high = constant_bounds(writer, inames.index(iname))
-        return None if low is None or high is None else max(0, high - low + 1)
-
-    return separates(fixed, inames, extent) or bool(link.is_single_valued())
+    return separates(fixed, inames, partial(_extent, writer, inames)) or bool(link.is_single_valued())
 
 
 def _instance_link(
@@ -623,6 +652,5 @@ def _plain(relation: isl.Map) -> isl.Map:
     return relation.reset_tuple_id(_IN).reset_tuple_id(_OUT)
 
 
-def _time(placement: Placement, statement: Placed, depth: int, name: str) -> isl.Map:
-    forms = time_forms(placement, statement, depth)
-    return map_from_forms(statement.domain, statement.dims, forms).set_tuple_name(_IN, name)
+def _time(side: _Side, name: str) -> isl.Map:
+    return map_from_forms(side.domain.value, side.dims, side.times).set_tuple_name(_IN, name)

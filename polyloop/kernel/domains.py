@@ -14,7 +14,7 @@ from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine, affine_in
 from polyloop.poly.ranges import related_range
-from polyloop.poly.sets import Row, add_rows, constant_bounds, parameter_space, rows_of, settled
+from polyloop.poly.sets import Row, add_rows, constant_bounds, rows_of, settled
 
 __all__ = [
     "align",
@@ -89,14 +89,13 @@ def iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]
     nests = [(i.inames, i.domain) for i in kernel.instructions]
     nests += [(term.inames, term.domain) for i in kernel.instructions for term in i.terms]
     used = [(domain, inames.index(iname)) for inames, domain in nests if iname in inames]
-    if not used:
-        used.append((domain_for(kernel.domains, (iname,), parameter_space(kernel.parameters)), 0))
-    for domain in kernel.domains:
-        if iname in domain.inames and _parameters(domain).isdisjoint(kernel.inames):
-            used.append((domain.set, domain.inames.index(iname)))
-        elif iname in domain.inames:  # other inames bound it: their values count, as they do in one domain of both
-            used.append((domain_for(kernel.domains, (iname,), parameter_space(kernel.parameters)), 0))
-    found = [_range_in(domain, position, kernel.assumptions) for domain, position in used]
+    home = next(domain for domain in kernel.domains if iname in domain.inames)
+    is_free = _parameters(home).isdisjoint(kernel.inames)
+    whole = [(home.set, home.inames.index(iname))] if is_free else []
+    found = [_range_in(domain, position, kernel.assumptions) for domain, position in (*used, *whole)]
+    if not used or not is_free:  # where other inames bound it their values count, as they do in one domain of both
+        pieces = tuple(map(Same, _around(kernel.domains, (iname,))))
+        found.append(_range_of(home, pieces, iname, kernel.assumptions))
     ends = [range_ for range_ in found if range_ is not None] or [(0, 0)]
     lows, highs = [low for low, _ in ends], [high for _, high in ends]
     return _if_known(min, lows), _if_known(max, highs)
@@ -105,6 +104,18 @@ def iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]
 def _if_known(end: Callable[[Iterable[int]], int], values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return end(known) if len(known) == len(values) else None
+
+
+@memoised
+def _range_of(
+    home: Domain, pieces: tuple[Same[Domain], ...], iname: str, assumptions: isl.Set
+) -> tuple[int | None, int | None] | None:
+    """Return the range of *iname* in the joint domain of all inames that bound it, kept with its own domain."""
+    del home
+    joint = _joint([piece.value for piece in pieces], (iname,))
+    assert joint is not None, f"'{iname}' has a domain"
+    position = joint.find_dim_by_name(_PARAM, iname)
+    return _range_in(joint.from_params().move_dims(_SET, 0, _PARAM, position, 1), 0, assumptions)
 
 
 @memoised
@@ -148,31 +159,47 @@ def align(domain: isl.Set, space: isl.Set) -> isl.Set:
     return domain.align_params(space.get_space())
 
 
-def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set) -> isl.Set:
-    """Return the iteration domain of a nest over *inames*, in that order, from the forest of *domains*.
-
-    Inames that are not asked for but bound those that are get projected out; whether others have a value at all does
-    not matter.
-    """
-    home = {iname: place for place, domain in enumerate(domains) for iname in domain.inames}
+def _bounding(domains: Sequence[Domain], inames: Sequence[str]) -> set[str]:
+    """Return *inames* that have a domain, and those that bound them, directly or through others."""
+    home = {iname: domain for domain in domains for iname in domain.inames}
     wanted = {iname for iname in inames if iname in home}
     while True:
-        more = {x for iname in wanted for x in _parameters(domains[home[iname]]) if x in home} - wanted
+        more = {x for iname in wanted for x in _parameters(home[iname]) if x in home} - wanted
         if not more:
-            break
+            return wanted
         wanted |= more
-    chosen = [domains[place] for place in sorted({home[iname] for iname in wanted})]
+
+
+def _around(domains: Sequence[Domain], inames: Sequence[str]) -> list[Domain]:
+    """Return the domains of *inames*, and of those that bound them."""
+    wanted = _bounding(domains, inames)
+    return [domain for domain in domains if not wanted.isdisjoint(domain.inames)]
+
+
+def _joint(domains: Sequence[Domain], inames: Sequence[str]) -> isl.Set | None:
+    """Return the constraints on *inames* and on those that bound them, which are parameters; None if there are none."""
+    wanted = _bounding(domains, inames)
     joint: isl.Set | None = None
-    for domain in chosen:
+    for domain in _around(domains, inames):
         part, kept = domain.set, frozenset(wanted.intersection(domain.inames))
         if len(kept) < len(domain.inames):
             part = related_range(part, domain.inames, kept)
         count = len(domain.inames)
         part = part.move_dims(_PARAM, part.dim(_PARAM), _SET, 0, count).params()
         joint = part if joint is None else joint.intersect(part)
+    return joint
+
+
+def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set) -> isl.Set:
+    """Return the iteration domain of a nest over *inames*, in that order, from the forest of *domains*.
+
+    Inames that are not asked for but bound those that are get projected out; whether others have a value at all does
+    not matter.
+    """
+    joint = _joint(domains, inames)
     if joint is None:
         joint = space
-    for iname in {x for domain in chosen for x in domain.inames}.difference(inames):
+    for iname in {x for domain in _around(domains, inames) for x in domain.inames}.difference(inames):
         position = joint.find_dim_by_name(_PARAM, iname)
         if position >= 0:
             joint = joint.project_out(_PARAM, position, 1)

@@ -295,9 +295,17 @@ def _over(
     within: Sequence[Row],
 ) -> isl.Set:
     """Return *domain*, a set over the inames of *statement*, as a set over *names*, with the constraints *within*."""
+    images = tuple([known.get(x) or Affine.variable(x) for x in statement.inames])
+    return _image(domain, kernel.assumptions, (*names,), images, (*within,))
+
+
+@memoised
+def _image(
+    domain: isl.Set, assumptions: isl.Set, names: tuple[str, ...], images: tuple[Affine, ...], within: tuple[Row, ...]
+) -> isl.Set:
+    """Return ``{ [names] : [images] in domain and within }``, one object for the statements of all kernels."""
     space = universe(domain.params(), names)
-    images = [known.get(x) or Affine.variable(x) for x in statement.inames]
-    found = preimage(domain.intersect_params(kernel.assumptions), names, images)
+    found = preimage(domain.intersect_params(assumptions), names, images)
     return found.intersect(add_rows(space, names, within))  # all rows at once, as ISL simplifies after each step
 
 

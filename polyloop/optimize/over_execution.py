@@ -36,10 +36,10 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import CopyStep, Evaluation
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.kernel.tags import Box, GroupAxis, Sequential, UnrollHint, axis_name
+from polyloop.kernel.tags import GroupAxis, Sequential, UnrollHint, axis_name
 from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
-from polyloop.optimize.zero_fill import Whole, extended_to, passed_on, unawaited, whole_copies, whole_products
+from polyloop.optimize.zero_fill import Whole, extended_to, is_box, passed_on, unawaited, whole_copies, whole_products
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import NoAnswer, aside, looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
@@ -97,7 +97,7 @@ def at_edges(placement: Placement) -> Edges:
             found = _with_phantoms(placement, {})
             if found is None:
                 copies = whole_copies(placement, beyond=False)
-                boxes = {name: placed for name, placed in copies.items() if _is_box(placement, placed)}
+                boxes = {name: placed for name, placed in copies.items() if is_box(placement, placed)}
                 found = _with_phantoms(placement, boxes, "boxes") if boxes else None
             return found or Edges(placement)
     except NoAnswer as error:
@@ -175,11 +175,6 @@ def edge_obligations(placement: Placement) -> Iterator[Obligation]:
             says = f"over-executed instances of {names} have no readers, or add products of zeros"
             by = "dataflow from copies, and the zeros that they store where there is nothing to copy"
         yield Obligation(Claim.VALUES, "phantoms", says, by, tuple, (found, edges.placement.attempt))
-
-
-def _is_box(placement: Placement, placed: Placed) -> bool:
-    """Return whether a statement copies a box."""
-    return any(isinstance(placement.program.kernel.tag(x), Box) for x in placed.lowered.inames)
 
 
 def _gains(placement: Placement, placed: Placed) -> bool:

@@ -27,7 +27,7 @@ from polyloop.expr.dtypes import is_number
 from polyloop.expr.nodes import Expression, TypeCast
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
-from polyloop.kernel.tags import GroupAxis
+from polyloop.kernel.tags import Box, GroupAxis
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, place_statement, storage_map
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
@@ -35,7 +35,7 @@ from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, p
 from polyloop.program.ir import Access, Assign, Init, Lowered, Update
 from polyloop.sync.async_copy import copy_link, copy_pairs, copy_violations
 
-__all__ = ["Whole", "extended_to", "is_inside", "passed_on", "unawaited", "whole_copies", "whole_products"]
+__all__ = ["Whole", "extended_to", "is_box", "is_inside", "passed_on", "unawaited", "whole_copies", "whole_products"]
 
 _IN: Final = isl.dim_type.in_
 _OUT: Final = isl.dim_type.out
@@ -73,13 +73,16 @@ def is_inside(placement: Placement, lowered: Lowered, accesses: Iterable[Access]
 def whole_copies(placement: Placement, *, beyond: bool) -> dict[str, Placed]:
     """Return copies from global memory for all elements of their tiles, by name.
 
-    With *beyond*, they run until the end of the loop, though the last ones are dead.  Those that are not
-    asynchronous are looked at only where matrix instructions read what they copy.
+    With *beyond*, they run until the end of the loop, though the last ones are dead; there are none where a box would
+    be started without an arrival.  Those that are not asynchronous are looked at only where matrix instructions read
+    what they copy.
     """
     found: dict[str, Placed] = {}
     for arrival, starts in copy_pairs(placement):
         array = arrival.lowered.write.array
         if len(starts) == 1 and len(writers_of(placement, array)) == 2:
+            if beyond and is_box(placement, starts[0]) and _runs_longer(placement, starts[0], arrival):
+                return {}
             found.update(_whole_copy(placement, [starts[0], arrival], arrival, beyond=beyond))
     wanted = {read.array for s in placement.statements.values() if _is_on_matrices(s) for read in _operands(s)}
     for placed in placement.statements.values():
@@ -122,25 +125,49 @@ def _whole_copy(
     placement: Placement, steps: Sequence[Placed], reader: Placed, *, beyond: bool
 ) -> dict[str, Placed]:
     """Return the steps of a copy extended to whole tiles, empty if impossible; *reader* waits for the first step."""
-    if not all(_is_copy(placement, placed) for placed in steps):
+    reaches = _reaches(placement, steps, reader, beyond=beyond)
+    if reaches is None:
         return {}
-    loops, _ = common_loops(placement, reader, steps[0])
-    outer = [_outer(placement, placed, loops) for placed in steps]
-    if any(own != outer[0] for own in outer) or not set(outer[0]) <= set(reader.lowered.inames):
-        return {}
-    reach = [_reach(placement, placed, outer[0]) for placed in steps]
-    if beyond and len(loops) == 1:
-        reach[0] = _between(reach[0].union(_reach(placement, reader, outer[0])), outer[0].index(loops[0]))
-    elif beyond:
-        return {}
+    outer, reach = reaches
     found: dict[str, Placed] = {}
     for placed, own in zip(steps, reach, strict=True):
-        wide = _filling(placement, placed.lowered, outer[0], own)
+        wide = _filling(placement, placed.lowered, outer, own)
         extended = extended_to(placement, placed, wide, [placed.lowered.write])
         if extended is None:
             return {}
         found[placed.name] = extended
     return found
+
+
+def _reaches(
+    placement: Placement, steps: Sequence[Placed], reader: Placed, *, beyond: bool
+) -> tuple[Sequence[str], Sequence[isl.Set]] | None:
+    """Return the loops around the tiles of a copy, and for each step the iterations of these for which it runs."""
+    if not all(_is_copy(placement, placed) for placed in steps):
+        return None
+    loops, _ = common_loops(placement, reader, steps[0])
+    outer = [_outer(placement, placed, loops) for placed in steps]
+    if any(own != outer[0] for own in outer) or not set(outer[0]) <= set(reader.lowered.inames):
+        return None
+    reach = [_reach(placement, placed, outer[0]) for placed in steps]
+    if beyond and len(loops) == 1:
+        reach[0] = _between(reach[0].union(_reach(placement, reader, outer[0])), outer[0].index(loops[0]))
+    elif beyond:
+        return None
+    return outer[0], reach
+
+
+def _runs_longer(placement: Placement, start: Placed, arrival: Placed) -> bool:
+    """Return whether copies of whole tiles that run until the end of their loop are started more often."""
+    more, usual = (_reaches(placement, [start, arrival], arrival, beyond=beyond) for beyond in (True, False))
+    if more is None or usual is None or more[1][0].is_subset(usual[1][0]):
+        return False
+    return start.name in _whole_copy(placement, [start, arrival], arrival, beyond=True)
+
+
+def is_box(placement: Placement, placed: Placed) -> bool:
+    """Return whether a statement copies a box."""
+    return any(isinstance(placement.program.kernel.tag(x), Box) for x in placed.lowered.inames)
 
 
 def _is_copy(placement: Placement, placed: Placed) -> bool:

@@ -142,8 +142,14 @@ def map_from_forms(
     domain: isl.Set, dims: Sequence[str], forms: Sequence[Affine | None], name: str | None = None
 ) -> isl.Map:
     """Return ``{ domain[dims] -> name[forms] }``; a None leaves its dimension unconstrained."""
-    found = _map_from_forms(domain, (*dims,), (*forms,))
-    return found if name is None else found.set_tuple_name(OUT, name)
+    if name is None:
+        return _map_from_forms(domain, (*dims,), (*forms,))
+    return _named_map(domain, name, (*dims,), (*forms,))
+
+
+@memoised
+def _named_map(domain: isl.Set, name: str, dims: tuple[str, ...], forms: tuple[Affine | None, ...]) -> isl.Map:
+    return _map_from_forms(domain, dims, forms).set_tuple_name(OUT, name)
 
 
 @memoised
@@ -226,24 +232,28 @@ def project_onto(domain: isl.Set, dims: Sequence[str], keep: Sequence[str]) -> i
     """Return the projection of *domain* (dimensions *dims*) onto *keep*, in the order of *keep*."""
     wanted = set(keep)
     left = list(dims)
-    for position in range(len(dims) - 1, -1, -1):
-        if dims[position] not in wanted:
-            domain = domain.project_out(SET, position, 1)
-            del left[position]
+    end = len(left)
+    while end:
+        begin = end
+        while begin and left[begin - 1] not in wanted:
+            begin -= 1
+        if begin < end:
+            domain = domain.project_out(SET, begin, end - begin)
+            del left[begin:end]
+        end = max(begin - 1, 0)
     return reorder(domain, left, keep)
 
 
 def reorder(domain: isl.Set, dims: Sequence[str], order: Sequence[str]) -> isl.Set:
     """Return *domain* with its dimensions permuted from *dims* to *order*, and named so."""
-    if tuple(dims) != tuple(order):
-        domain = _permuted(domain, (*dims,), (*order,))
-    return _named(domain, order)
+    return _named(domain, order) if tuple(dims) == tuple(order) else _permuted(domain, (*dims,), (*order,))
 
 
 @memoised
 def _permuted(domain: isl.Set, dims: tuple[str, ...], order: tuple[str, ...]) -> isl.Set:
     forms = tuple([Affine.variable(name) for name in order])
-    return _map_from_forms(isl.Set.universe(domain.get_space()), dims, forms).intersect_domain(domain).range()
+    permuted = _map_from_forms(isl.Set.universe(domain.get_space()), dims, forms).intersect_domain(domain).range()
+    return _named(permuted, order)
 
 
 def _named(domain: isl.Set, order: Sequence[str]) -> isl.Set:
@@ -371,6 +381,7 @@ def floor_of(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs:
     return Floor(form.terms, form.const, _number(den))
 
 
+@memoised
 def constant_bounds(domain: isl.Set, position: int) -> tuple[int | None, int | None]:
     """Return the least and greatest value of a dimension over all parameters, None where unbounded."""
     low, high = domain.dim_min_val(position), domain.dim_max_val(position)

@@ -29,7 +29,7 @@ from polyloop.poly.sets import map_from_forms, project_onto
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair
-from polyloop.sync.async_operations import changed_reads, pending_groups
+from polyloop.sync.async_operations import changed_reads, is_untouched, pending_groups
 
 __all__ = ["Arrival", "arrivals", "copy_link", "copy_obligations", "copy_pairs", "copy_violations"]
 
@@ -177,6 +177,8 @@ def _changed_source(placement: Placement, start: Placed, arrival: Placed, link: 
     if not is_exact(placement, array):
         message = f"'{array}' is written and copied asynchronously, and not all accesses are exact"
         yield Diagnostic("not-proven", message, hints=("fetch it by via='registers'",), sites=site)
+        return
+    if is_untouched(placement, (start, _read(start)), (arrival, _read(arrival)), link):
         return
     flow = flow_of(placement, array)
     for missing in changed_reads(flow, (start, _read(start)), (arrival, _read(arrival)), link):

@@ -11,13 +11,15 @@ from functools import reduce
 
 import islpy as isl
 
-from polyloop.dataflow.value_flow import Flow
-from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
+from polyloop.dataflow.times import earlier
+from polyloop.dataflow.value_flow import Flow, writes_of
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
 from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import constant_bounds, map_from_forms, project_onto
 from polyloop.program.lower import Access
 
-__all__ = ["changed_reads", "pending_groups", "step_of"]
+__all__ = ["changed_reads", "is_untouched", "pending_groups", "step_of"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -36,6 +38,29 @@ def changed_reads(
     for writer, sees in found:
         others = [link.apply_range(other) for source, other in seen if source is writer]
         yield reduce(isl.Map.subtract, others, sees).domain()
+
+
+def is_untouched(
+    placement: Placement, early: tuple[Placed, Access], late: tuple[Placed, Access], link: isl.Map
+) -> bool:
+    """Return True if a quick test proves that :func:`changed_reads` finds nothing: no write of the element in between.
+
+    A read sees writes that are strictly earlier, so one at the time of the start counts.
+    """
+    (start, first), (arrival, last) = early, late
+    space = placement.spaces[last.array]
+    cells = storage_map(placement, arrival, last, space)
+    if not cells.is_subset(link.apply_range(storage_map(placement, start, first, space))):
+        return False
+    for writer, write in writes_of(placement, last.array):
+        before, after = earlier(placement, writer, arrival), earlier(placement, start, writer, or_equal=True)
+        if before.plain_is_empty() or after.plain_is_empty():
+            continue  # by their places in the loop tree
+        looking_at(arrival, last, writer, write)
+        pairs = cells.apply_range(storage_map(placement, writer, write, space).reverse())
+        if not pairs.intersect(before.reverse()).intersect(link.apply_range(after)).is_empty():
+            return False
+    return True
 
 
 def pending_groups(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> int:

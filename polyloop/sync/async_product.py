@@ -23,13 +23,14 @@ from functools import partial, reduce
 
 import islpy as isl
 
+from polyloop.dataflow.times import earlier
 from polyloop.dataflow.value_flow import flow_of, is_exact, known_flow, writers_of
 from polyloop.errors import Diagnostic
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Unroll, Vectorize
 from polyloop.kernel.tree import Loop, Node, Run, Tree, paths, runs
-from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
@@ -37,7 +38,7 @@ from polyloop.poly.sets import map_from_forms, preimage
 from polyloop.program.ir import Access, Lowered, Program, Update
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair
-from polyloop.sync.async_operations import changed_reads, pending_groups, step_of
+from polyloop.sync.async_operations import changed_reads, is_untouched, pending_groups, step_of
 
 __all__ = ["Completion", "UnderWay", "lag_in", "product_obligations", "sum_obligations", "under_way"]
 
@@ -279,6 +280,8 @@ def _sum_violations(found: UnderWay, issue: Placed) -> Iterator[Diagnostic]:
         if access.array != array:
             continue
         looking_at(other, access, issue)
+        if _is_complete(found, issue, other, access):
+            continue
         issued, _ = flow_of(placement, array, [(other, access)], [issue]).of(other, access)
         waited, _ = flow_of(placement, array, [(other, access)], waits).of(other, access)
         done = [link.apply_range(completions[wait.name].link) for wait, link in waited]
@@ -286,6 +289,25 @@ def _sum_violations(found: UnderWay, issue: Placed) -> Iterator[Diagnostic]:
             if not (left := reduce(isl.Map.subtract, done, link)).is_empty():
                 yield _used(issue, other, access, left)
                 return
+
+
+def _is_complete(found: UnderWay, issue: Placed, other: Placed, access: Access) -> bool:
+    """Return True if a quick test proves that all products are complete that were issued before an access to a sum.
+
+    Each issue has one completion, of the same sum.  So none may be issued before the access and complete behind it.
+    """
+    placement = found.placement
+    begun = earlier(placement, issue, other, or_equal=True)
+    for entry in found.of(issue):
+        behind = earlier(placement, other, entry.statement, or_equal=True)
+        if begun.plain_is_empty() or behind.plain_is_empty():
+            continue  # by their places in the loop tree
+        space = placement.spaces[access.array]
+        sums = storage_map(placement, entry.statement, entry.statement.lowered.write, space)
+        pairs = storage_map(placement, other, access, space).apply_range(sums.reverse())
+        if not pairs.intersect(behind).intersect(entry.link.apply_range(begun).reverse()).is_empty():
+            return False
+    return True
 
 
 def _used(issue: Placed, other: Placed, access: Access, left: isl.Map) -> Diagnostic:
@@ -319,6 +341,8 @@ def _operand_violations(found: UnderWay, issue: Placed) -> Iterator[Diagnostic]:
                 yield Diagnostic("not-proven", message, hints=hints, sites=(issue.lowered.instruction.site(),))
                 return
             looking_at(entry.statement, late, issue, early)
+            if is_untouched(placement, (issue, early), (entry.statement, late), entry.link):
+                continue
             flow = known_flow(placement, array)
             for missing in changed_reads(flow, (issue, early), (entry.statement, late), entry.link):
                 if not missing.is_empty():

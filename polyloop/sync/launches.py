@@ -154,6 +154,8 @@ def _written_cuts(placement: Placement) -> dict[Block, list[int]]:
     if not placement.axes.all:
         return found
     for block, nodes in _blocks(placement.program.tree, _ROOT):
+        if not any(isinstance(node, Barrier) and node.scope is Scope.GRID for node in nodes):
+            continue
         if any(obstacle(placement, prefix) for prefix in loop_prefixes(block)):
             continue
         begin = 0

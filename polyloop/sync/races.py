@@ -8,15 +8,24 @@ from functools import partial
 
 import islpy as isl
 
-from polyloop.dataflow.conflicts import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on, never_meet
+from polyloop.dataflow.conflicts import Conflict, crossing, crossing_conflicts, equal_on, meetings, never_meet
 from polyloop.dataflow.nosync import not_denied
 from polyloop.errors import Diagnostic, VerificationError, WitnessKind
 from polyloop.frozen import quick, replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Scope
-from polyloop.mapping.thread_mapping import Axes, Placed, Placement, common_loops, joint_extent, owner_axes
+from polyloop.mapping.thread_mapping import (
+    Axes,
+    Placed,
+    Placement,
+    common_loops,
+    joint_extent,
+    owner_axes,
+    storage_map,
+)
 from polyloop.memo import known, memoised
 from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
 from polyloop.poly.radix import separates
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, prove, within_budget
@@ -223,7 +232,8 @@ def _pair(
     differing = tuple(axis for axis in axes.all if axis not in agreeing)
     if not differing:
         return
-    pairs = _of_warps(placement, left, right, conflict_pairs(placement, first, a, second, b))
+    looking_at(first, a, second, b)
+    pairs = meetings(_by_warps(placement, *left), _by_warps(placement, *right))
     pairs = not_denied(placement, first, a, second, b, pairs)
     blocks = tuple(axis for axis in axes.group if axis in differing)
     if blocks and placement.spaces[array] is AddressSpace.GLOBAL:
@@ -257,14 +267,16 @@ def _within_clusters(
             yield Need(array, a, b, conflict, None if conflict.simultaneous else scope)
 
 
-def _of_warps(
-    placement: Placement, left: tuple[Placed, Access], right: tuple[Placed, Access], pairs: isl.Map
-) -> isl.Map:
-    """Return *pairs* in which an access that any lane of a warp may make is one of all of them."""
-    warp = by_whole_warps(placement, *left)
-    pairs = pairs if warp is None else pairs.apply_domain(warp)
-    warp = by_whole_warps(placement, *right)
-    return pairs if warp is None else pairs.apply_range(warp)
+def _by_warps(placement: Placement, placed: Placed, access: Access) -> isl.Map:
+    """Return the cells of *access*, those of all lanes of a warp where each of them may make it."""
+    cells = storage_map(placement, placed, access, placement.spaces[access.array])
+    warp = by_whole_warps(placement, placed, access)
+    return cells if warp is None else _widened(cells, warp)
+
+
+@memoised
+def _widened(cells: isl.Map, warp: isl.Map) -> isl.Map:
+    return cells.apply_domain(warp)
 
 
 def _across_blocks(
@@ -288,11 +300,11 @@ def _across_blocks(
 def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> frozenset[str]:
     """Return axes on which two accesses to one cell must have the same index, as the forms show at once.
 
-    That is so for an axis that both use alone as a subscript, and for all axes of a subscript that is a sum of digits,
-    such as ``16*g.0 + l.0`` with ``l.0 < 16``.
+    That is so for an axis that both use alone as a subscript, for all axes of a subscript that is a sum of digits, such
+    as ``16*g.0 + l.0`` with ``l.0 < 16``, and for an axis on which one index executes both.
     """
     space = placement.spaces[a.array]
-    found: set[str] = set()
+    found = {axis for axis in placement.axes.all if joint_extent(axis, first, second) == 1}
     if space in (AddressSpace.LOCAL, AddressSpace.CLUSTER):
         found.update(owner_axes(placement, space))
     for x, y in zip(first.indices(a), second.indices(b), strict=True):

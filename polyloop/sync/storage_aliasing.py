@@ -14,12 +14,12 @@ from functools import partial
 import islpy as isl
 
 from polyloop.dataflow.conflicts import Conflict, crossing_conflicts
-from polyloop.dataflow.value_flow import flow_of, is_exact, may_flow_of, time_forms, writers_of, writes_of
+from polyloop.dataflow.times import earlier
+from polyloop.dataflow.value_flow import flow_of, is_exact, may_flow_of, writers_of, writes_of
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
 from polyloop.poly.budget import looking_at
-from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, within_budget
 from polyloop.proof.witness import element, instance, pair, threads
@@ -111,13 +111,15 @@ def _conflicts(
                 continue  # what is before it is before its issue, or comes from its own thread
             if a.array != b.array and (first_writes or second_writes):
                 looking_at(first, a, second, b)
-                pairs = _cells(placement, first, pool).apply_range(_cells(placement, second, pool).reverse())
+                pairs = _in_one_block(placement, pool, first, second)
                 for conflict in crossing_conflicts(placement, first, second, pairs, local):
                     yield a, b, conflict
 
 
 def _overwritten(placement: Placement, pool: str, member: str, others: Sequence[str]) -> Diagnostic | None:
     """Return the finding if another member is written between a write and a read of *member*."""
+    if not _may_come_between(placement, member, others):
+        return None
     flow = flow_of(placement, member) if is_exact(placement, member) else may_flow_of(placement, member)
     writes = [entry for other in others for entry in writes_of(placement, other)]
     ranges = list(zip(flow.reads, flow.sources, strict=True))
@@ -129,8 +131,10 @@ def _overwritten(placement: Placement, pool: str, member: str, others: Sequence[
         for source, link in sources:
             for writer, write in writes:
                 looking_at(reader, read, writer, write)
-                after_source = _before(placement, pool, source, writer)
-                before_read = _before(placement, pool, writer, reader).reverse()
+                before_read, after_source = earlier(placement, writer, reader), earlier(placement, source, writer)
+                if before_read.plain_is_empty() or after_source.plain_is_empty():
+                    continue  # by their places in the loop tree
+                before_read = before_read.intersect(_in_one_block(placement, pool, writer, reader)).reverse()
                 between = link.apply_range(after_source).intersect(before_read)
                 if not between.is_empty():
                     at, when = pair(between, reader, writer)
@@ -142,16 +146,20 @@ def _overwritten(placement: Placement, pool: str, member: str, others: Sequence[
     return None
 
 
-def _before(placement: Placement, pool: str, first: Placed, second: Placed) -> isl.Map:
-    """Return ``{ instance of first -> instance of second }``: in one block, the first earlier in the loop tree."""
-    depth = max(len(placement.program.places[statement.name]) for statement in (first, second))
-    times = [
-        map_from_forms(statement.domain, statement.dims, time_forms(placement, statement, depth))
-        for statement in (first, second)
-    ]
-    earlier = isl.Map.lex_lt(times[0].range().get_space())
-    ordered = times[0].apply_range(earlier).apply_range(times[1].reverse())
-    return ordered.intersect(_cells(placement, first, pool).apply_range(_cells(placement, second, pool).reverse()))
+def _may_come_between(placement: Placement, member: str, others: Sequence[str]) -> bool:
+    """Return whether a write of *others* is between two accesses to *member* by their places in the loop tree."""
+    own = [s for s in placement.statements.values() if any(access.array == member for access in s.lowered.accesses)]
+    writers = [writer for other in others for writer in writers_of(placement, other)]
+    return any(
+        any(not earlier(placement, first, writer).plain_is_empty() for first in own)
+        and any(not earlier(placement, writer, last).plain_is_empty() for last in own)
+        for writer in writers
+    )
+
+
+def _in_one_block(placement: Placement, pool: str, first: Placed, second: Placed) -> isl.Map:
+    """Return the pairs of instances in one block."""
+    return _cells(placement, first, pool).apply_range(_cells(placement, second, pool).reverse())
 
 
 def _at_once(pool: str, a: Access, b: Access, conflict: Conflict) -> Diagnostic:

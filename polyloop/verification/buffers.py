@@ -20,7 +20,8 @@ from itertools import islice
 import islpy as isl
 
 from polyloop.dataflow.address_spaces import place
-from polyloop.dataflow.value_flow import Flow, flow_of, hides_others, is_exact, may_flow_of, time_forms
+from polyloop.dataflow.times import earlier
+from polyloop.dataflow.value_flow import Flow, flow_of, hides_others, is_exact, may_flow_of
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy, Move, MoveRole
@@ -80,7 +81,6 @@ class _Places:
         self.names = (array, *(name for name, of in comparison.kernel.buffers.items() if of == array))
         self.space = self.real.spaces[array]
         statements = self.real.statements.values()
-        self.depth = max((len(self.real.program.places[s.name]) for s in statements), default=0)
         self.touches = {
             access: self.touch(statement, access)
             for statement in statements
@@ -206,20 +206,13 @@ class _Places:
         theirs = storage_map(self.real, write.statement, write.access, space)
         return pairs.subtract(mine.apply_range(theirs.reverse()))
 
-    def times(self, touch: _Touch) -> isl.Map:
-        statement = touch.statement
-        return map_from_forms(statement.domain, statement.dims, time_forms(self.real, statement, self.depth))
-
     def earlier(self, first: _Touch, second: _Touch) -> isl.Map:
         """Return ``{ first -> second }`` where the first runs strictly earlier in the loop tree."""
-        times = self.times(first), self.times(second)
-        return times[0].apply_range(isl.Map.lex_lt(times[0].range().get_space())).apply_range(times[1].reverse())
+        return earlier(self.real, first.statement, second.statement)
 
     def not_before(self, source: _Touch, write: _Touch) -> isl.Map:
         """Return ``{ source -> write }`` where the write is not earlier, and not a copy of the same reference write."""
-        times = self.times(source), self.times(write)
-        later = isl.Map.lex_le(times[0].range().get_space())
-        pairs = times[0].apply_range(later).apply_range(times[1].reverse())
+        pairs = earlier(self.real, source.statement, write.statement, or_equal=True)
         if isinstance(_origin(source), Copy):
             one, other = (self.comparison.counterpart(self.comparison.new.statements[t.statement.name])
                           for t in (source, write))  # fmt: skip

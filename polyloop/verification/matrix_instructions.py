@@ -27,6 +27,7 @@ from polyloop.kernel.intrinsic import Matrix, MatrixIntrinsic, Part
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential, ThreadDigit, Unroll, Vectorize, axis_name
 from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, Floor
 from polyloop.poly.sets import Row, add_rows, map_from_forms
 from polyloop.program.infer_types import accumulator_dtypes
@@ -97,13 +98,17 @@ def by_whole_warps(placement: Placement, placed: Placed, access: Access) -> isl.
     lowered = placed.lowered
     if lowered.instruction.matrix is None or not isinstance(lowered.part, Update) or lowered.is_write(access):
         return None
-    lanes = lane_axes(placement, placed)
-    forms = [None if dim in lanes else Affine.variable(dim) for dim in placed.dims]
-    whole = isl.Set.universe(placed.domain.get_space())
-    relation = map_from_forms(whole, placed.dims, forms)
-    rows = [row for axis, size in lanes.items()
+    return _to_lanes(placed.domain, placed.dims, tuple(lane_axes(placement, placed).items()))
+
+
+@memoised
+def _to_lanes(domain: isl.Set, dims: tuple[str, ...], lanes: tuple[tuple[str, int], ...]) -> isl.Map:
+    forms = [None if dim in dict(lanes) else Affine.variable(dim) for dim in dims]
+    whole = isl.Set.universe(domain.get_space())
+    relation = map_from_forms(whole, dims, forms)
+    rows = [row for axis, size in lanes
             for row in (Row(Affine.variable(axis)), Row(Affine(((axis, -1),), size - 1)))]  # fmt: skip
-    return relation.intersect_range(add_rows(whole, placed.dims, rows))
+    return relation.intersect_range(add_rows(whole, dims, rows))
 
 
 def matrix_obligations(placement: Placement) -> Iterator[Obligation]:

@@ -26,7 +26,8 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.dataflow.conflicts import conflicts, equal_on
-from polyloop.dataflow.value_flow import is_exact, readers_of, time_forms, writers_of
+from polyloop.dataflow.times import time_forms
+from polyloop.dataflow.value_flow import is_exact, readers_of, writers_of
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.nodes import array_name
 from polyloop.expr.printer import show

@@ -178,6 +178,30 @@ def test_random_accesses_against_points(seed: int) -> None:
         assert found.unwritten.intersect_params(at).is_equal(wanted.unwritten)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_entries_of_times_may_be_dimensions_in_any_order(seed: int) -> None:
+    """Some entries are dimensions, in another order than these; others are constants, or other forms."""
+    rng = random.Random(seed)
+
+    def statement(name: str, place: int) -> tuple[str, str]:
+        dims = ["t", "i", "j", "k"]
+        loops = rng.sample(dims[1:], 3)
+        loops[rng.randrange(3)] = rng.choice((*dims[1:], "i + j", "floor(j/2)", "1", "-k"))
+        instance = f"{name}[{', '.join(rng.sample(dims, 4))}]"
+        time = ", ".join(entry for loop in loops for entry in (str(rng.choice((0, 0, place))), loop))
+        element = rng.choice(("i", "j + k", "floor(i/2) + j", "t", "2k"))
+        domain = f"0 <= t < 2 and 0 <= i, j < 3 and 0 <= k < {rng.choice((2, 3))}"
+        return f"{instance} -> a[{element}] : {domain}", f"{instance} -> [{time}] : {domain}"
+
+    texts = {name: statement(name, place) for place, name in enumerate("WVRM")}
+    reads, sure, possible = (
+        "{ " + "; ".join(texts[name][0] for name in names) + " }"
+        for names in ("R", "WV", "M" if seed % 2 else "")
+    )
+    accesses = _accesses(reads, sure, possible, "{ " + "; ".join(time for _, time in texts.values()) + " }")
+    assert _are_equal(last_writes(accesses), last_writes_by_definition(accesses))
+
+
 def test_joined_digits_are_no_reordering() -> None:
     knl = pl.make_kernel(
         "[n] -> {[i, j]: 0 <= i, j < n}",

@@ -15,6 +15,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import AutoLocal, InameTag, LocalAxis, ThreadDigit, Unroll, is_thread
 from polyloop.mapping.mixed_radix import threads_combine
 from polyloop.mapping.thread_mapping import axes_of
+from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import number_of
 from polyloop.poly.sets import Row, constant_bounds
@@ -24,6 +25,7 @@ from polyloop.transform.loops.inames import Replacement, replace_iname
 __all__ = ["assign_auto", "split_off"]
 
 
+@memoised
 def assign_auto(kernel: LoopKernel) -> LoopKernel:
     """Return *kernel* with its ``l.auto`` inames spread over the threads of the block, where its size is known.
 

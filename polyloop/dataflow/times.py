@@ -1,0 +1,51 @@
+"""Times of execution, and the order of two statements in the loop tree as a relation between their instances."""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.memo import memoised
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, add_rows
+
+__all__ = ["earlier", "time_forms"]
+
+
+def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
+    """Return the execution time of *statement*'s instances: positions and loop inames, padded to *depth*."""
+    place = placement.program.places[statement.name]
+    forms = [
+        Affine((), entry) if isinstance(entry, int) else statement.forms.get(entry) or Affine.variable(entry)
+        for entry in place
+    ]
+    return forms + [Affine((), 0)] * (depth - len(forms))
+
+
+def earlier(placement: Placement, first: Placed, second: Placed, *, or_equal: bool = False) -> isl.Map:
+    """Return ``{ x -> y }`` where instance x of *first* is earlier in the loop tree than y of *second*, or equal.
+
+    The instances themselves are not constrained.  Positions in the tree are constants, so most statements are ordered
+    by few of the loops around them.
+    """
+    return _earlier(placement, first, second, or_equal)
+
+
+@memoised
+def _earlier(placement: Placement, first: Placed, second: Placed, or_equal: bool) -> isl.Map:
+    depth = max(len(placement.program.places[statement.name]) for statement in (first, second))
+    there = [f"{name}~" for name in second.dims]  # a name that is no parameter's
+    renamed = {name: Affine.variable(other) for name, other in zip(second.dims, there, strict=True)}
+    forms = time_forms(placement, first, depth), time_forms(placement, second, depth)
+    space = first.domain.get_space().map_from_domain_and_range(second.domain.get_space())
+    names = [*first.dims, *there]
+    equal = isl.Set.universe(space.wrap())
+    found = isl.Set.empty(space.wrap())
+    for one, other in zip(*forms, strict=True):
+        later = other.substitute(renamed).add(one, -1)
+        if later.terms or later.const > 0:
+            found = found.union(add_rows(equal, names, [Row(later.add(Affine((), -1)))]))
+        if not later.terms and later.const:
+            return found.unwrap()
+        equal = add_rows(equal, names, [Row(later, is_equality=True)])
+    return (found.union(equal) if or_equal else found).unwrap()
