@@ -23,6 +23,7 @@ from polyloop.tracebacks import lines_for_ipython
 __all__ = [
     "ArgumentError",
     "CodegenError",
+    "CommunicationError",
     "CompilerError",
     "Diagnostic",
     "KernelError",
@@ -320,6 +321,10 @@ class TuningError(PolyloopError):
 
 class ArgumentError(PolyloopError):
     """A compiled kernel was called with arguments that do not fit."""
+
+
+class CommunicationError(PolyloopError):
+    """A rank of a divided kernel cannot reach the others."""
 
 
 class PolyloopWarning(UserWarning):

@@ -122,7 +122,7 @@ def _axes(kernel: LoopKernel, name: str, text: str, rank: int) -> Axes:
     if count != len(axes):
         refuse(kernel, bad_distribution(f"'{name}' has {count} axes, and '{text}' says how {len(axes)} are divided",
                                         hint='one entry for each axis: "block, *"'))
-    if isinstance(entry, ArrayArg) and not entry.is_packed:
-        refuse(kernel, bad_distribution(f"'{name}' is stored with strides of its own",
-                                        hint="pass an array in C or Fortran order"))
+    if isinstance(entry, ArrayArg) and not (entry.is_packed and entry.order == "C"):
+        refuse(kernel, bad_distribution(f"'{name}' is not stored in C order",
+                                        hint='declare it with order="C"'))
     return tuple(axes)

@@ -86,9 +86,9 @@ def _distances(forms: Sequence[Affine | None], axes: Axes, home: Home) -> tuple[
 def kind_of(homes: Homes, statement: Lowered, access: Access) -> Storage:
     """Return the storage that an access of a phase refers to."""
     found = homes.combined.get(statement.instruction.id)
-    if found is not None and found.array == access.array:
-        return Storage.SHARE
     axes = homes.division.axes(access.array)
+    if found is not None and found.array == access.array and not homes.division.is_divided(access.array):
+        return Storage.SHARE
     if all(axis is None for axis in axes):
         return Storage.WHOLE
     home = homes.of(statement) if statement.is_write(access) else reading_home(homes, statement.instruction.id)

@@ -14,7 +14,7 @@ the strips around it.  ``u_n0`` is the length of the rank's part of ``u`` along 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -219,10 +219,9 @@ class _Localizing:
         domain = self.restricted(old.domain, old.inames, write, self.shifts(write, old.inames))
         terms = tuple(Term(tuple(name for name in term.inames if name not in self.phase.hosts),
                            self.restricted(term.domain, term.inames, read, shifts)) for term in old.terms)
-        assignee = self.expression(old.assignee, write, shifts, is_write=True, name=old.id)
-        value = self.expression(old.expression, read, shifts, is_write=False, name=old.id)
-        predicates = tuple(self.expression(entry, read, shifts, is_write=False, name=old.id)
-                           for entry in old.predicates)
+        assignee = self.expression(old.assignee, write, shifts)
+        value = self.expression(old.expression, read, shifts)
+        predicates = tuple(self.expression(entry, read, shifts) for entry in old.predicates)
         every = dict.fromkeys((*inames, *(name for term in terms for name in term.inames)))
         new = replace(
             old, inames=inames, domain=domain, terms=terms, assignee=assignee, expression=value, predicates=predicates,
@@ -267,9 +266,7 @@ class _Localizing:
                 domain = add_rows(domain, free, [Row(Affine.variable(f"{name}'").add(Affine.variable(name), -1), True)])
         return project_onto(domain, free, [name for name in inames if name not in self.phase.hosts])
 
-    def expression(
-        self, expr: Expression, home: Home, shifts: Mapping[str, Affine], *, is_write: bool, name: str
-    ) -> Expression:
+    def expression(self, expr: Expression, home: Home, shifts: Mapping[str, Affine]) -> Expression:
         """Return an expression over the fields of the phase."""
         new = {iname: to_expression(form) for iname, form in shifts.items()}
 
@@ -279,20 +276,19 @@ class _Localizing:
                     return p.Subscript(node, 0)
                 return new.get(node.name, node)
             if isinstance(node, p.Subscript):
-                return self.element(node, home, shifts, visit, is_write=is_write, name=name)
+                return self.element(node, home, shifts, visit)
             old = children(node)
             return rebuild_changed(node, old, tuple(map(visit, old)))
 
         return visit(expr)
 
-    def element(  # noqa: ANN202 - an expression
-        self, node: Expression, home: Home, shifts: Mapping[str, Affine], visit, *, is_write: bool, name: str,  # noqa: ANN001
-    ):  # fmt: skip
+    def element(
+        self, node: Expression, home: Home, shifts: Mapping[str, Affine], visit: Callable[[Expression], Expression]
+    ) -> Expression:
+        """Return the element of a field that an element of the program is."""
         array = array_name(node)
-        found = self.homes.combined.get(name)
         axes = self.homes.division.axes(array)
-        is_share = found is not None and found.array == array
-        if is_share or all(axis is None for axis in axes):
+        if not self.homes.division.is_divided(array):
             old = children(node)
             return rebuild_changed(node, old, tuple(map(visit, old)))
         forms = [affine_of(entry) for entry in node.index_tuple]
