@@ -12,6 +12,7 @@ from polyloop.edge.first import prepare_kernels as _prepare_kernels
 from polyloop.errors import (
     ArgumentError,
     CodegenError,
+    CommunicationError,
     CompilerError,
     Diagnostic,
     KernelError,
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from polyloop.cost.tally import CountGranularity, MemAccess, Op, Sync
     from polyloop.creation.create import make_kernel
     from polyloop.derivatives.differentiate import differentiate
+    from polyloop.distributed.distribute import DistributedKernel, RankProgram, distribute
+    from polyloop.distributed.engine import Engine
+    from polyloop.distributed.mpiengine import MpiEngine
+    from polyloop.distributed.threads import run_ranks
+    from polyloop.distributed.torchengine import TorchEngine
+    from polyloop.distributed.traffic import Link, Traffic
     from polyloop.export.load import LoadedKernel, load
     from polyloop.export.write import export
     from polyloop.expr import vec
@@ -117,6 +124,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Certificate",
     "CodeObject",
     "CodegenError",
+    "CommunicationError",
     "CompiledKernel",
     "CompilerError",
     "ConstantArg",
@@ -129,6 +137,8 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "DeviceLimits",
     "Diagnostic",
     "Dispatcher",
+    "DistributedKernel",
+    "Engine",
     "ForeignFunction",
     "Function",
     "GeneratedProgram",
@@ -136,10 +146,12 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "HipTarget",
     "KernelError",
     "LaunchCheck",
+    "Link",
     "LoadedKernel",
     "LoopKernel",
     "MatrixIntrinsic",
     "MemAccess",
+    "MpiEngine",
     "NoOpInstruction",
     "Op",
     "OpenCLDevice",
@@ -147,13 +159,16 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Picture",
     "PolyloopError",
     "PolyloopWarning",
+    "RankProgram",
     "Recipe",
     "ReductionOperation",
     "SpecializingKernel",
     "Sync",
     "Target",
     "TemporaryVariable",
+    "TorchEngine",
     "Trace",
+    "Traffic",
     "TransformError",
     "Tuned",
     "TuningError",
@@ -172,6 +187,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "diff",
     "differentiate",
     "dispatch",
+    "distribute",
     "domain",
     "draw_accesses",
     "draw_dependences",
@@ -219,6 +235,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "record",
     "reduce",
     "replay",
+    "run_ranks",
     "time_budget",
     "trace_from_json",
     "tune",
@@ -320,6 +337,15 @@ _LATER = {
     "differentiate": "derivatives.differentiate",
     "dispatch": "tuning.dispatch",
     "Dispatcher": "tuning.dispatch",
+    "DistributedKernel": "distributed.distribute",
+    "Engine": "distributed.engine",
+    "Link": "distributed.traffic",
+    "MpiEngine": "distributed.mpiengine",
+    "RankProgram": "distributed.distribute",
+    "TorchEngine": "distributed.torchengine",
+    "Traffic": "distributed.traffic",
+    "distribute": "distributed.distribute",
+    "run_ranks": "distributed.threads",
     "domain": "frontend.intrinsics",
     "draw_accesses": "viz.accesses",
     "draw_dependences": "viz.dependences",

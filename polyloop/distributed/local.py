@@ -21,7 +21,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.creation.create import complete_kernel
-from polyloop.distributed.fields import Field, Halo, Storage, fields_of, is_near, reading_home
+from polyloop.distributed.fields import Field, Halo, Storage, fields_of, is_near, reading_home, uses
 from polyloop.distributed.homes import Home, Homes
 from polyloop.distributed.phases import Phase
 from polyloop.expr.nodes import Expression, array_name
@@ -340,7 +340,24 @@ class _Localizing:
             around = self.unhosted(project_onto(around, instruction.inames, hosts), hosts)
             if len(around.coalesce().get_basic_sets()) == 1:
                 result = result.intersect(around.coalesce().params())
+        for low in self.before_windows():
+            less = result.subtract(low).coalesce()
+            result = less if len(less.get_basic_sets()) == 1 else result
         return _only(result.coalesce(), parameter_space(tuple(own)))
+
+    def before_windows(self) -> Iterator[isl.Set]:
+        """Yield the parameters with which a window begins behind an element that is read through it."""
+        for statement, access, storage in uses(self.homes, self.phase):
+            if storage is not Storage.WINDOW:
+                continue
+            target = next(entry for entry in self.fields if (entry.array, entry.storage) == (access.array, storage))
+            shifts = self.shifts(self.homes.of(statement), statement.inames)
+            domain = self.restricted(statement.domain, statement.inames, self.homes.of(statement), shifts)
+            dims = [name for name in statement.inames if name not in self.phase.hosts]
+            for place, form in enumerate(access.indices):
+                if form is not None and (target.name, place) in self.origins:
+                    index = form.substitute(shifts).add(self.base(target, place, 0), -1)
+                    yield add_rows(domain, dims, [Row(index.scale(-1).add(Affine((), -1)))]).params()
 
     def domains(self, instructions: Sequence[Instruction]) -> Iterator[Domain]:
         """Yield the domain of each iname: the values that it has anywhere."""
