@@ -70,6 +70,7 @@ def analysed(kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: fr
                                             hint="make it an argument, and divide it"))
     halos = halos_of(homes, phases)
     names = Names.of(homes.kernel, division.rank)
-    locals_ = tuple(local_kernel(homes, phase, halos, kept, names, f"{kernel.name}_{phase.number}", fields[phase.number])
-                    for phase in phases)
+    locals_ = tuple(
+        local_kernel(homes, phase, halos, kept, names, f"{kernel.name}_{phase.number}", fields[phase.number])
+        for phase in phases)
     return Analysis(kernel, homes.division, homes, steps, locals_, halos, frozenset(kept), names)

@@ -169,7 +169,8 @@ class _Proof:
                 for access in statement.reads:
                     if access.array != field.array:
                         continue
-                    rows = [Row(Affine.variable(dim).add(Affine((), -fixed[dim])), True) for dim in dims if dim in fixed]
+                    rows = [Row(Affine.variable(dim).add(Affine((), -fixed[dim])), True)
+                            for dim in dims if dim in fixed]
                     forms = access.indices or (Affine((), 0),)
                     rows += [Row(regions.fixed(form).add(Affine((), -value)), True)
                              for form, value in zip(forms, element, strict=True) if form is not None]

@@ -107,7 +107,7 @@ class DistributedKernel(Shown):
         chosen = self.mesh if mesh is None else tuple(mesh)
         return planned(self, chosen or (), sizes)
 
-    def explain(self, mesh: Sequence[int] | None = None, /, *, link: Link | None = None, **sizes: int) -> Traffic:
+    def explain(self, mesh: Sequence[int] | None = None, link: Link | None = None, /, **sizes: int) -> Traffic:
         """Return what ranks send in one call: exact bytes for each link and exchange, and a time model.
 
         ::
@@ -158,15 +158,18 @@ class DistributedKernel(Shown):
         return RankProgram(replace(self, mesh=mesh), engine, compiled)
 
 
+def _other_mesh(mesh: Sequence[int], rank: int) -> Diagnostic:
+    shown = f"a mesh {'x'.join(map(str, mesh))}" if mesh else "no mesh"
+    return Diagnostic("mesh-mismatch", f"{shown} was given, and the kernel is divided over {rank} of its axes", (),
+                      (f"give the number of ranks along each axis: mesh=({', '.join(['2'] * rank)},)",))
+
+
 def planned(divided: DistributedKernel, mesh: Coordinates, sizes: Mapping[str, int]) -> Plan:
     """Return the plan for a mesh and sizes, proven complete."""
     analysis = divided.analysis
     kernel = analysis.source
     if len(mesh) != analysis.division.rank or any(count < 1 for count in mesh):
-        found = Diagnostic("mesh-mismatch",
-                           f"the mesh has {len(mesh)} axes, and the kernel is divided over {analysis.division.rank}", (),
-                           ("give the number of ranks along each axis: mesh=(2, 2)",))
-        raise ArgumentError("plan", kernel.name, [found])
+        raise ArgumentError("plan", kernel.name, [_other_mesh(mesh, analysis.division.rank)])
     missing = [name for name in analysis.homes.kernel.parameters if name not in sizes]
     if missing:
         found = Diagnostic("missing-size", f"no value for '{missing[0]}'", (f"sizes: {', '.join(missing)}",),
@@ -282,7 +285,8 @@ class RankProgram:
             As :meth:`box`.
         """
         part = self.empty(array, like=whole, **sizes)
-        self.owned(array, part, **sizes)[...] = whole[tuple(slice(low, high) for low, high in self.box(array, **sizes))]
+        box = self.box(array, **sizes)
+        self.owned(array, part, **sizes)[...] = whole[tuple(slice(low, high) for low, high in box)]
         return part
 
     def owned(self, array: str, part: Any, /, **sizes: int) -> Any:  # noqa: ANN401 - an array
@@ -294,7 +298,8 @@ class RankProgram:
             As :meth:`box`.
         """
         own, stored = self.box(array, **sizes), self.stored(array, **sizes)
-        return part[tuple(slice(low - first, high - first) for (low, high), (first, _) in zip(own, stored, strict=True))]
+        pairs = zip(own, stored, strict=True)
+        return part[tuple(slice(low - first, high - first) for (low, high), (first, _) in pairs)]
 
     def gather(self, array: str, part: Any, /, **sizes: int) -> Any:  # noqa: ANN401 - an array
         """Return the whole array on all ranks, from the part of each.
@@ -417,9 +422,8 @@ def _lines(divided: DistributedKernel) -> list[str]:
             if isinstance(step, Phase):
                 local = next(entry for entry in analysis.locals if entry.phase is step)
                 lines.append(f"{indent}{local.kernel.name}: {', '.join(step.instructions)}")
-                for entry in local.fields:
-                    if entry.storage is Storage.WINDOW:
-                        lines.append(f"{indent}    {entry.name}: what it reads of '{entry.array}' elsewhere")
+                lines.extend(f"{indent}    {entry.name}: what it reads of '{entry.array}' elsewhere"
+                             for entry in local.fields if entry.storage is Storage.WINDOW)
                 for name in step.instructions:
                     if (found := analysis.homes.combined.get(name)) is not None:
                         axes = ", ".join(f"mesh.{axis}" for axis in found.axes)
@@ -488,7 +492,5 @@ def distribute(
         refuse(kernel, unknown_name("iname", unknown[0], kernel.inames))
     found = analysed(kernel, arrays, over, names)
     if mesh is not None and (len(mesh) != found.division.rank or any(count < 1 for count in mesh)):
-        refuse(kernel, Diagnostic(
-            "mesh-mismatch", f"the mesh has {len(mesh)} axes, and the kernel is divided over {found.division.rank}", (),
-            ("give the number of ranks along each axis: mesh=(2, 2)",)))
+        refuse(kernel, _other_mesh(mesh, found.division.rank))
     return DistributedKernel(found, None if mesh is None else tuple(mesh), overlap)

@@ -144,8 +144,11 @@ class Execution:
                 unpacks.append(unpack)
         wait = self.engine.start(sends, receives)
 
+        kept = [sends, receives]  # buffers live until the messages have gone
+
         def finish() -> None:
             wait()
+            del kept[:]
             for unpack in unpacks:
                 unpack()
 
@@ -154,7 +157,7 @@ class Execution:
     def packed(self, source: _Array, origin: Sequence[int], messages: Sequence[Message]) -> _Array:
         """Return what is sent to one rank: a view of elements that lie behind each other, or a buffer."""
         if len(messages) == 1:
-            return source[_slices(messages[0].box, origin)].reshape(-1)
+            return _flat(source[_slices(messages[0].box, origin)])
         buffer = self.buffer(source, sum(box_size(message.box) for message in messages))
         at = 0
         for message in messages:
@@ -352,6 +355,11 @@ def _starts(box: Box) -> tuple[int, ...]:
 
 def _slices(box: Box, origin: Sequence[int]) -> tuple[slice, ...]:
     return tuple(slice(low - start, high - start) for (low, high), start in zip(box, origin, strict=True))
+
+
+def _flat(view: _Array) -> _Array:
+    """Return the elements behind each other: a view where they are, else a copy."""
+    return (np.ascontiguousarray(view) if isinstance(view, np.ndarray) else view.contiguous()).reshape(-1)
 
 
 def _is_dense(view: _Array) -> bool:

@@ -70,7 +70,8 @@ def reading_home(homes: Homes, name: str) -> Home:
 
 def is_near(forms: Sequence[Affine | None], axes: Axes, home: Home) -> bool:
     """Return whether an element is at a constant distance from the home of the instance, along all divided axes."""
-    return all(found is not None or axis is None for found, axis in zip(_distances(forms, axes, home), axes, strict=True))
+    found = _distances(forms, axes, home)
+    return all(axis is None or distance is not None for distance, axis in zip(found, axes, strict=True))
 
 
 def _distances(forms: Sequence[Affine | None], axes: Axes, home: Home) -> tuple[int | None, ...]:
@@ -127,7 +128,8 @@ def fields_of(homes: Homes, phase: Phase) -> tuple[Field, ...]:
         found[key] = found.get(key, False) or statement.is_write(access)
     fields: list[Field] = []
     for (array, storage), is_written in found.items():
-        name, around = array, ()
+        name = array
+        around: tuple[tuple[int, int] | None, ...] = ()
         if storage is Storage.WINDOW:
             name = homes.kernel.fresh(f"{array}_part", [entry.name for entry in fields])
             around = _around(homes, phase, array)

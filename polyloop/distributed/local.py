@@ -258,7 +258,8 @@ class _Localizing:
                 rows += [Row(form.add(low, -1)), Row(low.add(count).add(form, -1).add(Affine((), -1)))]
         free = [f"{name}'" if name in self.phase.hosts else name for name in inames]
         forms = [shifts.get(name) or Affine.variable(name) for name in inames]
-        domain = add_rows(_renamed(domain, free), free, [Row(_primed(row.form, self.phase.hosts, inames)) for row in rows])
+        hosts = self.phase.hosts
+        domain = add_rows(_renamed(domain, free), free, [Row(_primed(row.form, hosts, inames)) for row in rows])
         domain = preimage(domain, free, [_primed(form, self.phase.hosts, inames) if name in self.phase.hosts else form
                                          for name, form in zip(inames, forms, strict=True)])
         for name in self.phase.hosts:
@@ -340,8 +341,8 @@ class _Localizing:
             around = self.unhosted(project_onto(around, instruction.inames, hosts), hosts)
             if len(around.coalesce().get_basic_sets()) == 1:
                 result = result.intersect(around.coalesce().params())
-        for low in self.before_windows():
-            less = result.subtract(low).coalesce()
+        for outside in self.before_windows():
+            less = result.subtract(outside).coalesce()
             result = less if len(less.get_basic_sets()) == 1 else result
         return _only(result.coalesce(), parameter_space(tuple(own)))
 

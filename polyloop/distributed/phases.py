@@ -256,7 +256,8 @@ def _inside(
     homes: Homes, iname: str, entry: Dependence, pair: tuple[dict[str, int], dict[str, int], dict[str, int]]
 ) -> Diagnostic:
     sizes, first, second = pair
-    homes_of_pair = [homes.within(name, tuple(values)) for name, values in ((entry.source, first), (entry.sink, second))]
+    both = ((entry.source, first), (entry.sink, second))
+    homes_of_pair = [homes.within(name, tuple(values)) for name, values in both]
     notes = []
     for axis, forms in enumerate(zip(*homes_of_pair, strict=True)):
         mine, other = (None if form is None else form.evaluate({**sizes, **values})

@@ -173,8 +173,7 @@ class Plan:
         for source in self._sources(array, target, hull):
             own = regions.owned(source, array)
             part = elements.intersect(_box_set(own, elements))
-            for box in boxes_of(part):
-                found.append(self.message(array, source, target, box))
+            found += [self.message(array, source, target, box) for box in boxes_of(part)]
         return tuple(found)
 
     def message(self, array: str, source: Coordinates, target: Coordinates, box: Box) -> Message:

@@ -22,7 +22,7 @@ from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, map_from_forms, parameter_space, universe
 from polyloop.program.lower import Access, Lowered
 
-__all__ = ["Box", "Coordinates", "Regions", "boxes_of", "box_size", "hull_of"]
+__all__ = ["Box", "Coordinates", "Regions", "box_size", "boxes_of", "hull_of"]
 
 Coordinates: TypeAlias = "tuple[int, ...]"
 """Position of a rank in the mesh."""

@@ -58,9 +58,8 @@ def strips_of(
     outer: list[Box] = []
     left = list(box)
     for axis, (low, high) in enumerate(inner):
-        for part in ((left[axis][0], low), (high, left[axis][1])):
-            if part[0] < part[1]:
-                outer.append((*left[:axis], part, *left[axis + 1 :]))
+        sides = ((left[axis][0], low), (high, left[axis][1]))
+        outer += [(*left[:axis], part, *left[axis + 1 :]) for part in sides if part[0] < part[1]]
         left[axis] = (low, high)
     return Strips(inner, tuple(outer))
 

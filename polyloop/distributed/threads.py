@@ -137,7 +137,7 @@ def run_ranks(count: int, program: Callable[[Engine], _T], *, timeout: float = 6
     def work(rank: int) -> None:
         try:
             results[rank] = program(ThreadEngine(rank, world))
-        except BaseException as error:  # noqa: BLE001 - it is raised again below
+        except BaseException as error:
             errors[rank] = error
             world.failed.set()
 

@@ -126,7 +126,8 @@ class _Counting:
                 case Combine():
                     self.combine(node, turns)
                 case Repeat():
-                    inner = [{**turn, node.iname: value} for turn in turns for value in self.plan.iterations(node, turn)]
+                    inner = [{**turn, node.iname: value}
+                             for turn in turns for value in self.plan.iterations(node, turn)]
                     self.visit(node.body, inner)
 
     def exchange(self, node: Exchange, turns: Sequence[Mapping[str, int]], *, is_hidden: bool) -> None:

@@ -49,9 +49,9 @@ class Case:
         undivided(self.kernel)(**arrays, **self.sizes, **self.scalars)
         return arrays
 
-    def on_rank(self, run: pl.RankProgram) -> dict[str, Any]:
-        """Return what the program leaves in whole arrays, run on this rank."""
-        parts = {name: run.scatter(name, value, **self.sizes) for name, value in self.inputs().items()}
+    def on_rank(self, run: pl.RankProgram, convert: Callable[[Any], Any] = lambda array: array) -> dict[str, Any]:
+        """Return what the program leaves in whole arrays, run on this rank, with arrays of another library."""
+        parts = {name: run.scatter(name, convert(value), **self.sizes) for name, value in self.inputs().items()}
         run(**parts, **self.sizes, **self.scalars)
         return {name: run.gather(name, part, **self.sizes) for name, part in parts.items()}
 
@@ -110,7 +110,7 @@ def product(**sizes: int) -> Case:
         """,
         [pl.GlobalArg("a", D, shape="m, l"), pl.GlobalArg("b", D, shape="l, n"), pl.GlobalArg("c", D, shape="m, n"),
          ...], name="product", assumptions="m >= 1 and n >= 1 and l >= 1")
-    blocks = {name: "block, block" for name in "abc"}
+    blocks = dict.fromkeys("abc", "block, block")
     return Case(kernel, blocks, "i:mesh.0, j:mesh.1", {"m": 10, "n": 7, "l": 21, **sizes}, {}, "panel")
 
 
@@ -168,7 +168,7 @@ def conjugate_gradients(**sizes: int) -> Case:
         """,
         [pl.GlobalArg("x, b, r, p, q", D, shape="n"), pl.GlobalArg("rr, alpha, rnew", D, shape="1"), ...], name="cg",
         assumptions="n >= 1 and most >= 0")
-    blocks = {name: "block" for name in ("x", "b", "r", "p", "q")}
+    blocks = dict.fromkeys(("x", "b", "r", "p", "q"), "block")
     return Case(kernel, blocks, "i:mesh.0, j:mesh.0", {"n": 17, "most": 6, **sizes})
 
 

@@ -39,7 +39,7 @@ def test_a_program_with_sums_is_the_same_up_to_rounding(case: Case, mesh: tuple[
     compare(case, mesh, exact=False)
 
 
-@pytest.mark.parametrize("case, mesh", [
+@pytest.mark.parametrize(("case", "mesh"), [
     (programs.heat_1d_mesh(n=5), (4,)),      # blocks of 2, 2, 1 and 0
     (programs.history(n=4), (4,)),           # nothing to compute, halos wider than blocks
     (programs.history(n=7), (4,)),
@@ -53,14 +53,14 @@ def test_ranks_may_be_empty_and_blocks_smaller_than_halos(case: Case, mesh: tupl
     compare(case, mesh)
 
 
-@pytest.mark.parametrize("case, mesh", [
+@pytest.mark.parametrize(("case", "mesh"), [
     (programs.layer_norm(n=2), (4,)), (programs.histogram(n=1), (3,)), (programs.conjugate_gradients(n=2), (4,)),
 ], ids=str)
 def test_empty_ranks_take_part_in_sums(case: Case, mesh: tuple[int, ...]) -> None:
     compare(case, mesh, exact=False)
 
 
-@pytest.mark.parametrize("case, mesh", [
+@pytest.mark.parametrize(("case", "mesh"), [
     (programs.heat(), (2, 2)), (programs.heat_1d_mesh(), (3,)), (programs.history(n=7), (4,)),
     (programs.product(), (2, 2)), (programs.transpose(), (3,)), (programs.boundaries(), (4,)),
 ], ids=str)
@@ -73,6 +73,6 @@ def test_the_bytes_sent_are_those_that_explain_counts(case: Case, mesh: tuple[in
     assert traffic.bytes > 0
 
 
-@pytest.mark.parametrize("case, mesh", [(programs.heat(), (2, 2)), (programs.history(), (3,))], ids=str)
+@pytest.mark.parametrize(("case", "mesh"), [(programs.heat(), (2, 2)), (programs.history(), (3,))], ids=str)
 def test_without_overlap_nothing_else_changes(case: Case, mesh: tuple[int, ...]) -> None:
     assert compare(case, mesh, overlap=False) == compare(case, mesh)
