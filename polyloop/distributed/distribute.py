@@ -440,8 +440,8 @@ def _lines(divided: DistributedKernel) -> list[str]:
 
 
 def distribute(
-    kernel: LoopKernel, arrays: Annotated[Mapping[str, str], EXPLAINED], over: str, mesh: Sequence[int] | None = None, *,
-    hosts: str | Sequence[str] = (), overlap: bool = True,
+    kernel: LoopKernel, arrays: Annotated[Mapping[str, str], EXPLAINED], over: str,
+    mesh: Sequence[int] | None = None, *, hosts: str | Sequence[str] = (), overlap: bool = True,
 ) -> DistributedKernel:  # fmt: skip
     """Divide a kernel over a mesh of devices: who owns computes, and what is read of others is sent.
 
