@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from polyloop.cost.tally import CountGranularity, MemAccess, Op, Sync
     from polyloop.creation.create import make_kernel
     from polyloop.derivatives.differentiate import differentiate
-    from polyloop.distributed.distribute import DistributedKernel, RankProgram, distribute
+    from polyloop.distributed.distribute import DistributedKernel, distribute
     from polyloop.distributed.engine import Engine
     from polyloop.distributed.mpiengine import MpiEngine
+    from polyloop.distributed.ranks import RankProgram
     from polyloop.distributed.threads import run_ranks
     from polyloop.distributed.torchengine import TorchEngine
     from polyloop.distributed.traffic import Link, Traffic
@@ -341,7 +342,7 @@ _LATER = {
     "Engine": "distributed.engine",
     "Link": "distributed.traffic",
     "MpiEngine": "distributed.mpiengine",
-    "RankProgram": "distributed.distribute",
+    "RankProgram": "distributed.ranks",
     "TorchEngine": "distributed.torchengine",
     "Traffic": "distributed.traffic",
     "distribute": "distributed.distribute",

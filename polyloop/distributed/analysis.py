@@ -50,10 +50,10 @@ def analysed(kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: fr
     division = division_of(program, arrays, over)
     around = hosts
     while True:  # results of reductions are kept for one iteration of the loops that turn out to be the host's
-        whole = separated(program, division, around)
+        whole = separated(kernel, division, around)
         homes = homes_of(whole, division)
         steps = phases_of(whole.kernel, homes, hosts)
-        if (found := hosts_of(steps)) == around:
+        if (found := hosts_of(steps)) == around or not whole.combined:
             break
         around = found
     phases = [*phases_in(steps)]

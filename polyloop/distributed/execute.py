@@ -58,8 +58,6 @@ class Execution:
         Values of the scalar arguments, sizes included.
     sent
         Number of bytes sent so far in messages; what a rank copies to itself is not counted.
-    reduced
-        Number of bytes that went into reductions over the mesh.
     """
 
     plan: Plan
@@ -72,7 +70,6 @@ class Execution:
     windows: dict[tuple[object, ...], _Array] = field(default_factory=dict)
     known: dict[tuple[object, ...], Any] = field(default_factory=dict)
     sent: int = 0
-    reduced: int = 0
 
     def __post_init__(self) -> None:
         self.locals = {local.phase.number: local for local in self.plan.locals}
@@ -346,7 +343,6 @@ class Execution:
         """Combine an array over a group of ranks, in place."""
         if len(group) > 1:
             self.engine.all_reduce(whole.reshape(-1), operation, group)
-            self.reduced += whole.size*whole.itemsize if isinstance(whole, np.ndarray) else whole.nbytes
 
 
 def _starts(box: Box) -> tuple[int, ...]:

@@ -107,18 +107,21 @@ def _parameters(domain: isl.Set) -> Iterator[str]:
             yield domain.get_dim_name(isl.dim_type.param, position) or ""
 
 
-def separated(kernel: LoopKernel, division: Division, hosts: Collection[str]) -> Separated:
+def separated(source: LoopKernel, division: Division, hosts: Collection[str]) -> Separated:
     """Return the program with the results of divided reductions in temporaries of their own.
 
     Parameters
     ----------
-    kernel
-        A program as it was written.
+    source
+        A kernel without a schedule.
     hosts
         Loops that one iteration after the other runs: results are kept for one iteration.
     """
+    kernel = as_written(source)
     work = _Separation(kernel, division, frozenset(hosts))
     instructions = tuple(made for instruction in kernel.instructions for made in work.parts(instruction))
+    if not work.temporaries and not kernel.substitutions:
+        return Separated(source, work.combined)  # nothing is taken apart: all that is known of it stays known
     temporaries = {**kernel.temporaries, **work.temporaries}
     whole = replace(kernel, instructions=instructions, temporaries=temporaries, substitutions={}, conditions=())
     return Separated(complete_kernel(whole, None), work.combined)

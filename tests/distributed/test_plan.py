@@ -145,7 +145,7 @@ def test_received_elements_are_those_of_enumeration(n: int, ranks: int, offsets:
     """Boxes hold what instances of a rank read and it does not own, exactly."""
     sign = "n - 1 - i" if is_backward else "i"
     reads = [f"x[{sign} + {offset}]" for offset in offsets]
-    kernel = pl.make_kernel(f"{{[i]: 3 <= i < n - 3}}", f"y[i] = {' + '.join(reads)}",
+    kernel = pl.make_kernel("{[i]: 3 <= i < n - 3}", f"y[i] = {' + '.join(reads)}",
                             [pl.GlobalArg("x, y", D, shape="n"), ...], assumptions="n >= 1")
     plan = pl.distribute(kernel, {"x": "block", "y": "block"}, "i:mesh.0", (ranks,)).plan(n=n)
     block = -(-n // ranks)
@@ -174,13 +174,15 @@ def test_boxes_are_disjoint_and_cover() -> None:
     assert boxes_of(isl.Set("{ [i] : 0 <= i < 9 and i mod 2 = 0 }")) == [((0, 9),)]
 
 
-def refused(text: str, arrays: dict[str, str], over: str, data: list[Any] | None = None, domain: str = "{[i, j]: 0 <= i, j < n}",
-            **options: Any) -> pl.Diagnostic:
+def refused(
+    text: str, arrays: dict[str, str], over: str, data: list[Any] | None = None,
+    domain: str = "{[i, j]: 0 <= i, j < n}",
+) -> pl.Diagnostic:
     """Return the finding of a division."""
     kernel = pl.make_kernel(domain, text, [*(data or [pl.GlobalArg("x, y", D, shape="n")]), ...], name="knl",
                             silenced_warnings="*", assumptions="n >= 1")
     with pytest.raises(pl.KernelError) as err:
-        pl.distribute(kernel, arrays, over, **options)
+        pl.distribute(kernel, arrays, over)
     found: pl.Diagnostic = err.value.found[0]
     return found
 
@@ -198,7 +200,8 @@ def test_a_recurrence_along_a_divided_loop_names_two_instances_and_their_ranks()
 
 def test_writes_to_what_others_own_are_refused() -> None:
     assert refused("y[i] = x[i]", {"x": "block"}, "i:mesh.0", domain="{[i]: 0 <= i < n}").code == "not-the-owner"
-    found = refused("y[k[i]] = x[i]", {"x": "block", "y": "block", "k": "block"}, "i:mesh.0", domain="{[i]: 0 <= i < n}",
+    found = refused("y[k[i]] = x[i]", {"x": "block", "y": "block", "k": "block"}, "i:mesh.0",
+                    domain="{[i]: 0 <= i < n}",
                     data=[pl.GlobalArg("x, y", D, shape="n"), pl.GlobalArg("k", np.int32, shape="n")])
     assert found.code == "not-the-owner"
     assert "depends on data" in found.message
