@@ -78,14 +78,19 @@ class _Proof:
                 if not left.is_empty():
                     yield self.finding(left, node, field)
 
-    def timed(self, elements: isl.Map, path: _Path) -> isl.Set:
-        """Return ``{ [rank, time, element] }`` of ``{ [rank, hosts] -> element }`` at a place of the plan."""
+    def timed(self, elements: isl.Map, path: _Path, *, is_ahead: bool = False) -> isl.Set:
+        """Return ``{ [rank, time, element] }`` of ``{ [rank, hosts] -> element }`` at a place of the plan.
+
+        What runs ahead does so at the beginning of the iteration before, which for the first one is before the loop.
+        """
         flat = elements.wrap().flatten()
         hosts = [entry for entry in path if isinstance(entry, str)]
         ranks = [f"rank{axis}'" for axis in range(self.ranks)]
         others = [f"e{place}'" for place in range(flat.dim(_SET) - self.ranks - len(hosts))]
         dims = [*ranks, *hosts, *others]
         time = [Affine.variable(entry) if isinstance(entry, str) else Affine((), entry) for entry in path]
+        if is_ahead:
+            time[-2:] = [time[-2].add(Affine((), -1)), Affine((), -1)]
         time += [Affine((), 0)] * (self.depth - len(time))
         forms = [*map(Affine.variable, ranks), *time, *map(Affine.variable, others)]
         return map_from_forms(flat, dims, forms).range()
@@ -98,7 +103,7 @@ class _Proof:
         for path, node in self.nodes:
             if not isinstance(node, Exchange) or node.field.array != field.array or not _fills(node, field, run):
                 continue
-            sent = self.timed(node.needed, path)
+            sent = self.timed(node.needed, path, is_ahead=node.is_ahead)
             # [rank, time of the read, time of the exchange, element]
             pairs = reads.insert_dims(_SET, ranks + depth, depth).intersect(sent.insert_dims(_SET, ranks, depth))
             pairs = self.before(pairs, ranks + depth, ranks)

@@ -73,14 +73,14 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.locals = {local.phase.number: local for local in self.plan.locals}
-        self.current: dict[tuple[int, str], tuple[_Array, Box]] = {}
+        self.current: dict[tuple[int, str], tuple[_Array, tuple[int, ...]]] = {}
 
     def run(self, nodes: Sequence[Node], hosts: _Hosts) -> None:
         """Run *nodes* in one iteration of the loops around."""
         waits: list[Callable[[], None]] = []
         for node in nodes:
             if isinstance(node, Exchange):
-                waits.append(self.started(node, hosts))
+                waits += [] if node.is_ahead else [self.started(node, hosts)]
                 continue
             for wait in waits:
                 wait()
@@ -91,10 +91,21 @@ class Execution:
                 case Combine():
                     self.combine(node)
                 case Repeat():
-                    for value in self.iterations(node, hosts):
-                        self.run(node.body, {**hosts, node.iname: value})
+                    self.repeat(node, hosts)
         for wait in waits:
             wait()
+
+    def repeat(self, node: Repeat, hosts: _Hosts) -> None:
+        """Run a loop of the host; exchanges that run ahead begin while the iteration before computes."""
+        ahead = [entry for entry in node.body if isinstance(entry, Exchange) and entry.is_ahead]
+        turns = [{**hosts, node.iname: value} for value in self.iterations(node, hosts)]
+        waits = [self.started(entry, turn) for entry in ahead for turn in turns[:1]]
+        for place, turn in enumerate(turns):
+            for wait in waits:
+                wait()
+            following = turns[place + 1 : place + 2]
+            waits = [self.started(entry, later, place % 2 + 1) for entry in ahead for later in following]
+            self.run(node.body, turn)
 
     def iterations(self, node: Repeat, hosts: _Hosts) -> range:
         """Return the values of a loop of the host."""
@@ -115,12 +126,15 @@ class Execution:
         found: tuple[Message, ...] = self.known[key]
         return found
 
-    def started(self, exchange: Exchange, hosts: _Hosts) -> Callable[[], None]:
-        """Begin an exchange, and return the function that waits for it and puts what came into its place."""
+    def started(self, exchange: Exchange, hosts: _Hosts, slot: int = 0) -> Callable[[], None]:
+        """Begin an exchange, and return the function that waits for it and puts what came into its place.
+
+        A window is in one of several buffers, the *slot*: one is filled while a kernel reads another one.
+        """
         regions, array = self.plan.regions, exchange.field.array
         me = regions.number(self.position)
         source, origin = self.arrays[array], _starts(regions.stored(self.position, array))
-        place, first = self.destination(exchange, hosts)
+        place, first = self.destination(exchange, hosts, slot)
         incoming: dict[int, list[Message]] = {}
         for message in self.messages(exchange, self.position, hosts):
             if message.source == me:
@@ -148,6 +162,8 @@ class Execution:
             del kept[:]
             for unpack in unpacks:
                 unpack()
+            if exchange.field.storage is Storage.WINDOW:
+                self.current[exchange.phase, exchange.field.name] = place, first
 
         return finish
 
@@ -185,19 +201,18 @@ class Execution:
         """Return a new buffer for elements like those of *example*."""
         return np.empty(size, example.dtype) if isinstance(example, np.ndarray) else example.new_empty(size)
 
-    def destination(self, exchange: Exchange, hosts: _Hosts) -> tuple[_Array, Sequence[int]]:
+    def destination(self, exchange: Exchange, hosts: _Hosts, slot: int) -> tuple[_Array, tuple[int, ...]]:
         """Return the array that an exchange fills, and the index in the program of its first element."""
         entry, regions = exchange.field, self.plan.regions
         if entry.storage is Storage.BLOCK:
             return self.arrays[entry.array], _starts(regions.stored(self.position, entry.array))
         box = self.window(exchange, hosts)
         shape = tuple(high - low for low, high in box)
-        key = (exchange.number, *shape)
+        key = (exchange.number, slot, *shape)
         if key not in self.windows:
             dtype = regions.homes.kernel.arrays()[entry.array].dtype
             assert dtype is not None, "a completed kernel has types"
             self.windows[key] = empty_like(self.arrays[entry.array], shape, dtype)
-        self.current[exchange.phase, entry.name] = self.windows[key], box
         return self.windows[key], _starts(box)
 
     def window(self, exchange: Exchange, hosts: _Hosts) -> Box:
@@ -286,8 +301,8 @@ class Execution:
             values[self.names.at[axis]] = low - self.plan.regions.block(self.position, axis)[0]
         for entry in local.fields:
             if entry.storage is Storage.WINDOW:
-                values[entry.name], window = self.current[local.phase.number, entry.name]
-                for place, (low, _) in enumerate(window):
+                values[entry.name], first = self.current[local.phase.number, entry.name]
+                for place, low in enumerate(first):
                     if (entry.name, place) in local.origins:
                         values[local.origins[entry.name, place]] = low
             elif entry.array in self.arrays:

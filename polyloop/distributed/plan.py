@@ -7,7 +7,7 @@ the phase, outside of the loops in which neither the array is written nor the el
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -68,6 +68,8 @@ class Exchange:
         ``{ [rank, hosts] -> element }``: what each rank receives; for a window also its own elements.
     is_fixed
         Whether the elements are the same in all iterations of the loops around.
+    is_ahead
+        Whether it begins an iteration of the innermost loop early: while the one before computes.
     """
 
     number: int
@@ -76,6 +78,7 @@ class Exchange:
     hosts: tuple[str, ...]
     needed: isl.Map
     is_fixed: bool
+    is_ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -243,7 +246,9 @@ class _Planning:
             for phase in phases_in((step,)):
                 for entry, level, needed in self.needs(phase, (*around, *_path((step,), phase))):
                     if level == hosts and (made := self.exchange(entry, phase, level, needed, valid)) is not None:
-                        exchanges.append(made)
+                        is_ahead = (self.overlap and isinstance(step, Phase) and entry.storage is Storage.WINDOW
+                                    and bool(around) and entry.array not in self.written(around[-1:]))
+                        exchanges.append(replace(made, is_ahead=is_ahead))
             if isinstance(step, Phase):
                 found += self.called(step, exchanges)
             else:

@@ -50,7 +50,7 @@ class ExchangeFacts:
     most
         Bytes and messages of the rank that receives most in one iteration.
     is_hidden
-        Whether the phase computes its inner part at the same time.
+        Whether the phase computes its inner part at the same time, or the iteration before.
     """
 
     array: str
@@ -94,7 +94,7 @@ class Traffic(Shown):
         lines = [f"{sum(entry.messages for entry in self.exchanges)} messages, {self.bytes} bytes, "
                  f"{self.seconds*1e6:.1f} us, of which {self.hidden*1e6:.1f} us beside computation"]
         for entry in self.exchanges:
-            beside = ", beside its inner part" if entry.is_hidden else ""
+            beside = ", beside computation" if entry.is_hidden else ""
             lines.append(f"    '{entry.array}' for phase {entry.phase}: {entry.messages} messages "
                          f"({entry.packed} packed), {entry.bytes} bytes in {entry.times} turns{beside}")
         lines += [f"    '{array}' combined: {size} bytes by {count} ranks, {times} times"
@@ -119,7 +119,7 @@ class _Counting:
         for node in nodes:
             match node:
                 case Exchange():
-                    self.exchange(node, turns, is_hidden=False)
+                    self.exchange(node, turns, is_hidden=node.is_ahead)
                 case Run():
                     for exchange in node.during:
                         self.exchange(exchange, turns, is_hidden=True)

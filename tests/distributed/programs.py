@@ -172,6 +172,32 @@ def conjugate_gradients(**sizes: int) -> Case:
     return Case(kernel, blocks, "i:mesh.0, j:mesh.0", {"n": 17, "most": 6, **sizes})
 
 
+def sparse(**sizes: int) -> Case:
+    """Powers of a sparse matrix with as many elements in each row: data says which elements of x are read."""
+    kernel = pl.make_kernel(
+        "{[it, i, k]: 0 <= it < most and 0 <= i < n and 0 <= k < w}",
+        """
+        for it
+            for i
+                y[i] = sum(k, val[i, k]*x[col[i, k]])
+            end
+            for i
+                x[i] = y[i]
+            end
+        end
+        """,
+        [pl.GlobalArg("x, y", D, shape="n"), pl.GlobalArg("val", D, shape="n, w"),
+         pl.GlobalArg("col", np.int32, shape="n, w"), ...], name="sparse",
+        assumptions="n >= 1 and w >= 1 and most >= 0")
+    n = {"n": 14, **sizes}["n"]
+
+    def fill(rng: np.random.Generator, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        return rng.integers(0, n, shape).astype(dtype) if name == "col" else None
+
+    blocks = {"x": "block", "y": "block", "val": "block, *", "col": "block, *"}
+    return Case(kernel, blocks, "i:mesh.0", {"n": 14, "w": 3, "most": 4, **sizes}, {}, "", fill)
+
+
 def boundaries(**sizes: int) -> Case:
     """Statements on single elements run where their owner is."""
     kernel = pl.make_kernel(

@@ -164,6 +164,27 @@ def test_received_elements_are_those_of_enumeration(n: int, ranks: int, offsets:
             assert found == wanted
 
 
+def test_windows_that_nothing_in_the_loop_writes_are_filled_ahead() -> None:
+    case = programs.product()
+    plan = case.divided((2, 2)).plan(**case.sizes)
+    assert [(entry.field.name, entry.is_ahead) for entry in plan.exchanges] == [("a_part", True), ("b_part", True)]
+    assert not any(entry.is_ahead for entry in case.divided((2, 2), overlap=False).plan(**case.sizes).exchanges)
+    written = programs.sparse()
+    plan = written.divided((2,)).plan(**written.sizes)
+    assert [(entry.field.name, entry.is_ahead) for entry in plan.exchanges] == [("x_part", False)]
+    early = with_ahead(plan.nodes)
+    assert incompleteness(plan) == ()
+    assert [entry.code for entry in incompleteness(Plan(plan.regions, plan.locals, early))] == ["incomplete-exchange"]
+
+
+def with_ahead(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return the nodes of a plan in which each exchange runs ahead."""
+    return tuple(
+        replace(node, is_ahead=True) if isinstance(node, Exchange)
+        else replace(node, body=with_ahead(node.body)) if isinstance(node, Repeat) else node
+        for node in nodes)
+
+
 def test_boxes_are_disjoint_and_cover() -> None:
     import islpy as isl  # noqa: PLC0415 - for this test alone
 

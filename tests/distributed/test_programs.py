@@ -20,7 +20,7 @@ def test_heat_is_the_same_on_every_mesh(mesh: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("mesh", LINE)
 @pytest.mark.parametrize("case", [
-    programs.heat_1d_mesh(), programs.history(), programs.boundaries(), programs.transpose(),
+    programs.heat_1d_mesh(), programs.history(), programs.boundaries(), programs.transpose(), programs.sparse(),
 ], ids=lambda case: case.kernel.name)
 def test_a_program_with_messages_is_the_same_in_every_bit(case: Case, mesh: tuple[int, ...]) -> None:
     compare(case, mesh)
@@ -48,6 +48,7 @@ def test_a_program_with_sums_is_the_same_up_to_rounding(case: Case, mesh: tuple[
     (programs.heat(n=3), (2, 2)),
     (programs.heat(steps=0), (2, 2)),
     (programs.transpose(n=2, m=5), (4,)),
+    (programs.sparse(n=2), (4,)),
 ], ids=str)
 def test_ranks_may_be_empty_and_blocks_smaller_than_halos(case: Case, mesh: tuple[int, ...]) -> None:
     compare(case, mesh)
@@ -63,6 +64,7 @@ def test_empty_ranks_take_part_in_sums(case: Case, mesh: tuple[int, ...]) -> Non
 @pytest.mark.parametrize(("case", "mesh"), [
     (programs.heat(), (2, 2)), (programs.heat_1d_mesh(), (3,)), (programs.history(n=7), (4,)),
     (programs.product(), (2, 2)), (programs.transpose(), (3,)), (programs.boundaries(), (4,)),
+    (programs.sparse(), (4,)),
 ], ids=str)
 def test_the_bytes_sent_are_those_that_explain_counts(case: Case, mesh: tuple[int, ...]) -> None:
     traffic = case.divided(mesh).explain(mesh, **case.sizes)
@@ -73,6 +75,7 @@ def test_the_bytes_sent_are_those_that_explain_counts(case: Case, mesh: tuple[in
     assert traffic.bytes > 0
 
 
-@pytest.mark.parametrize(("case", "mesh"), [(programs.heat(), (2, 2)), (programs.history(), (3,))], ids=str)
+@pytest.mark.parametrize(("case", "mesh"), [(programs.heat(), (2, 2)), (programs.history(), (3,)),
+                                            (programs.product(), (2, 2))], ids=str)
 def test_without_overlap_nothing_else_changes(case: Case, mesh: tuple[int, ...]) -> None:
     assert compare(case, mesh, overlap=False) == compare(case, mesh)
