@@ -11,7 +11,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.distributed.engine import Engine
-from polyloop.distributed.fields import Storage
+from polyloop.distributed.fields import Field, Storage
 from polyloop.distributed.local import Local, Names
 from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
@@ -216,25 +216,35 @@ class Execution:
         return self.windows[key], _starts(box)
 
     def window(self, exchange: Exchange, hosts: _Hosts) -> Box:
-        """Return the box of a window: around the block along some axes, around what is read along others."""
+        """Return the box of a window, found once for all iterations where it is the same."""
         own = () if exchange.is_fixed else tuple(hosts[name] for name in exchange.hosts)
         key = ("window", exchange.number, *own)
         if key not in self.known:
-            regions, entry = self.plan.regions, exchange.field
             hull = hull_of(self.plan.received(exchange, self.position, hosts))
-            box = []
-            for place, (extent, axis) in enumerate(zip(regions.shape(entry.array), entry.axes, strict=True)):
-                around = entry.around[place]
-                if axis is None:
-                    box.append((0, extent))
-                elif around is not None:
-                    low, high = regions.block(self.position, axis)
-                    box.append((low - around[0], high + around[1]))
-                else:
-                    box.append((0, 1) if hull is None else hull[place])
-            self.known[key] = tuple(box)
+            self.known[key] = self.around(exchange.field, hull)
         found: Box = self.known[key]
         return found
+
+    def around(self, entry: Field, hull: Box | None) -> Box:
+        """Return the box of a window: around the block along some axes, around what is read along others."""
+        regions, box = self.plan.regions, []
+        for place, (extent, axis) in enumerate(zip(regions.shape(entry.array), entry.axes, strict=True)):
+            around = entry.around[place]
+            if axis is None:
+                box.append((0, extent))
+            elif around is not None:
+                low, high = regions.block(self.position, axis)
+                box.append((low - around[0], high + around[1]))
+            else:
+                box.append((0, 1) if hull is None else hull[place])
+        return tuple(box)
+
+    def unread(self, entry: Field) -> tuple[_Array, tuple[int, ...]]:
+        """Return a window through which no rank reads anything for these sizes."""
+        box = self.around(entry, None)
+        dtype = self.plan.regions.homes.kernel.arrays()[entry.array].dtype
+        assert dtype is not None, "a completed kernel has types"
+        return empty_like(self.arrays[entry.array], [high - low for low, high in box], dtype), _starts(box)
 
     # -- calls
 
@@ -301,7 +311,7 @@ class Execution:
             values[self.names.at[axis]] = low - self.plan.regions.block(self.position, axis)[0]
         for entry in local.fields:
             if entry.storage is Storage.WINDOW:
-                values[entry.name], first = self.current[local.phase.number, entry.name]
+                values[entry.name], first = self.current.get((local.phase.number, entry.name)) or self.unread(entry)
                 for place, low in enumerate(first):
                     if (entry.name, place) in local.origins:
                         values[local.origins[entry.name, place]] = low

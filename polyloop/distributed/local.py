@@ -334,13 +334,15 @@ class _Localizing:
                 for form in (low, low.add(count).add(Affine((), -1))):
                     equal = [Row(Affine.variable("x'").add(form, -1), True)]
                     result = result.intersect(add_rows(coordinates, ("x'",), equal).params())
+        turns: isl.Set | None = None
         for name in self.phase.instructions:
             instruction = self.homes.kernel.instruction(name)
-            around = align(instruction.domain, self.space)
             hosts = [host for host in self.phase.hosts if host in instruction.inames]
-            around = self.unhosted(project_onto(around, instruction.inames, hosts), hosts)
-            if len(around.coalesce().get_basic_sets()) == 1:
-                result = result.intersect(around.coalesce().params())
+            around = project_onto(align(instruction.domain, self.space), instruction.inames, hosts)
+            around = self.unhosted(around, hosts).params()
+            turns = around if turns is None else turns.union(around)
+        if self.phase.hosts and turns is not None and len(turns.coalesce().get_basic_sets()) == 1:
+            result = result.intersect(turns.coalesce())
         for outside in self.before_windows():
             less = result.subtract(outside).coalesce()
             result = less if len(less.get_basic_sets()) == 1 else result
