@@ -41,8 +41,8 @@ class Engine(Protocol):
     def start(self, sends: Sequence[Peer], receives: Sequence[Peer]) -> Callable[[], None]:
         """Begin to send and to receive; return the function that waits until both are done.
 
-        Buffers that are sent stay as they are until then.  Of two messages between the same ranks the first arrives
-        first.
+        Buffers that are sent stay as they are until then.  Several exchanges may be under way, and end in any order:
+        the messages between two ranks are matched in the order in which their exchanges began.
 
         Raises
         ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, Queue
@@ -51,15 +52,22 @@ class ThreadEngine:
         self.rank = rank
         self.size = world.size
         self._world = world
+        self._begun: Counter[int] = Counter()
+        self._came: Counter[int] = Counter()
+        self._waiting: dict[tuple[int, int], Any] = {}
 
     def start(self, sends: Sequence[Peer], receives: Sequence[Peer]) -> Callable[[], None]:
         """Put copies of what is sent into the queues, and return the function that takes what comes."""
         for peer, buffer in sends:
             self._put(peer, "message", _copy(buffer))
+        numbered = []
+        for peer, buffer in receives:
+            numbered.append((peer, self._begun[peer], buffer))
+            self._begun[peer] += 1
 
         def wait() -> None:
-            for peer, buffer in receives:
-                found = self._take(peer, "message")
+            for peer, number, buffer in numbered:
+                found = self._message(peer, number)
                 if found.shape != buffer.shape:
                     lost(self.rank, f"{len(buffer)} elements from rank {peer}", f"{len(found)} came")
                 buffer[...] = found
@@ -82,6 +90,13 @@ class ThreadEngine:
         for peer in range(self.size):
             self._put(peer, "text", text)
         return [self._take(peer, "text") for peer in range(self.size)]
+
+    def _message(self, peer: int, number: int) -> Any:  # noqa: ANN401 - an array
+        """Return the message of a rank with a number: the order is that in which exchanges began, not of their ends."""
+        while (peer, number) not in self._waiting:
+            self._waiting[peer, self._came[peer]] = self._take(peer, "message")
+            self._came[peer] += 1
+        return self._waiting.pop((peer, number))
 
     def _put(self, peer: int, kind: str, value: object) -> None:
         self._world.queues[self.rank, peer, kind].put(value)

@@ -356,6 +356,18 @@ def test_arguments_that_are_missing_or_unknown_are_refused() -> None:
     assert calls(1, unknown).codes == ("unknown-argument",)
 
 
+def test_messages_arrive_in_the_order_in_which_exchanges_began() -> None:
+    def program(engine: pl.Engine) -> list[float]:
+        other, buffers = 1 - engine.rank, [np.zeros(1), np.zeros(1)]
+        first = engine.start([(other, np.array([1.0]))], [(other, buffers[0])])
+        second = engine.start([(other, np.array([2.0]))], [(other, buffers[1])])
+        second()
+        first()
+        return [float(buffer[0]) for buffer in buffers]
+
+    assert pl.run_ranks(2, program) == [[1, 2], [1, 2]]
+
+
 def test_a_kernel_divided_prints_its_phases() -> None:
     assert str(programs.layer_norm().divided((2,))).splitlines() == [
         "kernel norm, divided",
