@@ -18,7 +18,7 @@ __all__ = ["Analysis", "analysed"]
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """What is known of a divided kernel for all sizes.
+    """Facts about a divided kernel that hold for all sizes.
 
     Attributes
     ----------

@@ -102,7 +102,7 @@ class DistributedKernel(Shown):
         return planned(self.analysis, chosen or (), sizes, overlap=self.overlap)
 
     def explain(self, mesh: Sequence[int] | None = None, link: Link | None = None, /, **sizes: int) -> Traffic:
-        """Return what ranks send in one call: exact bytes for each link and exchange, and a time model.
+        """Return the traffic of one call: exact bytes for each link and exchange, and a time model.
 
         ::
 

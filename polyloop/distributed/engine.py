@@ -27,7 +27,7 @@ OPERATIONS: Final = ("sum", "product", "max", "min")
 
 @runtime_checkable
 class Engine(Protocol):
-    """What a rank asks of the library that carries its messages.
+    """Interface to the library that carries the messages of a rank.
 
     Attributes
     ----------

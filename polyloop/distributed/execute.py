@@ -168,7 +168,7 @@ class Execution:
         return finish
 
     def packed(self, source: _Array, origin: Sequence[int], messages: Sequence[Message]) -> _Array:
-        """Return what is sent to one rank: a view of elements that lie behind each other, or a buffer."""
+        """Return the elements that go to one rank: a view of elements that lie behind each other, or a buffer."""
         if len(messages) == 1:
             return _flat(source[_slices(messages[0].box, origin)])
         buffer = self.buffer(source, sum(box_size(message.box) for message in messages))
@@ -182,7 +182,7 @@ class Execution:
     def landing(
         self, place: _Array, first: Sequence[int], messages: Sequence[Message]
     ) -> tuple[_Array, Callable[[], None] | None]:
-        """Return where the elements from one rank arrive, and what puts them into their places."""
+        """Return the buffer for the elements from one rank, and the function that puts them into their places."""
         if len(messages) == 1 and _is_dense(view := place[_slices(messages[0].box, first)]):
             return view.reshape(-1), None
         buffer = self.buffer(place, sum(box_size(message.box) for message in messages))

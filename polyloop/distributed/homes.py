@@ -74,7 +74,7 @@ class Homes:
         return (entry for entry in lower(self.kernel).statements.values() if entry.instruction.id == name)
 
     def accesses(self, name: str) -> Iterator[tuple[Lowered, Access]]:
-        """Yield what the statements of an instruction read and write of arguments and temporaries."""
+        """Yield the accesses of an instruction's statements to arguments and temporaries."""
         known = self.kernel.arrays()
         return ((entry, access) for entry in self.statements(name) for access in entry.accesses
                 if access.array in known)

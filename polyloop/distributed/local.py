@@ -323,7 +323,7 @@ class _Localizing:
     # -- sets
 
     def assumptions(self, own: Collection[str]) -> isl.Set:
-        """Return what holds of the parameters: that of the program, and of boxes and loops of the host."""
+        """Return the assumptions of the program, and those about boxes and loops of the host."""
         result = align(self.homes.kernel.assumptions, self.space)
         rows = [Row(Affine.variable(name)) for name in self.names.all()]
         rows += [Row(Affine.variable(self.names.count[axis]).add(Affine((), -1))) for axis in self.active]

@@ -272,7 +272,7 @@ class _Planning:
     def needs(
         self, phase: Phase, around: Sequence[HostLoop]
     ) -> list[tuple[Field, tuple[str, ...], isl.Map]]:
-        """Return what a phase reads of others: the field, the loops around its exchange, and the elements."""
+        """Return a phase's reads of other ranks' elements: the field, the loops around its exchange, the elements."""
         if phase.number not in self.wanted:
             self.wanted[phase.number] = [*self._needs(phase, around)]
         return self.wanted[phase.number]

@@ -25,7 +25,7 @@ _TICK: Final = 0.02
 
 @dataclass(eq=False)
 class _World:
-    """What ranks of one process share."""
+    """Queues between the ranks of one process, and whether one has failed."""
 
     size: int
     timeout: float

@@ -1,4 +1,4 @@
-"""What ranks send: bytes for each link and exchange, and the time that a simple model gives for them."""
+"""Traffic between ranks: bytes for each link and exchange, and the time that a simple model gives for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Link:
 
 @dataclass(frozen=True)
 class ExchangeFacts:
-    """What one exchange sends, in all of its iterations together.
+    """Messages of one exchange, in all of its iterations together.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ExchangeFacts:
 
 @dataclass(frozen=True, eq=False)
 class Traffic(Shown):
-    """What the ranks of a program send to each other in one call.
+    """Messages between the ranks of a program in one call.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class _Counting:
 
 
 def traffic_of(plan: Plan, link: Link) -> Traffic:
-    """Return what the ranks send in one call of a plan."""
+    """Return the traffic of one call of a plan."""
     work = _Counting(plan, link)
     work.visit(plan.nodes, [{}])
     links = {pair: size for pair, size in work.links.items() if size}

@@ -218,6 +218,39 @@ def boundaries(**sizes: int) -> Case:
     return Case(kernel, {"u": "block", "v": "block"}, "i:mesh.0", {"n": 11, "steps": 4, **sizes})
 
 
+def norms(**sizes: int) -> Case:
+    """Sums and maxima along one axis of a mesh, of rows that the other one divides, and over both."""
+    kernel = pl.make_kernel(
+        "{[i, j]: 0 <= i < m and 0 <= j < n}",
+        """
+        mean[i] = sum(j, x[i, j])/n
+        top[i] = max(j, x[i, j])
+        y[i, j] = (x[i, j] - mean[i])/top[i]
+        s[0] = sum([i, j], y[i, j]**2)
+        """,
+        [pl.GlobalArg("x, y", D, shape="m, n"), pl.GlobalArg("mean, top", D, shape="m"),
+         pl.GlobalArg("s", D, shape="1"), ...], name="norms", assumptions="m >= 1 and n >= 1")
+    arrays = {"x": "block, block", "y": "block, block", "mean": "block", "top": "block"}
+    return Case(kernel, arrays, "i:mesh.0, j:mesh.1", {"m": 7, "n": 9, **sizes})
+
+
+def extremes(**sizes: int) -> Case:
+    """Updates by max and min of arrays that are whole on each rank."""
+    kernel = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        """
+        top[0] = max(top[0], x[i])
+        low[k[i]] = min(low[k[i]], x[i])
+        """,
+        [pl.GlobalArg("x", D, shape="n"), pl.GlobalArg("k", np.int32, shape="n"), pl.GlobalArg("top", D, shape="1"),
+         pl.GlobalArg("low", D, shape="q"), ...], name="extremes", assumptions="q >= 1 and n >= 1")
+
+    def fill(rng: np.random.Generator, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        return rng.integers(0, 4, shape).astype(dtype) if name == "k" else None
+
+    return Case(kernel, {"x": "block", "k": "block"}, "i:mesh.0", {"n": 9, "q": 4, **sizes}, {}, "", fill)
+
+
 def transpose(**sizes: int) -> Case:
     kernel = pl.make_kernel(
         "{[i, j]: 0 <= i < n and 0 <= j < m}", "y[i, j] = x[j, i]",

@@ -31,9 +31,14 @@ def test_a_product_is_the_same_on_every_mesh(mesh: tuple[int, ...]) -> None:
     compare(programs.product(), mesh)
 
 
+@pytest.mark.parametrize("mesh", [(1, 1), (3, 1), (1, 3), (2, 2)])
+def test_sums_along_one_axis_of_a_mesh_are_those_of_its_ranks(mesh: tuple[int, ...]) -> None:
+    compare(programs.norms(), mesh, exact=False)
+
+
 @pytest.mark.parametrize("mesh", LINE)
 @pytest.mark.parametrize("case", [
-    programs.layer_norm(), programs.histogram(), programs.conjugate_gradients(),
+    programs.layer_norm(), programs.histogram(), programs.conjugate_gradients(), programs.extremes(),
 ], ids=lambda case: case.kernel.name)
 def test_a_program_with_sums_is_the_same_up_to_rounding(case: Case, mesh: tuple[int, ...]) -> None:
     compare(case, mesh, exact=False)
@@ -55,7 +60,8 @@ def test_ranks_may_be_empty_and_blocks_smaller_than_halos(case: Case, mesh: tupl
 
 
 @pytest.mark.parametrize(("case", "mesh"), [
-    (programs.layer_norm(n=2), (4,)), (programs.histogram(n=1), (3,)), (programs.conjugate_gradients(n=2), (4,)),
+    (programs.norms(m=1, n=1), (2, 2)), (programs.extremes(n=2), (4,)), (programs.layer_norm(n=2), (4,)),
+    (programs.histogram(n=1), (3,)), (programs.conjugate_gradients(n=2), (4,)),
 ], ids=str)
 def test_empty_ranks_take_part_in_sums(case: Case, mesh: tuple[int, ...]) -> None:
     compare(case, mesh, exact=False)
