@@ -101,7 +101,9 @@ class DistributedKernel(Shown):
         chosen = self.mesh if mesh is None else tuple(mesh)
         return planned(self.analysis, chosen or (), sizes, overlap=self.overlap)
 
-    def explain(self, mesh: Sequence[int] | None = None, link: Link | None = None, /, **sizes: int) -> Traffic:
+    def explain(
+        self, mesh: Sequence[int] | None = None, link: Link | None = None, device: str | None = None, /, **sizes: int
+    ) -> Traffic:
         """Return the traffic of one call: exact bytes for each link and exchange, and a time model.
 
         ::
@@ -114,13 +116,16 @@ class DistributedKernel(Shown):
             As for :meth:`plan`.
         link
             Latency and bandwidth of the model.
+        device
+            A GPU as :func:`polyloop.explain` has them: the bounds of the kernels on it are the time of computation.
 
         Raises
         ------
         ArgumentError, VerificationError
-            As :meth:`plan`.
+            As :meth:`plan`, and with a device as :func:`polyloop.explain`.
         """
-        return traffic_of(self.plan(mesh, **sizes), link or Link())
+        kernels = {} if device is None else self.kernels
+        return traffic_of(self.plan(mesh, **sizes), link or Link(), device or "", self.analysis.names, kernels)
 
     def compile(self, engine: Engine, target: Target | None = None) -> RankProgram:
         """Compile the kernels for a rank.

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeAlias
 
-import islpy as isl
 import numpy as np
 
 from polyloop.distributed.engine import Engine
@@ -16,12 +15,9 @@ from polyloop.distributed.local import Local, Names
 from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
 from polyloop.distributed.strips import Strips, strips_of
-from polyloop.kernel.domains import fixed_set
 from polyloop.runtime.invoke import CompiledKernel
 
 __all__ = ["Execution", "empty_like", "neutral"]
-
-_PARAM = isl.dim_type.param
 
 _Array: TypeAlias = Any
 _Hosts: TypeAlias = Mapping[str, int]
@@ -221,27 +217,13 @@ class Execution:
         key = ("window", exchange.number, *own)
         if key not in self.known:
             hull = hull_of(self.plan.received(exchange, self.position, hosts))
-            self.known[key] = self.around(exchange.field, hull)
+            self.known[key] = self.plan.window(exchange.field, self.position, hull)
         found: Box = self.known[key]
         return found
 
-    def around(self, entry: Field, hull: Box | None) -> Box:
-        """Return the box of a window: around the block along some axes, around what is read along others."""
-        regions, box = self.plan.regions, []
-        for place, (extent, axis) in enumerate(zip(regions.shape(entry.array), entry.axes, strict=True)):
-            around = entry.around[place]
-            if axis is None:
-                box.append((0, extent))
-            elif around is not None:
-                low, high = regions.block(self.position, axis)
-                box.append((low - around[0], high + around[1]))
-            else:
-                box.append((0, 1) if hull is None else hull[place])
-        return tuple(box)
-
     def unread(self, entry: Field) -> tuple[_Array, tuple[int, ...]]:
         """Return a window through which no rank reads anything for these sizes."""
-        box = self.around(entry, None)
+        box = self.plan.window(entry, self.position, None)
         dtype = self.plan.regions.homes.kernel.arrays()[entry.array].dtype
         assert dtype is not None, "a completed kernel has types"
         return empty_like(self.arrays[entry.array], [high - low for low, high in box], dtype), _starts(box)
@@ -281,24 +263,9 @@ class Execution:
         """Return the coordinates that this rank computes in a phase; None if there are none."""
         key = ("active", local.phase.number, *(hosts[name] for name in local.phase.hosts))
         if key not in self.known:
-            self.known[key] = self._active(local, hosts)
+            self.known[key] = self.plan.active(local, self.position, hosts)
         found: Box | None = self.known[key]
         return found
-
-    def _active(self, local: Local, hosts: _Hosts) -> Box | None:
-        box = []
-        for axis in range(len(self.position)):
-            low, high = self.plan.regions.block(self.position, axis)
-            if axis in local.active:
-                found = fixed_set(local.active[axis], {**self.plan.regions.sizes, **hosts})
-                hull = hull_of(found.project_out(_PARAM, 0, found.dim(_PARAM)))
-                if hull is None:
-                    return None
-                low, high = max(low, hull[0][0]), min(high, hull[0][1])
-                if low >= high:
-                    return None
-            box.append((low, high))
-        return tuple(box)
 
     def launch(self, local: Local, box: Box, hosts: _Hosts) -> None:
         """Call the kernel of a phase for the coordinates in a box."""

@@ -157,6 +157,36 @@ class Plan:
         hull = hull_of(found.project_out(_SET, 0, len(repeat.hosts)))
         return range(0) if hull is None else range(*hull[0])
 
+    def active(self, local: Local, position: Coordinates, hosts: Mapping[str, int]) -> Box | None:
+        """Return the coordinates that a rank computes in a phase, None if there are none."""
+        box = []
+        for axis in range(len(position)):
+            low, high = self.regions.block(position, axis)
+            if axis in local.active:
+                found = fixed_set(local.active[axis], {**self.regions.sizes, **hosts})
+                hull = hull_of(found.project_out(isl.dim_type.param, 0, found.dim(isl.dim_type.param)))
+                if hull is None:
+                    return None
+                low, high = max(low, hull[0][0]), min(high, hull[0][1])
+                if low >= high:
+                    return None
+            box.append((low, high))
+        return tuple(box)
+
+    def window(self, entry: Field, position: Coordinates, hull: Box | None) -> Box:
+        """Return the box of a window on a rank: around its block along some axes, around what is read along others."""
+        box = []
+        for place, (extent, axis) in enumerate(zip(self.regions.shape(entry.array), entry.axes, strict=True)):
+            around = entry.around[place]
+            if axis is None:
+                box.append((0, extent))
+            elif around is not None:
+                low, high = self.regions.block(position, axis)
+                box.append((low - around[0], high + around[1]))
+            else:
+                box.append((0, 1) if hull is None else hull[place])
+        return tuple(box)
+
     def received(self, exchange: Exchange, position: Coordinates, hosts: Mapping[str, int]) -> isl.Set:
         """Return the elements that a rank gets by an exchange."""
         found = exchange.needed

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polyloop.display import Shown
+from polyloop.distributed.local import Names
+from polyloop.distributed.modelled import computing
 from polyloop.distributed.plan import Combine, Exchange, Node, Plan, Repeat, Run
 from polyloop.distributed.regions import box_size
+from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["ExchangeFacts", "Link", "Traffic", "traffic_of"]
 
@@ -76,23 +79,35 @@ class Traffic(Shown):
     reductions
         ``(array, bytes of a share, number of ranks, times)`` of each reduction over the mesh.
     seconds
-        Time of the exchanges and reductions of the rank with the most, if nothing is hidden [s].
+        Time of the exchanges and reductions of the rank with the most [s].
+    hidden
+        The part of it that passes beside computation, if that takes as long [s].
+    computing
+        Least time of the kernels of the rank with the most, where a device was named [s].
     """
 
     links: Mapping[tuple[int, int], int]
     exchanges: tuple[ExchangeFacts, ...]
     reductions: tuple[tuple[str, int, int, int], ...] = ()
     seconds: float = 0.0
-    hidden: float = field(default=0.0)
+    hidden: float = 0.0
+    computing: float = 0.0
 
     @property
     def bytes(self) -> int:
         """Bytes of all messages; those of reductions are the engine's affair."""
         return sum(self.links.values())
 
+    @property
+    def total(self) -> float:
+        """Time of a call by the model: what is hidden takes time where it is longer than the computation [s]."""
+        return self.seconds - self.hidden + max(self.hidden, self.computing)
+
     def __str__(self) -> str:
         lines = [f"{sum(entry.messages for entry in self.exchanges)} messages, {self.bytes} bytes, "
                  f"{self.seconds*1e6:.1f} us, of which {self.hidden*1e6:.1f} us beside computation"]
+        if self.computing:
+            lines.append(f"    computation: {self.computing*1e6:.1f} us; in all {self.total*1e6:.1f} us")
         for entry in self.exchanges:
             beside = ", beside computation" if entry.is_hidden else ""
             lines.append(f"    '{entry.array}' for phase {entry.phase}: {entry.messages} messages "
@@ -168,11 +183,12 @@ class _Counting:
         self.seconds += once * len(turns)
 
 
-def traffic_of(plan: Plan, link: Link) -> Traffic:
-    """Return the traffic of one call of a plan."""
+def traffic_of(plan: Plan, link: Link, device: str, names: Names, kernels: Mapping[str, LoopKernel]) -> Traffic:
+    """Return the traffic of one call of a plan; with kernels, also their time on a device."""
     work = _Counting(plan, link)
     work.visit(plan.nodes, [{}])
     links = {pair: size for pair, size in work.links.items() if size}
-    return Traffic(links, tuple(work.exchanges), tuple(work.reductions), work.seconds, work.hidden)
+    return Traffic(links, tuple(work.exchanges), tuple(work.reductions), work.seconds, work.hidden,
+                   computing(plan, names, kernels, device) if kernels else 0.0)
 
 

@@ -356,6 +356,37 @@ def test_arguments_that_are_missing_or_unknown_are_refused() -> None:
     assert calls(1, unknown).codes == ("unknown-argument",)
 
 
+def test_the_time_model_adds_what_is_not_hidden() -> None:
+    """A GPU's bound of the kernels, and messages of a latency and a bandwidth, counted by hand."""
+    kernel = pl.make_kernel(
+        "{[t, i]: 0 <= t < steps and 1 <= i < n - 1}",
+        """
+        for t
+            for i
+                v[i] = u[i - 1] + u[i + 1]
+            end
+            for i
+                u[i] = v[i]
+            end
+        end
+        """, [pl.GlobalArg("u, v", D, shape="n"), ...], name="line", assumptions="n >= 3 and steps >= 0")
+    divided = pl.distribute(kernel, {"u": "block", "v": "block"}, "i:mesh.0", (4,))
+    for name in divided.kernels:
+        divided = divided.transformed(name, lambda knl: pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0"))
+    link = pl.Link(latency=1.0, bandwidth=16.0)
+    found = divided.explain(None, link, "H100", n=1 << 20, steps=3)
+    assert found.bytes == 3 * 6 * 8
+    assert found.seconds == found.hidden == 3 * (2*1.0 + 16/16)  # two neighbours in the middle, 8 bytes of each
+    sizes = {"n": 1 << 20, "steps": 3, "t": 0, "lo0": 1 << 18, "n0": 1 << 18, "at0": 0, "u_n0": (1 << 18) + 2,
+             "v_n0": 1 << 18}
+    one, two = (pl.explain(knl, sizes, "H100").seconds for knl in divided.kernels.values())
+    assert found.computing == pytest.approx(3 * (one + two))
+    assert found.total == found.seconds
+    assert "computation: " in str(found)
+    quick = divided.explain(None, pl.Link(1e-9, 1e15), "H100", n=1 << 20, steps=3)
+    assert quick.total == quick.computing
+
+
 def test_messages_arrive_in_the_order_in_which_exchanges_began() -> None:
     def program(engine: pl.Engine) -> list[float]:
         other, buffers = 1 - engine.rank, [np.zeros(1), np.zeros(1)]
