@@ -17,7 +17,7 @@ from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
 from polyloop.distributed.strips import Strips, strips_of
 from polyloop.runtime.invoke import CompiledKernel
 
-__all__ = ["Execution", "empty_like", "neutral"]
+__all__ = ["Execution", "empty_like", "flat", "neutral", "slices"]
 
 _Array: TypeAlias = Any
 _Hosts: TypeAlias = Mapping[str, int]
@@ -134,7 +134,7 @@ class Execution:
         incoming: dict[int, list[Message]] = {}
         for message in self.messages(exchange, self.position, hosts):
             if message.source == me:
-                place[_slices(message.box, first)] = source[_slices(message.box, origin)]
+                place[slices(message.box, first)] = source[slices(message.box, origin)]
             else:
                 incoming.setdefault(message.source, []).append(message)
         sends = []
@@ -166,12 +166,12 @@ class Execution:
     def packed(self, source: _Array, origin: Sequence[int], messages: Sequence[Message]) -> _Array:
         """Return the elements that go to one rank: a view of elements that lie behind each other, or a buffer."""
         if len(messages) == 1:
-            return _flat(source[_slices(messages[0].box, origin)])
+            return flat(source[slices(messages[0].box, origin)])
         buffer = self.buffer(source, sum(box_size(message.box) for message in messages))
         at = 0
         for message in messages:
             size = box_size(message.box)
-            buffer[at : at + size] = source[_slices(message.box, origin)].reshape(-1)
+            buffer[at : at + size] = source[slices(message.box, origin)].reshape(-1)
             at += size
         return buffer
 
@@ -179,7 +179,7 @@ class Execution:
         self, place: _Array, first: Sequence[int], messages: Sequence[Message]
     ) -> tuple[_Array, Callable[[], None] | None]:
         """Return the buffer for the elements from one rank, and the function that puts them into their places."""
-        if len(messages) == 1 and _is_dense(view := place[_slices(messages[0].box, first)]):
+        if len(messages) == 1 and _is_dense(view := place[slices(messages[0].box, first)]):
             return view.reshape(-1), None
         buffer = self.buffer(place, sum(box_size(message.box) for message in messages))
 
@@ -188,7 +188,7 @@ class Execution:
             for message in messages:
                 size = box_size(message.box)
                 shape = [high - low for low, high in message.box]
-                place[_slices(message.box, first)] = buffer[at : at + size].reshape(shape)
+                place[slices(message.box, first)] = buffer[at : at + size].reshape(shape)
                 at += size
 
         return buffer, unpack
@@ -341,11 +341,13 @@ def _starts(box: Box) -> tuple[int, ...]:
     return tuple(low for low, _ in box)
 
 
-def _slices(box: Box, origin: Sequence[int]) -> tuple[slice, ...]:
-    return tuple(slice(low - start, high - start) for (low, high), start in zip(box, origin, strict=True))
+def slices(box: Box, origin: Sequence[int] | Box) -> tuple[slice, ...]:
+    """Return the slices of a box in an array that begins at *origin*, or holds that box."""
+    starts = [start if isinstance(start, int) else start[0] for start in origin]
+    return tuple(slice(low - start, high - start) for (low, high), start in zip(box, starts, strict=True))
 
 
-def _flat(view: _Array) -> _Array:
+def flat(view: _Array) -> _Array:
     """Return the elements behind each other: a view where they are, else a copy."""
     return (np.ascontiguousarray(view) if isinstance(view, np.ndarray) else view.contiguous()).reshape(-1)
 

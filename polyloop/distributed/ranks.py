@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,10 @@ import numpy as np
 
 from polyloop.distributed.analysis import Analysis
 from polyloop.distributed.engine import Engine
-from polyloop.distributed.execute import Execution, empty_like
+from polyloop.distributed.execute import Execution, empty_like, flat, slices
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import planned
-from polyloop.distributed.regions import Box, Coordinates
+from polyloop.distributed.regions import Box, Coordinates, box_size
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 
@@ -114,8 +114,7 @@ class RankProgram:
             As :meth:`box`.
         """
         box = self.stored(array, **sizes)
-        dtype = self.analysis.homes.kernel.arrays()[array].dtype
-        found = empty_like(like, tuple(high - low for low, high in box), dtype or np.dtype(float))
+        found = empty_like(like, tuple(high - low for low, high in box), self._dtype(array))
         found[...] = 0
         return found
 
@@ -157,28 +156,90 @@ class RankProgram:
         regions = self.plan(**sizes).regions
         if not any(axis is not None for axis in regions.axes(array)):
             return part
-        whole = empty_like(part, regions.shape(array), regions.homes.kernel.arrays()[array].dtype or np.dtype(float))
-        mine = self.owned(array, part, **sizes)
-        sends, receives, places = [], [], []
-        for position in regions.ranks:
-            number, box = regions.number(position), regions.owned(position, array)
-            place = tuple(slice(low, high) for low, high in box)
-            shape = tuple(high - low for low, high in box)
-            if number == self.engine.rank:
-                whole[place] = mine
-                continue
-            if mine.size if isinstance(mine, np.ndarray) else mine.numel():
-                sends.append((number, np.ascontiguousarray(mine).reshape(-1) if isinstance(mine, np.ndarray)
-                              else mine.contiguous().reshape(-1)))
-            if np.prod(shape):
-                buffer = empty_like(part, (int(np.prod(shape)),), regions.homes.kernel.arrays()[array].dtype
-                                    or np.dtype(float))
-                receives.append((number, buffer))
-                places.append((place, buffer, shape))
-        self.engine.start(sends, receives)()
-        for place, buffer, shape in places:
-            whole[place] = buffer.reshape(shape)
+        whole = empty_like(part, regions.shape(array), self._dtype(array))
+        everything = tuple((0, extent) for extent in regions.shape(array))
+        owned = [regions.owned(position, array) for position in regions.ranks]
+        self._move(self.owned(array, part, **sizes), owned, whole, [everything] * len(owned))
         return whole
+
+    def redistribute(self, array: str, part: Any, source: RankProgram, /, **sizes: int) -> Any:  # noqa: ANN401 - an array
+        """Return this program's part of an array, from the part of another program that divides it otherwise.
+
+        ::
+
+            x = columns.redistribute("x", x, rows, n=1000)      # blocks of rows become blocks of columns
+
+        Parameters
+        ----------
+        array
+            Of both programs, of one shape and type.
+        part
+            The part that *source* has; it stays as it is.
+        source
+            The other program, on the same ranks.
+        **sizes
+            Sizes of both.
+
+        Raises
+        ------
+        ArgumentError
+            As :meth:`box`; ``wrong-part``: the arrays of the two have other shapes or types.
+        CommunicationError
+            ``rank-lost``.
+        """
+        old, new = source.plan(**sizes).regions, self.plan(**sizes).regions
+        source._known(array)
+        self._known(array)
+        if old.shape(array) != new.shape(array) or source._dtype(array) != self._dtype(array):
+            found = Diagnostic(
+                "wrong-part", f"'{array}' is no array of one shape and type in both programs",
+                (f"{source._dtype(array)}{old.shape(array)} and {self._dtype(array)}{new.shape(array)}",),
+                ("redistribute an array between programs that have it in common",))
+            raise ArgumentError("redistribute", self.analysis.source.name, [found])
+        result = self.empty(array, like=part, **sizes)
+        self._move(
+            source.owned(array, part, **sizes), [old.owned(position, array) for position in old.ranks],
+            self.owned(array, result, **sizes), [new.owned(position, array) for position in new.ranks])
+        return result
+
+    def _move(self, mine: Any, sources: Sequence[Box], place: Any, targets: Sequence[Box]) -> None:  # noqa: ANN401
+        """Bring the elements of boxes *targets* to their ranks, from those that have them in boxes *sources*.
+
+        Of several ranks with one box the first sends it, but to those that have it themselves.
+        """
+        me = self.engine.rank
+
+        def between(source: int, target: int) -> Box | None:
+            first = sources.index(sources[source])
+            if source != target and (source != first or sources[source] == sources[target]):
+                return None
+            box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(sources[source], targets[target], strict=True))
+            return box if all(low < high for low, high in box) else None
+
+        sends = [(target, flat(mine[slices(box, sources[me])])) for target in range(len(targets))
+                 if target != me and (box := between(me, target)) is not None]
+        receives, boxes = [], []
+        for source in range(len(sources)):
+            box = between(source, me)
+            if box is None:
+                continue
+            if source == me:
+                place[slices(box, targets[me])] = mine[slices(box, sources[me])]
+            else:
+                receives.append((source, empty_like(mine, (box_size(box),), self._dtype_of(mine))))
+                boxes.append(box)
+        self.engine.start(sends, receives)()
+        for box, (_, buffer) in zip(boxes, receives, strict=True):
+            place[slices(box, targets[me])] = buffer.reshape([high - low for low, high in box])
+
+    def _dtype(self, array: str) -> np.dtype[Any]:
+        dtype = self.analysis.homes.kernel.arrays()[array].dtype
+        assert dtype is not None, "a completed kernel has types"
+        return dtype
+
+    @staticmethod
+    def _dtype_of(array: Any) -> np.dtype[Any]:  # noqa: ANN401 - an array
+        return np.dtype(array.dtype if isinstance(array, np.ndarray) else str(array.dtype).rpartition(".")[2])
 
     def _known(self, array: str) -> None:
         known = self.analysis.homes.kernel.arrays()
@@ -219,8 +280,7 @@ class RankProgram:
         for name in self.analysis.kept:
             if name not in kept:
                 box = plan.regions.stored(self.position, name)
-                dtype = plan.regions.homes.kernel.arrays()[name].dtype
-                kept[name] = empty_like(example, tuple(high - low for low, high in box), dtype or np.dtype(float))
+                kept[name] = empty_like(example, tuple(high - low for low, high in box), self._dtype(name))
         work = Execution(plan, self.analysis.names, self.engine, self.position, self.compiled,
                          {**arrays, **kept}, scalars, windows, known)
         work.run(plan.nodes, {})

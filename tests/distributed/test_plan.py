@@ -356,6 +356,37 @@ def test_arguments_that_are_missing_or_unknown_are_refused() -> None:
     assert calls(1, unknown).codes == ("unknown-argument",)
 
 
+@pytest.mark.parametrize("mesh", [(1, 1), (2, 1), (1, 3), (2, 2)])
+def test_parts_move_between_programs_that_divide_otherwise(mesh: tuple[int, ...]) -> None:
+    planes, rows = programs.product(), programs.transpose()
+    kernel = pl.make_kernel("{[i, j]: 0 <= i < m and 0 <= j < l}", "a[i, j] = 2*a[i, j]",
+                            [pl.GlobalArg("a", D, shape="m, l"), ...], name="twice", assumptions="m >= 1 and l >= 1")
+    whole = np.random.default_rng(3).random((10, 21))
+    sizes = {"m": 10, "n": 7, "l": 21}
+    first = planes.divided(mesh)
+    others = [pl.distribute(kernel, {"a": spelled}, over)
+              for spelled, over in (("*, block", "j:mesh.0"), ("block, *", "i:mesh.0"))]
+
+    def program(engine: pl.Engine) -> list[Any]:
+        run = first.compile(engine, pl.CTarget())
+        part, found = run.scatter("a", whole, **sizes), []
+        for other in others:
+            there = other.compile(engine, pl.CTarget())
+            moved = there.redistribute("a", part, run, **sizes)
+            there(a=moved, m=10, l=21)
+            back = run.redistribute("a", moved, there, **sizes)
+            found += [there.gather("a", moved, **sizes), run.gather("a", back, **sizes)]
+        return found
+
+    for found in pl.run_ranks(int(np.prod(mesh)), program):
+        for array in found:
+            np.testing.assert_array_equal(array, 2*whole)
+    with pytest.raises(pl.ArgumentError) as err:
+        pl.run_ranks(1, lambda engine: planes.divided((1, 1)).compile(engine, pl.CTarget()).redistribute(
+            "a", whole, rows.divided((1,)).compile(engine, pl.CTarget()), **sizes))
+    assert err.value.codes == ("unknown-array",)
+
+
 def test_the_time_model_adds_what_is_not_hidden() -> None:
     """A GPU's bound of the kernels, and messages of a latency and a bandwidth, counted by hand."""
     kernel = pl.make_kernel(
