@@ -12,6 +12,7 @@ from polyloop.edge.first import prepare_kernels as _prepare_kernels
 from polyloop.errors import (
     ArgumentError,
     CodegenError,
+    CommunicationError,
     CompilerError,
     Diagnostic,
     KernelError,
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     from polyloop.cost.tally import CountGranularity, MemAccess, Op, Sync
     from polyloop.creation.create import make_kernel
     from polyloop.derivatives.differentiate import differentiate
+    from polyloop.distributed.distribute import DistributedKernel, distribute
+    from polyloop.distributed.engine import Engine
+    from polyloop.distributed.mpiengine import MpiEngine
+    from polyloop.distributed.ranks import RankProgram
+    from polyloop.distributed.threads import run_ranks
+    from polyloop.distributed.torchengine import TorchEngine
+    from polyloop.distributed.traffic import Link, Traffic
     from polyloop.export.load import LoadedKernel, load
     from polyloop.export.write import export
     from polyloop.expr import vec
@@ -119,6 +127,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Certificate",
     "CodeObject",
     "CodegenError",
+    "CommunicationError",
     "CompiledKernel",
     "CompilerError",
     "ConstantArg",
@@ -131,6 +140,8 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "DeviceLimits",
     "Diagnostic",
     "Dispatcher",
+    "DistributedKernel",
+    "Engine",
     "ForeignFunction",
     "Function",
     "GeneratedProgram",
@@ -138,10 +149,12 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "HipTarget",
     "KernelError",
     "LaunchCheck",
+    "Link",
     "LoadedKernel",
     "LoopKernel",
     "MatrixIntrinsic",
     "MemAccess",
+    "MpiEngine",
     "NoOpInstruction",
     "Op",
     "OpenCLDevice",
@@ -149,6 +162,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Picture",
     "PolyloopError",
     "PolyloopWarning",
+    "RankProgram",
     "Recipe",
     "ReductionOperation",
     "SerialError",
@@ -156,7 +170,9 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "Sync",
     "Target",
     "TemporaryVariable",
+    "TorchEngine",
     "Trace",
+    "Traffic",
     "TransformError",
     "Tuned",
     "TuningError",
@@ -175,6 +191,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "diff",
     "differentiate",
     "dispatch",
+    "distribute",
     "domain",
     "draw_accesses",
     "draw_dependences",
@@ -224,6 +241,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "record",
     "reduce",
     "replay",
+    "run_ranks",
     "time_budget",
     "trace_from_json",
     "tune",
@@ -325,6 +343,15 @@ _LATER = {
     "differentiate": "derivatives.differentiate",
     "dispatch": "tuning.dispatch",
     "Dispatcher": "tuning.dispatch",
+    "DistributedKernel": "distributed.distribute",
+    "Engine": "distributed.engine",
+    "Link": "distributed.traffic",
+    "MpiEngine": "distributed.mpiengine",
+    "RankProgram": "distributed.ranks",
+    "TorchEngine": "distributed.torchengine",
+    "Traffic": "distributed.traffic",
+    "distribute": "distributed.distribute",
+    "run_ranks": "distributed.threads",
     "domain": "frontend.intrinsics",
     "draw_accesses": "viz.accesses",
     "draw_dependences": "viz.dependences",

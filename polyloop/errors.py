@@ -26,6 +26,7 @@ from polyloop.tracebacks import lines_for_ipython
 __all__ = [
     "ArgumentError",
     "CodegenError",
+    "CommunicationError",
     "CompilerError",
     "Diagnostic",
     "KernelError",
@@ -354,6 +355,10 @@ class ArgumentError(PolyloopError):
 
 class SerialError(PolyloopError, UnpicklingError):
     """Data that is read is no stored value of the package's, or one of another version."""
+
+
+class CommunicationError(PolyloopError):
+    """A rank of a divided kernel cannot reach the others."""
 
 
 class PolyloopWarning(UserWarning):

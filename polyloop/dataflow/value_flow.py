@@ -16,8 +16,8 @@ import islpy as isl
 
 from polyloop.dataflow.last_writes import Accesses, last_writes
 from polyloop.dataflow.must_write import alternatives
-from polyloop.expr.rewrite import variables
 from polyloop.dataflow.times import time_forms
+from polyloop.expr.rewrite import variables
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.updates import EXCHANGE

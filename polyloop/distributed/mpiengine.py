@@ -1,0 +1,89 @@
+"""Messages through MPI, by mpi4py: arrays of the host, and of GPUs where the library is CUDA-aware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from time import monotonic, sleep
+from typing import Any, Final
+
+import numpy as np
+
+from polyloop.distributed.engine import Group, Peer, lost
+from polyloop.errors import CommunicationError, Diagnostic
+
+__all__ = ["MpiEngine"]
+
+_BRIEF: Final = 2e-5
+"""Time between two questions whether messages have come, after the first hundred [s]."""
+
+
+class MpiEngine:
+    """A communicator of mpi4py.
+
+    Parameters
+    ----------
+    communicator
+        By default a copy of ``MPI.COMM_WORLD``, whose messages meet no others.
+    timeout
+        Time after which a rank gives up to wait for another one [s].
+
+    Raises
+    ------
+    CommunicationError
+        ``no-engine``: mpi4py is not installed.
+    """
+
+    def __init__(self, communicator: Any = None, *, timeout: float = 300.0) -> None:  # noqa: ANN401 - mpi4py has no types
+        try:
+            self._mpi: Any = import_module("mpi4py.MPI")
+        except ImportError as error:
+            found = Diagnostic("no-engine", "mpi4py is not installed", (str(error),),
+                               ('pip install "polyloop[distributed]", or another engine',))
+            raise CommunicationError("distribute", None, [found]) from error
+        self._comm = (self._mpi.COMM_WORLD if communicator is None else communicator).Dup()
+        self._timeout = timeout
+        self.rank = int(self._comm.Get_rank())
+        self.size = int(self._comm.Get_size())
+        self._groups: dict[Group, Any] = {tuple(range(self.size)): self._comm}
+
+    def start(self, sends: Sequence[Peer], receives: Sequence[Peer]) -> Callable[[], None]:
+        """Begin to send and to receive; return the function that waits."""
+        requests = [self._comm.Irecv(_bytes(buffer), peer) for peer, buffer in receives]
+        requests += [self._comm.Isend(_bytes(buffer), peer) for peer, buffer in sends]
+        return lambda: self._wait(requests, f"for messages of ranks {sorted({peer for peer, _ in receives})}")
+
+    def all_reduce(self, buffer: Any, operation: str, ranks: Group) -> None:  # noqa: ANN401 - an array
+        """Combine the buffers of *ranks* in place."""
+        mpi = self._mpi
+        kind = {"sum": mpi.SUM, "product": mpi.PROD, "max": mpi.MAX, "min": mpi.MIN}[operation]
+        if ranks not in self._groups:
+            self._groups[ranks] = self._comm.Create_group(self._comm.Get_group().Incl([*ranks]))
+        request = self._groups[ranks].Iallreduce(mpi.IN_PLACE, buffer, kind)
+        self._wait([request], f"to combine with ranks {', '.join(map(str, ranks))}")
+
+    def all_gather(self, text: str) -> list[str]:
+        """Return the texts of all ranks."""
+        own = np.frombuffer(text.encode(), np.uint8)
+        sizes = np.zeros(self.size, np.int64)
+        self._wait([self._comm.Iallgather(np.array([len(own)], np.int64), sizes)], "for the first call of all ranks")
+        found = np.zeros(int(sizes.sum()), np.uint8)
+        self._wait([self._comm.Iallgatherv(own, [found, sizes.tolist()])], "for the first call of all ranks")
+        ends = np.cumsum(sizes).tolist()
+        return [found[end - size : end].tobytes().decode() for end, size in zip(ends, sizes.tolist(), strict=True)]
+
+    def _wait(self, requests: list[Any], doing: str) -> None:
+        end, count = monotonic() + self._timeout, 0
+        while not self._mpi.Request.Testall(requests):
+            count += 1
+            if count > 100:
+                sleep(_BRIEF)
+            if monotonic() > end:
+                for request in requests:
+                    request.Cancel()
+                lost(self.rank, doing, f"nothing came for {self._timeout:g} s")
+
+
+def _bytes(buffer: Any) -> Any:  # noqa: ANN401 - an array
+    """Return a buffer as bytes, whatever the type of its elements."""
+    return buffer.view(np.uint8) if isinstance(buffer, np.ndarray) else buffer

@@ -1,0 +1,278 @@
+"""Programs that tests divide, each with its inputs, and the comparison with the undivided kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import polyloop as pl
+
+D = np.float64
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A kernel, its division, sizes, and what fills its arrays."""
+
+    kernel: pl.LoopKernel
+    arrays: Mapping[str, str]
+    over: str
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, Any] = field(default_factory=dict)
+    hosts: str = ""
+    fill: Callable[[np.random.Generator, str, tuple[int, ...], Any], Any] | None = None
+
+    def divided(self, mesh: tuple[int, ...], **options: Any) -> pl.DistributedKernel:
+        return pl.distribute(self.kernel, self.arrays, self.over, mesh=mesh, hosts=self.hosts, **options)
+
+    def with_sizes(self, **sizes: int) -> Case:
+        return Case(self.kernel, self.arrays, self.over, {**self.sizes, **sizes}, self.scalars, self.hosts, self.fill)
+
+    def inputs(self) -> dict[str, Any]:
+        rng = np.random.default_rng(7)
+        found: dict[str, Any] = {}
+        for entry in self.kernel.arguments:
+            if entry.name in self.sizes or entry.name in self.scalars or not hasattr(entry, "shape"):
+                continue
+            shape = tuple(int(eval(str(extent), {}, dict(self.sizes))) for extent in entry.shape or ())
+            assert entry.dtype is not None
+            made = self.fill(rng, entry.name, shape, entry.dtype) if self.fill else None
+            found[entry.name] = rng.random(shape).astype(entry.dtype) if made is None else made
+        return found
+
+    def expected(self) -> dict[str, Any]:
+        arrays = {name: value.copy() for name, value in self.inputs().items()}
+        undivided(self.kernel)(**arrays, **self.sizes, **self.scalars)
+        return arrays
+
+    def on_rank(self, run: pl.RankProgram, convert: Callable[[Any], Any] = lambda array: array) -> dict[str, Any]:
+        """Return what the program leaves in whole arrays, run on this rank, with arrays of another library."""
+        parts = {name: run.scatter(name, convert(value), **self.sizes) for name, value in self.inputs().items()}
+        run(**parts, **self.sizes, **self.scalars)
+        return {name: run.gather(name, part, **self.sizes) for name, part in parts.items()}
+
+
+
+@cache
+def undivided(kernel: pl.LoopKernel) -> pl.CompiledKernel:
+    return pl.compile(kernel, target=pl.CTarget())
+
+
+def heat(**sizes: int) -> Case:
+    kernel = pl.make_kernel(
+        "{[t, i, j, k]: 0 <= t < steps and 1 <= i, j, k < n - 1}",
+        """
+        for t
+            for i, j, k
+                v[i, j, k] = u[i, j, k] + c*(u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k]
+                                             + u[i, j, k - 1] + u[i, j, k + 1] - 6*u[i, j, k])
+            end
+            for i, j, k
+                u[i, j, k] = v[i, j, k]
+            end
+        end
+        """,
+        [pl.GlobalArg("u, v", D, shape="n, n, n"), pl.ValueArg("c", D), ...], name="heat",
+        assumptions="n >= 3 and steps >= 0")
+    return Case(kernel, {"u": "block, block, *", "v": "block, block, *"}, "i:mesh.0, j:mesh.1",
+                {"n": 9, "steps": 3, **sizes}, {"c": 0.1})
+
+
+def heat_1d_mesh(**sizes: int) -> Case:
+    whole = heat(**sizes)
+    return Case(whole.kernel, {"u": "block, *, *", "v": "block, *, *"}, "i:mesh.0", whole.sizes, whole.scalars)
+
+
+def history(**sizes: int) -> Case:
+    """A wave in time, all steps of which are kept: an exchange has elements of one step alone."""
+    kernel = pl.make_kernel(
+        "{[t, i]: 1 <= t < steps and 2 <= i < n - 2}",
+        "u[t + 1, i] = 2*u[t, i] - u[t - 1, i] + c*(u[t, i - 2] - 2*u[t, i] + u[t, i + 2])",
+        [pl.GlobalArg("u", D, shape="steps + 1, n"), pl.ValueArg("c", D), ...], name="wave",
+        assumptions="n >= 4 and steps >= 1")
+    return Case(kernel, {"u": "*, block"}, "i:mesh.0", {"n": 13, "steps": 5, **sizes}, {"c": 0.2})
+
+
+def product(**sizes: int) -> Case:
+    kernel = pl.make_kernel(
+        "{[i, j, panel, k]: 0 <= i < m and 0 <= j < n and 0 <= 8*panel < l and 0 <= k < 8 and 8*panel + k < l}",
+        """
+        for i, j
+            c[i, j] = 0
+        end
+        for panel, i, j
+            c[i, j] = c[i, j] + sum(k, a[i, 8*panel + k]*b[8*panel + k, j])
+        end
+        """,
+        [pl.GlobalArg("a", D, shape="m, l"), pl.GlobalArg("b", D, shape="l, n"), pl.GlobalArg("c", D, shape="m, n"),
+         ...], name="product", assumptions="m >= 1 and n >= 1 and l >= 1")
+    blocks = dict.fromkeys("abc", "block, block")
+    return Case(kernel, blocks, "i:mesh.0, j:mesh.1", {"m": 10, "n": 7, "l": 21, **sizes}, {}, "panel")
+
+
+def layer_norm(**sizes: int) -> Case:
+    kernel = pl.make_kernel(
+        "{[i, j]: 0 <= i < m and 0 <= j < n}",
+        """
+        mean[i] = sum(j, x[i, j])/n
+        var[i] = sum(j, (x[i, j] - mean[i])**2)/n
+        y[i, j] = (x[i, j] - mean[i])/sqrt(var[i] + 1e-5)
+        """,
+        [pl.GlobalArg("x, y", D, shape="m, n"), pl.GlobalArg("mean, var", D, shape="m"), ...], name="norm",
+        assumptions="m >= 1 and n >= 1")
+    return Case(kernel, {"x": "*, block", "y": "*, block"}, "j:mesh.0", {"m": 5, "n": 11, **sizes})
+
+
+def histogram(**sizes: int) -> Case:
+    kernel = pl.make_kernel(
+        "{[p]: 0 <= p < n}", "h[cell[p]] = h[cell[p]] + w[p]",
+        [pl.GlobalArg("h", D, shape="m"), pl.GlobalArg("cell", np.int32, shape="n"), pl.GlobalArg("w", D, shape="n"),
+         ...], name="histogram", assumptions="n >= 1 and m >= 1")
+
+    def fill(rng: np.random.Generator, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        return rng.integers(0, 6, shape).astype(dtype) if name == "cell" else None
+
+    return Case(kernel, {"cell": "block", "w": "block"}, "p:mesh.0", {"n": 23, "m": 6, **sizes}, {}, "", fill)
+
+
+def conjugate_gradients(**sizes: int) -> Case:
+    """Conjugate gradients for a tridiagonal matrix: a halo and two sums in each iteration."""
+    kernel = pl.make_kernel(
+        "{[it, i, j]: 0 <= it < most and 0 <= i, j < n}",
+        """
+        for i
+            r[i] = b[i]
+            p[i] = b[i]
+            x[i] = 0
+        end
+        rr[0] = sum(j, b[j]*b[j])
+        for it
+            for i
+                q[i] = 2.5*p[i] - if(i > 0, p[i - 1], 0.0) - if(i < n - 1, p[i + 1], 0.0)
+            end
+            alpha[0] = rr[0]/sum(j, p[j]*q[j])
+            for i
+                x[i] = x[i] + alpha[0]*p[i]
+                r[i] = r[i] - alpha[0]*q[i]
+            end
+            rnew[0] = sum(j, r[j]*r[j])
+            for i
+                p[i] = r[i] + rnew[0]/rr[0]*p[i]
+            end
+            rr[0] = rnew[0]
+        end
+        """,
+        [pl.GlobalArg("x, b, r, p, q", D, shape="n"), pl.GlobalArg("rr, alpha, rnew", D, shape="1"), ...], name="cg",
+        assumptions="n >= 1 and most >= 0")
+    blocks = dict.fromkeys(("x", "b", "r", "p", "q"), "block")
+    return Case(kernel, blocks, "i:mesh.0, j:mesh.0", {"n": 17, "most": 6, **sizes})
+
+
+def sparse(**sizes: int) -> Case:
+    """Powers of a sparse matrix with as many elements in each row: data says which elements of x are read."""
+    kernel = pl.make_kernel(
+        "{[it, i, k]: 0 <= it < most and 0 <= i < n and 0 <= k < w}",
+        """
+        for it
+            for i
+                y[i] = sum(k, val[i, k]*x[col[i, k]])
+            end
+            for i
+                x[i] = y[i]
+            end
+        end
+        """,
+        [pl.GlobalArg("x, y", D, shape="n"), pl.GlobalArg("val", D, shape="n, w"),
+         pl.GlobalArg("col", np.int32, shape="n, w"), ...], name="sparse",
+        assumptions="n >= 1 and w >= 1 and most >= 0")
+    n = {"n": 14, **sizes}["n"]
+
+    def fill(rng: np.random.Generator, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        return rng.integers(0, n, shape).astype(dtype) if name == "col" else None
+
+    blocks = {"x": "block", "y": "block", "val": "block, *", "col": "block, *"}
+    return Case(kernel, blocks, "i:mesh.0", {"n": 14, "w": 3, "most": 4, **sizes}, {}, "", fill)
+
+
+def boundaries(**sizes: int) -> Case:
+    """Statements on single elements run where their owner is."""
+    kernel = pl.make_kernel(
+        "{[t, i]: 0 <= t < steps and 1 <= i < n - 1}",
+        """
+        for t
+            u[0] = u[n - 1] + 1 {id=first}
+            for i
+                v[i] = u[i - 1] + u[i + 1]
+            end
+            for i
+                u[i] = 0.5*v[i]
+            end
+            u[n - 1] = u[1] {id=last}
+        end
+        """,
+        [pl.GlobalArg("u, v", D, shape="n"), ...], name="edges", assumptions="n >= 3 and steps >= 0")
+    return Case(kernel, {"u": "block", "v": "block"}, "i:mesh.0", {"n": 11, "steps": 4, **sizes})
+
+
+def norms(**sizes: int) -> Case:
+    """Sums and maxima along one axis of a mesh, of rows that the other one divides, and over both."""
+    kernel = pl.make_kernel(
+        "{[i, j]: 0 <= i < m and 0 <= j < n}",
+        """
+        mean[i] = sum(j, x[i, j])/n
+        top[i] = max(j, x[i, j])
+        y[i, j] = (x[i, j] - mean[i])/top[i]
+        s[0] = sum([i, j], y[i, j]**2)
+        """,
+        [pl.GlobalArg("x, y", D, shape="m, n"), pl.GlobalArg("mean, top", D, shape="m"),
+         pl.GlobalArg("s", D, shape="1"), ...], name="norms", assumptions="m >= 1 and n >= 1")
+    arrays = {"x": "block, block", "y": "block, block", "mean": "block", "top": "block"}
+    return Case(kernel, arrays, "i:mesh.0, j:mesh.1", {"m": 7, "n": 9, **sizes})
+
+
+def extremes(**sizes: int) -> Case:
+    """Updates by max and min of arrays that are whole on each rank."""
+    kernel = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        """
+        top[0] = max(top[0], x[i])
+        low[k[i]] = min(low[k[i]], x[i])
+        """,
+        [pl.GlobalArg("x", D, shape="n"), pl.GlobalArg("k", np.int32, shape="n"), pl.GlobalArg("top", D, shape="1"),
+         pl.GlobalArg("low", D, shape="q"), ...], name="extremes", assumptions="q >= 1 and n >= 1")
+
+    def fill(rng: np.random.Generator, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        return rng.integers(0, 4, shape).astype(dtype) if name == "k" else None
+
+    return Case(kernel, {"x": "block", "k": "block"}, "i:mesh.0", {"n": 9, "q": 4, **sizes}, {}, "", fill)
+
+
+def transpose(**sizes: int) -> Case:
+    kernel = pl.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j < m}", "y[i, j] = x[j, i]",
+        [pl.GlobalArg("y", D, shape="n, m"), pl.GlobalArg("x", D, shape="m, n"), ...], name="turn",
+        assumptions="n >= 1 and m >= 1")
+    return Case(kernel, {"x": "block, *", "y": "block, *"}, "i:mesh.0", {"n": 9, "m": 7, **sizes})
+
+
+def compare(case: Case, mesh: tuple[int, ...], *, exact: bool = True, **options: Any) -> list[int]:
+    """Run a case on ranks that are threads, compare it with the undivided kernel, and return the bytes sent."""
+    divided = case.divided(mesh, **options)
+
+    def program(engine: pl.Engine) -> tuple[dict[str, Any], int]:
+        run = divided.compile(engine, pl.CTarget())
+        return case.on_rank(run), run.sent
+
+    found = pl.run_ranks(int(np.prod(mesh)), program, timeout=60)
+    expected = case.expected()
+    for arrays, _ in found:
+        for name, value in arrays.items():
+            if exact:
+                np.testing.assert_array_equal(value, expected[name], err_msg=name)
+            else:
+                np.testing.assert_allclose(value, expected[name], rtol=1e-12, atol=1e-12, err_msg=name)
+    return [sent for _, sent in found]

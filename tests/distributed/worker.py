@@ -1,0 +1,109 @@
+"""One rank of a test with processes: ``python -m tests.distributed.worker ENGINE WHAT [STORE RANK SIZE]``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import timedelta
+from importlib import import_module
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import polyloop as pl
+from tests.distributed import programs
+from tests.distributed.programs import Case
+
+LINES = (programs.history, programs.boundaries, programs.transpose, programs.layer_norm, programs.histogram,
+         programs.conjugate_gradients)
+PLANES = (programs.heat, programs.product)
+SHAPES = {1: (1, 1), 2: (2, 1), 3: (1, 3), 4: (2, 2)}
+
+
+def engine_of(kind: str, arguments: list[str]) -> pl.Engine:
+    if kind == "mpi":
+        return pl.MpiEngine(timeout=20)
+    store, rank, size = arguments
+    dist: Any = import_module("torch.distributed")
+    if kind == "nccl":
+        import_module("torch").cuda.set_device(int(rank))
+    dist.init_process_group(kind, init_method=f"file://{store}", rank=int(rank), world_size=int(size),
+                            timeout=timedelta(seconds=20 if "lost" not in store else 5))
+    return pl.TorchEngine()
+
+
+def _tensor_on_gpu(array: Any) -> Any:
+    return import_module("torch").from_numpy(array).cuda()
+
+
+def check(case: Case, mesh: tuple[int, ...], engine: pl.Engine) -> None:
+    """Compare a program with the undivided kernel, and the bytes sent with those counted."""
+    assert prod(mesh) == engine.size
+    divided = case.divided(mesh)
+    on_gpu = sys.argv[1] == "nccl"
+    run = divided.compile(engine, pl.CudaTarget() if on_gpu else pl.CTarget())
+    found = case.on_rank(run, _tensor_on_gpu) if on_gpu else case.on_rank(run)
+    expected = case.expected()
+    for name, value in found.items():
+        whole = value.cpu().numpy() if on_gpu else value
+        np.testing.assert_allclose(whole, expected[name], rtol=1e-12, atol=1e-12, err_msg=f"{case.kernel.name}: {name}")
+    links = divided.explain(mesh, **case.sizes).links
+    assert run.sent == sum(size for (source, _), size in links.items() if source == engine.rank), case.kernel.name
+
+
+def tensors(engine: pl.Engine) -> None:
+    """Run a program on tensors of PyTorch."""
+    torch: Any = import_module("torch")
+    case = programs.heat_1d_mesh()
+    run = case.divided((engine.size,)).compile(engine, pl.CTarget())
+    parts = {name: run.scatter(name, torch.from_numpy(value), **case.sizes) for name, value in case.inputs().items()}
+    assert all(isinstance(part, torch.Tensor) for part in parts.values())
+    run(**parts, **case.sizes, **case.scalars)
+    whole = run.gather("u", parts["u"], **case.sizes)
+    np.testing.assert_array_equal(whole.numpy(), case.expected()["u"])
+
+
+def lose(engine: pl.Engine) -> None:
+    """End the last rank between two calls."""
+    case = programs.heat_1d_mesh()
+    run = case.divided((engine.size,)).compile(engine, pl.CTarget())
+    parts = {name: run.scatter(name, value, **case.sizes) for name, value in case.inputs().items()}
+    run(**parts, **case.sizes, **case.scalars)
+    if engine.rank == engine.size - 1:
+        sys.stdout.flush()
+        os._exit(0)
+    try:
+        run(**parts, **case.sizes, **case.scalars)
+    except pl.CommunicationError as error:
+        print(*error.codes)
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def disagree(engine: pl.Engine) -> None:
+    """Call with other sizes on the last rank."""
+    case = programs.heat_1d_mesh(n=9 + engine.rank)
+    run = case.divided((engine.size,)).compile(engine, pl.CTarget())
+    try:
+        run.plan(**case.sizes)
+    except pl.ArgumentError as error:
+        print(*error.codes)
+
+
+def main() -> None:
+    kind, what, *arguments = sys.argv[1:]
+    engine = engine_of(kind, arguments)
+    if what == "all":
+        for make in PLANES:
+            check(make(), SHAPES[engine.size], engine)
+        for make in LINES:
+            check(make(), (engine.size,), engine)
+        print("equal")
+    else:
+        {"tensors": tensors, "lost": lose, "disagree": disagree}[what](engine)
+        print("done")
+
+
+if __name__ == "__main__":
+    main()
