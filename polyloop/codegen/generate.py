@@ -18,7 +18,8 @@ pass                    result
 ``function_of``         the C tree of each launch (``walk``), with its declarations
 ``device_program``      functions as text, and their launches; ``host_program`` for a host
 ``file_text``           the source file: definitions, and the functions
-``with_lines``          the text with the lines of the user's that statements come from, where a target asks for them
+``finished``            the text with no line too long, and the instruction of each line; directives that name the
+                        lines of the user's that statements come from, where a target asks for them
 ``wide_obligations``    proof that accesses of several elements at once are aligned
 ``index_checks``        sizes for which indices of this width are exact
 ======================  ==========================================================================================
@@ -39,7 +40,7 @@ from polyloop.codegen.file_text import file_text
 from polyloop.codegen.functions import function_of
 from polyloop.codegen.language import Language
 from polyloop.codegen.launches import check_launches, device_program, host_lines, host_program
-from polyloop.codegen.lines import with_lines
+from polyloop.codegen.lines import finished
 from polyloop.codegen.loops.digits import without_digits
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.codegen.renaming import Spelt, spell
@@ -101,9 +102,9 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)
     text = file_text(functions, texts, (*schedule.remarks.lines(), *spelt.lines(), *host_lines(launches)), unit)
-    text = with_lines(text, schedule.remarks.places, schedule.name, language)
     if unit.never_fits:
         return _generated(spelt, 64)
+    text, instructions = finished(text, schedule.remarks.places, schedule.name, language)
     known, inputs, findings, bits = unit.known, unit.inputs, unit.findings, unit.index_bits
     proofs = tuple(map(discharged, wide_obligations(findings.wide, known.divisibility)))
     if torn := [finding for proof in proofs for finding in proof.found]:
@@ -132,4 +133,5 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         ),
         index_bits=bits,
         proofs=proofs,
+        instructions=instructions,
     )  # fmt: skip

@@ -245,9 +245,9 @@ class Walker:
                 return (group_of_products(self.scope, group),)
             case Barrier(group=Group() as group):
                 return (Sync(group_text(self.scope, group)),)
-            case Barrier(scope):
+            case Barrier(scope, why=why):
                 threads = self.scope.language.need(Threads)
-                wait = Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier)
+                wait = Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier, why)
                 waits: Block = (publication(self.scope), wait) if node.publishes else (wait,)
                 return (*waits, *self.ahead) if node.starts else waits
 

@@ -6,7 +6,7 @@ The reference program and every schedule are such trees.  A tree is a tuple of n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -67,7 +67,8 @@ class Barrier:
 
     A barrier of scope ``THREAD`` is for asynchronous operations: it ends a ``group``, or waits for groups.  One that
     ``publishes`` lets matrix instructions see what threads have stored, which read memory on a way of their own.  One
-    that ``starts`` is followed by the first copies of the next block that the same threads execute.
+    that ``starts`` is followed by the first copies of the next block that the same threads execute.  ``why`` says in a
+    comment what it is for.
     """
 
     scope: Scope = Scope.BLOCK
@@ -75,6 +76,7 @@ class Barrier:
     group: Group | None = None
     publishes: bool = False
     starts: bool = False
+    why: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)

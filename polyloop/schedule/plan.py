@@ -517,11 +517,14 @@ class Remarks:
         Questions that ISL gave up on, which affect the speed of the code only, each with the name of the kernel.
     places
         Instruction -> place in the user's text.
+    named
+        Instructions whose ids the user chose.
     """
 
     unchecked: tuple[str, ...] = ()
     left_open: tuple[tuple[str, Diagnostic], ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of both kinds."""

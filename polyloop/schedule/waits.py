@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Final
 
-from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
+from polyloop.frozen import replace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Launch, Wait
 from polyloop.sync.races import Need
 
-__all__ = ["reuse_waits", "waits"]
+__all__ = ["reuse_waits", "wait_kind", "waits", "with_reasons"]
 
 Path = tuple[int | str, ...]
 
+_REASONS: Final = {
+    "RAW": "reads of {} follow writes", "WAR": "writes of {} follow reads", "WAW": "writes of {} follow writes",
+    "": "accesses to the storage of {} follow others",
+}  # fmt: skip
 _WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.GRID: 2}
 
 
@@ -76,6 +84,40 @@ def reuse_waits(
                 by = by if by.by else _further_inside(launch.tree, (path, path), depth, Scope.BLOCK)
                 number = by.number(launches[: position + 1])
                 yield Wait(entry.scratch, users[name], users[name], loops[-1], Scope.BLOCK, by.by, number)
+
+
+def wait_kind(kernel: LoopKernel, array: str, first: str, second: str) -> str:
+    """Return RAW, WAR or WAW; empty where two arrays share storage."""
+    known = {instruction.id: instruction for instruction in kernel.instructions}
+    if first not in known or second not in known or array not in kernel.arrays():
+        return ""
+    writes = [array in known[name].writes for name in (first, second)]
+    return {(True, True): "WAW", (True, False): "RAW", (False, True): "WAR"}.get((writes[0], writes[1]), "")
+
+
+def with_reasons(launches: Sequence[Launch], waits: Iterable[Wait], kernel: LoopKernel) -> tuple[Launch, ...]:
+    """Return *launches* whose barriers say which accesses of other threads they wait for."""
+    found: dict[int, dict[str, dict[str, None]]] = {}
+    for wait in waits:
+        if wait.barrier is not None:
+            kind = wait_kind(kernel, wait.array, wait.first, wait.second)
+            found.setdefault(wait.barrier, {}).setdefault(kind, {})[wait.array] = None
+    numbers = count()
+
+    def said(tree: Tree) -> Tree:
+        return tuple(map(told, tree))
+
+    def told(node: Node) -> Node:
+        match node:
+            case Loop(iname, body):
+                return Loop(iname, said(body))
+            case Barrier(name=name):
+                kinds = found.get(next(numbers), {})
+                reasons = [_REASONS[kind].format(", ".join(arrays)) for kind, arrays in kinds.items()]
+                return replace(node, why="; ".join(reasons) or ("" if name is None else f"{name}, of the kernel's text"))
+        return node
+
+    return tuple(replace(launch, tree=said(launch.tree)) for launch in launches)
 
 
 @dataclass(frozen=True)
