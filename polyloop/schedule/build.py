@@ -53,10 +53,10 @@ from polyloop.sync.async_product import UnderWay, under_way
 from polyloop.sync.launches import passages
 from polyloop.transform.loops.auto_local import assign_auto
 
+__all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
+
 _MADE_UP: Final = re.compile(r"insn(_\d+)?")
 """Ids of statements that have none in the text."""
-
-__all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         loops=loop_forms(sync, tree),
         indices=index_variables(placement),
         file_scope=FileScope(kernel.preambles, tables),
-        remarks=Remarks(_unchecked(kernel, proofs), left_open, {i.id: i.place for i in kernel.instructions}, _chosen(kernel)),
+        remarks=Remarks(_unchecked(kernel, proofs), left_open, {i.id: i.place for i in kernel.instructions}, _chosen(kernel),
+                        kernel.reference),
         phantoms=edges.placement.phantoms,
         uniformity=uniformity_of(placement),
     )

@@ -18,7 +18,7 @@ from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import Argument, ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
-from polyloop.kernel.kernel import Condition
+from polyloop.kernel.kernel import Condition, Reference
 from polyloop.kernel.tags import BlockOrder, InameTag
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.mixed_radix import Digit, digits_among
@@ -519,12 +519,15 @@ class Remarks:
         Instruction -> place in the user's text.
     named
         Instructions whose ids the user chose.
+    written
+        The program that the user wrote.
     """
 
     unchecked: tuple[str, ...] = ()
     left_open: tuple[tuple[str, Diagnostic], ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
     named: frozenset[str] = frozenset()
+    written: Reference | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of both kinds."""

@@ -19,8 +19,8 @@ __all__ = ["reuse_waits", "wait_kind", "waits", "with_reasons"]
 Path = tuple[int | str, ...]
 
 _REASONS: Final = {
-    "RAW": "reads of {} follow writes", "WAR": "writes of {} follow reads", "WAW": "writes of {} follow writes",
-    "": "accesses to the storage of {} follow others",
+    "RAW": "reads follow writes", "WAR": "writes follow reads", "WAW": "writes follow writes",
+    "": "others used the storage before",
 }  # fmt: skip
 _WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.GRID: 2}
 
@@ -97,11 +97,11 @@ def wait_kind(kernel: LoopKernel, array: str, first: str, second: str) -> str:
 
 def with_reasons(launches: Sequence[Launch], waits: Iterable[Wait], kernel: LoopKernel) -> tuple[Launch, ...]:
     """Return *launches* whose barriers say which accesses of other threads they wait for."""
-    found: dict[int, dict[str, dict[str, None]]] = {}
+    found: dict[int, dict[str, dict[str, None]]] = {}  # barrier -> array -> kinds
     for wait in waits:
         if wait.barrier is not None:
             kind = wait_kind(kernel, wait.array, wait.first, wait.second)
-            found.setdefault(wait.barrier, {}).setdefault(kind, {})[wait.array] = None
+            found.setdefault(wait.barrier, {}).setdefault(wait.array, {})[_REASONS[kind]] = None
     numbers = count()
 
     def said(tree: Tree) -> Tree:
@@ -112,9 +112,11 @@ def with_reasons(launches: Sequence[Launch], waits: Iterable[Wait], kernel: Loop
             case Loop(iname, body):
                 return Loop(iname, said(body))
             case Barrier(name=name):
-                kinds = found.get(next(numbers), {})
-                reasons = [_REASONS[kind].format(", ".join(arrays)) for kind, arrays in kinds.items()]
-                return replace(node, why="; ".join(reasons) or ("" if name is None else f"{name}, of the kernel's text"))
+                arrays: dict[str, list[str]] = {}
+                for array, reasons in found.get(next(numbers), {}).items():
+                    arrays.setdefault(", ".join(reasons), []).append(array)
+                why = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in arrays.items())
+                return replace(node, why=why or ("" if name is None else f"{name}, of the kernel's text"))
         return node
 
     return tuple(replace(launch, tree=said(launch.tree)) for launch in launches)

@@ -40,7 +40,7 @@ from polyloop.schedule.waits import wait_kind
 from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
-from polyloop.viz.bounds import interval_text
+from polyloop.poly.interval_text import interval_text
 
 __all__ = ["Kind", "Row", "loop_rows"]
 
