@@ -6,19 +6,21 @@ from collections.abc import Iterable, Iterator
 
 from polyloop.codegen.definitions import comment, preamble_text
 from polyloop.codegen.functions import Function
+from polyloop.codegen.heading import Described, heading
+from polyloop.codegen.renaming import Spelt
 from polyloop.codegen.tables import table_text, table_violations
 from polyloop.codegen.tree.cprinter import KEEP
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError
 from polyloop.expr.rewrite import variables
 
-__all__ = ["file_text"]
+__all__ = ["Described", "file_text"]
 
 
-def file_text(functions: Iterable[Function], texts: Iterable[str], remarks: Iterable[str], unit: Unit) -> str:
-    """Return the whole source file: *remarks* as comments, definitions, and the *texts* of *functions*."""
+def file_text(functions: Iterable[Function], texts: Iterable[str], program: Described, spelt: Spelt, unit: Unit) -> str:
+    """Return the whole source file: a comment on the program, definitions, and the *texts* of *functions*."""
     parts = [
-        comment(remarks),
+        comment((*heading(unit.schedule, program), *unit.schedule.remarks.lines(), *spelt.lines())),
         unit.language.syntax.header,
         *unit.definitions.structs.values(),
         *(_kept(preamble_text(name, text.strip("\n"))) for name, text in unit.schedule.file_scope.preambles),

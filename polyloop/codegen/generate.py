@@ -37,10 +37,9 @@ from polyloop.codegen.device.decoupled_lookback import with_totals_stored
 from polyloop.codegen.device.published import with_fences
 from polyloop.codegen.device.starts_ahead import with_starts_ahead
 from polyloop.codegen.device.tensors import with_matrices
-from polyloop.codegen.file_text import file_text
+from polyloop.codegen.file_text import Described, file_text
 from polyloop.codegen.functions import function_of
 from polyloop.codegen.language import Language
-from polyloop.codegen.heading import heading
 from polyloop.codegen.launches import check_launches, device_program, host_program
 from polyloop.codegen.lines import finished
 from polyloop.codegen.loops.digits import without_digits
@@ -120,8 +119,8 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         *(check for function in functions if function.numbering for check in function.numbering.checks(bits)),
     )  # fmt: skip
     alignments = tuple((name, most) for name, most in findings.aligned.items() if name in inputs.arrays)
-    told = heading(schedule, launches if language.has_axes else (), (checks, index_conditions), alignments)
-    text = file_text(functions, texts, (*told, *schedule.remarks.lines(), *spelt.lines()), unit)
+    described = Described(launches if language.has_axes else (), checks, index_conditions, alignments)
+    text = file_text(functions, texts, described, spelt, unit)
     text, instructions = finished(text, schedule.remarks.places, schedule.name, language)
     return GeneratedProgram(
         kernel=schedule.name,

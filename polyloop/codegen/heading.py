@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -19,7 +19,7 @@ from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
 from polyloop.poly.interval_text import interval_text
 from polyloop.schedule.plan import Contract, Schedule
 
-__all__ = ["c_text", "heading"]
+__all__ = ["Described", "heading"]
 
 _MOST_LINES: Final = 24
 """Lines of a program that are shown."""
@@ -28,10 +28,26 @@ _MOST: Final = 6
 _INDENT: Final = "    "
 
 
-def heading(
-    schedule: Schedule, launches: Sequence[DeviceLaunch], checks: tuple[Sequence[LaunchCheck], Sequence[LaunchCheck]],
-    alignments: Sequence[tuple[str, int]],
-) -> Iterator[str]:
+class Described(NamedTuple):
+    """A program without its text.
+
+    Attributes
+    ----------
+    launches
+        Launches of a device; none for a host.
+    checks, index_checks
+        The conditions on sizes, and those under which indices are exact.
+    alignments
+        Arrays with the alignment of their addresses [bytes].
+    """
+
+    launches: Sequence[DeviceLaunch]
+    checks: Sequence[LaunchCheck]
+    index_checks: Sequence[LaunchCheck]
+    alignments: Sequence[tuple[str, int]]
+
+
+def heading(schedule: Schedule, program: Described) -> Iterator[str]:
     """Yield the lines of the comment.
 
     ::
@@ -43,15 +59,6 @@ def heading(
         Launch: axpy, grid ((n + 255) / 256), block (256)
         Assumes: n >= 1; z overlaps no other array
         Indices have 32 bits: n must not exceed 2147483647
-
-    Parameters
-    ----------
-    launches
-        Launches of a device; none for a host.
-    checks
-        The conditions on sizes, and those under which indices are exact.
-    alignments
-        Arrays with the alignment of their addresses [bytes].
     """
     contract, written = schedule.contract, schedule.remarks.written
     if written is not None:
@@ -63,19 +70,19 @@ def heading(
     arrays = [argument for argument in contract.arguments if isinstance(argument, ArrayArg)]
     if sizes := [f"{a.name}: {_shape(a)}" for a in arrays if a.shape]:
         yield f"Sizes: {_listed(sizes)}"
-    if any(launch.around or launch.condition for launch in launches):
-        yield from host_lines(launches)
+    if any(launch.around or launch.condition for launch in program.launches):
+        yield from host_lines(program.launches)
     else:
-        yield from (f"Launch: {launch_text(launch)}" for launch in launches)
-    granted = [c_text(check.condition) for check in checks[0]]
-    granted += [f"{name} is aligned to {most} bytes" for name, most in alignments]
+        yield from (f"Launch: {launch_text(launch)}" for launch in program.launches)
+    granted = [_c_text(check.condition) for check in program.checks]
+    granted += [f"{name} is aligned to {most} bytes" for name, most in program.alignments]
     granted += _apart(contract)
     if granted:
         yield f"Assumes: {'; '.join(granted)}"
-    yield from _exact(checks[1])
+    yield from _exact(program.index_checks)
 
 
-def c_text(expression: Expression) -> str:
+def _c_text(expression: Expression) -> str:
     """Return an expression in sizes as C has it; no operand of a quotient is negative."""
     text = show(expression).replace("//", "/")
     return text.replace(" and ", " && ").replace(" or ", " || ").replace("not ", "!")
@@ -87,11 +94,11 @@ def _listed(entries: Sequence[str]) -> str:
 
 
 def _shape(array: ArrayArg) -> str:
-    return " x ".join(f"({text})" if " " in text else text for text in map(c_text, array.shape or ()))
+    return " x ".join(f"({text})" if " " in text else text for text in map(_c_text, array.shape or ()))
 
 
 def _apart(contract: Contract) -> Iterator[str]:
-    """Yield which arrays share no memory with others."""
+    """Yield the arrays that share no memory with others."""
     arrays = [argument for argument in contract.arguments if isinstance(argument, ArrayArg)]
     written = [array.name for array in arrays if array.is_output or not array.is_input]
     if written and len(arrays) > 1:
@@ -104,7 +111,7 @@ def _exact(checks: Sequence[LaunchCheck]) -> Iterator[str]:
     for check in checks:
         condition = check.condition
         if isinstance(condition, p.Comparison) and isinstance(condition.right, int) and condition.operator == "<=":
-            limits.setdefault(condition.right, []).append(c_text(condition.left))
+            limits.setdefault(condition.right, []).append(_c_text(condition.left))
     if (least := 2**31 - 1) in limits:
         yield f"Indices have 32 bits: {_listed(limits[least])} must not exceed {least}"
 

@@ -74,13 +74,15 @@ def _comment(text: str, width: int) -> list[str]:
 
 def _statement(code: str, indent: int) -> Iterator[tuple[int, str]]:
     """Yield the lines of a statement or of the head of a loop, branch or function, each with its indentation."""
+    if indent + len(code) <= WIDTH:
+        yield indent, code
+        return
     if (parts := _one_liner(code)) is not None:
-        head, inside, end = parts
-        yield from _laid(head, indent, _STEP)
+        yield from _statement(parts[0], indent)
         yield indent, "{"
-        for statement in inside:
+        for statement in parts[1]:
             yield from _statement(statement, indent + _STEP)
-        yield indent, end
+        yield indent, parts[2]
         return
     head = _HEAD.match(code)
     if head is None:
@@ -91,9 +93,9 @@ def _statement(code: str, indent: int) -> Iterator[tuple[int, str]]:
         yield from _laid(code.removesuffix(end), indent, _STEP, behind=end)
         return
     start, rest = head.groups()
-    end = next((mark.start for mark in _marks(rest) if mark.depth < 0), len(rest))
+    close = next((mark.start for mark in _marks(rest) if mark.depth < 0), len(rest))
     more = 1 if start.startswith("asm") else 2
-    yield from _laid(rest[:end], indent, more * _STEP, start, rest[end:])
+    yield from _laid(rest[:close], indent, more * _STEP, start, rest[close:])
 
 
 def _signature(code: str, indent: int) -> Iterator[tuple[int, str]]:
@@ -159,7 +161,7 @@ def _laid(text: str, indent: int, step: int, before: str = "", behind: str = "")
     if level is _ASSIGNMENTS:
         return _assigned(text, marks, indent, step, before, behind)
     places = [mark for mark in marks if mark.text in level]
-    is_list = level == {","} or level == {";"}
+    is_list = level <= {",", ";"}
     cuts = [0, *(mark.start + is_list for mark in places), len(text)]
     parts = [part for a, b in pairwise(cuts) if (part := text[a:b].strip())]
     if len(parts) == 1:

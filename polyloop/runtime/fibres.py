@@ -49,7 +49,7 @@ _C_FUNCTION: Final = 'extern "C" __global__'
 _CXX_FUNCTION: Final = "__global__"
 _ASM: Final = re.compile(r'asm(?: volatile)?\((?:"(?:\\.|[^"\\])*"|[^";])*;')
 _PARTS: Final = re.compile(r'(?<!\\n)"\s*\n\s*"')
-"""The end of one part of a literal and the beginning of the next; parts that end a line of assembler text stay apart."""
+"""The end of one part of a literal and the beginning of the next; those that end a line of assembler text stay."""
 _PTX: Final = re.compile(r'asm\("([\w.]+) %0, %1;" : "=\w"\(([\w.]+)\) : "\w"\(([\w.]+)\)\);')
 _COPY: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: [^;]*\);')
 _FILL: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+), %2;" :: [^;]*\);')

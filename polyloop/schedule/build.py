@@ -161,8 +161,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         loops=loop_forms(sync, tree),
         indices=index_variables(placement),
         file_scope=FileScope(kernel.preambles, tables),
-        remarks=Remarks(_unchecked(kernel, proofs), left_open, {i.id: i.place for i in kernel.instructions}, _chosen(kernel),
-                        kernel.reference),
+        remarks=Remarks(_unchecked(kernel, proofs), left_open, {i.id: i.place for i in kernel.instructions},
+                        _chosen(kernel), kernel.reference),
         phantoms=edges.placement.phantoms,
         uniformity=uniformity_of(placement),
     )

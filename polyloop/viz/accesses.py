@@ -143,13 +143,16 @@ def _sectors(entry: Traffic, bytes_of: Mapping[int, int], width: int) -> _Reques
             rows.setdefault(at // SECTOR, {}).setdefault(at % SECTOR // size, []).append(thread % 32)
     used = sum(len(cells) for cells in rows.values())
     least = -(-used * size // SECTOR)
-    counts = [f"{number} {word}{'s' * (number != 1)}" for number, word in ((len(bytes_of), "lane"), (len(rows), "sector"))]
-    verdict = f"{', '.join(counts)}, {least} would do"
+    verdict = f"{_count(len(bytes_of), 'lane')}, {_count(len(rows), 'sector')}, {least} would do"
     text = ", ".join("?" if form is None else show(to_expression(form)) for form in entry.access.indices)
     does = f"{entry.placed.lowered.instruction.id} {_VERBS[entry.direction]} {entry.access.array}[{text}]"
     base = min(rows)
     listed = [(f"+{(sector - base) * SECTOR}", rows[sector]) for sector in sorted(rows)]
     return _Request(f"global: {does}", verdict, listed, columns, "sector at byte", len(rows) <= least)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _shared(kernel: LoopKernel, array: str | None) -> Iterator[_Request]:

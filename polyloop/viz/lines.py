@@ -82,7 +82,8 @@ def source_lines(
                 around[-1] = (around[-1][0], name, count + 1)
             else:
                 outside += 1
-        found.append(SourceLine(line, tuple(of.split(", ")) if of else (), tuple(name for _, name, _ in around), barrier))
+        loops = tuple(name for _, name, _ in around)
+        found.append(SourceLine(line, tuple(of.split(", ")) if of else (), loops, barrier))
         if code.endswith(";"):
             found[begun:] = _statement(found[begun:], writers or {})
         if not code or code[-1] in ";{}:" or code.startswith("#") or _LOOP.match(line) or code.startswith("if "):

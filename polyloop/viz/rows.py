@@ -21,6 +21,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, has_barrier, runs, show_tree
 from polyloop.poly.axes import is_block_axis, is_thread_axis
+from polyloop.poly.interval_text import interval_text
 from polyloop.poly.sets import project_onto
 from polyloop.program.lower import lower
 from polyloop.schedule.build import Verified, build_verified
@@ -40,7 +41,6 @@ from polyloop.schedule.waits import wait_kind
 from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
-from polyloop.poly.interval_text import interval_text
 
 __all__ = ["Kind", "Row", "loop_rows"]
 

@@ -64,10 +64,8 @@ class _Printer:
                 yield f"{indent}{storage}union {{"
                 yield from self.block(members, indent + _STEP)
                 yield f"{indent}}} {name};"
-            case Sync(text, why):
-                yield f"{indent}{text}  // {why}" if why else f"{indent}{text}"
-            case Comment(text):
-                yield f"{indent}// {text}"
+            case Sync() | Comment():
+                yield indent + _remark(node)
             case For():
                 yield from self.loop(node, indent)
             case If():
@@ -130,6 +128,13 @@ class _Printer:
         yield f"{indent}}} else {{"
         yield from self.block(node.orelse, indent + _STEP)
         yield f"{indent}}}"
+
+
+def _remark(node: Sync | Comment) -> str:
+    """Return a comment, or a barrier with its reason beside it."""
+    if isinstance(node, Comment):
+        return f"// {node.text}"
+    return f"{node.text}  // {node.why}" if node.why else node.text
 
 
 def _declaration(node: Declare | Carve) -> str:
