@@ -19,9 +19,10 @@ __all__ = ["Described", "file_text"]
 
 def file_text(functions: Iterable[Function], texts: Iterable[str], program: Described, spelt: Spelt, unit: Unit) -> str:
     """Return the whole source file: a comment on the program, definitions, and the *texts* of *functions*."""
+    told = comment((*heading(unit.schedule, program), *unit.schedule.remarks.lines(), *spelt.lines()))
+    header = unit.language.syntax.header
     parts = [
-        comment((*heading(unit.schedule, program), *unit.schedule.remarks.lines(), *spelt.lines())),
-        unit.language.syntax.header,
+        *((header, told) if header.startswith("//") else (told, header)),
         *unit.definitions.structs.values(),
         *(_kept(preamble_text(name, text.strip("\n"))) for name, text in unit.schedule.file_scope.preambles),
         "\n".join(_tables(functions, unit)),

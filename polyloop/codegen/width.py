@@ -190,12 +190,12 @@ def _assigned(
 ) -> list[tuple[int, str]]:
     """Return the lines of an assignment: the value behind the sign, or on a line of its own if it fits there."""
     sign = next(mark for mark in marks if mark.text in _ASSIGNMENTS)
-    place = sign.start + len(sign.text)
-    target, value = text[:place], text[place:].strip()
-    below = [*_laid(target, indent, step, before), *_laid(value, indent + max(step, _STEP), _STEP, behind=behind)]
+    target, value = text[: sign.start].rstrip(), text[sign.start + len(sign.text) :].strip()
+    above = _laid(target, indent, step, before, f" {sign.text}")
+    below = [*above, *_laid(value, indent + max(step, _STEP), _STEP, behind=behind)]
     if len(below) == 2:
         return below
-    return min(_laid(value, indent, step, f"{before}{target} ", behind), below, key=_cost)
+    return min(_laid(value, indent, step, f"{before}{target} {sign.text} ", behind), below, key=_cost)
 
 
 def _cost(lines: Sequence[tuple[int, str]]) -> int:

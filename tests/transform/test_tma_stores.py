@@ -15,6 +15,7 @@ from examples import matmul_wgmma
 from polyloop.errors import VerificationError
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
+from tests.generated import flat
 from tests.transform.test_tma import ANY, F4, PLAIN, Golden, boxed, same
 from tests.transform.test_wgmma import BF16, TARGET, check, inames, product
 from tests.transform.test_wgmma_lag import of_several
@@ -113,7 +114,7 @@ def values(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
 )
 def test_elements_of_all_sizes(dtype: Any, unit: int) -> None:
     text = same(transposed(dtype, unit=unit), u=values(dtype, 48, 21))
-    assert "store_box_2d(&o_map, &tile[0][0], 32 * by, 8 * bx);  // store_tile\n        boxes_read();" in text
+    assert "store_box_2d(&o_map, &tile[0][0], 32 * by, 8 * bx); boxes_read();" in flat(text)
 
 
 def test_rows_of_128_bytes_may_be_swizzled() -> None:

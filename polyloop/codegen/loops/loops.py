@@ -420,7 +420,7 @@ class Loops:
         outside = context.add(bounds.facts).add(rest_rows)
         rest = self._for(self._possible(node, inner - self.threads, outside), begin, test, outside, inner)
         self.may_peel = saved
-        said = Comment(f"Full tiles, without tests; from {name_of_split} on, those at an edge.")
+        said = Comment(f"Full tiles, without tests; the others begin at {name_of_split}.")
         return (said, first, *fast, *rest)
 
     def _possible(self, node: Loop, known: frozenset[str], context: Context) -> Loop:

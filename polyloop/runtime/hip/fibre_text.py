@@ -15,9 +15,9 @@ _NARROWED: Final = "__builtin_bit_cast(unsigned short, (_Float16)a)"
 
 
 def wave_of(body: str) -> int:
-    """Return the lanes of a wave, as a line of the text of a program says."""
-    found = _WAVE.search(body)
-    assert found is not None, "HIP C++ names the architecture"
+    """Return the lanes of a wave, as the first line of the text of a program says."""
+    found = _WAVE.match(body)
+    assert found is not None, "HIP C++ begins with the architecture"
     return int(found[1])
 
 

@@ -15,6 +15,9 @@ typedef struct {
 static_assert(
     sizeof(find_least_value_index) == 8, "find_least_value_index is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ find_least_value_index find_least_make_value_index(
     float value,
     int index)
@@ -69,8 +72,7 @@ extern "C" __global__ void __launch_bounds__(128) find_least_0(
     __shared__ find_least_value_index partial[4];
     if (1024 * bx + 1023 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
-        find_least_value_index acc =
-            find_least_make_value_index(__int_as_float(0x7f800000), 2147483647);
+        find_least_value_index acc = find_least_make_value_index(INFINITY, 2147483647);
         for (int i_outer = 0; i_outer < 8; ++i_outer)
             acc = find_least_argmin(
                 acc,
@@ -80,8 +82,7 @@ extern "C" __global__ void __launch_bounds__(128) find_least_0(
         if (tx == 0)
             best[bx] = acc;
     } else {
-        find_least_value_index acc =
-            find_least_make_value_index(__int_as_float(0x7f800000), 2147483647);
+        find_least_value_index acc = find_least_make_value_index(INFINITY, 2147483647);
         for (int i_outer = 0; i_outer < min(8, (n - tx + 127) / 128 - 8 * bx); ++i_outer)
             acc = find_least_argmin(
                 acc,
@@ -101,8 +102,7 @@ extern "C" __global__ void __launch_bounds__(128) find_least_1(
 {
     const int tx = threadIdx.x;
     __shared__ find_least_value_index partial_0[4];
-    find_least_value_index acc_0 =
-        find_least_make_value_index(__int_as_float(0x7f800000), 2147483647);
+    find_least_value_index acc_0 = find_least_make_value_index(INFINITY, 2147483647);
     for (int block_outer = 0; block_outer < (n - 1024 * tx + 131071) / 131072; ++block_outer)
         acc_0 = find_least_argmin(acc_0, best[128 * block_outer + tx]);
     acc_0 = find_least_block_argmin(acc_0, partial_0);

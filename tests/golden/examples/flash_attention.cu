@@ -23,6 +23,10 @@
 // Assumes: m >= 1; n >= 1; o overlaps no other array
 // Indices have 32 bits: 16*n, 16*m, n + 127, m + 19 must not exceed 2147483647
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
 extern "C" __global__ void __launch_bounds__(64) flash_attention(
     const float *__restrict__ q,
     float *__restrict__ o,
@@ -66,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                     acc_0 += q_fetch[c] * k_fetch[j][c];
                 s[j] = scale * acc_0;
             }
-            float acc_1 = -__int_as_float(0x7f800000);
+            float acc_1 = -INFINITY;
             #pragma unroll
             for (int j1 = 0; j1 < 8; ++j1)
                 acc_1 = fmaxf(acc_1, s[j1]);
@@ -115,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                     s[j] = scale * acc_0;
                 }
             }
-            float acc_1 = -__int_as_float(0x7f800000);
+            float acc_1 = -INFINITY;
             #pragma unroll
             for (int j1 = 0; j1 < 8; ++j1) {
                 if (8 * t + j1 < m)
@@ -190,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                         acc_0 += q_fetch[c] * k_fetch[j][c];
                     s[j] = scale * acc_0;
                 }
-                float acc_1 = -__int_as_float(0x7f800000);
+                float acc_1 = -INFINITY;
                 #pragma unroll
                 for (int j1 = 0; j1 < 8; ++j1)
                     acc_1 = fmaxf(acc_1, s[j1]);
@@ -243,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                         s[j] = scale * acc_0;
                     }
                 }
-                float acc_1 = -__int_as_float(0x7f800000);
+                float acc_1 = -INFINITY;
                 #pragma unroll
                 for (int j1 = 0; j1 < 8; ++j1) {
                     if (8 * t + j1 < m)

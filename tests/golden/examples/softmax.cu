@@ -13,6 +13,9 @@
 // Assumes: m >= 1; x is aligned to 16 bytes; y is aligned to 16 bytes; y overlaps no other array
 // Indices have 32 bits: 4096*m, m + 3 must not exceed 2147483647
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 // The greatest x over the 256 threads that differ in threadIdx.x only, on each of them; the whole
 // block calls it.
 static __device__ __forceinline__ float softmax_max_over_x_float32(float x, float *partial)
@@ -56,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(512) softmax(
     const int i = 2 * bx + ty;
     __shared__ float partial[16];
     __shared__ float partial_0[16];
-    float acc = -__int_as_float(0x7f800000);
+    float acc = -INFINITY;
     __align__(16) float row[4][4];
     if (i < m) {
         #pragma unroll

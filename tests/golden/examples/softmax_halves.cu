@@ -16,6 +16,9 @@
 // Assumes: m >= 1; x is aligned to 16 bytes; y is aligned to 16 bytes; y overlaps no other array
 // Indices have 32 bits: 4096*m must not exceed 2147483647
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 // The greatest x over the 256 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float softmax_halves_block_max_float32(float x, float *partial)
 {
@@ -57,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax_halves(
     __shared__ __align__(16) float high[2][256][4];
     __shared__ float partial[8];
     __shared__ float partial_0[8];
-    float acc = -__int_as_float(0x7f800000);
+    float acc = -INFINITY;
     __align__(16) float low[2][4];
     #pragma unroll
     for (int step = 0; step < 2; ++step) {

@@ -13,6 +13,9 @@ typedef struct {
 static_assert(
     sizeof(best_so_far_value_index) == 8, "best_so_far_value_index is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ best_so_far_value_index best_so_far_make_value_index(
     float value,
     int index)
@@ -31,13 +34,11 @@ static __device__ __forceinline__ best_so_far_value_index best_so_far_argmax(
 
 extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restrict__ best, int n)
 {
-    best_so_far_value_index acc_0 =
-        best_so_far_make_value_index(-__int_as_float(0x7f800000), 2147483647);
+    best_so_far_value_index acc_0 = best_so_far_make_value_index(-INFINITY, 2147483647);
     // Full tiles, without tests; from i_outer_full on, those at an edge.
     const int i_outer_full = n / 4;
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
-        best_so_far_value_index best_sum =
-            best_so_far_make_value_index(-__int_as_float(0x7f800000), 2147483647);
+        best_so_far_value_index best_sum = best_so_far_make_value_index(-INFINITY, 2147483647);
         for (int j_inner = 0; j_inner < 4; ++j_inner)
             best_sum = best_so_far_argmax(
                 best_sum,
@@ -52,8 +53,7 @@ extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restr
         }
     }
     for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
-        best_so_far_value_index best_sum =
-            best_so_far_make_value_index(-__int_as_float(0x7f800000), 2147483647);
+        best_so_far_value_index best_sum = best_so_far_make_value_index(-INFINITY, 2147483647);
         for (int j_inner = 0; j_inner < n - 4 * i_outer; ++j_inner)
             best_sum = best_so_far_argmax(
                 best_sum,

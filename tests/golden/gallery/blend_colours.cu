@@ -64,6 +64,9 @@ static __device__ __forceinline__ float4 operator+(float4 a, float4 b)
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 #endif
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 #ifndef POLYLOOP_MIN_FLOAT4
 #define POLYLOOP_MIN_FLOAT4
 static __device__ __forceinline__ float4 min_float4(float4 a, float4 b)
@@ -85,11 +88,7 @@ extern "C" __global__ void blend_colours(
             + sqrt_float4(abs_float4(a[i] - b[i]));
         c[i].w = 1.0f;
     }
-    float4 acc = make_float4(
-        __int_as_float(0x7f800000),
-        __int_as_float(0x7f800000),
-        __int_as_float(0x7f800000),
-        __int_as_float(0x7f800000));
+    float4 acc = make_float4(INFINITY, INFINITY, INFINITY, INFINITY);
     for (int j = 0; j < n; ++j)
         acc = min_float4(acc, min_float4(a[j], b[j]));
     low[0] = acc;

@@ -17,6 +17,9 @@ static_assert(
     sizeof(logsumexp_log_sum_exp_state) == 8,
     "logsumexp_log_sum_exp_state is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ logsumexp_log_sum_exp_state logsumexp_make_log_sum_exp_state(
     float top,
     float rest)
@@ -47,8 +50,7 @@ extern "C" __global__ void __launch_bounds__(16) logsumexp(
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     if (i < m) {
-        logsumexp_log_sum_exp_state acc =
-            logsumexp_make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);
+        logsumexp_log_sum_exp_state acc = logsumexp_make_log_sum_exp_state(-INFINITY, 0.0f);
         for (int j = 0; j < n; ++j)
             acc = logsumexp_log_sum_exp(acc, logsumexp_make_log_sum_exp_state(x[i * n + j], 1.0f));
         logsumexp_log_sum_exp_state log_sum_exp_value = acc;

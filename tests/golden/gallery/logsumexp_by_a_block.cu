@@ -17,6 +17,9 @@ static_assert(
     sizeof(logsumexp_by_a_block_log_sum_exp_state) == 8,
     "logsumexp_by_a_block_log_sum_exp_state is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ logsumexp_by_a_block_log_sum_exp_state
 logsumexp_by_a_block_make_log_sum_exp_state(
     float top,
@@ -54,9 +57,7 @@ logsumexp_by_a_block_log_sum_exp_of_parts(
     logsumexp_by_a_block_log_sum_exp_state x,
     logsumexp_by_a_block_log_sum_exp_state y)
 {
-    return (y.top != -__int_as_float(0x7f800000) || y.rest != 0.0f)
-        ? logsumexp_by_a_block_log_sum_exp(x, y)
-        : x;
+    return (y.top != -INFINITY || y.rest != 0.0f) ? logsumexp_by_a_block_log_sum_exp(x, y) : x;
 }
 // The log_sum_exp of x over the 64 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ logsumexp_by_a_block_log_sum_exp_state
@@ -90,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(64) logsumexp_by_a_block(
     const int tx = threadIdx.x;
     __shared__ logsumexp_by_a_block_log_sum_exp_state partial[2];
     logsumexp_by_a_block_log_sum_exp_state acc =
-        logsumexp_by_a_block_make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);
+        logsumexp_by_a_block_make_log_sum_exp_state(-INFINITY, 0.0f);
     for (int j_outer = 0; j_outer < (n - tx + 63) / 64; ++j_outer)
         acc = logsumexp_by_a_block_log_sum_exp(
             acc, logsumexp_by_a_block_make_log_sum_exp_state(x[bx * n + 64 * j_outer + tx], 1.0f));

@@ -12,6 +12,9 @@ typedef struct {
 } nearest_value_index;
 static_assert(sizeof(nearest_value_index) == 8, "nearest_value_index is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ nearest_value_index nearest_make_value_index(
     float value,
     int index)
@@ -43,8 +46,7 @@ extern "C" __global__ void __launch_bounds__(16) nearest(
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     if (i < m) {
-        nearest_value_index acc_0 =
-            nearest_make_value_index(__int_as_float(0x7f800000), 2147483647);
+        nearest_value_index acc_0 = nearest_make_value_index(INFINITY, 2147483647);
         for (int j = 0; j < n; ++j) {
             float acc = 0.0f;
             for (int d = 0; d < 3; ++d)

@@ -16,6 +16,9 @@ static_assert(
     sizeof(nearest_by_a_block_value_index) == 8,
     "nearest_by_a_block_value_index is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ nearest_by_a_block_value_index
 nearest_by_a_block_make_value_index(
     float value,
@@ -73,8 +76,7 @@ extern "C" __global__ void __launch_bounds__(40) nearest_by_a_block(
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     __shared__ nearest_by_a_block_value_index partial[5];
-    nearest_by_a_block_value_index acc =
-        nearest_by_a_block_make_value_index(__int_as_float(0x7f800000), 2147483647);
+    nearest_by_a_block_value_index acc = nearest_by_a_block_make_value_index(INFINITY, 2147483647);
     for (int j_outer = 0; j_outer < (n - tx + 39) / 40; ++j_outer)
         acc = nearest_by_a_block_argmin(
             acc,

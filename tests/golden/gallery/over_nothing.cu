@@ -31,6 +31,9 @@ typedef struct {
 static_assert(
     sizeof(over_nothing_value_flag) == 8, "over_nothing_value_flag is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ over_nothing_value_index over_nothing_make_value_index(
     float value,
     int index)
@@ -97,14 +100,12 @@ extern "C" __global__ void __launch_bounds__(16) over_nothing(
     if (i < m) {
         float acc = 0.0f;
         float acc_0 = 1.0f;
-        float acc_1 = -__int_as_float(0x7f800000);
-        float acc_2 = __int_as_float(0x7f800000);
+        float acc_1 = -INFINITY;
+        float acc_2 = INFINITY;
         bool acc_3 = false;
         bool acc_4 = true;
-        over_nothing_value_index acc_5 =
-            over_nothing_make_value_index(-__int_as_float(0x7f800000), 2147483647);
-        over_nothing_value_index acc_6 =
-            over_nothing_make_value_index(__int_as_float(0x7f800000), 2147483647);
+        over_nothing_value_index acc_5 = over_nothing_make_value_index(-INFINITY, 2147483647);
+        over_nothing_value_index acc_6 = over_nothing_make_value_index(INFINITY, 2147483647);
         over_nothing_value_flag acc_7 = over_nothing_make_value_flag(0.0f, false);
         float acc_8 = 0.0f;
         for (int j = 0; j < n; ++j) {

@@ -14,6 +14,9 @@ typedef struct {
 } pivots_value_index;
 static_assert(sizeof(pivots_value_index) == 8, "pivots_value_index is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ pivots_value_index pivots_make_value_index(float value, int index)
 {
     pivots_value_index result;
@@ -39,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(16) pivots(
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     if (i < m) {
-        pivots_value_index acc = pivots_make_value_index(-__int_as_float(0x7f800000), 2147483647);
+        pivots_value_index acc = pivots_make_value_index(-INFINITY, 2147483647);
         // Full tiles, without tests; from j_outer_full on, those at an edge.
         const int j_outer_full = n / 4;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {

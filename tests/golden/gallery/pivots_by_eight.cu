@@ -16,6 +16,9 @@ static_assert(
     sizeof(pivots_by_eight_value_index) == 8,
     "pivots_by_eight_value_index is not laid out as in NumPy");
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 static __device__ __forceinline__ pivots_by_eight_value_index pivots_by_eight_make_value_index(
     float value,
     int index)
@@ -63,8 +66,7 @@ extern "C" __global__ void __launch_bounds__(128) pivots_by_eight(
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y;
     const int i = 16 * bx + ty;
-    pivots_by_eight_value_index acc =
-        pivots_by_eight_make_value_index(-__int_as_float(0x7f800000), 2147483647);
+    pivots_by_eight_value_index acc = pivots_by_eight_make_value_index(-INFINITY, 2147483647);
     if (i < n) {
         for (int k_outer = 0; k_outer < (m - tx + 7) / 8; ++k_outer)
             acc = pivots_by_eight_argmax(
