@@ -222,7 +222,10 @@ def test_import_takes_less_than_250_ms(tmp_path: Path) -> None:
     assert taken < limit, f"import polyloop took {1000 * taken:.0f} ms, limit {1000 * limit:.0f} ms"
 
 
-@pytest.mark.parametrize("module", ["cuda", "pycuda", "PIL", "matplotlib", "graphviz", "polyloop.viz.picture", "IPython", "torch", "jax", "scipy"])
+@pytest.mark.parametrize(
+    "module",
+    ["cuda", "pycuda", "PIL", "matplotlib", "graphviz", "polyloop.viz.picture", "IPython", "torch", "jax", "scipy"],
+)
 def test_import_loads_no_optional_package(module: str) -> None:
     done = run("-c", f"import sys, polyloop; print({module!r} in sys.modules)")
     assert done.stdout.strip() == "False", done.stdout + done.stderr

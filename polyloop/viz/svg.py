@@ -156,6 +156,7 @@ def svg_text(size: tuple[float, float], items: Iterable[str], title: str, theme:
     fixed = (
         f".pl-picture text{{font:{_number(SIZE)}px {_FONT}}}"
         ".pl-picture .none{fill:none}.pl-picture path{stroke-linejoin:round}"
+        ".pl-picture rect:not([rx]){shape-rendering:crispEdges}"
     )
     scope = ".pl-picture "
     style = "".join([fixed, *rules("dark" if theme == "dark" else "light", scope)])

@@ -9,6 +9,10 @@
 // Assumes: n >= 1; y overlaps no other array
 // Indices have 32 bits: n*n, n + 31 must not exceed 2147483647
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
 extern "C" __global__ void __launch_bounds__(16) python_softmax_of_rows(
     const float *__restrict__ x,
     float *__restrict__ y,
@@ -18,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(16) python_softmax_of_rows(
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     if (i < n) {
-        float acc = -__int_as_float(0x7f800000);
+        float acc = -INFINITY;
         for (int j = 0; j < n; ++j)
             acc = fmaxf(acc, x[i * n + j]);
         float top = acc;

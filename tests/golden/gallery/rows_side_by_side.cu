@@ -8,6 +8,10 @@
 // Assumes: m >= 1; n >= 0; b overlaps no other array
 // Indices have 32 bits: n*m, n + 65 must not exceed 2147483647
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
 extern "C" __global__ void __launch_bounds__(16) rows(
     const float *__restrict__ a,
     float *__restrict__ b,
@@ -21,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(16) rows(
         float acc[2];
         #pragma unroll
         for (int i_inner = 0; i_inner < 2; ++i_inner)
-            acc[i_inner] = -__int_as_float(0x7f800000);
+            acc[i_inner] = -INFINITY;
         for (int k = 0; k < m; ++k) {
             #pragma unroll
             for (int i_inner = 0; i_inner < 2; ++i_inner)
@@ -43,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(16) rows(
         #pragma unroll
         for (int i_inner = 0; i_inner < 2; ++i_inner) {
             if (32 * bx + 2 * tx + i_inner < n)
-                acc[i_inner] = -__int_as_float(0x7f800000);
+                acc[i_inner] = -INFINITY;
         }
         for (int k = 0; k < m; ++k) {
             #pragma unroll

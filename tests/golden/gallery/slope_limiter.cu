@@ -17,6 +17,9 @@ static __device__ float minmod_float(float a, float b)
     return fabs(a) < fabs(b) ? a : b;
 }
 #endif
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 
 extern "C" __global__ void __launch_bounds__(16) slope_limiter(
     const float *__restrict__ u,
@@ -32,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(16) slope_limiter(
             slope[s * n + i] = minmod_float(
                 u[s * (n + 2) + i + 1] - u[s * (n + 2) + i],
                 u[s * (n + 2) + i + 2] - u[s * (n + 2) + i + 1]);
-        float acc = -__int_as_float(0x7f800000);
+        float acc = -INFINITY;
         for (int j = 0; j < n; ++j)
             acc = fmaxf(
                 acc,

@@ -14,6 +14,9 @@
 struct float16 { unsigned short bits; };
 #endif
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 #ifndef POLYLOOP_WIDEN_FLOAT16
 #define POLYLOOP_WIDEN_FLOAT16
 static __device__ __forceinline__ float to_float(float16 a)
@@ -42,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(16) softmax_of_half(
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     if (i < n) {
-        float acc = -__int_as_float(0x7f800000);  // top
+        float acc = -INFINITY;  // top
         for (int j = 0; j < n; ++j)
             acc = fmaxf(acc, to_float(x[i * n + j]));  // top
         float16 top = to_float16(acc);  // top

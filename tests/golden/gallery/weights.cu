@@ -14,6 +14,10 @@
 // Assumes: n >= 0; total, mean overlap no other array
 // Indices have 32 bits: 6*n, n, n + 31 must not exceed 2147483647
 
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
 extern "C" __global__ void __launch_bounds__(16) weights(
     const float *q,
     float *__restrict__ total,
@@ -24,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(16) weights(
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     if (i < n) {
-        float acc = -__int_as_float(0x7f800000);
+        float acc = -INFINITY;
         for (int l = 0; l < 6; ++l)
             acc = fmaxf(acc, q[i * 6 + l]);
         float top = acc;

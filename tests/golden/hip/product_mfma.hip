@@ -1,3 +1,5 @@
+// HIP C++ for gfx942: waves of 64 lanes
+
 // product computes
 //     for i in [0, m), j in [0, n)
 //         c[i, j] = sum(k, a[i, k]*b[k, j]), k in [0, p)
@@ -6,8 +8,6 @@
 // Assumes: n % 8 == 0; p % 8 == 0; m >= 1; n >= 1; p >= 1; a is aligned to 8 bytes; b is aligned to
 //     8 bytes; c overlaps no other array
 // Indices have 32 bits: m*p, p*n, m*n, m + 171, n + 152, p + 112 must not exceed 2147483647
-
-// HIP C++ for gfx942: waves of 64 lanes
 
 #ifndef POLYLOOP_BFLOAT16
 #define POLYLOOP_BFLOAT16

@@ -1,3 +1,5 @@
+// HIP C++ for gfx942: waves of 64 lanes
+
 // ragged computes
 //     for r in [0, n)
 //         count = length[r]
@@ -7,8 +9,6 @@
 // Launch: ragged, grid (n / 4), block (32, 4)
 // Assumes: n % 4 == 0; n >= 1; s overlaps no other array
 // Indices have 32 bits: n, 288*n, 9*n, n + 4 must not exceed 2147483647
-
-// HIP C++ for gfx942: waves of 64 lanes
 
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; whole warps
 // call it.

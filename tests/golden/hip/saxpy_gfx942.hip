@@ -1,3 +1,5 @@
+// HIP C++ for gfx942: waves of 64 lanes
+
 // saxpy computes
 //     for i in [0, n)
 //         y[i] = a*x[i] + y[i]
@@ -6,8 +8,6 @@
 // Assumes: n % 4 == 0; n >= 0; x is aligned to 16 bytes; y is aligned to 16 bytes; y overlaps no
 //     other array
 // Indices have 32 bits: n, n + 511 must not exceed 2147483647
-
-// HIP C++ for gfx942: waves of 64 lanes
 
 extern "C" __global__ void __launch_bounds__(64) saxpy(
     const float *__restrict__ x,

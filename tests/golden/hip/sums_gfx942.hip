@@ -1,3 +1,5 @@
+// HIP C++ for gfx942: waves of 64 lanes
+
 // sums computes
 //     for i in [0, n)
 //         s[i] = sum(j, a[i, j]), j in [0, m)
@@ -5,8 +7,6 @@
 // Launch: sums, grid (n), block (256)
 // Assumes: m >= 0; n >= 0; s overlaps no other array
 // Indices have 32 bits: n*m, n, m + 768 must not exceed 2147483647
-
-// HIP C++ for gfx942: waves of 64 lanes
 
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float sums_block_sum_float32(float x, float *partial)
