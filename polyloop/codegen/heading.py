@@ -18,6 +18,7 @@ from polyloop.kernel.kernel import Reference
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
 from polyloop.poly.interval_text import interval_text
 from polyloop.schedule.plan import Contract, Schedule
+from polyloop.verification.computed_subscripts import Inside
 
 __all__ = ["Described", "heading"]
 
@@ -74,7 +75,7 @@ def heading(schedule: Schedule, program: Described) -> Iterator[str]:
         yield from host_lines(program.launches)
     else:
         yield from (f"Launch: {launch_text(launch)}" for launch in program.launches)
-    granted = [_c_text(check.condition) for check in program.checks]
+    granted = [*map(_granted, program.checks)]
     granted += [f"{name} is aligned to {most} bytes" for name, most in program.alignments]
     granted += _apart(contract)
     if granted:
@@ -86,6 +87,11 @@ def _c_text(expression: Expression) -> str:
     """Return an expression in sizes as C has it; no operand of a quotient is negative."""
     text = show(expression).replace("//", "/")
     return text.replace(" and ", " && ").replace(" or ", " || ").replace("not ", "!")
+
+
+def _granted(check: LaunchCheck) -> str:
+    """Return the condition of a check; its message where instances have to be listed for it."""
+    return check.message if isinstance(check.condition, Inside) else _c_text(check.condition)
 
 
 def _listed(entries: Sequence[str]) -> str:
