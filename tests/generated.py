@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["code_of", "flat"]
+__all__ = ["bare", "code_of", "flat"]
+
+
+def bare(text: str) -> str:
+    """Return a text without comments: other lines stay as they are."""
+    return re.sub(r" *//[^\n]*", "", re.sub(r"^ *//[^\n]*\n", "", text, flags=re.MULTILINE))
 
 
 def code_of(text: str) -> str:

@@ -19,7 +19,7 @@ __all__ = ["Described", "file_text"]
 
 def file_text(functions: Iterable[Function], texts: Iterable[str], program: Described, spelt: Spelt, unit: Unit) -> str:
     """Return the whole source file: a comment on the program, definitions, and the *texts* of *functions*."""
-    told = comment((*heading(unit.schedule, program), *unit.schedule.remarks.lines(), *spelt.lines()))
+    told = comment((*unit.schedule.remarks.lines(), *spelt.lines(), *heading(unit.schedule, program)))
     header = unit.language.syntax.header
     parts = [
         *((header, told) if header.startswith("//") else (told, header)),
