@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(4) affine(
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float t = s[by] * x[by * n + i];
         float acc = 0.0f;
-        // Full tiles, without tests; from j_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at j_outer_full.
         const int j_outer_full = n / 4;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             x_fetch[tx] = x[by * n + 4 * j_outer + tx];

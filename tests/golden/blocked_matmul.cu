@@ -12,18 +12,18 @@ extern "C" __global__ void matmul(
     float *__restrict__ c,
     int n)
 {
-    // Full tiles, without tests; from i_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at i_outer_full.
     const int i_outer_full = n / 4;
     float acc[4][4];
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
-        // Full tiles, without tests; from j_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at j_outer_full.
         const int j_outer_full = n / 4;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             for (int i_inner = 0; i_inner < 4; ++i_inner) {
                 for (int j_inner = 0; j_inner < 4; ++j_inner)
                     acc[i_inner][j_inner] = 0.0f;
             }
-            // Full tiles, without tests; from k_outer_full on, those at an edge.
+            // Full tiles, without tests; the others begin at k_outer_full.
             const int k_outer_full = n / 4;
             for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
                 for (int i_inner = 0; i_inner < 4; ++i_inner) {

@@ -24,7 +24,7 @@ void matmul(const float *restrict a, const float *restrict b, float *restrict c,
                 for (int tx = 0; tx < min_int32(16, n - 16 * bx); ++tx)
                     acc[ty][tx] = 0.0f;
             }
-            // Full tiles, without tests; from k_outer_full on, those at an edge.
+            // Full tiles, without tests; the others begin at k_outer_full.
             const int k_outer_full = n / 16;
             float a_fetch[16][16];
             float b_fetch[16][16];

@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(64) product(
         for (int b_dim_1_outer = 0; b_dim_1_outer < 2; ++b_dim_1_outer)
             b_fetch_next[b_dim_1_outer] = b[ty * n + 16 * bx + 8 * b_dim_1_outer + tx];
     }
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = l / 8 - 1;
     for (int ko = 0; ko < ko_full; ++ko) {
         #pragma unroll

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(64) product(
             b_fetch[0][ty][8 * b_dim_1_outer + tx] = b[ty * n + 16 * bx + 8 * b_dim_1_outer + tx];
     }
     __syncthreads();  // a_fetch, b_fetch: reads follow writes, writes follow reads
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = l / 8 - 1;
     for (int ko = 0; ko < ko_full; ++ko) {
         #pragma unroll

@@ -8,7 +8,7 @@
 
 extern "C" __global__ void blur(const float *__restrict__ a, float *__restrict__ out, int n)
 {
-    // Full tiles, without tests; from i_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at i_outer_full.
     const int i_outer_full = (n + 15) / 16 - 1;
     float a_fetch[18];
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {

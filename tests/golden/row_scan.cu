@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(
     __shared__ float partial[2];
     __shared__ float partial_0[2];
     float acc_0 = 0.0f;
-    // Full tiles, without tests; from tile_full on, those at an edge.
+    // Full tiles, without tests; the others begin at tile_full.
     const int tile_full = n / 128;
     float b_sum;
     for (int tile = 0; tile < tile_full; ++tile) {

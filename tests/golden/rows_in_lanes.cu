@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(8) rows(
         #pragma unroll
         for (int k_inner = 0; k_inner < 4; ++k_inner)
             part[k_inner] = 0.0f;
-        // Full tiles, without tests; from k_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at k_outer_full.
         const int k_outer_full = n / 4;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
             #pragma unroll

@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(64) product(
             &b_tile[0][8 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer],
             &b[(8 * b_dim_0_outer + b_dim_0_inner) * n + 16 * bx + 2 * b_dim_1_outer]);
     cp_async_commit();
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = p / 32 - 1;
     for (int ko = 0; ko < ko_full; ++ko) {
         cp_async_wait<0>();

@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(64) product(
                 &b[(16 * kk + t_div_4 + 32) * n + 32 * bx + 8 * t_mod_4]);
     }
     cp_async_commit();
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = p / 32 - 2;
     for (int ko = 0; ko < ko_full; ++ko) {
         cp_async_wait<1>();

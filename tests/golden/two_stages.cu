@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(16) rows(
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     float acc = 0.0f;
-    // Full tiles, without tests; from k_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at k_outer_full.
     const int k_outer_full = n / 8;
     for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
         float part = 0.0f;

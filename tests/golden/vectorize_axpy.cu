@@ -8,7 +8,7 @@
 
 extern "C" __global__ void axpy(const float *__restrict__ x, float *__restrict__ y, float a, int n)
 {
-    // Full tiles, without tests; from i_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at i_outer_full.
     const int i_outer_full = n / 4;
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
         const float4 x_v = *(const float4 *)&x[4 * i_outer];

@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(256) product(
                 &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 16 * t_mod_8 + 128]);
     }
     cp_async_commit();
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = p / 128 - 2;
     for (int ko = 0; ko < ko_full; ++ko) {
         cp_async_wait<1>();

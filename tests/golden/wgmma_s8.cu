@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(128) product(
             &b_tile[1][b_dim_0][16 * t_mod_8 ^ ((b_dim_0 & 7) << 4)],
             &b[(8 * bx + b_dim_0) * p + 16 * t_mod_8 + 128]);
     cp_async_commit();
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = p / 128 - 2;
     for (int ko = 0; ko < ko_full; ++ko) {
         cp_async_wait<1>();

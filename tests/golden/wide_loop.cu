@@ -9,7 +9,7 @@
 
 extern "C" __global__ void wide(const float *__restrict__ x, float *__restrict__ y, int n)
 {
-    // Full tiles, without tests; from i_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at i_outer_full.
     const int i_outer_full = n / 4;
     float t[4];
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {

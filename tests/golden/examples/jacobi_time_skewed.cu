@@ -14,10 +14,10 @@ extern "C" __global__ void __launch_bounds__(128) jacobi_time_skewed(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    // Full tiles, without tests; from t_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at t_outer_full.
     const int t_outer_full = steps / 8;
     for (int t_outer = 0; t_outer < t_outer_full; ++t_outer) {
-        // Full tiles, without tests; from s_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at s_outer_full.
         const int s_outer_full = (8 * t_outer + n + 127) / 128 - 1;
         for (int s_outer = t_outer / 16; s_outer < s_outer_full; ++s_outer) {
             for (int t_inner = 0; t_inner < min(8, 128 * s_outer - 8 * t_outer + 127); ++t_inner) {

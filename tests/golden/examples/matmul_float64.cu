@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64(
             *(double2 *)&b_tile_next[b_dim_0_outer][0] = *(const double2 *)&b[
                 (4 * b_dim_0_outer + b_dim_0_inner) * n + 128 * bx + 2 * b_dim_1_outer];
     }
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = p / 8 - 1;
     __align__(16) double a_part[4][2];
     __align__(16) double b_part[4][2];

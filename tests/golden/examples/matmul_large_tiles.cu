@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(
                 *(float4 *)&b_tile_next[b_dim_0_outer][0] = *(const float4 *)&b[
                     (4 * b_dim_0_outer + b_dim_0_inner) * n + 128 * by + 4 * b_dim_1_outer];
         }
-        // Full tiles, without tests; from ko_full on, those at an edge.
+        // Full tiles, without tests; the others begin at ko_full.
         const int ko_full = p / 8 - 1;
         __align__(16) float b_part[4][4];
         __align__(16) float a_part[2][4];

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(
                 }
             }
         }
-        // Full tiles, without tests; from ko_full on, those at an edge.
+        // Full tiles, without tests; the others begin at ko_full.
         const int ko_full = p / 8;
         __align__(16) float a_part[2][4];
         __align__(16) float b_part[2][4];

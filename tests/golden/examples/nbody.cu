@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(64) nbody(
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float3 here = p[i];
         float3 acc = make_float3(0.0f, 0.0f, 0.0f);
-        // Full tiles, without tests; from j_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at j_outer_full.
         const int j_outer_full = n / 64;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             p_fetch[tx] = p[64 * j_outer + tx];

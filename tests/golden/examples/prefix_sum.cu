@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_1(
     __shared__ float partial_0[8];
     __shared__ float partial_1[8];
     float acc_1 = 0.0f;
-    // Full tiles, without tests; from chunk_full on, those at an edge.
+    // Full tiles, without tests; the others begin at chunk_full.
     const int chunk_full = (n + 2047) / 4194304;
     float eight_tiles;
     for (int chunk = 0; chunk < chunk_full; ++chunk) {

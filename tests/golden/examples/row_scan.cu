@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(
     __shared__ float partial[4];
     __shared__ float partial_0[4];
     float acc_0 = 0.0f;
-    // Full tiles, without tests; from tile_full on, those at an edge.
+    // Full tiles, without tests; the others begin at tile_full.
     const int tile_full = n / 512;
     float thread_sum;
     for (int tile = 0; tile < tile_full; ++tile) {

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d(
         #pragma unroll
         for (int k_inner = 1; k_inner < 3; ++k_inner)
             queue[(k_inner + 2) % 3] = u[(k_inner - 1) * n * n + i * n + j];
-        // Full tiles, without tests; from k_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at k_outer_full.
         const int k_outer_full = (m + 1) / 3 - 1;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
             #pragma unroll

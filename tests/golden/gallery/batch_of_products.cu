@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(32) product(
     if (32 * bx + 31 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         double acc = 0.0;
-        // Full tiles, without tests; from j_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at j_outer_full.
         const int j_outer_full = n / 32;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             x_fetch[tx] = x[by * n + 32 * j_outer + tx];

@@ -35,7 +35,7 @@ static __device__ __forceinline__ best_so_far_value_index best_so_far_argmax(
 extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restrict__ best, int n)
 {
     best_so_far_value_index acc_0 = best_so_far_make_value_index(-INFINITY, 2147483647);
-    // Full tiles, without tests; from i_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at i_outer_full.
     const int i_outer_full = n / 4;
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
         best_so_far_value_index best_sum = best_so_far_make_value_index(-INFINITY, 2147483647);

@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(40) columns_in_a_register_queue(
     #pragma unroll
     for (int k_inner = 1; k_inner < 4; ++k_inner)
         x_fetch[(k_inner + 3) % 4] = x[(k_inner - 1) * 40 + tx];
-    // Full tiles, without tests; from k_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at k_outer_full.
     const int k_outer_full = (n + 3) / 4 - 1;
     for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
         #pragma unroll

@@ -15,7 +15,7 @@ extern "C" __global__ void compaction(
     int *__restrict__ place)
 {
     int acc_0 = 0;
-    // Full tiles, without tests; from i_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at i_outer_full.
     const int i_outer_full = n / 8;
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
         int place_sum = 0;

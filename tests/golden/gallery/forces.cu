@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(16) forces(
     if (16 * bx + 15 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float3 total = make_float3(0.0f, 0.0f, 0.0f);  // begin
-        // Full tiles, without tests; from j_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at j_outer_full.
         const int j_outer_full = n / 16;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             source_value[tx] = particles[16 * j_outer + tx];

@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(64) product(
             for (int j_inner_outer = 0; j_inner_outer < 2; ++j_inner_outer)
                 acc[i_inner_outer][j_inner_outer] = 0.0f;
         }
-        // Full tiles, without tests; from k_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at k_outer_full.
         const int k_outer_full = n / 8;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
             #pragma unroll

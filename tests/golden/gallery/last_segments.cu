@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(16) last_segments(
     const int i = 16 * bx + tx;
     if (i < m) {
         last_segments_value_flag acc = last_segments_make_value_flag(0.0f, false);
-        // Full tiles, without tests; from j_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at j_outer_full.
         const int j_outer_full = n / 8;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             for (int j_inner = 0; j_inner < 8; ++j_inner) {

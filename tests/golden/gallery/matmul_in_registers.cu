@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(
                 c_buf[c_buf_init_0][c_buf_init_1] =
                     c[(8 * by + 4 * c_buf_init_0 + ty) * n + 8 * bx + 4 * c_buf_init_1 + tx];
         }
-        // Full tiles, without tests; from kb_full on, those at an edge.
+        // Full tiles, without tests; the others begin at kb_full.
         const int kb_full = n / 4;
         for (int kb = 0; kb < kb_full; ++kb) {
             #pragma unroll

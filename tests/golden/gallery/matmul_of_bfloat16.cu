@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_of_bfloat16(
     if (16 * by + 15 < n && 16 * bx + 15 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float acc = 0.0f;
-        // Full tiles, without tests; from k_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at k_outer_full.
         const int k_outer_full = n / 16;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
             a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];

@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(16) pivots(
     const int i = 16 * bx + tx;
     if (i < m) {
         pivots_value_index acc = pivots_make_value_index(-INFINITY, 2147483647);
-        // Full tiles, without tests; from j_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at j_outer_full.
         const int j_outer_full = n / 4;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             for (int j_inner = 0; j_inner < 4; ++j_inner)

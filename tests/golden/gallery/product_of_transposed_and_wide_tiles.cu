@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(16) product_of_transposed_and_wide_
             for (int jj = 0; jj < 4; ++jj)
                 acc[ii][jj] = 0.0f;
         }
-        // Full tiles, without tests; from ko_full on, those at an edge.
+        // Full tiles, without tests; the others begin at ko_full.
         const int ko_full = n / 2;
         __align__(8) float a_tile_fetch[2];
         __align__(16) float b_tile_fetch[4];

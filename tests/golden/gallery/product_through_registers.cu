@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(64) product_through_registers(
     *(float4 *)&a_tile_next[0] = *(const float4 *)&a[(32 * by + ai) * n + 4 * ak_quad];
     __align__(16) float b_tile_next[4];
     *(float4 *)&b_tile_next[0] = *(const float4 *)&b[bk * n + 32 * bx + 4 * bj_quad];
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = n / 8 - 1;
     __align__(16) float a_part[4];
     __align__(16) float b_part[4];

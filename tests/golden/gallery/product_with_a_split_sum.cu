@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256) product_with_a_split_sum(
     if (8 * by + 7 < n && 8 * bx + 7 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float acc = 0.0f;
-        // Full tiles, without tests; from k_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at k_outer_full.
         const int k_outer_full = n / 4;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
             if (tz == 0 && tx < 4)

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(64) pairs(
     if (8 * by + 7 < n && 8 * bx + 7 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float acc = 0.0f;
-        // Full tiles, without tests; from t_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at t_outer_full.
         const int t_outer_full = m / 8;
         for (int t_outer = 0; t_outer < t_outer_full; ++t_outer) {
             x_fetch[ty][tx] = x[r * m + 8 * t_outer + tx];

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(32) rows_times_vector_ahead(
         }
         x_tile_next = x[t_mod_8];
     }
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = 3 * n / 8 - 1;
     for (int ko = 0; ko < ko_full; ++ko) {
         #pragma unroll

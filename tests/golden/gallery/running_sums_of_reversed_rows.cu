@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(64) running_sums_of_reversed_rows(
         if (n >= 3)
             cp_async_4(&x_fetch[2][tx], &x[128 + tx]);
         cp_async_commit();
-        // Full tiles, without tests; from r_full on, those at an edge.
+        // Full tiles, without tests; the others begin at r_full.
         const int r_full = n - 3;
         for (int r = 0; r < r_full; ++r) {
             cp_async_wait<2>();

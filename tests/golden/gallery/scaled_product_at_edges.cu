@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(16) scaled_product_at_edges(
     float s_fetch_next;
     if (tx <= n + 1)
         s_fetch_next = s[tx];
-    // Full tiles, without tests; from ko_full on, those at an edge.
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = (n + 2) / 4 - 1;
     #pragma unroll 2
     for (int ko = 0; ko < ko_full; ++ko) {

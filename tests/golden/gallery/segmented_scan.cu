@@ -40,7 +40,7 @@ extern "C" __global__ void segmented_scan(
     int n)
 {
     segmented_scan_value_flag acc_0 = segmented_scan_make_value_flag(0.0f, false);
-    // Full tiles, without tests; from tile_full on, those at an edge.
+    // Full tiles, without tests; the others begin at tile_full.
     const int tile_full = n / 8;
     for (int tile = 0; tile < tile_full; ++tile) {
         segmented_scan_value_flag b_sum = segmented_scan_make_value_flag(0.0f, false);

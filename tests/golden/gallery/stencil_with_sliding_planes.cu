@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(
                 }
             }
         }
-        // Full tiles, without tests; from k_full on, those at an edge.
+        // Full tiles, without tests; the others begin at k_full.
         const int k_full = n - 1;
         for (int k = 0; k < k_full; ++k) {
             #pragma unroll

@@ -9,10 +9,10 @@
 
 extern "C" __global__ void time_skewed_stencil(int *__restrict__ a, int steps, int n)
 {
-    // Full tiles, without tests; from t_outer_full on, those at an edge.
+    // Full tiles, without tests; the others begin at t_outer_full.
     const int t_outer_full = steps / 4;
     for (int t_outer = 0; t_outer < t_outer_full; ++t_outer) {
-        // Full tiles, without tests; from i_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at i_outer_full.
         const int i_outer_full = (4 * t_outer + n + 1) / 8;
         for (int i_outer = t_outer / 2; i_outer < i_outer_full; ++i_outer) {
             for (int t_inner = 0; t_inner < min(4, 8 * i_outer - 4 * t_outer + 7); ++t_inner) {

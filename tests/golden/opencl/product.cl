@@ -27,7 +27,7 @@ __kernel void __attribute__((reqd_work_group_size(16, 16, 1))) product(
     if (16 * by + 15 < m && 16 * bx + 15 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float acc = 0.0f;
-        // Full tiles, without tests; from k_outer_full on, those at an edge.
+        // Full tiles, without tests; the others begin at k_outer_full.
         const int k_outer_full = p / 16;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
             a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];
