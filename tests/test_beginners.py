@@ -93,3 +93,24 @@ def test_a_bound_call_has_its_arguments() -> None:
         step(alpha=3.0)
     with pytest.raises(pl.ArgumentError, match="4 arguments are passed by position"):
         pl.compile(pl.make_kernel("{[i]: 0 <= i < 4}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", F)])).bind(x, x, x, x)
+
+
+def test_one_iname_serves_all_reductions_and_a_loop() -> None:
+    """Three reductions need no three names: each runs over the iname by itself."""
+    text = "top = max(k, a[i, k])\ntotal = sum(k, exp(a[i, k] - top))\ny[i, k] = exp(a[i, k] - top)/total"
+    knl = pl.make_kernel("{[i, k]: 0 <= i < m and 0 <= k < n}", text, [pl.GlobalArg("a, y", F, shape="m, n"), ...])
+    a = np.arange(15, dtype=F).reshape(3, 5)
+    expected = np.exp(a - a.max(1, keepdims=True))
+    for each in (knl, knl.split_iname("k", 2)):
+        y = pl.compile(each, target=pl.CTarget())(a=a).y
+        np.testing.assert_allclose(y, expected / expected.sum(1, keepdims=True), 1e-5)
+
+
+def test_an_iname_that_another_loop_has_can_be_given_a_name_of_its_own() -> None:
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i, k < n}", "y[i] = sum(k, a[i, k]) {id=sum}\nz[i] = max(k, a[i, k]) {id=max}",
+        [pl.GlobalArg("a", F, shape="n, n"), pl.GlobalArg("y, z", F, shape="n"), ...],
+    )  # fmt: skip
+    apart = knl.duplicate_inames("k", within="id:max", new_inames="l")
+    assert "max(l, a[i, l])" in str(apart.instruction("max"))
+    assert "sum(k, a[i, k])" in str(apart.instruction("sum"))

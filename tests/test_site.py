@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import resource
 import subprocess
 import sys
 import zlib
@@ -16,17 +17,26 @@ from polyloop.transform.index import HOMES
 from tests import house
 
 ROOT = Path(__file__).parents[1]
+MOST_SECONDS = 300
 pytestmark = pytest.mark.site
+
+
+def seconds_of_children() -> float:
+    """Return the time that processors spent on processes that have ended [s]."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the built site."""
+    """Return the folder of the built site, which takes less than five minutes with the notebooks in it."""
+    begin = seconds_of_children()
     folder = tmp_path_factory.mktemp("site")
     arguments = ["-W", "--keep-going", "-q", "-b", "html", "-d", str(folder / "doctrees"), "docs", str(folder / "html")]
     command = [sys.executable, "-m", "sphinx", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert seconds_of_children() - begin < MOST_SECONDS
     return folder / "html"
 
 

@@ -69,5 +69,6 @@ def comment(lines: Iterable[str]) -> str:
     kept = []
     for line in lines:
         printable = "".join(c if c.isprintable() else " " for c in line.replace("\\", "/").replace("??", "? ?"))
-        kept += textwrap.wrap(printable, 100, initial_indent="// ", subsequent_indent="//     ")
+        indent = printable[: len(printable) - len(printable.lstrip())]
+        kept += textwrap.wrap(printable, 100, initial_indent="// ", subsequent_indent=f"//     {indent}")
     return "\n".join(kept)

@@ -6,26 +6,35 @@ from collections.abc import Iterable, Iterator
 
 from polyloop.codegen.definitions import comment, preamble_text
 from polyloop.codegen.functions import Function
+from polyloop.codegen.heading import Described, heading
+from polyloop.codegen.renaming import Spelt
 from polyloop.codegen.tables import table_text, table_violations
+from polyloop.codegen.tree.cprinter import KEEP
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError
 from polyloop.expr.rewrite import variables
 
-__all__ = ["file_text"]
+__all__ = ["Described", "file_text"]
 
 
-def file_text(functions: Iterable[Function], texts: Iterable[str], remarks: Iterable[str], unit: Unit) -> str:
-    """Return the whole source file: *remarks* as comments, definitions, and the *texts* of *functions*."""
+def file_text(functions: Iterable[Function], texts: Iterable[str], program: Described, spelt: Spelt, unit: Unit) -> str:
+    """Return the whole source file: a comment on the program, definitions, and the *texts* of *functions*."""
+    told = comment((*unit.schedule.remarks.lines(), *spelt.lines(), *heading(unit.schedule, program)))
+    header = unit.language.syntax.header
     parts = [
-        comment(remarks),
-        unit.language.syntax.header,
+        *((header, told) if header.startswith("//") else (told, header)),
         *unit.definitions.structs.values(),
-        *(preamble_text(name, text.strip("\n")) for name, text in unit.schedule.file_scope.preambles),
+        *(_kept(preamble_text(name, text.strip("\n"))) for name, text in unit.schedule.file_scope.preambles),
         "\n".join(_tables(functions, unit)),
         "\n".join(unit.definitions.helpers.values()),
         *texts,
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _kept(text: str) -> str:
+    """Return a text of the user's with marks that its lines stay as they are."""
+    return "\n".join(f"{KEEP}{line}" for line in text.splitlines())
 
 
 def _tables(functions: Iterable[Function], unit: Unit) -> Iterator[str]:

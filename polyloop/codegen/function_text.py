@@ -41,8 +41,7 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
     parts = (language.syntax.function, clusters, bounds, f"{launch.name}({parameters})")
     head = " ".join(part for part in parts if part)
     lines += [f"    {begun(function.scope)}"] if opens(launch.tree) else []
-    body = print_block(_body(function), name_instructions=_has_several([launch], unit),
-                       mark_instructions=bool(language.loops.line))
+    body = print_block(_body(function), named=_named([launch], unit))
     return "\n".join([head, "{", *lines, *axes, *body, "}"])
 
 
@@ -60,9 +59,8 @@ def host_text(functions: Sequence[Function], unit: Unit) -> str:
     if unit.language.is_parallel:
         _look_at_blocks(functions, unit)
     parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit)
-    is_named = _has_several(launches, unit)
     bodies = [(function, _asked(function, _body(function))) for function in functions]
-    lines += print_block(_program(bodies, 0, is_only=len(functions) == 1), name_instructions=is_named)
+    lines += print_block(_program(bodies, 0, is_only=len(functions) == 1), named=_named(launches, unit))
     head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"
     return "\n".join([head, "{", *lines, "}"])
 
@@ -100,8 +98,10 @@ def passed_inames(function: Function, unit: Unit) -> tuple[str, ...]:
     return tuple(iname for iname in function.launch.hosts if iname in function.scope.used)
 
 
-def _has_several(launches: Sequence[Launch], unit: Unit) -> bool:
-    return len({statement.instruction for statement in unit.statements(*launches)}) > 1
+def _named(launches: Sequence[Launch], unit: Unit) -> frozenset[str]:
+    """Return the instructions that comments name: those whose ids are the user's, unless there is one only."""
+    several = len({statement.instruction for statement in unit.statements(*launches)}) > 1
+    return unit.schedule.remarks.named if several else frozenset()
 
 
 def _signature(

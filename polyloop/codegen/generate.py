@@ -17,10 +17,12 @@ pass                    result
 ``unit_of``             the translation unit: arguments, assumptions, and definitions that functions share
 ``function_of``         the C tree of each launch (``walk``), with its declarations
 ``device_program``      functions as text, and their launches; ``host_program`` for a host
-``file_text``           the source file: definitions, and the functions
-``with_lines``          the text with the lines of the user's that statements come from, where a target asks for them
 ``wide_obligations``    proof that accesses of several elements at once are aligned
 ``index_checks``        sizes for which indices of this width are exact
+``heading``             a comment: what is computed, sizes, launches, assumptions
+``file_text``           the source file: definitions, and the functions
+``finished``            the text with no line too long, and the instruction of each line; directives that name the
+                        lines of the user's that statements come from, where a target asks for them
 ======================  ==========================================================================================
 
 The passes up to the schedule are in ``schedule.build``.
@@ -35,11 +37,11 @@ from polyloop.codegen.device.decoupled_lookback import with_totals_stored
 from polyloop.codegen.device.published import with_fences
 from polyloop.codegen.device.starts_ahead import with_starts_ahead
 from polyloop.codegen.device.tensors import with_matrices
-from polyloop.codegen.file_text import file_text
+from polyloop.codegen.file_text import Described, file_text
 from polyloop.codegen.functions import function_of
 from polyloop.codegen.language import Language
-from polyloop.codegen.launches import check_launches, device_program, host_lines, host_program
-from polyloop.codegen.lines import with_lines
+from polyloop.codegen.launches import check_launches, device_program, host_program
+from polyloop.codegen.lines import finished
 from polyloop.codegen.loops.digits import without_digits
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.codegen.renaming import Spelt, spell
@@ -100,8 +102,6 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)
-    text = file_text(functions, texts, (*schedule.remarks.lines(), *spelt.lines(), *host_lines(launches)), unit)
-    text = with_lines(text, schedule.remarks.places, schedule.name, language)
     if unit.never_fits:
         return _generated(spelt, 64)
     known, inputs, findings, bits = unit.known, unit.inputs, unit.findings, unit.index_bits
@@ -110,6 +110,18 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         raise CodegenError("generate_code", schedule.name, torn)
     indexed = indexed_arrays(schedule) if language.has_axes else ()
     magnitudes = findings.magnitudes
+    checks = (*assumption_checks(schedule.contract.assumptions), *map(condition_check, schedule.contract.conditions))
+    index_conditions = (
+        *index_checks(
+            inputs.arguments, inputs.index_names, magnitudes.bounds(bits), known.context, unit.natural, bits,
+            magnitudes.bounds(64, wide=True),
+        ),
+        *(check for function in functions if function.numbering for check in function.numbering.checks(bits)),
+    )  # fmt: skip
+    alignments = tuple((name, most) for name, most in findings.aligned.items() if name in inputs.arrays)
+    described = Described(launches if language.has_axes else (), checks, index_conditions, alignments)
+    text = file_text(functions, texts, described, spelt, unit)
+    text, instructions = finished(text, schedule.remarks.places, schedule.name, language)
     return GeneratedProgram(
         kernel=schedule.name,
         target=language.name,
@@ -118,18 +130,13 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         arguments=inputs.arguments[: len(inputs.arguments) - len(inputs.workspace)],
         workspace=inputs.workspace,
         split=tuple(inputs.split.values()),
-        alignments=tuple((name, most) for name, most in findings.aligned.items() if name in inputs.arrays),
+        alignments=alignments,
         indexed=indexed,
         notes=(*schedule.remarks.left_open, *((name, note) for (name, _), note in findings.notes.items()),
                *queue_notes(indexed)),
-        checks=(*assumption_checks(schedule.contract.assumptions), *map(condition_check, schedule.contract.conditions)),
-        index_checks=(
-            *index_checks(
-                inputs.arguments, inputs.index_names, magnitudes.bounds(bits), known.context, unit.natural, bits,
-                magnitudes.bounds(64, wide=True),
-            ),
-            *(check for function in functions if function.numbering for check in function.numbering.checks(bits)),
-        ),
+        checks=checks,
+        index_checks=index_conditions,
         index_bits=bits,
         proofs=proofs,
+        instructions=instructions,
     )  # fmt: skip

@@ -28,7 +28,7 @@ from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS
 from polyloop.schedule.plan import Launch, Schedule
 from polyloop.schedule.storage import shared_bytes
 
-__all__ = ["check_launches", "device_program", "host_lines", "host_program"]
+__all__ = ["check_launches", "device_program", "host_lines", "host_program", "launch_text"]
 
 
 def device_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str], tuple[DeviceLaunch, ...]]:
@@ -87,9 +87,7 @@ def _launch_loops(function: Function, unit: Unit) -> Iterator[LaunchLoop]:
 
 
 def host_lines(launches: Sequence[DeviceLaunch]) -> Iterator[str]:
-    """Yield the lines of a comment with the program of the host, if it has loops or conditions."""
-    if not any(launch.around or launch.condition for launch in launches):
-        return
+    """Yield the lines of a comment with the program of the host, which has loops or conditions."""
     yield "Launches of the host, each of which ends before the next begins:"
     open_loops: tuple[LaunchLoop, ...] = ()
     for launch in launches:
@@ -99,10 +97,23 @@ def host_lines(launches: Sequence[DeviceLaunch]) -> Iterator[str]:
             test = "" if loop.test is None else f", while {loop.test.text}"
             yield f"{'    ' * depth}for {loop.iname} in range({show(loop.lower)}, {show(loop.upper)}{step}){test}:"
         open_loops = launch.around
-        axes = [axis for axis, extent in enumerate(launch.grid) if extent != 1]
-        grid = ", ".join(show(extent) for extent in launch.grid[: 1 + max(axes, default=0)])
         condition = "" if launch.condition is None else f", if {launch.condition.text}"
-        yield f"{'    ' * (len(launch.around) + 1)}{launch.name}, grid ({grid}){condition}"
+        yield f"{'    ' * (len(launch.around) + 1)}{launch_text(launch)}{condition}"
+
+
+def launch_text(launch: DeviceLaunch) -> str:
+    """Return ``axpy, grid ((n + 255) / 256), block (256)``; no operand of a quotient is negative."""
+    grid = [show(extent).replace("//", "/") for extent in launch.grid]
+    shapes = [", ".join(_trimmed(entries)) for entries in (grid, [str(extent) for extent in launch.block])]
+    dynamic = launch.dynamic_shared_bytes
+    more = f", {dynamic} bytes of dynamic shared memory" if dynamic else ""
+    return f"{launch.name}, grid ({shapes[0]}), block ({shapes[1]}){more}"
+
+
+def _trimmed(extents: list[str]) -> list[str]:
+    """Return *extents* without those of 1 at the end."""
+    last = max((axis for axis, extent in enumerate(extents) if extent != "1"), default=0)
+    return extents[: last + 1]
 
 
 def check_launches(schedule: Schedule, limits: DeviceLimits | None) -> None:

@@ -36,6 +36,7 @@ __all__ = ["Names", "Spelling", "foreign_words", "listed_words", "local_words", 
 
 _DATA: Final = Path(__file__).parent.parent / "data"
 _WORD: Final = re.compile(r"(?<![\w.{%])[A-Za-z_]\w*")
+_REMARK: Final = re.compile(r"//[^\n]*")
 _MACRO: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _OURS: Final = re.compile(r"(?:name)*_[A-Z]\w*")
 _OURS_AT_FILE_SCOPE: Final = re.compile(r"(?:name)*_\w*")
@@ -124,7 +125,7 @@ def _own_words(language: Language, place: int) -> frozenset[str]:
 @cache
 def local_words(language: Language) -> frozenset[str]:
     """Return the words that cannot name a variable."""
-    said = (word for text in _said_by_tables(language) for word in _WORD.findall(text))
+    said = (word for text in _said_by_tables(language) for word in _WORD.findall(_REMARK.sub("", text)))
     own = _own_words(language, 0)
     return RESERVED | listed_words("macros") | own | frozenset(said) | frozenset(_helpers(language))
 

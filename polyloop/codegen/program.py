@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -297,6 +297,8 @@ class GeneratedProgram(Value, Shown):
         Proofs about the text itself.
     build
         What the target says of compiling it.
+    instructions
+        For each line of ``device_code`` the instruction of its statement; empty for lines of none.
     """
 
     kernel: str
@@ -315,6 +317,7 @@ class GeneratedProgram(Value, Shown):
     proofs: tuple[Proof, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     build: BuildOptions = BuildOptions()
+    instructions: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

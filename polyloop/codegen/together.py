@@ -86,7 +86,7 @@ def together_text(functions: Sequence[Function], launches: Sequence[DeviceLaunch
         f"            switch ({launch}[0]) {{",
         *cases,
         "            }",
-        f"            {unit.language.need(Threads).block_barrier}",
+        f"            {unit.language.need(Threads).block_barrier}  // the next block uses the same memory",
         "        }",
         f"        if ({steps} + 1 < {table}[0])",
         f"            {wait}({state});",

@@ -28,7 +28,7 @@ from polyloop.codegen.loops.tiles import Tile
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import Guarded, branches
-from polyloop.codegen.tree.c_ast import Block, If, Node, Sync
+from polyloop.codegen.tree.c_ast import Block, Comment, If, Node, Sync
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.kernel.tags import Unroll, Vectorize
@@ -43,6 +43,7 @@ from polyloop.schedule.plan import Schedule, Statement
 __all__ = ["Walker"]
 
 _NONE: Final = frozenset[str]()
+_WHY_TWICE: Final = "Full blocks, without tests; full_blocks=False of the target leaves this copy out."
 
 
 def _counts(nodes: Tree) -> bool:
@@ -115,7 +116,8 @@ class Walker:
                 self.loops.may_peel = True
                 if len(partial) == 1 and isinstance(last := partial[0], If) and last.body == clean and not last.orelse:
                     return partial  # separate code for full blocks would save one comparison only
-                return (If(condition_text(full, self.scope, context), clean, partial),)
+                said = () if not partial else (Comment(_WHY_TWICE),)
+                return (If(condition_text(full, self.scope, context), (*said, *clean), partial),)
         return self.block(tree, context, self.axes)
 
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
@@ -246,8 +248,8 @@ class Walker:
                 return (group_of_products(self.scope, group),)
             case Barrier(group=Group() as group):
                 return (Sync(group_text(self.scope, group)),)
-            case Barrier():
-                wait = Sync(self._barrier(node))
+            case Barrier(why=why):
+                wait = Sync(self._barrier(node), why)
                 waits: Block = (publication(self.scope), wait) if node.publishes else (wait,)
                 return (*waits, *self.ahead) if node.starts else waits
 

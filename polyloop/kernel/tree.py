@@ -6,7 +6,7 @@ The reference program and every schedule are such trees.  A tree is a tuple of n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -69,7 +69,8 @@ class Barrier:
     A barrier of scope ``THREAD`` is for asynchronous operations: it ends a ``group``, or waits for groups.  One that
     ``publishes`` lets matrix instructions see what threads have stored, which read memory on a way of their own.  One
     that ``starts`` is followed by the first copies of the next block that the same threads execute.  One that ``opens``
-    waits until all blocks of the cluster have begun: threads arrive at the beginning of the launch.
+    waits until all blocks of the cluster have begun: threads arrive at the beginning of the launch.  ``why`` says in a
+    comment what it is for.
     """
 
     scope: Scope = Scope.BLOCK
@@ -78,6 +79,7 @@ class Barrier:
     publishes: bool = False
     starts: bool = False
     opens: bool = False
+    why: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)

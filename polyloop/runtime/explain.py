@@ -33,6 +33,7 @@ from polyloop.runtime.cuda.graphs import chosen
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
 from polyloop.runtime.hip.code_object import HipResources, compile_hip
+from polyloop.runtime.idle import idle_notes
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.steps import Steps
@@ -95,7 +96,8 @@ def explain(
     census = census_of(kernel, redundant=True, limits=target.limits)
     known = _checked(census, program, dict(sizes or {}))
     schedule = build_verified(kernel, target.limits).schedule
-    found = _Facts(census, known, model, _homes(schedule.launches, census.placement))
+    homes = _homes(schedule.launches, census.placement)
+    found = _Facts(census, known, model, homes)
     accesses = tuple(found.accesses())
     used = {} if not compile else _used(program, target)
     launches = tuple(found.launches(schedule.launches, program, used))
@@ -106,10 +108,12 @@ def explain(
     for (_, unit), count in flops.items():
         dtype = unit.removeprefix("tensor ").replace("tf32", "float32")
         totals[dtype] = totals.get(dtype, 0) + count
+    blocks = {launch.name: launch.local_size for launch in schedule.launches}
+    idle = idle_notes(census.placement, {name: blocks[home] for name, home in homes.items()}, known)
     result = Explanation(
         kernel.name, model.name, known, kinds, {name: n for name, n in totals.items() if name in _FLOATS}, moved,
         tuple(sorted(bounds, key=lambda bound: -bound.seconds)), accesses, launches, model.multiprocessors, (),
-        tuple(dict.fromkeys(found.notes)), found.is_estimate,
+        tuple(dict.fromkeys((*found.notes, *idle))), found.is_estimate,
     )  # fmt: skip
     return advice(census.placement, result)
 

@@ -47,6 +47,9 @@ _INCLUDE: Final = re.compile(r"^[ \t]*#[ \t]*include[^\n]*$", re.MULTILINE)
 _GUARDS: Final = re.compile(r"^#ifndef (POLYLOOP_\w+)$", re.MULTILINE)
 _C_FUNCTION: Final = 'extern "C" __global__'
 _CXX_FUNCTION: Final = "__global__"
+_ASM: Final = re.compile(r'asm(?: volatile)?\((?:"(?:\\.|[^"\\])*"|[^";])*;')
+_PARTS: Final = re.compile(r'(?<!\\n)"\s*\n\s*"')
+"""The end of one part of a literal and the beginning of the next; those that end a line of assembler text stay."""
 _PTX: Final = re.compile(r'asm\("([\w.]+) %0, %1;" : "=\w"\(([\w.]+)\) : "\w"\(([\w.]+)\)\);')
 _COPY: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: [^;]*\);')
 _FILL: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+), %2;" :: [^;]*\);')
@@ -139,6 +142,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _HEADER_LINE.sub("", program.device_code).replace(_C_FUNCTION, _CXX_FUNCTION)
     if program.target == "hip":
         return hip_body(body)
+    body = _ASM.sub(_on_one_line, body)
     body = _PTX.sub(lambda match: f"polyloop::ptx_{match[1].replace('.', '_')}({match[2]}, {match[3]});", body)
     body = _COPY.sub(r"polyloop::start_copy(to, from, \1);", body)
     body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)
@@ -162,6 +166,11 @@ def _body(program: GeneratedProgram) -> str:
         hint = "they know m16n8 and m64nN of numbers of 8 and 16 bits and of tf32, and m8n8 and m16n8 of float64"
         raise CodegenError("run_on_fibres", program.kernel, [Diagnostic("unsupported-intrinsic", message, (), (hint,))])
     return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
+
+
+def _on_one_line(match: re.Match[str]) -> str:
+    """Return a statement of assembler text on one line; the lines behind it keep their numbers."""
+    return re.sub(r"\s*\n\s*", " ", _PARTS.sub("", match[0])) + "\n" * match[0].count("\n")
 
 
 def _box(match: re.Match[str]) -> str:

@@ -23,8 +23,10 @@ The passes of code generation follow (``codegen.generate``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.uniformity import uniformity_of
@@ -52,6 +54,9 @@ from polyloop.sync.launches import passages
 from polyloop.transform.loops.auto_local import assign_auto
 
 __all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
+
+_MADE_UP: Final = re.compile(r"insn(_\d+)?")
+"""Ids of statements that have none in the text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +161,19 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         loops=loop_forms(sync, tree),
         indices=index_variables(placement),
         file_scope=FileScope(kernel.preambles, tables),
-        remarks=Remarks(_unchecked(kernel, proofs), left_open, {i.id: i.place for i in kernel.instructions}),
+        remarks=Remarks(_unchecked(kernel, proofs), left_open, {i.id: i.place for i in kernel.instructions},
+                        _chosen(kernel), kernel.reference),
         phantoms=edges.placement.phantoms,
         uniformity=uniformity_of(placement),
     )
     return Verified(schedule, exact, tuple(proofs), waits)
+
+
+def _chosen(kernel: LoopKernel) -> frozenset[str]:
+    """Return the instructions whose ids are the user's: those of the program as it was written, unless made up."""
+    known = kernel.reference
+    written = kernel if known is None else (known.first or known).kernel
+    return frozenset(i.id for i in written.instructions if not _MADE_UP.fullmatch(i.id))
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from polyloop.dataflow.uniformity import Uniformity
 from polyloop.display import brief
-from polyloop.errors import Diagnostic, Place
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import Argument, ArrayArg, Table
@@ -27,6 +26,7 @@ from polyloop.poly.axes import CLUSTER_AXIS
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.conditions import Asked
 from polyloop.schedule.copy_engine import EngineStep, TensorMap
+from polyloop.schedule.remarks import Remarks
 from polyloop.schedule.storage import Storage
 
 __all__ = [
@@ -520,30 +520,6 @@ class FileScope:
 
 
 @dataclass(frozen=True, eq=False)
-class Remarks:
-    """Notes for readers of the text.
-
-    Attributes
-    ----------
-    unchecked
-        The user's reasons for waiving proofs, and the claims that are not proven.
-    left_open
-        Questions that ISL gave up on, which affect the speed of the code only, each with the name of the kernel.
-    places
-        Instruction -> place in the user's text.
-    """
-
-    unchecked: tuple[str, ...] = ()
-    left_open: tuple[tuple[str, Diagnostic], ...] = ()
-    places: Mapping[str, Place] = field(default_factory=dict)
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of both kinds."""
-        yield from self.unchecked
-        yield from (f"{found.message}: {' '.join(found.notes)}" for _, found in self.left_open)
-
-
-@dataclass(frozen=True, eq=False)
 class Schedule:
     """A kernel ready for code generation.
 
@@ -562,7 +538,7 @@ class Schedule:
     loops: LoopForms = LoopForms()
     indices: IndexVariables = IndexVariables()
     file_scope: FileScope = FileScope()
-    remarks: Remarks = Remarks()
+    remarks: Remarks = field(default_factory=Remarks)
     phantoms: frozenset[str] = frozenset()
     uniformity: Uniformity = field(default_factory=Uniformity)
 

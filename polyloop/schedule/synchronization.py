@@ -16,7 +16,7 @@ from polyloop.schedule.collective import Collective, collectives_of, reuse_requi
 from polyloop.schedule.plan import Launch, Statement, Wait
 from polyloop.schedule.shapes import Shape, in_shapes, shapes_of
 from polyloop.schedule.turns import in_turns
-from polyloop.schedule.waits import reuse_waits, waits
+from polyloop.schedule.waits import reuse_waits, waits, with_reasons
 from polyloop.sync.launches import Cuts, launch_cuts
 from polyloop.sync.races import Need
 
@@ -86,7 +86,8 @@ def with_waits(
     """
     launches, between = in_turns(sync.placement, launches, statements, sync.collectives)
     reused = reuse_waits(sync.collectives, sync.users, launches, sync.meetings)
-    return launches, (*waits(sync.needs, launches, sync.meetings), *reused, *between)
+    found = (*waits(sync.needs, launches, sync.meetings), *reused, *between)
+    return with_reasons(launches, found, sync.placement.program.kernel), found
 
 
 def _is_always_passed(placement: Placement, name: str) -> bool:

@@ -186,7 +186,7 @@ class _Turns:
         conflicts = ((first, second) for _, first, second in self._conflicts())
         if all(self._is_separated(first, second) or self._is_waited_for(first, second) for first, second in conflicts):
             return self.tree
-        return (*self.tree, Barrier())
+        return (*self.tree, Barrier(why="the next block uses the same memory"))
 
     def _is_separated(self, first: _Use, second: _Use) -> bool:
         return any(_is_between(at, first, second) for at in _barriers(self.tree))

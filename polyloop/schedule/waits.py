@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Final
 
-from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
+from polyloop.frozen import replace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 from polyloop.schedule.barrier import NO_MEETINGS
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Launch, Wait
 from polyloop.sync.races import Need
 
-__all__ = ["reuse_waits", "waits"]
+__all__ = ["reuse_waits", "wait_kind", "waits", "with_reasons"]
 
 Path = tuple[int | str, ...]
 
+_REASONS: Final = {
+    "RAW": "reads follow writes", "WAR": "writes follow reads", "WAW": "writes follow writes",
+    "": "others used the storage before",
+}  # fmt: skip
 _WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.CLUSTER: 2, Scope.GRID: 3}
 
 
@@ -79,6 +87,42 @@ def reuse_waits(
                 by = by if by.by else _further_inside(launch.tree, (path, path), depth, entry.scope)
                 number = by.number(launches[: position + 1])
                 yield Wait(entry.scratch, users[name], users[name], loops[-1], entry.scope, by.by, number)
+
+
+def wait_kind(kernel: LoopKernel, array: str, first: str, second: str) -> str:
+    """Return RAW, WAR or WAW; empty where two arrays share storage."""
+    known = {instruction.id: instruction for instruction in kernel.instructions}
+    if first not in known or second not in known or array not in kernel.arrays():
+        return ""
+    writes = [array in known[name].writes for name in (first, second)]
+    return {(True, True): "WAW", (True, False): "RAW", (False, True): "WAR"}.get((writes[0], writes[1]), "")
+
+
+def with_reasons(launches: Sequence[Launch], waits: Iterable[Wait], kernel: LoopKernel) -> tuple[Launch, ...]:
+    """Return *launches* whose barriers say which accesses of other threads they wait for."""
+    found: dict[int, dict[str, dict[str, None]]] = {}  # barrier -> array -> kinds
+    for wait in waits:
+        if wait.barrier is not None:
+            kind = wait_kind(kernel, wait.array, wait.first, wait.second)
+            found.setdefault(wait.barrier, {}).setdefault(wait.array, {})[_REASONS[kind]] = None
+    numbers = count()
+
+    def said(tree: Tree) -> Tree:
+        return tuple(map(told, tree))
+
+    def told(node: Node) -> Node:
+        match node:
+            case Loop(iname, body):
+                return Loop(iname, said(body))
+            case Barrier(name=name):
+                arrays: dict[str, list[str]] = {}
+                for array, reasons in found.get(next(numbers), {}).items():
+                    arrays.setdefault(", ".join(reasons), []).append(array)
+                why = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in arrays.items())
+                return replace(node, why=why or ("" if name is None else f"{name}, of the kernel's text"))
+        return node
+
+    return tuple(replace(launch, tree=said(launch.tree)) for launch in launches)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Final
 
-from polyloop.codegen.language import Constants, Functions, Language, LoopStyle, Syntax, Vectors
+from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax, Vectors
 from polyloop.codegen.program import BuildOptions, DeviceCode
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import spelt
@@ -86,8 +86,8 @@ CUDA_LANGUAGE: Final = Language(
     ),
     loops=LoopStyle(unroll="#pragma unroll", unroll_hint="#pragma unroll", unroll_by="#pragma unroll {count}"),
     constants=Constants(
-        # NVRTC knows neither INFINITY nor NAN: bit patterns of IEEE 754.
-        infinity={"float32": "__int_as_float(0x7f800000)", "float64": "__longlong_as_double(0x7ff0000000000000ll)"},
+        # NVRTC knows neither INFINITY, which is defined below, nor NAN: bit patterns of IEEE 754.
+        infinity={"float32": "INFINITY", "float64": "(double)INFINITY"},
         not_a_number={"float32": "__int_as_float(0x7fc00000)", "float64": "__longlong_as_double(0x7ff8000000000000ll)"},
         # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": 64 KB of constant memory.
         table="__constant__ ",
@@ -100,6 +100,7 @@ CUDA_LANGUAGE: Final = Language(
         **dict(cuda_definitions()),
         **dict(bit_definitions(_HELPER, _TYPES, "__clz{long}({x})", "__ffs{long}({x}) - 1")),
         **copy_definitions(),
+        "INFINITY": Definition("#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif"),
     },
     vectors=CUDA_VECTORS,
     limits=_LIMITS,

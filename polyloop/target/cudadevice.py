@@ -115,7 +115,7 @@ _WITHOUT_COPIES: Final = frozenset({"50", "52", "53", "60", "61", "62", "70", "7
 _WAIT_FOR_BLOCKS: Final = """\
 static __device__ __forceinline__ void wait_for_blocks(unsigned int *grid_state)
 {
-    __syncthreads();
+    __syncthreads();  // all threads of this block have come
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
         const unsigned int rounds = *(volatile unsigned int *)(grid_state + 1);  // it grows when all have come
         __threadfence();
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void wait_for_blocks(unsigned int *grid_state)
         }
         __threadfence();
     }
-    __syncthreads();
+    __syncthreads();  // all blocks have come
 }"""
 
 

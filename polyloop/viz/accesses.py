@@ -98,12 +98,15 @@ def draw_accesses(kernel: LoopKernel, array: str | None = None, *, sizes: Mappin
     title = f"accesses of one warp, kernel {kernel.name}"
     canvas.text(12, 16, title, bold=True)
     canvas.text(12, 35, "number: first lane; stronger color: more lanes; empty: unused", "quiet", size=_SMALL)
-    y = 62.0
+    panels, letters = list[Canvas](), 0
     for drawn, request in enumerate(found):
-        if sum(map(len, canvas.items)) > _MOST_LETTERS:
-            canvas.text(12, y, f".. {len(found) - drawn} accesses more: name an array", "quiet")
+        if letters > _MOST_LETTERS:
+            panels.append(Canvas())
+            panels[-1].text(12, 8, f".. {len(found) - drawn} accesses more: name an array", "quiet")
             break
-        y = _paint(canvas, request, y) + 22
+        panels.append(_painted(request))
+        letters += sum(map(len, panels[-1].items))
+    canvas.flow(panels, 54.0)
     text = "\n".join([title, *(line for request in found for line in _lines(request))])
     return picture_of(canvas, title, text)
 
@@ -140,12 +143,16 @@ def _sectors(entry: Traffic, bytes_of: Mapping[int, int], width: int) -> _Reques
             rows.setdefault(at // SECTOR, {}).setdefault(at % SECTOR // size, []).append(thread % 32)
     used = sum(len(cells) for cells in rows.values())
     least = -(-used * size // SECTOR)
-    verdict = f"{len(bytes_of)} lanes, {len(rows)} sectors, {least} would do"
+    verdict = f"{_count(len(bytes_of), 'lane')}, {_count(len(rows), 'sector')}, {least} would do"
     text = ", ".join("?" if form is None else show(to_expression(form)) for form in entry.access.indices)
     does = f"{entry.placed.lowered.instruction.id} {_VERBS[entry.direction]} {entry.access.array}[{text}]"
     base = min(rows)
     listed = [(f"+{(sector - base) * SECTOR}", rows[sector]) for sector in sorted(rows)]
     return _Request(f"global: {does}", verdict, listed, columns, "sector at byte", len(rows) <= least)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _shared(kernel: LoopKernel, array: str | None) -> Iterator[_Request]:
@@ -174,8 +181,9 @@ def _shared(kernel: LoopKernel, array: str | None) -> Iterator[_Request]:
         yield _Request(f"shared: {does}", verdict, rows, BANKS, "word of each bank", not conflicts.conflicts)
 
 
-def _paint(canvas: Canvas, request: _Request, y: float) -> float:
-    """Draw a request at height *y*, and return the height below it."""
+def _painted(request: _Request) -> Canvas:
+    """Return a request on a canvas of its own."""
+    canvas, y = Canvas(), 8.0
     canvas.text(12, y, request.title, "blue", bold=True)
     y += 19
     canvas.text(12, y, request.verdict, "green" if request.is_good else "red", size=_SMALL)
@@ -196,8 +204,7 @@ def _paint(canvas: Canvas, request: _Request, y: float) -> float:
         y += _CELL
     if len(request.rows) > _ROWS:
         canvas.text(left, y + 8, f".. {len(request.rows) - _ROWS} rows more", "quiet", size=_SMALL)
-        y += 16
-    return y
+    return canvas
 
 
 def _empty(canvas: Canvas, request: _Request, left: float, y: float) -> None:

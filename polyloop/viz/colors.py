@@ -38,8 +38,8 @@ PAPERS: Final[dict[str, Theme]] = {
 """Colours behind text."""
 
 SHADES: Final[dict[str, Theme]] = {
-    "light": {"rule": "#d0d7de", "s0": "#ffffff", "s1": "#fff1e5", "s2": "#ffd8b5", "s3": "#ffb77c", "s4": "#fb8f44"},
-    "dark": {"rule": "#3d444d", "s0": "#0d1117", "s1": "#2e2111", "s2": "#4d2d00", "s3": "#6e3b00", "s4": "#8a4600"},
+    "light": {"rule": "#d0d7de", "s0": "#ffffff", "s1": "#ffe6cc", "s2": "#ffc994", "s3": "#ffa95c", "s4": "#f28536"},
+    "dark": {"rule": "#3d444d", "s0": "#0d1117", "s1": "#38280f", "s2": "#593505", "s3": "#784300", "s4": "#955000"},
 }
 """Lines that divide, and the five steps of a heat map; its ink is legible on each step."""
 

@@ -10,6 +10,8 @@ import islpy as isl
 
 from polyloop.errors import ArgumentError, Diagnostic, PolyloopError, Witness, unknown_name
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.mapping.thread_mapping import Placed
+from polyloop.poly.axes import is_block_axis
 from polyloop.verification.dependences import Dependence
 from polyloop.viz.instances import Instance, fixed_sizes, instances_of, main_statement, program_forms
 from polyloop.viz.picture import Picture, picture_of
@@ -72,7 +74,8 @@ def draw_domain(
     Parameters
     ----------
     inames
-        One or two inames of the program as it was written, for the columns and the rows; by default the last two.
+        One or two inames of the program as it was written, for the columns and the rows; by default the last two that
+        differ among blocks, or else the last ones.
     instruction
         Id; by default that of the refusal or of the dependence, and otherwise the last.
     sizes
@@ -98,7 +101,7 @@ def draw_domain(
         given = {**{name: value for name, value in mark.parameters if name in kernel.parameters}, **given}
     known = fixed_sizes(kernel, placed, given, _NAME)
     all_inames = [*program_forms(placed)]
-    x, y = _columns(kernel, inames, all_inames)
+    x, y = _columns(kernel, inames, all_inames, _over_blocks(placed))
     rest = {name: value for name, value in (at or {}).items() if name not in (x, y)}
     if mark is not None:
         rest = {**{name: value for name, value in mark.first.inames if name not in (x, y)}, **rest}
@@ -147,10 +150,20 @@ def _subject(kernel: LoopKernel, dependence: Dependence | None, mark: Witness | 
     return None
 
 
-def _columns(kernel: LoopKernel, inames: str | Sequence[str] | None, known: Sequence[str]) -> tuple[str, str]:
+def _over_blocks(placed: Placed) -> list[str]:
+    """Return the inames of the program that decide about the block of an instance."""
+    forms = program_forms(placed)
+    return [name for name, form in forms.items() if any(is_block_axis(dim) for dim in form.names())]
+
+
+def _columns(
+    kernel: LoopKernel, inames: str | Sequence[str] | None, known: Sequence[str], blocks: Sequence[str]
+) -> tuple[str, str]:
     """Return the inames of columns and rows; the second is empty for one."""
     if inames is None:
-        names = known[-1:-3:-1]
+        rest = [name for name in known if name not in blocks]
+        chosen = {*[*rest, *blocks][-2:]}
+        names = [name for name in known if name in chosen][::-1]
     else:
         names = [name.strip() for name in inames.split(",")] if isinstance(inames, str) else [*inames]
     for name in names:
@@ -218,7 +231,7 @@ class _Painter:
     def __init__(self, canvas: Canvas, grid: _Grid, shown: Sequence[Instance], *, is_placed: bool) -> None:
         self.canvas, self.grid = canvas, grid
         self.notes: list[str] = []
-        self.is_one = False
+        self.is_one = self.is_numbered = False
         self.is_placed = is_placed
         tiles = dict.fromkeys(self.tile(entry) for entry in shown)
         self.numbers = {tile: number for number, tile in enumerate(tiles)}
@@ -261,10 +274,11 @@ class _Painter:
         self.lines()
         widest = max(len(self.number(cell)) for cell in grid.cells)
         letters = max(0.0, min(11.0, (size - 3) / (CHAR * widest)))
+        self.is_numbered = letters >= 8
         self.is_one = len({self.number(cell) for cell in grid.cells}) == 1
         for cell in grid.cells if not self.is_one else ():
             x, y = grid.middle(cell)
-            if letters >= 8:
+            if self.is_numbered:
                 canvas.text(x, y, self.number(cell), size=letters, anchor="middle")
             elif size > 12:
                 canvas.circle(x, y, size / 8, "quiet")
@@ -341,6 +355,8 @@ class _Painter:
         """Return the explanation of colors, numbers and arrows."""
         tile = "block" if self.is_placed else "iteration of the outermost loop"
         step = "all are the same step of their threads" if self.is_one else "number: step of the thread"
+        if not self.is_one and not self.is_numbered:
+            step = "steps of threads: pass smaller sizes"
         text = f"color: {tile}; {step}"
         if dependence is not None:
             text += f"; arrows: {dependence.kind.name} on {dependence.array}, {arrows} pairs"

@@ -50,7 +50,7 @@ class _Touched:
         """The figures in a line."""
         total, elements = sum(self.counts.values()), len(self.counts)
         again = f", {total / elements:.3g} times each" if total > elements else ", each once"
-        return f"{self.direction} {self.array}: {elements:,} elements{again}"
+        return f"{self.direction} {self.array}: {elements:,} element{'s' * (elements != 1)}{again}"
 
 
 def draw_footprint(
@@ -115,11 +115,9 @@ def draw_footprint(
     for shade, word in ((1, "once"), (2, "up to 4 times"), (3, "up to 16"), (4, "more")):
         canvas.rect(x, 50, _CELL, _CELL, f"s{shade}", "rule")
         x += canvas.text(x + 14, 55, word, "quiet", size=_SMALL) + 34
-    y, lines = 84.0, [title, given]
-    for touched in found:
-        grid = _Grid.of(touched)
-        y = grid.paint(canvas, y) + 20
-        lines += ["", *grid.lines()]
+    grids = [_Grid.of(touched) for touched in found]
+    canvas.flow((grid.painted() for grid in grids), 76.0)
+    lines = [title, given, *(line for grid in grids for line in ("", *grid.lines()))]
     return picture_of(canvas, title, "\n".join(lines))
 
 
@@ -252,8 +250,9 @@ class _Grid:
         yield f"section {self.touched.array}[{', '.join(map(str, self.first))}, row, column]" if self.first else ""
         yield f".. the first {self.extent[0]} x {self.extent[1]}" if self.left_out else ""
 
-    def paint(self, canvas: Canvas, y: float) -> float:
-        """Draw it at height *y*, and return the height below it."""
+    def painted(self) -> Canvas:
+        """Return it on a canvas of its own."""
+        canvas, y = Canvas(), 8.0
         canvas.text(12, y, self.touched.says, "blue", bold=True)
         more = ", ".join(filter(None, self.says()))
         if more:
@@ -280,7 +279,7 @@ class _Grid:
             canvas.text(
                 _LEFT - 6, y + rows * _CELL - 5, f"{self.low[0] + rows - 1}", "quiet", size=_SMALL, anchor="end"
             )
-        return y + rows * _CELL
+        return canvas
 
     def _runs(self, row: int) -> Iterator[tuple[int, int, int]]:
         """Yield neighbours of a row that are accessed as often: first column, the one behind, and the number."""

@@ -85,14 +85,16 @@ def draw_layout(kernel: LoopKernel | MatrixIntrinsic | str, array: str | None = 
     canvas.text(
         12, 35, "lane:element of an operand, with a color for each register; bank of an array", "quiet", size=_SMALL
     )
-    y, lines = 62.0, [title]
+    panels, letters = list[Canvas](), 0
     for drawn, grid in enumerate(grids):
-        if sum(map(len, canvas.items)) > _MOST_LETTERS:
-            canvas.text(12, y, f".. {len(grids) - drawn} more: name an array or an instruction", "quiet")
+        if letters > _MOST_LETTERS:
+            panels.append(Canvas())
+            panels[-1].text(12, 8, f".. {len(grids) - drawn} more: name an array or an instruction", "quiet")
             break
-        y = _paint(canvas, grid, y) + 24
-    for grid in grids:
-        lines += ["", *_lines(grid)]
+        panels.append(_painted(grid))
+        letters += sum(map(len, panels[-1].items))
+    canvas.flow(panels, 54.0)
+    lines = [title, *(line for grid in grids for line in ("", *_lines(grid)))]
     return picture_of(canvas, title, "\n".join(lines))
 
 
@@ -196,15 +198,16 @@ def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def _paint(canvas: Canvas, grid: _Grid, y: float) -> float:
-    """Draw a grid at height *y*, and return the height below it."""
+def _painted(grid: _Grid) -> Canvas:
+    """Return a grid on a canvas of its own."""
+    canvas, y = Canvas(), 8.0
     canvas.text(12, y, grid.title, "blue", bold=True)
     y += 19
     for number, note in enumerate(grid.notes):
         y += 17 * bool(number)
         canvas.text(12, y, note, "quiet", size=_SMALL)
     if not grid.cells:
-        return y
+        return canvas
     width = max(CHAR * _TINY * max(len(text) for row in grid.cells for text, _ in row) + 5, 24.0)
     left = 40.0
     y += 19
@@ -224,7 +227,7 @@ def _paint(canvas: Canvas, grid: _Grid, y: float) -> float:
         canvas.line([(left, y + number * _ROW), (left + wide, y + number * _ROW)])
     for number in range(len(grid.cells[0]) + 1):
         canvas.line([(left + number * width, y), (left + number * width, y + height)])
-    return y + height
+    return canvas
 
 
 def _runs(papers: Sequence[str]) -> Iterator[tuple[int, int, str]]:

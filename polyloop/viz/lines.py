@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,22 +25,20 @@ class SourceLine:
     Attributes
     ----------
     instructions
-        Ids of the instructions that the statement of the line belongs to, as its comment says.
+        Ids of the instructions that the statement of the line belongs to.
     loops
         Inames of the loops around it, and of its own if it begins one.
     barrier
         The loop around a barrier with its number there, as in :func:`barrier_keys`; empty for other lines.
+    target
+        The array or variable that the statement assigns to; empty if it assigns to none, or is not of an instruction.
     """
 
     text: str
     instructions: tuple[str, ...] = ()
     loops: tuple[str, ...] = ()
     barrier: str = ""
-
-    @property
-    def target(self) -> str:
-        """The array or variable that the line assigns to; empty if it assigns to none, or is not of an instruction."""
-        return assigned(_COMMENT.sub("", self.text)) if self.instructions else ""
+    target: str = ""
 
     def names(self) -> frozenset[str]:
         """Return the names in the code of the line."""
@@ -54,18 +52,22 @@ def assigned(text: str) -> str:
 
 
 def source_lines(
-    text: str, instructions: Collection[str], writers: Mapping[str, str] | None = None
+    text: str, instructions: Sequence[str], writers: Mapping[str, str] | None = None
 ) -> tuple[SourceLine, ...]:
     """Return the lines of generated text.
 
-    *instructions* are the ids that comments may name, *writers* has the instruction of each array that one alone
-    writes: for lines without a comment.
+    Parameters
+    ----------
+    instructions
+        For each line the ids of its instructions, empty if it has none.
+    writers
+        The instruction of each array that one alone writes: for statements that are of no instruction.
     """
     found: list[SourceLine] = []
     around: list[tuple[int, str, int]] = []  # indentation, iname, number of barriers in it
     begun = 0  # the line with which the present statement begins
     outside = 0
-    for number, line in enumerate(text.splitlines()):
+    for number, (line, of) in enumerate(zip(text.splitlines(), instructions, strict=True)):
         depth = len(line) - len(line.lstrip())
         while line.strip() and around and depth <= around[-1][0]:
             around.pop()
@@ -80,17 +82,20 @@ def source_lines(
                 around[-1] = (around[-1][0], name, count + 1)
             else:
                 outside += 1
-        said = _COMMENT.search(line)
-        ids = tuple(x for x in re.split(r"[,\s]+", said[1]) if x in instructions) if said is not None else ()
-        if not ids and code.endswith(";") and (writer := (writers or {}).get(assigned(code))) is not None:
-            ids = (writer,)
-        found.append(SourceLine(line, ids, tuple(name for _, name, _ in around), barrier))
-        if ids:
-            for earlier in range(begun, number):
-                found[earlier] = replace(found[earlier], instructions=ids)
+        loops = tuple(name for _, name, _ in around)
+        found.append(SourceLine(line, tuple(of.split(", ")) if of else (), loops, barrier))
+        if code.endswith(";"):
+            found[begun:] = _statement(found[begun:], writers or {})
         if not code or code[-1] in ";{}:" or code.startswith("#") or _LOOP.match(line) or code.startswith("if "):
             begun = number + 1
     return tuple(found)
+
+
+def _statement(lines: Sequence[SourceLine], writers: Mapping[str, str]) -> list[SourceLine]:
+    """Return the lines of a whole statement with its target and instructions."""
+    target = assigned(" ".join(_COMMENT.sub("", line.text).strip() for line in lines))
+    ids = lines[-1].instructions or tuple(filter(None, [writers.get(target)]))
+    return [replace(line, instructions=ids, target=target if ids else "") for line in lines]
 
 
 def barrier_keys(rows: Sequence[Row]) -> Iterator[str]:

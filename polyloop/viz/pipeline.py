@@ -12,11 +12,11 @@ from polyloop.expr.printer import show
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.build import Verified, build_verified
+from polyloop.schedule.waits import wait_kind
 from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget
 from polyloop.viz.instances import known_sizes
 from polyloop.viz.picture import Picture, picture_of
-from polyloop.viz.rows import wait_kind
 from polyloop.viz.stages import Does, Phase, Staged, staged_loops
 from polyloop.viz.svg import CHAR, Canvas
 

@@ -204,15 +204,15 @@ class _Plot:
             first, last = self.place(rate / self.memory, rate), (_LEFT + _WIDTH, 0.0)
             canvas.line([first, (last[0], first[1])], "purple", width=2)
             text = f"{kind} {short(rate)}flop/s"
-            x = last[0] - CHAR * _SMALL * len(text) - 6
-            self._word(canvas, text, [(x, first[1] - 9), (x, first[1] + 11), (x - 180, first[1] - 9)])
+            beside = [(last[0] + 8, first[1] + shift) for shift in (0, -12, 12, -24, 24)]
+            self._word(canvas, text, beside)
 
     def _word(self, canvas: Canvas, text: str, places: Sequence[tuple[float, float]]) -> None:
         """Write the name of a roof at the first of *places* that is free."""
         for x, y in places:
             label = Label(text, x, y - _SMALL / 2, CHAR * _SMALL * len(text), _SMALL)
             if not any(label.overlaps(other) for other in canvas.labels):
-                canvas.text(x, y, text, "purple", size=_SMALL)
+                canvas.text(x, y, text, "purple", size=_SMALL, paper="page")
                 return
 
     def _mark(self, canvas: Canvas, point: tuple[float, float], number: int, *, is_measured: bool) -> None:

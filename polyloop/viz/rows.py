@@ -21,6 +21,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, has_barrier, runs, show_tree
 from polyloop.poly.axes import CLUSTER_AXIS, is_block_axis, is_thread_axis
+from polyloop.poly.interval_text import interval_text
 from polyloop.poly.sets import project_onto
 from polyloop.program.lower import lower
 from polyloop.schedule.build import Verified, build_verified
@@ -36,12 +37,12 @@ from polyloop.schedule.plan import (
     program_tree,
 )
 from polyloop.schedule.storage import shared_bytes
+from polyloop.schedule.waits import wait_kind
 from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
-from polyloop.viz.bounds import interval_text
 
-__all__ = ["Kind", "Row", "loop_rows", "wait_kind"]
+__all__ = ["Kind", "Row", "loop_rows"]
 
 
 class Kind(Enum):
@@ -117,15 +118,6 @@ def _grids(kernel: LoopKernel, target: Target) -> Mapping[str, DeviceLaunch]:
 def _tag(kernel: LoopKernel, iname: str) -> str:
     tag = kernel.tag(iname)
     return "" if type(tag) is Sequential else str(tag)
-
-
-def wait_kind(kernel: LoopKernel, array: str, first: str, second: str) -> str:
-    """Return RAW, WAR or WAW; empty where two arrays share storage."""
-    known = {instruction.id: instruction for instruction in kernel.instructions}
-    if first not in known or second not in known or array not in kernel.arrays():
-        return ""
-    writes = [array in known[name].writes for name in (first, second)]
-    return {(True, True): "WAW", (True, False): "RAW", (False, True): "WAR"}.get((writes[0], writes[1]), "")
 
 
 class _Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
@@ -119,6 +119,21 @@ class Canvas:
         if arrow:
             self._head(points[-2], points[-1], stroke)
 
+    def place(self, other: Canvas, x: float, y: float) -> None:
+        """Put all of another canvas here, with its corner at a point."""
+        self.items += [f'<g transform="translate({_number(x)} {_number(y)})">', *other.items, "</g>"]
+        self.labels += [replace(label, x=label.x + x, y=label.y + y) for label in other.labels]
+        self._reach(x + other.width, y + other.height)
+
+    def flow(self, panels: Iterable[Canvas], y: float, *, gap: float = 28.0, widest: float = 1280.0) -> None:
+        """Put *panels* side by side from height *y* on, as many in a row as fit, and further rows below."""
+        x = height = 0.0
+        for panel in panels:
+            if x and x + panel.width > widest:
+                x, y, height = 0.0, y + height + gap, 0.0
+            self.place(panel, x, y)
+            x, height = x + panel.width + gap, max(height, panel.height)
+
     def _head(self, start: tuple[float, float], end: tuple[float, float], ink: str) -> None:
         dx, dy = end[0] - start[0], end[1] - start[1]
         length = max((dx * dx + dy * dy) ** 0.5, 1e-9)
@@ -141,6 +156,7 @@ def svg_text(size: tuple[float, float], items: Iterable[str], title: str, theme:
     fixed = (
         f".pl-picture text{{font:{_number(SIZE)}px {_FONT}}}"
         ".pl-picture .none{fill:none}.pl-picture path{stroke-linejoin:round}"
+        ".pl-picture rect:not([rx]){shape-rendering:crispEdges}"
     )
     scope = ".pl-picture "
     style = "".join([fixed, *rules("dark" if theme == "dark" else "light", scope)])

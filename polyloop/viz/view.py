@@ -157,12 +157,12 @@ def _stage(
 ) -> Stage:  # fmt: skip
     """Return one state of the kernel; reasons in place of what it has not."""
     rows = loop_rows(kernel, subject.target)
-    ids = {instruction.id for instruction in kernel.instructions} | {row.name for row in rows}
     lines: tuple[SourceLine, ...]
     proof: Certificate | str
     costs: Explanation | str
     try:
-        lines = source_lines(generate_code(kernel, subject.target).device_code, ids, _writers(kernel))
+        program = generate_code(kernel, subject.target)
+        lines = source_lines(program.device_code, program.instructions, _writers(kernel))
         why = ""
     except PolyloopError as error:
         lines, why = (), str(error)

@@ -231,9 +231,9 @@ def test_text(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("value_", "out", "cuda", "expected"),
     [
-        (np.inf, np.float32, True, "__int_as_float(0x7f800000)"),
-        (-np.inf, np.float32, True, "-__int_as_float(0x7f800000)"),
-        (-np.inf, np.float64, True, "-__longlong_as_double(0x7ff0000000000000ll)"),
+        (np.inf, np.float32, True, "INFINITY"),
+        (-np.inf, np.float32, True, "-INFINITY"),
+        (-np.inf, np.float64, True, "-(double)INFINITY"),
         (np.inf, np.float32, False, "INFINITY"),
         (np.float32(-np.inf), np.float32, False, "-INFINITY"),
         (np.nan, np.float64, False, "(double)NAN"),

@@ -18,6 +18,7 @@ from polyloop.target.c import C_LANGUAGE
 from polyloop.target.cuda import CUDA_LANGUAGE
 from tests.codegen import kernels
 from tests.codegen.running import needs_compiler, run_c
+from tests.generated import code_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -191,9 +192,12 @@ def test_no_division_in_loops(name: str) -> None:
 
 
 def test_axpy_is_what_a_person_writes() -> None:
-    assert cuda_text("axpy") == (
-        'extern "C" __global__ void __launch_bounds__(256) '
-        "axpy(float a, const float *__restrict__ x, float *__restrict__ y, int n)\n"
+    assert code_of(cuda_text("axpy")) == (
+        'extern "C" __global__ void __launch_bounds__(256) axpy(\n'
+        "    float a,\n"
+        "    const float *__restrict__ x,\n"
+        "    float *__restrict__ y,\n"
+        "    int n)\n"
         "{\n"
         "    const int bx = blockIdx.x;\n"
         "    const int tx = threadIdx.x;\n"

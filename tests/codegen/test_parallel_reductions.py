@@ -14,6 +14,7 @@ import polyloop as pl
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.testing.brute import judge
+from tests.generated import bare, code_of
 
 F = np.float32
 ROWS = "{[i, k]: 0 <= i < n and 0 <= k < m}"
@@ -40,7 +41,7 @@ def results(kernels: Sequence[pl.LoopKernel], given: Sequence[dict[str, Any]]) -
 
 def test_a_row_by_a_block() -> None:
     knl = pl.split_iname(pl.tag_inames(rows(), "i:g.0"), "k", 128, inner_tag="l.0")
-    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code == """\
+    assert code_of(pl.generate_code(knl, target=pl.CudaTarget()).device_code) == """\
 // The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float rows_block_sum_float32(float x, float *partial)
 {
@@ -49,7 +50,7 @@ static __device__ __forceinline__ float rows_block_sum_float32(float x, float *p
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 4; ++n)
@@ -57,7 +58,11 @@ static __device__ __forceinline__ float rows_block_sum_float32(float x, float *p
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(128) rows(const float *__restrict__ a, float *__restrict__ y, int n, int m)
+extern "C" __global__ void __launch_bounds__(128) rows(
+    const float *__restrict__ a,
+    float *__restrict__ y,
+    int n,
+    int m)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
@@ -74,8 +79,11 @@ extern "C" __global__ void __launch_bounds__(128) rows(const float *__restrict__
 
 def test_a_row_by_a_warp_needs_no_shared_memory() -> None:
     knl = pl.split_iname(pl.split_iname(rows(), "i", 8, outer_tag="g.0", inner_tag="l.1"), "k", 32, inner_tag="l.0")
-    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code.split("rows(")[1] == """\
-const float *__restrict__ a, float *__restrict__ y, int n, int m)
+    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code.split(" rows(")[1] == """
+    const float *__restrict__ a,
+    float *__restrict__ y,
+    int n,
+    int m)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y;
@@ -109,7 +117,7 @@ def test_the_threads_of_a_block_as_loops() -> None:
 
 def test_shared_memory_is_not_used_again_before_all_have_read_it() -> None:
     knl = pl.split_iname(rows(), "k", 64, inner_tag="l.0")
-    assert "            y[i] = acc;\n        __syncthreads();\n" in pl.generate_code(knl).device_code
+    assert "            y[i] = acc;\n        __syncthreads();\n" in bare(pl.generate_code(knl).device_code)
     two = rows("<> big = max(k, a[i, k])\ny[i] = sum(k, a[i, k] - big)")
     text = pl.generate_code(pl.split_iname(two, "k", 64, inner_tag="l.0")).device_code
     assert "__syncthreads" not in text[text.index('extern "C"') :], "each waits for the readers of the other's"

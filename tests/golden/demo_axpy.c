@@ -1,3 +1,10 @@
+// axpy computes
+//     for i in [0, n)
+//         z[i] = alpha*x[i] + y[i]
+// Sizes: x: n, y: n, z: n
+// Assumes: n >= 1; z overlaps no other array
+// Indices have 32 bits: n, n + 511 must not exceed 2147483647
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,3 +1,11 @@
+// dot computes
+//     out = sum(k, a[k]*b[k]), k in [0, n)
+// Sizes: a: n, b: n
+// Launch: dot_0, grid ((n + 63) / 64), block (16)
+// Launch: dot_1, grid (1), block (16)
+// Assumes: n >= 1; out overlaps no other array
+// Indices have 32 bits: n, (n + 63) / 64, n + 1023 must not exceed 2147483647
+
 // The sum of x over the 16 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float dot_sum_over_x_float32(float x)
 {
@@ -7,11 +15,16 @@ static __device__ __forceinline__ float dot_sum_over_x_float32(float x)
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(16) dot_0(const float *__restrict__ a, const float *__restrict__ b, int n, float *__restrict__ part)
+extern "C" __global__ void __launch_bounds__(16) dot_0(
+    const float *__restrict__ a,
+    const float *__restrict__ b,
+    int n,
+    float *__restrict__ part)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     if (64 * bx + 63 < n) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float acc = 0.0f;
         float part_0[2];
         #pragma unroll
@@ -20,7 +33,9 @@ extern "C" __global__ void __launch_bounds__(16) dot_0(const float *__restrict__
         for (int k_inner_outer = 0; k_inner_outer < 2; ++k_inner_outer) {
             #pragma unroll
             for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer)
-                part_0[k_inner_inner_outer] += a[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx] * b[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx];
+                part_0[k_inner_inner_outer] +=
+                    a[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx]
+                        * b[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx];
         }
         #pragma unroll
         for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer)
@@ -34,11 +49,15 @@ extern "C" __global__ void __launch_bounds__(16) dot_0(const float *__restrict__
         #pragma unroll
         for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer)
             part_0[k_inner_inner_outer] = 0.0f;
-        for (int k_inner_outer = 0; k_inner_outer < min(2, (n - tx + 31) / 32 - 2 * bx); ++k_inner_outer) {
+        for (int k_inner_outer = 0;
+                k_inner_outer < min(2, (n - tx + 31) / 32 - 2 * bx);
+                ++k_inner_outer) {
             #pragma unroll
             for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer) {
                 if (64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx < n)
-                    part_0[k_inner_inner_outer] += a[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx] * b[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx];
+                    part_0[k_inner_inner_outer] +=
+                        a[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx]
+                            * b[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx];
             }
         }
         #pragma unroll
@@ -50,7 +69,10 @@ extern "C" __global__ void __launch_bounds__(16) dot_0(const float *__restrict__
     }
 }
 
-extern "C" __global__ void __launch_bounds__(16) dot_1(float *__restrict__ out, int n, const float *__restrict__ part)
+extern "C" __global__ void __launch_bounds__(16) dot_1(
+    float *__restrict__ out,
+    int n,
+    const float *__restrict__ part)
 {
     const int tx = threadIdx.x;
     float acc_0 = 0.0f;

@@ -1,3 +1,12 @@
+// prefix computes
+//     for i in [0, n)
+//         b[i] = sum(j, a[j]), j in [0, i + 1)
+// Sizes: a: n, b: n
+// Launch: prefix_clear, grid (((n + 255) / 256 + 255) / 256), block (256)
+// Launch: prefix, grid ((n + 255) / 256), block (64)
+// Assumes: n >= 0; b overlaps no other array
+// Indices have 32 bits: n, 256*(((n + 255) / 256 + 255) / 256), n + 515 must not exceed 2147483647
+
 // The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float prefix_block_sum_float32(float x, float *partial)
 {
@@ -6,15 +15,19 @@ static __device__ __forceinline__ float prefix_block_sum_float32(float x, float 
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     x += partial[1];
     return x;
 }
 // Publishes the x of this block for the blocks after it; every block calls it.
-// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is
+// that of
 // all blocks up to it.
-static __device__ __forceinline__ void prefix_store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void prefix_store_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
@@ -30,7 +43,7 @@ static __device__ __forceinline__ float prefix_block_exclusive_sum_float32(float
     }
     if (threadIdx.x % 32 == 31)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     float before = 0.0f;
     for (int n = 0; n < threadIdx.x / 32; ++n)
         before += partial[n];
@@ -38,7 +51,11 @@ static __device__ __forceinline__ float prefix_block_exclusive_sum_float32(float
     return threadIdx.x % 32 == 0 ? before : before + y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals,
+    float *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -52,7 +69,8 @@ static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float 
                 word = other < 0 ? 2ull << 32 : totals[other];
                 whole = __ballot_sync(0xffffffff, word >> 32 == 2);
                 unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
-            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            // all nearer than a block with the total of all
+            } while (unknown & ~whole & (whole - 1));
             const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             float y = __uint_as_float((unsigned int)word);
             #pragma unroll
@@ -71,12 +89,14 @@ static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float 
             *before = earlier;
         }
     }
-    __syncthreads();
+    __syncthreads();  // the value is there for all threads
     return *before;
 }
 
 // Resets the values that blocks pass on, and the number of the next block: before each run.
-extern "C" __global__ void __launch_bounds__(256) prefix_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+extern "C" __global__ void __launch_bounds__(256) prefix_clear(
+    unsigned int *__restrict__ next_block,
+    unsigned long long *__restrict__ totals)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
@@ -84,58 +104,64 @@ extern "C" __global__ void __launch_bounds__(256) prefix_clear(unsigned int *__r
     totals[i] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(64) prefix(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned long long *totals)
+extern "C" __global__ void __launch_bounds__(64) prefix(
+    const float *__restrict__ a,
+    float *__restrict__ b,
+    int n,
+    unsigned int *next_block,
+    unsigned long long *totals)
 {
     __shared__ unsigned int ticket;  // this block's number: those before it have begun
     if (threadIdx.x == 0)
         ticket = atomicAdd(next_block, 1);
-    __syncthreads();
+    __syncthreads();  // the number is there for all threads
     const int bx = ticket;
     const int tx = threadIdx.x;
     __shared__ float partial[2];
     __shared__ float before[1];
     __shared__ float partial_0[2];
     if (256 * bx + 255 < n) {
-        float tile_sum = 0.0f;  // tile_sum
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        float tile_sum = 0.0f;
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
-            tile_sum += a[256 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = prefix_block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_tile = tile_sum;  // before_tile
-        prefix_store_float32(before_tile, ticket, totals);  // before_tile
-        float thread_sum = 0.0f;  // thread_sum
+            tile_sum += a[256 * bx + 4 * tx + j_inner_inner];
+        tile_sum = prefix_block_sum_float32(tile_sum, partial);
+        float before_tile = tile_sum;
+        prefix_store_float32(before_tile, ticket, totals);
+        float thread_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
-            thread_sum += a[256 * bx + 4 * tx + j_local_inner];  // thread_sum
-        float before_thread = thread_sum;  // before_thread
-        before_thread = prefix_block_exclusive_sum_float32(before_thread, partial_0);  // before_thread
+            thread_sum += a[256 * bx + 4 * tx + j_local_inner];
+        float before_thread = thread_sum;
+        before_thread = prefix_block_exclusive_sum_float32(before_thread, partial_0);
         float local[4];
         for (int e_inner = 0; e_inner < 4; ++e_inner) {
-            before_thread += a[256 * bx + 4 * tx + e_inner];  // local
-            local[e_inner] = before_thread;  // local
+            before_thread += a[256 * bx + 4 * tx + e_inner];
+            local[e_inner] = before_thread;
         }
-        before_tile = prefix_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile = prefix_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
         for (int q = 0; q < 4; ++q)
-            b[256 * bx + 4 * tx + q] = before_tile + local[q];  // insn
+            b[256 * bx + 4 * tx + q] = before_tile + local[q];
     } else {
-        float tile_sum = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;
         for (int j_inner_inner = 0; j_inner_inner < min(4, n - 256 * bx - 4 * tx); ++j_inner_inner)
-            tile_sum += a[256 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = prefix_block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_tile = tile_sum;  // before_tile
-        prefix_store_float32(before_tile, ticket, totals);  // before_tile
-        float thread_sum = 0.0f;  // thread_sum
+            tile_sum += a[256 * bx + 4 * tx + j_inner_inner];
+        tile_sum = prefix_block_sum_float32(tile_sum, partial);
+        float before_tile = tile_sum;
+        prefix_store_float32(before_tile, ticket, totals);
+        float thread_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < min(4, n - 256 * bx - 4 * tx); ++j_local_inner)
-            thread_sum += a[256 * bx + 4 * tx + j_local_inner];  // thread_sum
-        float before_thread = 0.0f;  // before_thread
+            thread_sum += a[256 * bx + 4 * tx + j_local_inner];
+        float before_thread = 0.0f;
         if (256 * bx + 4 * tx < n)
-            before_thread += thread_sum;  // before_thread
-        before_thread = prefix_block_exclusive_sum_float32(before_thread, partial_0);  // before_thread
+            before_thread += thread_sum;
+        before_thread = prefix_block_exclusive_sum_float32(before_thread, partial_0);
         float local[4];
         for (int e_inner = 0; e_inner < min(4, n - 256 * bx - 4 * tx); ++e_inner) {
-            before_thread += a[256 * bx + 4 * tx + e_inner];  // local
-            local[e_inner] = before_thread;  // local
+            before_thread += a[256 * bx + 4 * tx + e_inner];
+            local[e_inner] = before_thread;
         }
-        before_tile = prefix_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile = prefix_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
         for (int q = 0; q < min(4, n - 256 * bx - 4 * tx); ++q)
-            b[256 * bx + 4 * tx + q] = before_tile + local[q];  // insn
+            b[256 * bx + 4 * tx + q] = before_tile + local[q];
     }
 }

@@ -1,3 +1,12 @@
+// prefix computes
+//     for i in [0, n)
+//         b[i] = sum(j, a[j]), j in [0, i + 1)
+// Sizes: a: n, b: n
+// Launch: prefix_clear, grid (((n + 511) / 512 + 255) / 256), block (256)
+// Launch: prefix, grid ((n + 511) / 512), block (128)
+// Assumes: n >= 0; b overlaps no other array
+// Indices have 32 bits: n, 256*(((n + 511) / 512 + 255) / 256), n + 1027 must not exceed 2147483647
+
 // The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float prefix_block_sum_float32(float x, float *partial)
 {
@@ -6,7 +15,7 @@ static __device__ __forceinline__ float prefix_block_sum_float32(float x, float 
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 4; ++n)
@@ -14,9 +23,13 @@ static __device__ __forceinline__ float prefix_block_sum_float32(float x, float 
     return x;
 }
 // Publishes the x of this block for the blocks after it; every block calls it.
-// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is
+// that of
 // all blocks up to it.
-static __device__ __forceinline__ void prefix_store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void prefix_store_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
@@ -32,7 +45,7 @@ static __device__ __forceinline__ float prefix_block_exclusive_sum_float32(float
     }
     if (threadIdx.x % 32 == 31)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     float before = 0.0f;
     for (int n = 0; n < threadIdx.x / 32; ++n)
         before += partial[n];
@@ -40,7 +53,11 @@ static __device__ __forceinline__ float prefix_block_exclusive_sum_float32(float
     return threadIdx.x % 32 == 0 ? before : before + y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals,
+    float *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -54,7 +71,8 @@ static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float 
                 word = other < 0 ? 2ull << 32 : totals[other];
                 whole = __ballot_sync(0xffffffff, word >> 32 == 2);
                 unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
-            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            // all nearer than a block with the total of all
+            } while (unknown & ~whole & (whole - 1));
             const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             float y = __uint_as_float((unsigned int)word);
             #pragma unroll
@@ -73,12 +91,14 @@ static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float 
             *before = earlier;
         }
     }
-    __syncthreads();
+    __syncthreads();  // the value is there for all threads
     return *before;
 }
 
 // Resets the values that blocks pass on, and the number of the next block: before each run.
-extern "C" __global__ void __launch_bounds__(256) prefix_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+extern "C" __global__ void __launch_bounds__(256) prefix_clear(
+    unsigned int *__restrict__ next_block,
+    unsigned long long *__restrict__ totals)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
@@ -86,57 +106,65 @@ extern "C" __global__ void __launch_bounds__(256) prefix_clear(unsigned int *__r
     totals[i] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned long long *totals)
+extern "C" __global__ void __launch_bounds__(128) prefix(
+    const float *__restrict__ a,
+    float *__restrict__ b,
+    int n,
+    unsigned int *next_block,
+    unsigned long long *totals)
 {
     __shared__ unsigned int ticket;  // this block's number: those before it have begun
     if (threadIdx.x == 0)
         ticket = atomicAdd(next_block, 1);
-    __syncthreads();
+    __syncthreads();  // the number is there for all threads
     const int bx = ticket;
     const int tx = threadIdx.x;
     __shared__ float partial[4];
     __shared__ float before[1];
     __shared__ float partial_0[4];
     if (512 * bx + 511 < n) {
-        float tile_sum = 0.0f;  // tile_sum
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        float tile_sum = 0.0f;
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
-            tile_sum += a[512 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = prefix_block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_thread = tile_sum;  // before_tile
-        prefix_store_float32(before_thread, ticket, totals);  // before_tile
-        float thread_sum = 0.0f;  // thread_sum
+            tile_sum += a[512 * bx + 4 * tx + j_inner_inner];
+        tile_sum = prefix_block_sum_float32(tile_sum, partial);
+        float before_thread = tile_sum;
+        prefix_store_float32(before_thread, ticket, totals);
+        float thread_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
-            thread_sum += a[512 * bx + 4 * tx + j_local_inner];  // thread_sum
-        float part_0 = thread_sum;  // before_thread
-        part_0 = prefix_block_exclusive_sum_float32(part_0, partial_0);  // before_thread
-        before_thread = prefix_grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
-        before_thread += part_0;  // before_thread
+            thread_sum += a[512 * bx + 4 * tx + j_local_inner];
+        float part_0 = thread_sum;
+        part_0 = prefix_block_exclusive_sum_float32(part_0, partial_0);
+        before_thread = prefix_grid_exclusive_sum_float32(before_thread, ticket, totals, before);
+        before_thread += part_0;
         for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
             const int i = 512 * bx + 4 * tx + i_inner_inner;
-            before_thread += a[i];  // insn
-            b[i] = before_thread;  // insn
+            before_thread += a[i];
+            b[i] = before_thread;
         }
     } else {
-        float tile_sum = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;
         for (int j_inner_inner = 0; j_inner_inner < min(4, n - 512 * bx - 4 * tx); ++j_inner_inner)
-            tile_sum += a[512 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = prefix_block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_thread = tile_sum;  // before_tile
-        prefix_store_float32(before_thread, ticket, totals);  // before_tile
-        float thread_sum = 0.0f;  // thread_sum
+            tile_sum += a[512 * bx + 4 * tx + j_inner_inner];
+        tile_sum = prefix_block_sum_float32(tile_sum, partial);
+        float before_thread = tile_sum;
+        prefix_store_float32(before_thread, ticket, totals);
+        float thread_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < min(4, n - 512 * bx - 4 * tx); ++j_local_inner)
-            thread_sum += a[512 * bx + 4 * tx + j_local_inner];  // thread_sum
-        float part_0 = 0.0f;  // before_thread
+            thread_sum += a[512 * bx + 4 * tx + j_local_inner];
+        float part_0 = 0.0f;
         if (512 * bx + 4 * tx < n)
-            part_0 += thread_sum;  // before_thread
-        part_0 = prefix_block_exclusive_sum_float32(part_0, partial_0);  // before_thread
-        before_thread = prefix_grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
+            part_0 += thread_sum;
+        part_0 = prefix_block_exclusive_sum_float32(part_0, partial_0);
+        before_thread = prefix_grid_exclusive_sum_float32(before_thread, ticket, totals, before);
         if (512 * bx + 4 * tx < n)
-            before_thread += part_0;  // before_thread
-        for (int i_inner_inner = 0; i_inner_inner < min(4, n - 512 * bx - 4 * tx); ++i_inner_inner) {
+            before_thread += part_0;
+        for (int i_inner_inner = 0;
+                i_inner_inner < min(4, n - 512 * bx - 4 * tx);
+                ++i_inner_inner) {
             const int i = 512 * bx + 4 * tx + i_inner_inner;
-            before_thread += a[i];  // insn
-            b[i] = before_thread;  // insn
+            before_thread += a[i];
+            b[i] = before_thread;
         }
     }
 }

@@ -1,3 +1,11 @@
+// blur computes
+//     for i in [1, n - 1)
+//         out[i] = a[i - 1] + a[i] + a[i + 1]
+// Sizes: a: n, out: n
+// Launch: blur, grid (1), block (1)
+// Assumes: n >= 3; out overlaps no other array
+// Indices have 32 bits: n, n + 30 must not exceed 2147483647
+
 extern "C" __global__ void blur(const float *__restrict__ a, float *__restrict__ out, int n)
 {
     for (int i_inner = 1; i_inner < min(16, n - 1); ++i_inner)

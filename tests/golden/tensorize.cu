@@ -1,3 +1,12 @@
+// product computes
+//     for i in [0, m), j in [0, n)
+//         c[i, j] = sum(k, a[i, k]*b[k, j]), k in [0, p)
+// Sizes: a: m x p, b: p x n, c: m x n
+// Launch: product, grid (n / 32, m / 32), block (64)
+// Assumes: m % 32 == 0; n % 32 == 0; p % 32 == 0; m >= 1; n >= 1; p >= 1; a is aligned to 16 bytes;
+//     b is aligned to 16 bytes; c is aligned to 8 bytes; c overlaps no other array
+// Indices have 32 bits: m*p, p*n, m*n, m + 56 must not exceed 2147483647
+
 #ifndef POLYLOOP_BFLOAT16
 #define POLYLOOP_BFLOAT16
 struct bfloat16 { unsigned short bits; };
@@ -10,7 +19,12 @@ struct __align__(16) bfloat16x8 { bfloat16 e[8]; };
 
 #ifndef POLYLOOP_MATRIX_LDMATRIX_X4
 #define POLYLOOP_MATRIX_LDMATRIX_X4
-static __device__ __forceinline__ void ldmatrix_x4(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
+static __device__ __forceinline__ void ldmatrix_x4(
+    unsigned int &r0,
+    unsigned int &r1,
+    unsigned int &r2,
+    unsigned int &r3,
+    const void *row)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -19,7 +33,12 @@ static __device__ __forceinline__ void ldmatrix_x4(unsigned int &r0, unsigned in
 #endif
 #ifndef POLYLOOP_MATRIX_LDMATRIX_X4_TRANS
 #define POLYLOOP_MATRIX_LDMATRIX_X4_TRANS
-static __device__ __forceinline__ void ldmatrix_x4_trans(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
+static __device__ __forceinline__ void ldmatrix_x4_trans(
+    unsigned int &r0,
+    unsigned int &r1,
+    unsigned int &r2,
+    unsigned int &r3,
+    const void *row)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -28,19 +47,33 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(unsigned int &r0, unsig
 #endif
 #ifndef POLYLOOP_MATRIX_MMA_M16N8K16_BF16
 #define POLYLOOP_MATRIX_MMA_M16N8K16_BF16
-static __device__ __forceinline__ void mma_m16n8k16_bf16(float &d0, float &d1, float &d2, float &d3, const unsigned int (&a)[4], const unsigned int (&b)[2])
+static __device__ __forceinline__ void mma_m16n8k16_bf16(
+    float &d0,
+    float &d1,
+    float &d2,
+    float &d3,
+    const unsigned int (&a)[4],
+    const unsigned int (&b)[2])
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(64) product(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int m, int p, int n)
+extern "C" __global__ void __launch_bounds__(64) product(
+    const bfloat16 *__restrict__ a,
+    const bfloat16 *__restrict__ b,
+    float *__restrict__ c,
+    int m,
+    int p,
+    int n)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    const int t_mod_4 = tx % 4, lane_mod_16 = tx % 16, ii_lane = tx / 4 % 8, t_div_4 = tx / 4, lane_div_16 = tx / 16 % 2, w = tx / 32;
+    const int t_mod_4 = tx % 4, lane_mod_16 = tx % 16, ii_lane = tx / 4 % 8, t_div_4 = tx / 4,
+        lane_div_16 = tx / 16 % 2, w = tx / 32;
     __shared__ __align__(16) bfloat16 a_tile[32][40];
     __shared__ __align__(16) bfloat16 b_tile[32][40];
     __align__(8) float acc[2][2][2][2];
@@ -52,36 +85,56 @@ extern "C" __global__ void __launch_bounds__(64) product(const bfloat16 *__restr
             for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
                 #pragma unroll
                 for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
-                    acc[mi][ni][ii_reg][jj_reg] = 0.0f;  // insn
+                    acc[mi][ni][ii_reg][jj_reg] = 0.0f;
             }
         }
     }
     for (int ko = 0; ko < p / 32; ++ko) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-            *(bfloat16x8 *)&a_tile[16 * a_dim_0_outer + t_div_4][8 * t_mod_4] = *(const bfloat16x8 *)&a[(32 * by + 16 * a_dim_0_outer + t_div_4) * p + 32 * ko + 8 * t_mod_4];  // fetch_a
+            *(bfloat16x8 *)&a_tile[16 * a_dim_0_outer + t_div_4][8 * t_mod_4] =
+                *(const bfloat16x8 *)&a[
+                    (32 * by + 16 * a_dim_0_outer + t_div_4) * p + 32 * ko + 8 * t_mod_4];
         #pragma unroll
         for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
-            *(bfloat16x8 *)&b_tile[16 * b_dim_0_outer + t_div_4][8 * t_mod_4] = *(const bfloat16x8 *)&b[(32 * ko + 16 * b_dim_0_outer + t_div_4) * n + 32 * bx + 8 * t_mod_4];  // fetch_b
-        __syncthreads();
+            *(bfloat16x8 *)&b_tile[16 * b_dim_0_outer + t_div_4][8 * t_mod_4] =
+                *(const bfloat16x8 *)&b[
+                    (32 * ko + 16 * b_dim_0_outer + t_div_4) * n + 32 * bx + 8 * t_mod_4];
+        __syncthreads();  // a_tile, b_tile: reads follow writes
         #pragma unroll
         for (int kk = 0; kk < 2; ++kk) {
             unsigned int a_frag[2][4];
             #pragma unroll
             for (int mi = 0; mi < 2; ++mi)
-                ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
+                ldmatrix_x4(
+                    a_frag[mi][0],
+                    a_frag[mi][1],
+                    a_frag[mi][2],
+                    a_frag[mi][3],
+                    &a_tile[16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);
             unsigned int b_frag[2][2];
             #pragma unroll
             for (int ni = 0; ni < 2; ni += 2)
-                ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[16 * kk + lane_mod_16][16 * w + 8 * ni + 8 * lane_div_16]);  // insn
+                ldmatrix_x4_trans(
+                    b_frag[ni][0],
+                    b_frag[ni][1],
+                    b_frag[ni + 1][0],
+                    b_frag[ni + 1][1],
+                    &b_tile[16 * kk + lane_mod_16][16 * w + 8 * ni + 8 * lane_div_16]);
             #pragma unroll
             for (int mi = 0; mi < 2; ++mi) {
                 #pragma unroll
                 for (int ni = 0; ni < 2; ++ni)
-                    mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
+                    mma_m16n8k16_bf16(
+                        acc[mi][ni][0][0],
+                        acc[mi][ni][0][1],
+                        acc[mi][ni][1][0],
+                        acc[mi][ni][1][1],
+                        a_frag[mi],
+                        b_frag[ni]);
             }
         }
-        __syncthreads();
+        __syncthreads();  // a_tile, b_tile: writes follow reads
     }
     #pragma unroll
     for (int mi = 0; mi < 2; ++mi) {
@@ -89,7 +142,13 @@ extern "C" __global__ void __launch_bounds__(64) product(const bfloat16 *__restr
         for (int ni = 0; ni < 2; ++ni) {
             #pragma unroll
             for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
-                *(float2 *)&c[(32 * by + 16 * mi + 8 * ii_reg + ii_lane) * n + 32 * bx + 16 * w + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
+                *(float2 *)&c[
+                    (32 * by + 16 * mi + 8 * ii_reg + ii_lane) * n
+                    + 32 * bx
+                    + 16 * w
+                    + 8 * ni
+                    + 2 * t_mod_4] =
+                    *(const float2 *)&acc[mi][ni][ii_reg][0];
         }
     }
 }

@@ -1,4 +1,17 @@
-extern "C" __global__ void __launch_bounds__(4) pixels(float4 *__restrict__ x, const float4 *z, const float *y, const float4 *b, int n)
+// pixels computes
+//     for i in [0, n), c in [0, 4)
+//         x[i, c] = x[i, c]*y[i] + z[i, 3 - c] + b[c] if y[i] > 0
+// Sizes: x: n x 4, z: n x 4, y: n, b: 4
+// Launch: pixels, grid ((n + 3) / 4), block (4)
+// Assumes: n >= 0; x overlaps no other array
+// Indices have 32 bits: n, n + 7 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(4) pixels(
+    float4 *__restrict__ x,
+    const float4 *z,
+    const float *y,
+    const float4 *b,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

@@ -1,4 +1,16 @@
-extern "C" __global__ void __launch_bounds__(4) axpy(const float *__restrict__ x, float *__restrict__ y, float a, int n)
+// axpy computes
+//     for i in [0, n)
+//         y[i] = a*x[i] + y[i]
+// Sizes: x: n, y: n
+// Launch: axpy, grid ((n + 15) / 16), block (4)
+// Assumes: n >= 0; x is aligned to 16 bytes; y is aligned to 16 bytes; y overlaps no other array
+// Indices have 32 bits: n, n + 35 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(4) axpy(
+    const float *__restrict__ x,
+    float *__restrict__ y,
+    float a,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

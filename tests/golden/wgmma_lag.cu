@@ -1,3 +1,12 @@
+// product computes
+//     for i in [0, m), j in [0, n)
+//         c[i, j] = sum(k, a[i, k]*b[j, k]), k in [0, p)
+// Sizes: a: m x p, b: n x p, c: m x n
+// Launch: product, grid (n / 64, m / 128), block (256), 98304 bytes of dynamic shared memory
+// Assumes: m % 128 == 0; n % 64 == 0; p % 64 == 0; m >= 1; n >= 1; p >= 1; a is aligned to 16
+//     bytes; b is aligned to 16 bytes; c is aligned to 8 bytes; c overlaps no other array
+// Indices have 32 bits: m*p, n*p, m*n, p + 320, m + 216 must not exceed 2147483647
+
 #ifndef POLYLOOP_BFLOAT16
 #define POLYLOOP_BFLOAT16
 struct bfloat16 { unsigned short bits; };
@@ -7,7 +16,13 @@ struct bfloat16 { unsigned short bits; };
 #define POLYLOOP_MATRIX_PRODUCTS_READY_32
 static __device__ __forceinline__ void products_ready_32(float *d)
 {
-    asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) :: "memory");
+    asm volatile(""
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+            "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+            "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+            "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+            "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        :: "memory");
 }
 #endif
 #ifndef POLYLOOP_CP_ASYNC_16
@@ -41,20 +56,37 @@ static __device__ __forceinline__ void publish_stores()
 #endif
 #ifndef POLYLOOP_MATRIX_WGMMA_M64N64K16_BF16_KK
 #define POLYLOOP_MATRIX_WGMMA_M64N64K16_BF16_KK
-static __device__ __forceinline__ void wgmma_m64n64k16_bf16_kk(float *d, unsigned long long a, unsigned long long b)
+static __device__ __forceinline__ void wgmma_m64n64k16_bf16_kk(
+    float *d,
+    unsigned long long a,
+    unsigned long long b)
 {
     asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 0, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, 0;\n}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, "
+                     "%6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
+                     "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, "
+                     "0;\n}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                     "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                     "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
+                     "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+                     "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                     "+f"(d[30]), "+f"(d[31])
                  : "l"(a), "l"(b));
 }
 #endif
 #ifndef POLYLOOP_MATRIX_TILE_DESCRIPTOR
 #define POLYLOOP_MATRIX_TILE_DESCRIPTOR
-static __device__ __forceinline__ unsigned long long tile_descriptor(const void *tile, unsigned int panels, unsigned int rows)
+static __device__ __forceinline__ unsigned long long tile_descriptor(
+    const void *tile,
+    unsigned int panels,
+    unsigned int rows)
 {
     const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;
-    return place >> 4 | (unsigned long long)(panels >> 4) << 16 | (unsigned long long)(rows >> 4) << 32 | 1ull << 62;
+    return place >> 4
+        | (unsigned long long)(panels >> 4) << 16
+        | (unsigned long long)(rows >> 4) << 32
+        | 1ull << 62;
 }
 #endif
 #ifndef POLYLOOP_MATRIX_PRODUCTS_BEGIN
@@ -82,15 +114,28 @@ static __device__ __forceinline__ void products_wait_1()
 #define POLYLOOP_MATRIX_PRODUCTS_DONE_32
 static __device__ __forceinline__ void products_done_32(float *d)
 {
-    asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) :: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+            "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+            "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+            "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+            "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        :: "memory");
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(256) product(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int m, int p, int n)
+extern "C" __global__ void __launch_bounds__(256) product(
+    const bfloat16 *__restrict__ a,
+    const bfloat16 *__restrict__ b,
+    float *__restrict__ c,
+    int m,
+    int p,
+    int n)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    const int jj_lane = tx % 4, t_mod_8 = tx % 8, ii_lane_0 = tx / 4 % 8, t_div_8 = tx / 8, ii_lane_2 = tx / 32 % 4, wg = tx / 128;
+    const int jj_lane = tx % 4, t_mod_8 = tx % 8, ii_lane_0 = tx / 4 % 8, t_div_8 = tx / 8,
+        ii_lane_2 = tx / 32 % 4, wg = tx / 128;
     extern __shared__ __align__(1024) char shared_memory[];
     bfloat16 (&a_tile)[4][128][64] = *(bfloat16 (*)[4][128][64])shared_memory;
     bfloat16 (&b_tile)[4][64][64] = *(bfloat16 (*)[4][64][64])(shared_memory + 65536);
@@ -101,62 +146,92 @@ extern "C" __global__ void __launch_bounds__(256) product(const bfloat16 *__rest
         for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
             #pragma unroll
             for (int jj_reg_0 = 0; jj_reg_0 < 2; ++jj_reg_0)
-                acc[jj_reg_2][ii_reg][jj_reg_0] = 0.0f;  // insn
+                acc[jj_reg_2][ii_reg][jj_reg_0] = 0.0f;
         }
     }
-    products_ready_32(&acc[0][0][0]);  // insn
+    products_ready_32(&acc[0][0][0]);
     #pragma unroll
     for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-        cp_async_16(&a_tile[0][32 * a_dim_0_outer + t_div_8][8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)], &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 8 * t_mod_8]);  // fetch_a
+        cp_async_16(
+            &a_tile[0][32 * a_dim_0_outer + t_div_8][
+                8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)],
+            &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 8 * t_mod_8]);
     #pragma unroll
     for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
-        cp_async_16(&b_tile[0][32 * b_dim_0_outer + t_div_8][8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)], &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 8 * t_mod_8]);  // fetch_b
+        cp_async_16(
+            &b_tile[0][32 * b_dim_0_outer + t_div_8][
+                8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)],
+            &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 8 * t_mod_8]);
     cp_async_commit();
     if (8 * t_mod_8 + 71 < p) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-            cp_async_16(&a_tile[1][32 * a_dim_0_outer + t_div_8][8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)], &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 8 * t_mod_8 + 64]);  // fetch_a
+            cp_async_16(
+                &a_tile[1][32 * a_dim_0_outer + t_div_8][
+                    8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)],
+                &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 8 * t_mod_8 + 64]);
         #pragma unroll
         for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
-            cp_async_16(&b_tile[1][32 * b_dim_0_outer + t_div_8][8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)], &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 8 * t_mod_8 + 64]);  // fetch_b
+            cp_async_16(
+                &b_tile[1][32 * b_dim_0_outer + t_div_8][
+                    8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)],
+                &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 8 * t_mod_8 + 64]);
     }
     cp_async_commit();
+    // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = p / 64 - 2;
     for (int ko = 0; ko < ko_full; ++ko) {
         cp_async_wait<1>();
         publish_stores();
-        __syncthreads();
+        __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-            cp_async_16(&a_tile[(ko + 2) % 4][32 * a_dim_0_outer + t_div_8][8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)], &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 64 * ko + 8 * t_mod_8 + 128]);  // fetch_a
+            cp_async_16(
+                &a_tile[(ko + 2) % 4][32 * a_dim_0_outer + t_div_8][
+                    8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)],
+                &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 64 * ko + 8 * t_mod_8 + 128]);
         #pragma unroll
         for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
-            cp_async_16(&b_tile[(ko + 2) % 4][32 * b_dim_0_outer + t_div_8][8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)], &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 64 * ko + 8 * t_mod_8 + 128]);  // fetch_b
+            cp_async_16(
+                &b_tile[(ko + 2) % 4][32 * b_dim_0_outer + t_div_8][
+                    8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)],
+                &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 64 * ko + 8 * t_mod_8 + 128]);
         cp_async_commit();
-        products_begin();  // insn
+        products_begin();
         #pragma unroll
         for (int kk = 0; kk < 4; ++kk)
-            wgmma_m64n64k16_bf16_kk(&acc[0][0][0], tile_descriptor(&a_tile[ko % 4][64 * wg][16 * kk], 0, 1024), tile_descriptor(&b_tile[ko % 4][0][16 * kk], 0, 1024));  // insn
+            wgmma_m64n64k16_bf16_kk(
+                &acc[0][0][0],
+                tile_descriptor(&a_tile[ko % 4][64 * wg][16 * kk], 0, 1024),
+                tile_descriptor(&b_tile[ko % 4][0][16 * kk], 0, 1024));
         products_commit();
         products_wait_1();
     }
     for (int ko = max(0, ko_full); ko < p / 64; ++ko) {
         cp_async_wait<1>();
         publish_stores();
-        __syncthreads();
+        __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         cp_async_commit();
-        products_begin();  // insn
+        products_begin();
         #pragma unroll
         for (int kk = 0; kk < 4; ++kk)
-            wgmma_m64n64k16_bf16_kk(&acc[0][0][0], tile_descriptor(&a_tile[ko % 4][64 * wg][16 * kk], 0, 1024), tile_descriptor(&b_tile[ko % 4][0][16 * kk], 0, 1024));  // insn
+            wgmma_m64n64k16_bf16_kk(
+                &acc[0][0][0],
+                tile_descriptor(&a_tile[ko % 4][64 * wg][16 * kk], 0, 1024),
+                tile_descriptor(&b_tile[ko % 4][0][16 * kk], 0, 1024));
         products_commit();
         products_wait_1();
     }
-    products_done_32(&acc[0][0][0]);  // insn
+    products_done_32(&acc[0][0][0]);
     #pragma unroll
     for (int jj_reg_2 = 0; jj_reg_2 < 8; ++jj_reg_2) {
         #pragma unroll
         for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
-            *(float2 *)&c[(128 * by + 64 * wg + 16 * ii_lane_2 + 8 * ii_reg + ii_lane_0) * n + 64 * bx + 8 * jj_reg_2 + 2 * jj_lane] = *(const float2 *)&acc[jj_reg_2][ii_reg][0];  // insn
+            *(float2 *)&c[
+                (128 * by + 64 * wg + 16 * ii_lane_2 + 8 * ii_reg + ii_lane_0) * n
+                + 64 * bx
+                + 8 * jj_reg_2
+                + 2 * jj_lane] =
+                *(const float2 *)&acc[jj_reg_2][ii_reg][0];
     }
 }

@@ -1,4 +1,16 @@
-extern "C" __global__ void __launch_bounds__(8) wide(const float *__restrict__ x, float *__restrict__ y, float a, int n)
+// wide computes
+//     for i in [0, n)
+//         y[i] = a*x[i] + y[i]
+// Sizes: x: n, y: n
+// Launch: wide, grid ((n + 31) / 32), block (8)
+// Assumes: n >= 0; x is aligned to 16 bytes; y is aligned to 16 bytes; y overlaps no other array
+// Indices have 32 bits: n, n + 67 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(8) wide(
+    const float *__restrict__ x,
+    float *__restrict__ y,
+    float a,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

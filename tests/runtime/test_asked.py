@@ -71,24 +71,26 @@ def test_brute_force_finds_the_launches_legal(name: str) -> None:
 
 def head(program: pl.GeneratedProgram) -> list[str]:
     lines = program.device_code.splitlines()
-    return [line.removeprefix("//     ") for line in lines[1 : next(n for n, x in enumerate(lines) if not x)]]
+    begin = next(n for n, line in enumerate(lines) if line.startswith("// Launches of the host"))
+    end = next(n for n, line in enumerate(lines) if line.startswith("// Assumes"))
+    return [line.removeprefix("//     ") for line in lines[begin + 1 : end]]
 
 
 def test_the_text_says_what_the_host_asks() -> None:
     assert head(pl.generate_code(ASKED["relax"].kernel())) == [
-        "relax_0, grid (1)",
+        "relax_0, grid (1), block (1)",
         "for it in range(0, most), while it_goes_on[0]:",
-        "    relax_1, grid ((n + 7) // 8)",
-        "    relax_2, grid (1)",
-        "    relax_3, grid ((n + 7) // 8)",
-        "    relax_4, grid (1)",
+        "    relax_1, grid ((n + 7) / 8), block (8)",
+        "    relax_2, grid (1), block (1)",
+        "    relax_3, grid ((n + 7) / 8), block (8)",
+        "    relax_4, grid (1), block (1)",
     ]
     assert head(pl.generate_code(ASKED["updated"].kernel())) == [
         "for t in range(0, steps):",
-        "    updated_0, grid ((n + 7) // 8)",
-        "    updated_1, grid ((n + 7) // 8), if beta != 0.0",
-        "    updated_2, grid ((n + 7) // 8), if floormod_int32(t * t, m) == 1",
-        "    updated_3, grid ((n + 7) // 8), if floormod_int32(t * t, m) == 1",
+        "    updated_0, grid ((n + 7) / 8), block (8)",
+        "    updated_1, grid ((n + 7) / 8), block (8), if beta != 0.0",
+        "    updated_2, grid ((n + 7) / 8), block (8), if floormod_int32(t * t, m) == 1",
+        "    updated_3, grid ((n + 7) / 8), block (8), if floormod_int32(t * t, m) == 1",
     ]
 
 

@@ -18,6 +18,7 @@ from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.cuda.cooperative import CooperativeModule
 from polyloop.runtime.views import HostMemory
 from polyloop.target.cuda import with_one_launch
+from tests.generated import flat
 from tests.runtime.fake_machine import Machine, got, machine_of, module
 from tests.runtime.hosts import PROGRAMS
 from tests.runtime.test_graph_calls import SIZES, damped, damped_expected
@@ -37,10 +38,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
 
 def test_the_text_runs_a_list_of_launches() -> None:
     text = pl.generate_code(PROGRAMS["lu"].kernel(), target=with_one_launch(pl.CudaTarget())).device_code
-    assert "static __device__ __forceinline__ void lu_0(double * a, int n, int k, const uint3 blockIdx)" in text
+    assert "static __device__ __forceinline__ void lu_0(double * a, int n, int k, const uint3 blockIdx)" in flat(text)
     assert text[text.index('extern "C"'):].splitlines() == [
-        'extern "C" __global__ void __launch_bounds__(32) lu_together(double *a, int n, const int *__restrict__ list, '
-        "unsigned int *state)",
+        'extern "C" __global__ void __launch_bounds__(32) lu_together(',
+        "    double *a,",
+        "    int n,",
+        "    const int *__restrict__ list,",
+        "    unsigned int *state)",
         "{",
         "    for (int step = 0; step < list[0]; ++step) {",
         "        const int *const launch = list + 1 + 5 * step;",
@@ -51,7 +55,7 @@ def test_the_text_runs_a_list_of_launches() -> None:
         "            case 0: lu_0(a, n, launch[4], place); break;",
         "            case 1: lu_1(a, n, launch[4], place); break;",
         "            }",
-        "            __syncthreads();",
+        "            __syncthreads();  // the next block uses the same memory",
         "        }",
         "        if (step + 1 < list[0])",
         "            wait_for_blocks(state);",

@@ -285,9 +285,9 @@ def test_statements_name_their_lines() -> None:
     assert text.endswith("""
     if (i < n) {
 #line 1 "lined.loops"
-        float t = 2.0f * x[i];  // insn
+        float t = 2.0f * x[i];
 #line 3 "lined.loops"
-        z[i] = t + 1.0f;  // insn_1
+        z[i] = t + 1.0f;
 #line 12 "lined.cu"
     }
 }

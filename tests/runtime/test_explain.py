@@ -267,3 +267,30 @@ def test_statements_that_the_schedule_joined_run_where_their_instruction_does() 
     facts = pl.explain(case.build(), {"n": 1 << 28}, "H200")
     assert {access.launch for access in facts.accesses} <= {launch.name for launch in facts.launches}
     assert facts.bounds[0].resource == "DRAM"
+
+
+def narrow(width: int) -> pl.LoopKernel:
+    """Return sums of short rows, of which 128 threads copy a tile."""
+    knl = pl.make_kernel(
+        f"{{[i, c]: 0 <= i < n and 0 <= c < {width}}}", "y[i] = sum(c, x[i, c])",
+        [pl.GlobalArg("x", np.float32, shape=f"n, {width}"), pl.GlobalArg("y", np.float32, shape="n"), ...],
+    )  # fmt: skip
+    knl = knl.split_iname("i", 128, outer_tag="g.0", inner_tag="l.0")
+    return knl.add_prefetch("x", ["i_inner", "c"], default_tag="l.auto")
+
+
+@pytest.mark.parametrize(("width", "busy"), [(3, 126), (5, 125), (7, 126)])
+def test_idle_threads_of_a_copy_are_counted(width: int, busy: int) -> None:
+    notes = pl.explain(narrow(width), {"n": 1 << 20}).notes
+    idle = f"{128 - busy} {'are' if busy < 127 else 'is'} idle"
+    assert notes == (f"'fetch_x' is executed by {busy} of the 128 threads of a block: {idle}",)
+
+
+def test_where_all_threads_have_work_there_is_no_note() -> None:
+    assert pl.explain(narrow(4), {"n": 1 << 20}).notes == ()
+    assert pl.explain(DEMO_KERNELS["matmul"].build(), {"n": 1024}).notes == ()
+
+
+def test_threads_beyond_a_small_problem_are_idle() -> None:
+    (note,) = pl.explain(narrow(4), {"n": 100}).notes
+    assert note == "'insn' is executed by 100 of the 128 threads of a block: 28 are idle"

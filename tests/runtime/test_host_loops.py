@@ -194,11 +194,12 @@ def test_the_text_for_c_has_the_loop_around_the_blocks() -> None:
 
 def test_the_text_for_cuda_says_what_the_host_launches() -> None:
     program = pl.generate_code(PROGRAMS["lu"].kernel())
-    assert program.device_code.splitlines()[:4] == [
-        "// Launches of the host, each of which ends before the next begins:",
+    lines = program.device_code.splitlines()
+    begin = lines.index("// Launches of the host, each of which ends before the next begins:")
+    assert lines[begin + 1 : begin + 4] == [
         "//     for k in range(0, n - 1):",
-        "//         lu_0, grid ((n + 7) // 8 - (k + 1) // 8)",
-        "//         lu_1, grid ((n + 7) // 8 - (k + 1) // 8, (n + 3) // 4 - (k + 1) // 4)",
+        "//         lu_0, grid ((n + 7) / 8 - (k + 1) / 8), block (8)",
+        "//         lu_1, grid ((n + 7) / 8 - (k + 1) / 8, (n + 3) / 4 - (k + 1) / 4), block (8, 4)",
     ]
     assert "lu_1(double *__restrict__ a, int n, int k)" in program.device_code
     assert "const int bx = (int)blockIdx.x + ((k + 1) / 8)" in program.device_code

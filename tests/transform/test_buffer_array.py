@@ -147,7 +147,7 @@ def test_names_places_and_instructions_can_be_chosen() -> None:
     data = [pl.GlobalArg("a", F, shape="n, m"), pl.GlobalArg("c", F, shape="n"), ...]
     knl = pl.make_kernel("{[i, k]: 0 <= i < n and 0 <= k < m}", text, data, name="rows")
     knl = pl.buffer_array(knl, "c", "k", within="id:one", temporary_name="s", temporary_address_space="private")
-    assert "s = c[i];  // init_s" in cuda(knl)
+    assert "s = c[i];\n" in cuda(knl)
     for n, m in ((1, 1), (4, 3)):
         a, c = np.arange(n * m, dtype=F).reshape(n, m), np.arange(n, dtype=F)
         check(knl, {"a": a, "c": c}, {"c": 2 * (c + a.sum(1))})

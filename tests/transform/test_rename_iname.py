@@ -15,7 +15,8 @@ def test_the_name_is_new_everywhere(golden: Golden) -> None:
     base = pl.split_iname(blur(), "i", 16, slabs=(0, 1))
     knl = pl.rename_iname(pl.rename_iname(base, "i_outer", "tile"), "i_inner", "lane")
     check_blur(knl)
-    assert cuda(knl) == cuda(base).replace("i_outer", "tile").replace("i_inner", "lane")
+    renamed = cuda(base).replace("i_outer", "tile").replace("i_inner", "lane")
+    assert cuda(knl).split() == renamed.split()  # shorter names, other ends of lines
     same_after_replay(blur(), knl)
     assert str(knl.trace).splitlines()[-1] == "knl = pl.rename_iname(knl, old_iname='i_inner', new_iname='lane')"
     golden("golden/renamed.cu", cuda(knl))

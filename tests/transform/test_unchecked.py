@@ -61,7 +61,7 @@ def test_a_needless_unchecked_changes_nothing_but_the_comment() -> None:
     plain = pl.generate_code(product(), target=pl.CudaTarget()).device_code
     knl = product().unchecked("habit")
     assert pl.verify(knl).is_proven
-    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code == f"// unchecked: habit\n\n{plain}"
+    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code == f"// unchecked: habit\n{plain}"
 
 
 def test_races_of_a_buffer_are_let_pass_too() -> None:

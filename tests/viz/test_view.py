@@ -63,25 +63,26 @@ def test_each_step_has_its_loops_source_certificate_and_costs(tmp_path: Path) ->
 
 
 def test_lines_have_their_instruction_loops_and_barriers() -> None:
-    code = pl.generate_code(example("matmul_tiled").transformed(), target=pl.CudaTarget()).device_code
-    lines = source_lines(code, {"insn", "fetch_a", "fetch_b"})
+    program = pl.generate_code(example("matmul_tiled").transformed(), target=pl.CudaTarget())
+    lines = source_lines(program.device_code, program.instructions)
     found = {line.text.strip(): line for line in lines}
-    product = found["acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn"]
+    product = found["acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];"]
     assert product.instructions == ("insn",)
     assert product.loops == ("k_outer", "k_inner")
     assert product.target == "acc"
     assert {"a_fetch", "b_fetch"} <= product.names()
-    store = found["c[i * n + j] = acc;  // insn"]
+    store = found["c[i * n + j] = acc;"]
     assert (store.loops, store.target) == ((), "c")
     barriers = [line.barrier for line in lines if "__syncthreads" in line.text]
     assert barriers == ["k_outer:0", "k_outer:1"] * 3
 
 
 def test_a_statement_of_several_lines_is_of_one_instruction() -> None:
-    text = "    for (int i = 0; i < n; ++i)\n        y[i] = a[i]\n            + b[i];  // s\n    x = 1;  // t\n"
-    lines = source_lines(text, {"s", "t"})
+    text = "    for (int i = 0; i < n; ++i)\n        y[i] = a[i]\n            + b[i];\n    x = 1;\n"
+    lines = source_lines(text, ("", "s", "s", "t"))
     assert [line.instructions for line in lines] == [(), ("s",), ("s",), ("t",)]
     assert [line.loops for line in lines] == [("i",), ("i",), ("i",), ()]
+    assert [line.target for line in lines] == ["", "y", "y", "x"]
 
 
 @pytest.mark.parametrize("name", ["flash_attention", "prefix_sum", "csr_product", "matmul_float64"])
@@ -89,8 +90,9 @@ def test_each_instruction_has_lines(name: str) -> None:
     knl = example(name).transformed()
     target = pl.CudaTarget(getattr(example(name), "ARCH", "sm_90"))
     ids = {instruction.id for instruction in knl.instructions}
-    code = pl.generate_code(knl, target=target).device_code
-    assert {x for line in source_lines(code, ids, _writers(knl)) for x in line.instructions} == ids
+    program = pl.generate_code(knl, target=target)
+    lines = source_lines(program.device_code, program.instructions, _writers(knl))
+    assert {x for line in lines for x in line.instructions} == ids
 
 
 def test_a_kernel_that_cannot_be_placed_yet_has_the_reason(tmp_path: Path) -> None:
@@ -214,6 +216,6 @@ def test_a_pointer_marks_statement_loops_and_accesses(tmp_path: Path) -> None:
     )
     assert said["barrier"] == 1
     assert said["bytes"] == ["134M turns", "17.2 GB"]  # it stores to shared memory what it loads
-    assert said["back"] == ["a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];  // fetch_a"]
+    assert said["back"] == ["a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];"]
     assert said["left"] == [last - 1, last - 1, "step", 0]
     assert said["clicked"] == 0

@@ -129,7 +129,7 @@ class ThreadScan(Exchange):
             yield f"    {store}"
         else:
             yield store
-        yield self.threads.block_barrier
+        yield f"{self.threads.block_barrier}  // the part of each warp is there"
         yield f"{self.scope.ctype(self.dtype)} before = {self.neutral()};"
         yield f"for (int n = 0; n < {part}; ++n)"
         yield from indented(self.combined(_BEFORE, partial(base, c.Name("n"))))

@@ -122,7 +122,7 @@ class _Rewriting:
         opening = self.opening(own, [(rings[tile], storages[tile].shape[0]) for tile in tiles])
         more = [Storage(rings[tile], _RING, storages[tile].shape[:1], AddressSpace.LOCAL) for tile in tiles]
         more += [Storage(phases[tile], _PHASES, (), AddressSpace.PRIVATE, cleared=True) for tile in tiles]
-        once: Tree = (Run(opening), Barrier(BarrierScope.BLOCK))
+        once: Tree = (Run(opening), Barrier(BarrierScope.BLOCK, why="counters of bytes are ready"))
         launch = replace(launch, maps=tuple(maps.values()), temporaries=(*launch.temporaries, *more))
         if launch.order.persists:
             return replace(launch, turns=replace(launch.turns, opening=once), tree=tree)
@@ -204,7 +204,7 @@ class _Rewriting:
             is_last = number + 1 == len(tree) or not isinstance(actions[number + 1], AwaitBox)
             if isinstance(action, AwaitBox) and is_last:
                 apart = any(n > number or all(n < start for start in starts) for n in barriers)
-                out += [] if apart else [Barrier(BarrierScope.BLOCK)]
+                out += [] if apart else [Barrier(BarrierScope.BLOCK, why="no thread misses a copy")]
         return tuple(out)
 
     def refuse(self, statement: Statement, code: str, message: str, note: str, hint: str) -> CodegenError:

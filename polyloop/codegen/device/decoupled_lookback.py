@@ -177,7 +177,7 @@ def ticket_lines(chains: Chains, sizes: Sequence[int], threads: Threads, functio
     first = " && ".join(f"{threads.axes[thread_axis(n)]} == 0" for n, size in enumerate(sizes) if size > 1)
     take = f"{ticket} = {functions.take.format(chains.counter)};"
     yield from [f"    if ({first})", f"        {take}"] if first else [f"    {take}"]
-    yield f"    {threads.block_barrier}"
+    yield f"    {threads.block_barrier}  // the number is there for all threads"
 
 
 # }}}
@@ -330,7 +330,7 @@ class _LookBack(ThreadScan):
             yield f"if ({thread} == 0) {{"
             yield from indented([*body, *result])
         yield "}"
-        yield self.threads.block_barrier
+        yield f"{self.threads.block_barrier}  // the value is there for all threads"
         yield "return *before;"
 
     def stored(self, value: str, what: int) -> Iterator[str]:

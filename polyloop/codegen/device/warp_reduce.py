@@ -322,7 +322,7 @@ class Exchange:
         own = partial(base, part if is_rowwise else times(part, groups))
         store = f"{own} = x;"
         yield from [f"if ({' && '.join(conditions)})", f"    {store}"] if conditions else [store]
-        yield self.threads.block_barrier
+        yield f"{self.threads.block_barrier}  // the part of each warp is there"
         first = partial(base)
         low = meeting.across[0]
         if parts > _SERIAL and not self.operation.ordered:
@@ -354,7 +354,7 @@ class Exchange:
         statements = list(self.combined(c.Unary(c.TARGET, c.Name("mine")), element))
         yield from (f"        {line}" for line in statements)
         yield "    }"
-        yield f"    {self.threads.block_barrier}"
+        yield f"    {self.threads.block_barrier}  // the next step reads what this one wrote"
         yield "}"
 
     # }}}

@@ -58,6 +58,7 @@ def _floating(scope: Scope, value: float, dtype: DType) -> Code:
     if isnan(value):
         return c.Raw(scope.language.constants.not_a_number[dtype.name])
     if isinf(value):
+        scope.define("INFINITY")
         infinity = c.Raw(scope.language.constants.infinity[dtype.name])
         return infinity if value > 0 else c.Unary(c.NEGATIVE, infinity)
     is_single = dtype == _FLOAT

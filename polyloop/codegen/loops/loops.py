@@ -21,7 +21,7 @@ from polyloop.codegen.parts import constant_names
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import unswitched
-from polyloop.codegen.tree.c_ast import Block, Declare, For
+from polyloop.codegen.tree.c_ast import Block, Comment, Declare, For
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import Mark
 from polyloop.errors import Diagnostic
@@ -437,7 +437,8 @@ class Loops:
         outside = context.add(bounds.facts).add(rest_rows)
         rest = self._for(self._possible(node, inner - self.threads, outside), begin, test, outside, inner)
         self.may_peel = saved
-        return (first, *fast, *rest)
+        said = Comment(f"Full tiles, without tests; the others begin at {name_of_split}.")
+        return (said, first, *fast, *rest)
 
     def _possible(self, node: Loop, known: frozenset[str], context: Context) -> Loop:
         """Return a loop without the statements that *context* excludes."""

@@ -152,9 +152,10 @@ class Carve(_Statement):
 @quick
 @dataclass(frozen=True)
 class Sync(_Statement):
-    """A barrier, or another statement that uses no temporary."""
+    """A barrier, or another statement that uses no temporary; ``why`` stands beside it in a comment."""
 
     text: str
+    why: str = ""
 
 
 @quick

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from textwrap import dedent
 
 from polyloop.codegen.tree.c_ast import (
@@ -22,31 +22,29 @@ from polyloop.codegen.tree.c_ast import (
     Verbatim,
 )
 
-__all__ = ["MARK", "print_block"]
+__all__ = ["KEEP", "MARK", "print_block"]
 
 _STEP = "    "
 MARK = "\x01"
-"""Stands behind the text of a statement, and again behind the name of its instruction, where that is asked for."""
+"""Stands behind the text of a statement, and again behind the name of its instruction."""
+KEEP = "\x02"
+"""Stands in front of a line of the user's, which stays as it is."""
 
 
-def print_block(
-    block: Block, indent: int = 1, *, name_instructions: bool = False, mark_instructions: bool = False
-) -> list[str]:
-    """Return the lines of *block*.
+def print_block(block: Block, indent: int = 1, *, named: Collection[str] = ()) -> list[str]:
+    """Return the lines of *block*, with marks for :func:`polyloop.codegen.lines.finished`.
 
     Parameters
     ----------
-    name_instructions
-        If true, a comment names the instruction of each assignment.
-    mark_instructions
-        If true, the name stands behind it for :func:`polyloop.codegen.lines.with_lines`.
+    named
+        The instructions that a comment names beside each of their assignments.
     """
-    return list(_Printer(name_instructions, mark_instructions).block(block, _STEP * indent))
+    return list(_Printer(named).block(block, _STEP * indent))
 
 
 class _Printer:
-    def __init__(self, name_instructions: bool, mark_instructions: bool) -> None:
-        self.name_instructions, self.mark_instructions = name_instructions, mark_instructions
+    def __init__(self, named: Collection[str]) -> None:
+        self.named = named
 
     def block(self, block: Block, indent: str) -> Iterator[str]:
         for node in block:
@@ -66,8 +64,8 @@ class _Printer:
                 yield f"{indent}{storage}union {{"
                 yield from self.block(members, indent + _STEP)
                 yield f"{indent}}} {name};"
-            case Sync(text) | Comment(text):
-                yield f"{indent}{'// ' if isinstance(node, Comment) else ''}{text}"
+            case Sync() | Comment():
+                yield indent + _remark(node)
             case For():
                 yield from self.loop(node, indent)
             case If():
@@ -93,12 +91,12 @@ class _Printer:
         for ctype, name, value in node.constants:
             yield f"{indent}{_STEP}const {ctype} {name} = {value};"
         for line in dedent(node.text).strip("\n").splitlines():
-            yield f"{indent}{_STEP}{line}".rstrip()
+            yield f"{KEEP}{indent}{_STEP}{line}".rstrip()
         yield f"{indent}}}"
 
     def comment(self, instruction: str) -> str:
-        shown = f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""
-        return f"{shown}{MARK}{instruction}{MARK}" if self.mark_instructions else shown
+        shown = f"  // {instruction}" if instruction in self.named else ""
+        return f"{shown}{MARK}{instruction}{MARK}" if instruction else ""
 
     def loop(self, node: For, indent: str) -> Iterator[str]:
         if node.pragma:
@@ -130,6 +128,13 @@ class _Printer:
         yield f"{indent}}} else {{"
         yield from self.block(node.orelse, indent + _STEP)
         yield f"{indent}}}"
+
+
+def _remark(node: Sync | Comment) -> str:
+    """Return a comment, or a barrier with its reason beside it."""
+    if isinstance(node, Comment):
+        return f"// {node.text}"
+    return f"{node.text}  // {node.why}" if node.why else node.text
 
 
 def _declaration(node: Declare | Carve) -> str:

@@ -330,8 +330,8 @@ class SetTemporaryAddressSpace(Transform):
     >>> print(body(knl.set_temporary_address_space("t", "local"), "cuda"))
     const int tx = threadIdx.x;
     __shared__ float t[64];
-    t[tx] = 2.0f * a[tx];  // insn
-    b[tx] = t[tx];  // insn_1
+    t[tx] = 2.0f * a[tx];
+    b[tx] = t[tx];
 
     Parameters
     ----------

@@ -58,9 +58,9 @@ class Swizzle(Transform):
     >>> print(body(knl.swizzle("t"), "cuda"))
     const int tx = threadIdx.x, ty = threadIdx.y;
     __shared__ float t[32][32];
-    t[ty][tx ^ ty] = a[ty * 32 + tx];  // insn
-    __syncthreads();
-    b[ty * 32 + tx] = t[tx][ty ^ tx];  // insn_1
+    t[ty][tx ^ ty] = a[ty * 32 + tx];
+    __syncthreads();  // t: reads follow writes
+    b[ty * 32 + tx] = t[tx][ty ^ tx];
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class DistributeLoops(Transform):
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["b[i] = 2*a[i]", "d[i] = 3*c[i] {id=T}"])
     >>> print(body(knl.distribute_loops("i", "id:T")))
     for (int i = 0; i < 8; ++i)
-        b[i] = 2.0f * a[i];  // insn
+        b[i] = 2.0f * a[i];
     for (int i = 0; i < 8; ++i)
         d[i] = 3.0f * c[i];  // T
 

@@ -28,7 +28,7 @@ class DuplicateInames(Transform):
     >>> knl = pl.make_kernel("{[i]: 0 <= i < 8}", ["b[i] = 2*a[i]", "d[i] = 3*c[i] {id=T}"])
     >>> print(body(knl.duplicate_inames("i", "id:T")))
     for (int i = 0; i < 8; ++i)
-        b[i] = 2.0f * a[i];  // insn
+        b[i] = 2.0f * a[i];
     for (int i_0 = 0; i_0 < 8; ++i_0)
         d[i_0] = 3.0f * c[i_0];  // T
 

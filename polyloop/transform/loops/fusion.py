@@ -30,8 +30,8 @@ class FuseLoops(Transform):
     >>> knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[j]: 0 <= j < 8}"], ["b[i] = 2*a[i]", "c[j] = b[j] + 1"])
     >>> print(body(knl.fuse_loops("i, j")))
     for (int i = 0; i < 8; ++i) {
-        b[i] = 2.0f * a[i];  // insn
-        c[i] = b[i] + 1.0f;  // insn_1
+        b[i] = 2.0f * a[i];
+        c[i] = b[i] + 1.0f;
     }
 
     A reduction shares the loop of what feeds it, or that of another reduction, as updates of its result:
@@ -235,8 +235,8 @@ class RenameInamesInBatch(Transform):
     >>> knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[j]: 0 <= j < 8}"], ["b[i] = 2*a[i]", "d[j] = 3*c[j]"])
     >>> print(body(knl.rename_inames_in_batch({"x": ["i", "j"]})))
     for (int x = 0; x < 8; ++x) {
-        b[x] = 2.0f * a[x];  // insn
-        d[x] = 3.0f * c[x];  // insn_1
+        b[x] = 2.0f * a[x];
+        d[x] = 3.0f * c[x];
     }
 
     Parameters

@@ -32,13 +32,13 @@ class AliasTemporaries(Transform):
         float s[64];
         float t[64];
     } s_storage;
-    s_storage.s[tx] = a[tx];  // insn
-    __syncthreads();
-    b[tx] = s_storage.s[63 - tx];  // insn_1
-    __syncthreads();
-    s_storage.t[tx] = 2.0f * b[tx];  // insn_2
-    __syncthreads();
-    c[tx] = s_storage.t[63 - tx];  // insn_3
+    s_storage.s[tx] = a[tx];
+    __syncthreads();  // s: reads follow writes; s_storage: others used the storage before
+    b[tx] = s_storage.s[63 - tx];
+    __syncthreads();  // s_storage: others used the storage before
+    s_storage.t[tx] = 2.0f * b[tx];
+    __syncthreads();  // t: reads follow writes
+    c[tx] = s_storage.t[63 - tx];
 
     Parameters
     ----------

@@ -57,10 +57,10 @@ class BufferArray(Transform):
     >>> knl = pl.make_kernel("{[i, k]: 0 <= i < 8 and 0 <= k < 9}", "c[i] = c[i] + a[i, k]")
     >>> print(body(knl.buffer_array("c", "k")))
     for (int i = 0; i < 8; ++i) {
-        float c_buf = c[i];  // init_c_buf
+        float c_buf = c[i];
         for (int k = 0; k < 9; ++k)
-            c_buf += a[i * 9 + k];  // insn
-        c[i] = c_buf;  // store_c_buf
+            c_buf += a[i * 9 + k];
+        c[i] = c_buf;
     }
 
     Parameters

@@ -25,13 +25,13 @@ class ExchangeByShuffle(Transform):
     >>> print(body(knl, "cuda"))
     const int tx = threadIdx.x;
     __shared__ float t[32];
-    t[tx] = a[tx];  // insn
-    __syncwarp();
-    b[tx] = t[31 - tx];  // insn_1
+    t[tx] = a[tx];
+    __syncwarp();  // t: reads follow writes
+    b[tx] = t[31 - tx];
     >>> print(body(knl.exchange_by_shuffle("t"), "cuda"))
     const int tx = threadIdx.x;
-    float t = a[tx];  // insn
-    b[tx] = __shfl_sync(0xffffffffu, t, 31 - tx);  // insn_1
+    float t = a[tx];
+    b[tx] = __shfl_sync(0xffffffffu, t, 31 - tx);
 
     Parameters
     ----------

@@ -52,17 +52,18 @@ class Pipeline(Transform):
     >>> print(body(knl.add_prefetch("a", "i").pipeline("k", 2, producers="a_fetch")))
     float a_fetch[2][4];
     for (int a_dim_1 = 0; a_dim_1 < 4; ++a_dim_1)
-        a_fetch[0][a_dim_1] = a[a_dim_1];  // fetch_a
+        a_fetch[0][a_dim_1] = a[a_dim_1];
+    // Full tiles, without tests; the others begin at k_full.
     const int k_full = 7;
     for (int k = 0; k < k_full; ++k) {
         for (int a_dim_1 = 0; a_dim_1 < 4; ++a_dim_1)
-            a_fetch[(k + 1) % 2][a_dim_1] = a[(k + 1) * 4 + a_dim_1];  // fetch_a
+            a_fetch[(k + 1) % 2][a_dim_1] = a[(k + 1) * 4 + a_dim_1];
         for (int i = 0; i < 4; ++i)
-            b[k * 4 + i] = a_fetch[k % 2][i] * a_fetch[k % 2][3 - i];  // insn
+            b[k * 4 + i] = a_fetch[k % 2][i] * a_fetch[k % 2][3 - i];
     }
     for (int k = k_full; k < 8; ++k) {
         for (int i = 0; i < 4; ++i)
-            b[k * 4 + i] = a_fetch[k % 2][i] * a_fetch[k % 2][3 - i];  // insn
+            b[k * 4 + i] = a_fetch[k % 2][i] * a_fetch[k % 2][3 - i];
     }
 
     Parameters

@@ -39,9 +39,9 @@ class Precompute(Staging):
     >>> print(body(knl.precompute("f", "i")))
     float f_value[9];
     for (int f_dim_0 = 0; f_dim_0 < 9; ++f_dim_0)
-        f_value[f_dim_0] = 2.0f * a[f_dim_0];  // compute_f
+        f_value[f_dim_0] = 2.0f * a[f_dim_0];
     for (int i = 0; i < 8; ++i)
-        b[i] = f_value[i] + f_value[i + 1];  // insn
+        b[i] = f_value[i] + f_value[i + 1];
 
     Parameters
     ----------

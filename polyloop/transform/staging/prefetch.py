@@ -64,9 +64,9 @@ class AddPrefetch(Staging):
     float a_fetch[17];
     for (int io = 0; io < 4; ++io) {
         for (int a_dim_0 = 0; a_dim_0 < 17; ++a_dim_0)
-            a_fetch[a_dim_0] = a[16 * io + a_dim_0];  // fetch_a
+            a_fetch[a_dim_0] = a[16 * io + a_dim_0];
         for (int ii = 0; ii < 16; ++ii)
-            out[16 * io + ii] = a_fetch[ii] + a_fetch[ii + 1];  // insn
+            out[16 * io + ii] = a_fetch[ii] + a_fetch[ii + 1];
     }
 
     Parameters

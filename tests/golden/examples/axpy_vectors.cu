@@ -1,4 +1,18 @@
-extern "C" __global__ void __launch_bounds__(256) axpy_vectors(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ z, float alpha, int n)
+// axpy_vectors computes
+//     for i in [0, n)
+//         z[i] = alpha*x[i] + y[i]
+// Sizes: x: n, y: n, z: n
+// Launch: axpy_vectors, grid ((n + 1023) / 1024), block (256)
+// Assumes: n >= 1; x is aligned to 16 bytes; y is aligned to 16 bytes; z is aligned to 16 bytes; z
+//     overlaps no other array
+// Indices have 32 bits: n, n + 2051 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(256) axpy_vectors(
+    const float *__restrict__ x,
+    const float *__restrict__ y,
+    float *__restrict__ z,
+    float alpha,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

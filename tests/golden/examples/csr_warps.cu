@@ -1,4 +1,14 @@
-// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+// csr_warps computes
+//     for i in [0, n)
+//         begin = first[i]
+//         count = first[i + 1] - begin
+//         y[i] = sum(j, a[begin + j]*x[column[begin + j]]), j in [0, count)
+// Sizes: first: (n + 1), column: entries, a: entries, x: m, y: n
+// Launch: csr_warps, grid ((n + 7) / 8), block (32, 8)
+// Assumes: entries >= 0; m >= 0; n >= 1; y overlaps no other array
+
+// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole
+// block calls it.
 static __device__ __forceinline__ float csr_warps_warp_sum_float32(float x)
 {
     #pragma unroll
@@ -7,7 +17,15 @@ static __device__ __forceinline__ float csr_warps_warp_sum_float32(float x)
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(256) csr_warps(const int *__restrict__ first, const int *__restrict__ column, const float *__restrict__ a, const float *__restrict__ x, float *__restrict__ y, int n_arg, int entries_arg, int m_arg)
+extern "C" __global__ void __launch_bounds__(256) csr_warps(
+    const int *__restrict__ first,
+    const int *__restrict__ column,
+    const float *__restrict__ a,
+    const float *__restrict__ x,
+    float *__restrict__ y,
+    int n_arg,
+    int entries_arg,
+    int m_arg)
 {
     const long long n = (long long)n_arg;
     const long long entries = (long long)entries_arg;
@@ -18,17 +36,17 @@ extern "C" __global__ void __launch_bounds__(256) csr_warps(const int *__restric
     int begin;
     int count;
     if (i < n) {
-        begin = first[i];  // insn
-        count = (unsigned int)first[i + 1] - begin;  // insn_1
+        begin = first[i];
+        count = (unsigned int)first[i + 1] - begin;
     }
-    float acc = 0.0f;  // insn_2
+    float acc = 0.0f;
     if (i < n) {
         for (long long j_outer = 0; 32 * j_outer < (long long)count - tx; ++j_outer) {
             const long long j = 32 * j_outer + tx;
-            acc += a[begin + j] * x[column[begin + j]];  // insn_2
+            acc += a[begin + j] * x[column[begin + j]];
         }
     }
-    acc = csr_warps_warp_sum_float32(acc);  // insn_2
+    acc = csr_warps_warp_sum_float32(acc);
     if (tx == 0 && i < n)
-        y[i] = acc;  // insn_2
+        y[i] = acc;
 }

@@ -1,3 +1,11 @@
+// dot computes
+//     out = sum(k, a[k]*b[k]), k in [0, n)
+// Sizes: a: n, b: n
+// Launch: dot_0, grid ((n + 4095) / 4096), block (256)
+// Launch: dot_1, grid (1), block (256)
+// Assumes: n >= 1; out overlaps no other array
+// Indices have 32 bits: n, (n + 4095) / 4096, n + 1048575 must not exceed 2147483647
+
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float dot_block_sum_float32(float x, float *partial)
 {
@@ -6,7 +14,7 @@ static __device__ __forceinline__ float dot_block_sum_float32(float x, float *pa
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 8; ++n)
@@ -14,12 +22,17 @@ static __device__ __forceinline__ float dot_block_sum_float32(float x, float *pa
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(256) dot_0(const float *__restrict__ a, const float *__restrict__ b, int n, float *__restrict__ sums)
+extern "C" __global__ void __launch_bounds__(256) dot_0(
+    const float *__restrict__ a,
+    const float *__restrict__ b,
+    int n,
+    float *__restrict__ sums)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     __shared__ float partial[8];
     if (4096 * bx + 4095 < n) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float acc = 0.0f;
         float part[4];
         #pragma unroll
@@ -28,7 +41,8 @@ extern "C" __global__ void __launch_bounds__(256) dot_0(const float *__restrict_
         for (int i_outer = 0; i_outer < 4; ++i_outer) {
             #pragma unroll
             for (int lane = 0; lane < 4; ++lane)
-                part[lane] += a[4096 * bx + 1024 * i_outer + 256 * lane + tx] * b[4096 * bx + 1024 * i_outer + 256 * lane + tx];
+                part[lane] += a[4096 * bx + 1024 * i_outer + 256 * lane + tx]
+                    * b[4096 * bx + 1024 * i_outer + 256 * lane + tx];
         }
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
@@ -46,7 +60,8 @@ extern "C" __global__ void __launch_bounds__(256) dot_0(const float *__restrict_
             #pragma unroll
             for (int lane = 0; lane < 4; ++lane) {
                 if (4096 * bx + 1024 * i_outer + 256 * lane + tx < n)
-                    part[lane] += a[4096 * bx + 1024 * i_outer + 256 * lane + tx] * b[4096 * bx + 1024 * i_outer + 256 * lane + tx];
+                    part[lane] += a[4096 * bx + 1024 * i_outer + 256 * lane + tx]
+                        * b[4096 * bx + 1024 * i_outer + 256 * lane + tx];
             }
         }
         #pragma unroll
@@ -58,7 +73,10 @@ extern "C" __global__ void __launch_bounds__(256) dot_0(const float *__restrict_
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dot_1(float *__restrict__ out, int n, const float *__restrict__ sums)
+extern "C" __global__ void __launch_bounds__(256) dot_1(
+    float *__restrict__ out,
+    int n,
+    const float *__restrict__ sums)
 {
     const int tx = threadIdx.x;
     __shared__ float partial_0[8];

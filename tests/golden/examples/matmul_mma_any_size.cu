@@ -1,3 +1,11 @@
+// matmul_mma computes
+//     for i in [0, m), j in [0, n)
+//         c[i, j] = sum(k, a[i, k]*b[k, j]), k in [0, p)
+// Sizes: a: m x p, b: p x n, c: m x n
+// Launch: matmul_mma, grid ((n + 63) / 64, (m + 63) / 64), block (128)
+// Assumes: m >= 1; n >= 1; p >= 1; c overlaps no other array
+// Indices have 32 bits: m*p, p*n, m*n, m + 183, n + 169, p + 98 must not exceed 2147483647
+
 #ifndef POLYLOOP_BFLOAT16
 #define POLYLOOP_BFLOAT16
 struct bfloat16 { unsigned short bits; };
@@ -5,7 +13,12 @@ struct bfloat16 { unsigned short bits; };
 
 #ifndef POLYLOOP_MATRIX_LDMATRIX_X4
 #define POLYLOOP_MATRIX_LDMATRIX_X4
-static __device__ __forceinline__ void ldmatrix_x4(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
+static __device__ __forceinline__ void ldmatrix_x4(
+    unsigned int &r0,
+    unsigned int &r1,
+    unsigned int &r2,
+    unsigned int &r3,
+    const void *row)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -14,7 +27,12 @@ static __device__ __forceinline__ void ldmatrix_x4(unsigned int &r0, unsigned in
 #endif
 #ifndef POLYLOOP_MATRIX_LDMATRIX_X4_TRANS
 #define POLYLOOP_MATRIX_LDMATRIX_X4_TRANS
-static __device__ __forceinline__ void ldmatrix_x4_trans(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
+static __device__ __forceinline__ void ldmatrix_x4_trans(
+    unsigned int &r0,
+    unsigned int &r1,
+    unsigned int &r2,
+    unsigned int &r3,
+    const void *row)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -23,19 +41,34 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(unsigned int &r0, unsig
 #endif
 #ifndef POLYLOOP_MATRIX_MMA_M16N8K16_BF16
 #define POLYLOOP_MATRIX_MMA_M16N8K16_BF16
-static __device__ __forceinline__ void mma_m16n8k16_bf16(float &d0, float &d1, float &d2, float &d3, const unsigned int (&a)[4], const unsigned int (&b)[2])
+static __device__ __forceinline__ void mma_m16n8k16_bf16(
+    float &d0,
+    float &d1,
+    float &d2,
+    float &d3,
+    const unsigned int (&a)[4],
+    const unsigned int (&b)[2])
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int m, int p, int n)
+extern "C" __global__ void __launch_bounds__(128) matmul_mma(
+    const bfloat16 *__restrict__ a,
+    const bfloat16 *__restrict__ b,
+    float *__restrict__ c,
+    int m,
+    int p,
+    int n)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    const int jj_lane = tx % 4, lane_mod_16 = tx % 16, a_dim_1 = tx % 32, b_dim_1 = tx % 64, ii_lane = tx / 4 % 8, lane_div_16 = tx / 16 % 2, wi = tx / 32 % 2, a_dim_0_inner = tx / 32, t_div_64 = tx / 64;
+    const int jj_lane = tx % 4, lane_mod_16 = tx % 16, a_dim_1 = tx % 32, b_dim_1 = tx % 64,
+        ii_lane = tx / 4 % 8, lane_div_16 = tx / 16 % 2, wi = tx / 32 % 2, a_dim_0_inner = tx / 32,
+        t_div_64 = tx / 64;
     __shared__ __align__(16) bfloat16 a_tile[2][64][40];
     __shared__ __align__(16) bfloat16 b_tile[2][32][72];
     float acc[2][2][4][2];
@@ -47,47 +80,75 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
             for (int ni = 0; ni < 4; ++ni) {
                 #pragma unroll
                 for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
-                    acc[jj_reg][mi][ni][ii_reg] = 0.0f;  // insn
+                    acc[jj_reg][mi][ni][ii_reg] = 0.0f;
             }
         }
     }
     bfloat16 a_tile_next[16];
     #pragma unroll
     for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer)
-        a_tile_next[a_dim_0_outer] = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner < m && a_dim_1 < p ? a[(64 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + a_dim_1] : bfloat16{};  // fetch_a
+        a_tile_next[a_dim_0_outer] = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner < m && a_dim_1 < p
+            ? a[(64 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + a_dim_1]
+            : bfloat16{};
     bfloat16 b_tile_next[16];
     #pragma unroll
     for (int b_dim_0_outer = 0; b_dim_0_outer < 16; ++b_dim_0_outer)
-        b_tile_next[b_dim_0_outer] = 2 * b_dim_0_outer + t_div_64 < p && 64 * bx + b_dim_1 < n ? b[(2 * b_dim_0_outer + t_div_64) * n + 64 * bx + b_dim_1] : bfloat16{};  // fetch_b
+        b_tile_next[b_dim_0_outer] = 2 * b_dim_0_outer + t_div_64 < p && 64 * bx + b_dim_1 < n
+            ? b[(2 * b_dim_0_outer + t_div_64) * n + 64 * bx + b_dim_1]
+            : bfloat16{};
     for (int ko = 0; ko < (p + 31) / 32; ++ko) {
         #pragma unroll
         for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 16; ++a_dim_0_outer_s)
-            a_tile[ko % 2][4 * a_dim_0_outer_s + a_dim_0_inner][a_dim_1] = a_tile_next[a_dim_0_outer_s];  // store_a_tile
+            a_tile[ko % 2][4 * a_dim_0_outer_s + a_dim_0_inner][a_dim_1] =
+                a_tile_next[a_dim_0_outer_s];
         #pragma unroll
         for (int b_dim_0_outer_s = 0; b_dim_0_outer_s < 16; ++b_dim_0_outer_s)
-            b_tile[ko % 2][2 * b_dim_0_outer_s + t_div_64][b_dim_1] = b_tile_next[b_dim_0_outer_s];  // store_b_tile
+            b_tile[ko % 2][2 * b_dim_0_outer_s + t_div_64][b_dim_1] = b_tile_next[b_dim_0_outer_s];
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer)
-            a_tile_next[a_dim_0_outer] = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner < m && 32 * ko + a_dim_1 + 32 < p ? a[(64 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + a_dim_1 + 32] : bfloat16{};  // fetch_a
+            a_tile_next[a_dim_0_outer] = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner < m
+                    && 32 * ko + a_dim_1 + 32 < p
+                ? a[(64 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + a_dim_1 + 32]
+                : bfloat16{};
         #pragma unroll
         for (int b_dim_0_outer = 0; b_dim_0_outer < 16; ++b_dim_0_outer)
-            b_tile_next[b_dim_0_outer] = 32 * ko + 2 * b_dim_0_outer + t_div_64 + 32 < p && 64 * bx + b_dim_1 < n ? b[(32 * ko + 2 * b_dim_0_outer + t_div_64 + 32) * n + 64 * bx + b_dim_1] : bfloat16{};  // fetch_b
-        __syncthreads();
+            b_tile_next[b_dim_0_outer] = 32 * ko + 2 * b_dim_0_outer + t_div_64 + 32 < p
+                    && 64 * bx + b_dim_1 < n
+                ? b[(32 * ko + 2 * b_dim_0_outer + t_div_64 + 32) * n + 64 * bx + b_dim_1]
+                : bfloat16{};
+        __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
         for (int kk = 0; kk < 2; ++kk) {
             unsigned int a_frag[2][4];
             #pragma unroll
             for (int mi = 0; mi < 2; ++mi)
-                ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 2][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
+                ldmatrix_x4(
+                    a_frag[mi][0],
+                    a_frag[mi][1],
+                    a_frag[mi][2],
+                    a_frag[mi][3],
+                    &a_tile[ko % 2][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);
             unsigned int b_frag[4][2];
             #pragma unroll
             for (int ni = 0; ni < 4; ni += 2)
-                ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 2][16 * kk + lane_mod_16][32 * t_div_64 + 8 * ni + 8 * lane_div_16]);  // insn
+                ldmatrix_x4_trans(
+                    b_frag[ni][0],
+                    b_frag[ni][1],
+                    b_frag[ni + 1][0],
+                    b_frag[ni + 1][1],
+                    &b_tile[ko % 2][16 * kk + lane_mod_16][
+                        32 * t_div_64 + 8 * ni + 8 * lane_div_16]);
             #pragma unroll
             for (int mi = 0; mi < 2; ++mi) {
                 #pragma unroll
                 for (int ni = 0; ni < 4; ++ni)
-                    mma_m16n8k16_bf16(acc[0][mi][ni][0], acc[1][mi][ni][0], acc[0][mi][ni][1], acc[1][mi][ni][1], a_frag[mi], b_frag[ni]);  // insn
+                    mma_m16n8k16_bf16(
+                        acc[0][mi][ni][0],
+                        acc[1][mi][ni][0],
+                        acc[0][mi][ni][1],
+                        acc[1][mi][ni][1],
+                        a_frag[mi],
+                        b_frag[ni]);
             }
         }
     }
@@ -104,9 +165,10 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
                             if (i < m) {
                                 #pragma unroll
                                 for (int jj_reg = 0; jj_reg < 2; ++jj_reg) {
-                                    const int j = 64 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane + jj_reg;
+                                    const int j =
+                                        64 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane + jj_reg;
                                     if (j < n)
-                                        c[i * n + j] = acc[jj_reg][mi][ni][ii_reg];  // insn
+                                        c[i * n + j] = acc[jj_reg][mi][ni][ii_reg];
                                 }
                             }
                         }

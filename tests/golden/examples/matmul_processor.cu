@@ -1,7 +1,22 @@
-extern "C" __global__ void matmul_processor(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int m, int n, int p)
+// matmul_processor computes
+//     for i in [0, m), j in [0, n)
+//         c[i, j] = sum(k, a[i, k]*b[k, j]), k in [0, p)
+// Sizes: a: m x p, b: p x n, c: m x n
+// Launch: matmul_processor, grid ((n + 383) / 384, (m + 143) / 144), block (1)
+// Assumes: m >= 1; n >= 1; p >= 1; c overlaps no other array
+// Indices have 32 bits: m*p, p*n, m*n, n + 815, m + 299 must not exceed 2147483647
+
+extern "C" __global__ void matmul_processor(
+    const float *__restrict__ a,
+    const float *__restrict__ b,
+    float *__restrict__ c,
+    int m,
+    int n,
+    int p)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     if (144 * by + 143 < m && 384 * bx + 383 < n) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float acc[12][2][16];
         for (int j_tile = 0; j_tile < 12; ++j_tile) {
             for (int i_tile = 0; i_tile < 12; ++i_tile) {
@@ -21,7 +36,8 @@ extern "C" __global__ void matmul_processor(const float *__restrict__ a, const f
                         for (int vector = 0; vector < 2; ++vector) {
                             #pragma unroll
                             for (int lane = 0; lane < 16; ++lane)
-                                acc[row][vector][lane] += a[(144 * by + 12 * i_tile + row) * p + k] * b[k * n + 384 * bx + 32 * j_tile + 16 * vector + lane];
+                                acc[row][vector][lane] += a[(144 * by + 12 * i_tile + row) * p + k]
+                                    * b[k * n + 384 * bx + 32 * j_tile + 16 * vector + lane];
                         }
                     }
                 }
@@ -31,7 +47,13 @@ extern "C" __global__ void matmul_processor(const float *__restrict__ a, const f
                     for (int vector = 0; vector < 2; ++vector) {
                         #pragma unroll
                         for (int lane = 0; lane < 16; ++lane)
-                            c[(144 * by + 12 * i_tile + row) * n + 384 * bx + 32 * j_tile + 16 * vector + lane] = acc[row][vector][lane];
+                            c[
+                                (144 * by + 12 * i_tile + row) * n
+                                + 384 * bx
+                                + 32 * j_tile
+                                + 16 * vector
+                                + lane] =
+                                acc[row][vector][lane];
                     }
                 }
             }

@@ -1,12 +1,26 @@
+// prefix_sum_single_pass computes
+//     for m in [0, n)
+//         x[m] = a[m]
+//     for i in [0, n)
+//         b[i] = sum(j, x[j]), j in [0, i + 1)
+// Sizes: a: n, b: n
+// Launch: prefix_sum_single_pass_clear, grid (((n + 8191) / 8192 + 255) / 256), block (256)
+// Launch: prefix_sum_single_pass, grid ((n + 8191) / 8192), block (32, 4)
+// Assumes: n >= 0; a is aligned to 16 bytes; b is aligned to 16 bytes; b overlaps no other array
+// Indices have 32 bits: n, 256*(((n + 8191) / 8192 + 255) / 256), n + 18563 must not exceed
+//     2147483647
+
 // The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float prefix_sum_single_pass_block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float prefix_sum_single_pass_block_sum_float32(
+    float x,
+    float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x == 0)
         partial[threadIdx.y] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 4; ++n)
@@ -14,14 +28,19 @@ static __device__ __forceinline__ float prefix_sum_single_pass_block_sum_float32
     return x;
 }
 // Publishes the x of this block for the blocks after it; every block calls it.
-// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is
+// that of
 // all blocks up to it.
-static __device__ __forceinline__ void prefix_sum_single_pass_store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void prefix_sum_single_pass_store_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && threadIdx.y == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
 }
-// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole
+// block calls it.
 static __device__ __forceinline__ float prefix_sum_single_pass_warp_sum_float32(float x)
 {
     #pragma unroll
@@ -30,10 +49,12 @@ static __device__ __forceinline__ float prefix_sum_single_pass_warp_sum_float32(
     return x;
 }
 // The sum of x over the threads before this one along threadIdx.y; the whole block calls it.
-static __device__ __forceinline__ float prefix_sum_single_pass_y_exclusive_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float prefix_sum_single_pass_y_exclusive_sum_float32(
+    float x,
+    float *partial)
 {
     partial[4 * threadIdx.x + threadIdx.y] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     float before = 0.0f;
     for (int n = 0; n < threadIdx.y; ++n)
         before += partial[4 * threadIdx.x + n];
@@ -52,7 +73,11 @@ static __device__ __forceinline__ float prefix_sum_single_pass_x_exclusive_sum_f
     return threadIdx.x == 0 ? 0.0f : y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float prefix_sum_single_pass_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float prefix_sum_single_pass_grid_exclusive_sum_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals,
+    float *before)
 {
     const int thread = threadIdx.x + 32 * threadIdx.y;
     if (thread < 32) {
@@ -67,7 +92,8 @@ static __device__ __forceinline__ float prefix_sum_single_pass_grid_exclusive_su
                 word = other < 0 ? 2ull << 32 : totals[other];
                 whole = __ballot_sync(0xffffffff, word >> 32 == 2);
                 unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
-            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            // all nearer than a block with the total of all
+            } while (unknown & ~whole & (whole - 1));
             const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             float y = __uint_as_float((unsigned int)word);
             #pragma unroll
@@ -86,12 +112,14 @@ static __device__ __forceinline__ float prefix_sum_single_pass_grid_exclusive_su
             *before = earlier;
         }
     }
-    __syncthreads();
+    __syncthreads();  // the value is there for all threads
     return *before;
 }
 
 // Resets the values that blocks pass on, and the number of the next block: before each run.
-extern "C" __global__ void __launch_bounds__(256) prefix_sum_single_pass_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+extern "C" __global__ void __launch_bounds__(256) prefix_sum_single_pass_clear(
+    unsigned int *__restrict__ next_block,
+    unsigned long long *__restrict__ totals)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
@@ -99,66 +127,76 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_single_pass_clear(u
     totals[i] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned long long *totals)
+extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
+    const float *__restrict__ a,
+    float *__restrict__ b,
+    int n,
+    unsigned int *next_block,
+    unsigned long long *totals)
 {
     __shared__ unsigned int ticket;  // this block's number: those before it have begun
     if (threadIdx.x == 0 && threadIdx.y == 0)
         ticket = atomicAdd(next_block, 1);
-    __syncthreads();
+    __syncthreads();  // the number is there for all threads
     const int bx = ticket;
     const int tx = threadIdx.x, ty = threadIdx.y;
     __shared__ float partial[4];
     __shared__ float before[1];
     __shared__ float partial_0[128];
     if (8192 * bx + 8191 < n) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         __align__(16) float x[16][4];
         #pragma unroll
         for (int r_x = 0; r_x < 16; ++r_x)
-            *(float4 *)&x[r_x][0] = *(const float4 *)&a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx];  // load
-        float tile_sum = 0.0f;  // tile_sum
+            // load
+            *(float4 *)&x[r_x][0] = *(const float4 *)&a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx];
+        float tile_sum = 0.0f;
         #pragma unroll
         for (int r_tile = 0; r_tile < 16; ++r_tile) {
             #pragma unroll
             for (int k_tile = 0; k_tile < 4; ++k_tile)
-                tile_sum += x[r_tile][k_tile];  // tile_sum
+                tile_sum += x[r_tile][k_tile];
         }
-        tile_sum = prefix_sum_single_pass_block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_tile = tile_sum;  // before_tile
-        prefix_sum_single_pass_store_float32(before_tile, ticket, totals);  // before_tile
-        float warp_sum = 0.0f;  // warp_sum
+        tile_sum = prefix_sum_single_pass_block_sum_float32(tile_sum, partial);
+        float before_tile = tile_sum;
+        prefix_sum_single_pass_store_float32(before_tile, ticket, totals);
+        float warp_sum = 0.0f;
         #pragma unroll
         for (int r_warp = 0; r_warp < 16; ++r_warp) {
             #pragma unroll
             for (int k_warp = 0; k_warp < 4; ++k_warp)
-                warp_sum += x[r_warp][k_warp];  // warp_sum
+                warp_sum += x[r_warp][k_warp];
         }
-        warp_sum = prefix_sum_single_pass_warp_sum_float32(warp_sum);  // warp_sum
-        float before_warp = warp_sum;  // before_warp
-        before_warp = prefix_sum_single_pass_y_exclusive_sum_float32(before_warp, partial_0);  // before_warp
+        warp_sum = prefix_sum_single_pass_warp_sum_float32(warp_sum);
+        float before_warp = warp_sum;
+        before_warp = prefix_sum_single_pass_y_exclusive_sum_float32(before_warp, partial_0);
         float scanned[16][4];
         #pragma unroll
         for (int r = 0; r < 16; ++r) {
-            float round_sum = 0.0f;  // round_sum
+            float round_sum = 0.0f;
             #pragma unroll
             for (int k_round = 0; k_round < 4; ++k_round)
-                round_sum += x[r][k_round];  // round_sum
-            round_sum = prefix_sum_single_pass_warp_sum_float32(round_sum);  // round_sum
-            float before_lane = before_warp;  // before_round
-            before_warp += round_sum;  // before_round
-            float lane_sum = 0.0f;  // lane_sum
+                round_sum += x[r][k_round];
+            round_sum = prefix_sum_single_pass_warp_sum_float32(round_sum);
+            float before_lane = before_warp;
+            before_warp += round_sum;
+            float lane_sum = 0.0f;
             #pragma unroll
-            for (int j_local_local_local_inner = 0; j_local_local_local_inner < 4; ++j_local_local_local_inner)
-                lane_sum += x[r][j_local_local_local_inner];  // lane_sum
-            float part_1 = lane_sum;  // before_lane
-            part_1 = prefix_sum_single_pass_x_exclusive_sum_float32(part_1);  // before_lane
-            before_lane += part_1;  // before_lane
+            for (int j_local_local_local_inner = 0;
+                    j_local_local_local_inner < 4;
+                    ++j_local_local_local_inner)
+                lane_sum += x[r][j_local_local_local_inner];
+            float part_1 = lane_sum;
+            part_1 = prefix_sum_single_pass_x_exclusive_sum_float32(part_1);
+            before_lane += part_1;
             #pragma unroll
             for (int k = 0; k < 4; ++k) {
-                before_lane += x[r][k];  // scanned
-                scanned[r][k] = before_lane;  // scanned
+                before_lane += x[r][k];
+                scanned[r][k] = before_lane;
             }
         }
-        before_tile = prefix_sum_single_pass_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile =
+            prefix_sum_single_pass_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
         #pragma unroll
         for (int r_b = 0; r_b < 16; ++r_b) {
             float4 b_v;
@@ -174,7 +212,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             #pragma unroll
             for (int r_x = 0; r_x < 16; ++r_x) {
                 if (8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + 3 < n) {
-                    *(float4 *)&x[r_x][0] = *(const float4 *)&a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx];  // load
+                    // load
+                    *(float4 *)&x[r_x][0] =
+                        *(const float4 *)&a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx];
                 } else {
                     #pragma unroll
                     for (int k_x = 0; k_x < 4; ++k_x) {
@@ -185,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 }
             }
         }
-        float tile_sum = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;
         if (8192 * bx + 2048 * ty + 4 * tx < n) {
             #pragma unroll
             for (int r_tile = 0; r_tile < 16; ++r_tile) {
@@ -193,15 +233,15 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                     #pragma unroll
                     for (int k_tile = 0; k_tile < 4; ++k_tile) {
                         if (8192 * bx + 2048 * ty + 128 * r_tile + 4 * tx + k_tile < n)
-                            tile_sum += x[r_tile][k_tile];  // tile_sum
+                            tile_sum += x[r_tile][k_tile];
                     }
                 }
             }
         }
-        tile_sum = prefix_sum_single_pass_block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_tile = tile_sum;  // before_tile
-        prefix_sum_single_pass_store_float32(before_tile, ticket, totals);  // before_tile
-        float warp_sum = 0.0f;  // warp_sum
+        tile_sum = prefix_sum_single_pass_block_sum_float32(tile_sum, partial);
+        float before_tile = tile_sum;
+        prefix_sum_single_pass_store_float32(before_tile, ticket, totals);
+        float warp_sum = 0.0f;
         if (8192 * bx + 2048 * ty + 4 * tx < n) {
             #pragma unroll
             for (int r_warp = 0; r_warp < 16; ++r_warp) {
@@ -209,60 +249,64 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                     #pragma unroll
                     for (int k_warp = 0; k_warp < 4; ++k_warp) {
                         if (8192 * bx + 2048 * ty + 128 * r_warp + 4 * tx + k_warp < n)
-                            warp_sum += x[r_warp][k_warp];  // warp_sum
+                            warp_sum += x[r_warp][k_warp];
                     }
                 }
             }
         }
-        warp_sum = prefix_sum_single_pass_warp_sum_float32(warp_sum);  // warp_sum
-        float before_warp = 0.0f;  // before_warp
+        warp_sum = prefix_sum_single_pass_warp_sum_float32(warp_sum);
+        float before_warp = 0.0f;
         if (8192 * bx + 2048 * ty < n)
-            before_warp += warp_sum;  // before_warp
-        before_warp = prefix_sum_single_pass_y_exclusive_sum_float32(before_warp, partial_0);  // before_warp
+            before_warp += warp_sum;
+        before_warp = prefix_sum_single_pass_y_exclusive_sum_float32(before_warp, partial_0);
         float scanned[16][4];
         float lane_sum;
         float before_lane;
         #pragma unroll
         for (int r = 0; r < 16; ++r) {
             if (8192 * bx + 128 * r < n) {
-                float round_sum = 0.0f;  // round_sum
+                float round_sum = 0.0f;
                 if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
                     #pragma unroll
                     for (int k_round = 0; k_round < 4; ++k_round) {
                         if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + k_round < n)
-                            round_sum += x[r][k_round];  // round_sum
+                            round_sum += x[r][k_round];
                     }
                 }
-                round_sum = prefix_sum_single_pass_warp_sum_float32(round_sum);  // round_sum
+                round_sum = prefix_sum_single_pass_warp_sum_float32(round_sum);
                 if (8192 * bx + 2048 * ty + 128 * r < n) {
-                    before_lane = before_warp;  // before_round
-                    before_warp += round_sum;  // before_round
+                    before_lane = before_warp;
+                    before_warp += round_sum;
                 }
                 if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
-                    lane_sum = 0.0f;  // lane_sum
+                    lane_sum = 0.0f;
                     #pragma unroll
-                    for (int j_local_local_local_inner = 0; j_local_local_local_inner < 4; ++j_local_local_local_inner) {
-                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + j_local_local_local_inner < n)
-                            lane_sum += x[r][j_local_local_local_inner];  // lane_sum
+                    for (int j_local_local_local_inner = 0;
+                            j_local_local_local_inner < 4;
+                            ++j_local_local_local_inner) {
+                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + j_local_local_local_inner
+                                < n)
+                            lane_sum += x[r][j_local_local_local_inner];
                     }
                 }
-                float part_1 = 0.0f;  // before_lane
+                float part_1 = 0.0f;
                 if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n)
-                    part_1 += lane_sum;  // before_lane
-                part_1 = prefix_sum_single_pass_x_exclusive_sum_float32(part_1);  // before_lane
+                    part_1 += lane_sum;
+                part_1 = prefix_sum_single_pass_x_exclusive_sum_float32(part_1);
                 if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
-                    before_lane += part_1;  // before_lane
+                    before_lane += part_1;
                     #pragma unroll
                     for (int k = 0; k < 4; ++k) {
                         if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + k < n) {
-                            before_lane += x[r][k];  // scanned
-                            scanned[r][k] = before_lane;  // scanned
+                            before_lane += x[r][k];
+                            scanned[r][k] = before_lane;
                         }
                     }
                 }
             }
         }
-        before_tile = prefix_sum_single_pass_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile =
+            prefix_sum_single_pass_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
         if (8192 * bx + 2048 * ty + 4 * tx < n) {
             #pragma unroll
             for (int r_b = 0; r_b < 16; ++r_b) {

@@ -1,3 +1,12 @@
+// segment_sums computes
+//     for s in [0, n)
+//         begin = first[s]
+//         count = first[s + 1] - begin
+//         y[s] = sum(j, x[begin + j]), j in [0, count)
+// Sizes: first: (n + 1), x: entries, y: n
+// Launch: segment_sums, grid (n), block (256)
+// Assumes: entries >= 0; n >= 1; y overlaps no other array
+
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float segment_sums_block_sum_float32(float x, float *partial)
 {
@@ -6,7 +15,7 @@ static __device__ __forceinline__ float segment_sums_block_sum_float32(float x, 
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 8; ++n)
@@ -14,19 +23,24 @@ static __device__ __forceinline__ float segment_sums_block_sum_float32(float x, 
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(256) segment_sums(const int *__restrict__ first, const float *__restrict__ x, float *__restrict__ y, int n_arg, int entries_arg)
+extern "C" __global__ void __launch_bounds__(256) segment_sums(
+    const int *__restrict__ first,
+    const float *__restrict__ x,
+    float *__restrict__ y,
+    int n_arg,
+    int entries_arg)
 {
     const long long n = (long long)n_arg;
     const long long entries = (long long)entries_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x;
     __shared__ float partial[8];
-    int begin = first[bx];  // insn
-    int count = (unsigned int)first[bx + 1] - begin;  // insn_1
-    float acc = 0.0f;  // insn_2
+    int begin = first[bx];
+    int count = (unsigned int)first[bx + 1] - begin;
+    float acc = 0.0f;
     for (long long j_outer = 0; 256 * j_outer < (long long)count - tx; ++j_outer)
-        acc += x[begin + 256 * j_outer + tx];  // insn_2
-    acc = segment_sums_block_sum_float32(acc, partial);  // insn_2
+        acc += x[begin + 256 * j_outer + tx];
+    acc = segment_sums_block_sum_float32(acc, partial);
     if (tx == 0)
-        y[bx] = acc;  // insn_2
+        y[bx] = acc;
 }

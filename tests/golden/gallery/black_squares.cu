@@ -1,3 +1,10 @@
+// black_squares computes
+//     black[0] = sum((i, j), a[i, j]), i in [0, n), j in [0, n)
+// Sizes: black: 1, a: n x n
+// Launch: black_squares, grid (1), block (1)
+// Assumes: n >= 0; black overlaps no other array
+// Indices have 32 bits: n*n, n + 1 must not exceed 2147483647
+
 extern "C" __global__ void black_squares(int *__restrict__ black, const int *__restrict__ a, int n)
 {
     int acc = 0;

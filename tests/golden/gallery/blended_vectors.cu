@@ -1,4 +1,18 @@
-extern "C" __global__ void __launch_bounds__(128) blend(const float *__restrict__ x, const float *__restrict__ y, const float *__restrict__ w, float *__restrict__ z, int n)
+// blend computes
+//     for i in [0, n)
+//         z[i] = x[i] + w[i]*(y[i] - x[i])
+// Sizes: x: n, y: n, w: n, z: n
+// Launch: blend, grid ((n + 511) / 512), block (128)
+// Assumes: n >= 0; x is aligned to 16 bytes; w is aligned to 16 bytes; y is aligned to 16 bytes; z
+//     is aligned to 16 bytes; z overlaps no other array
+// Indices have 32 bits: n, n + 1027 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(128) blend(
+    const float *__restrict__ x,
+    const float *__restrict__ y,
+    const float *__restrict__ w,
+    float *__restrict__ z,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

@@ -1,3 +1,18 @@
+// block_sparse_by_blocks computes
+//     for i in [0, n)
+//         begin = first[i]
+//         end = first[i + 1]
+//         for q in [0, 2)
+//             t[q] = 0
+//         for e in [begin, end), r in [0, 2)
+//             t[r] = t[r] + sum(k, a[e, r, k]*x[column[e], k]), k in [0, 32)
+//         for s in [0, 2)
+//             y[i, s] = t[s]
+// Sizes: first: (n + 1), column: blocks, a: blocks x 2 x 32, x: columns x 32, y: n x 2
+// Launch: block_sparse_by_blocks, grid ((n + 1) / 2), block (16)
+// Assumes: blocks >= 0; columns >= 0; n >= 1; y overlaps no other array
+// Indices have 32 bits: n + 1, blocks, 64*blocks, 32*columns, 2*n, n + 3 must not exceed 2147483647
+
 // The sum of x over the 16 threads of the block, on each of them; whole warps call it.
 static __device__ __forceinline__ float block_sparse_by_blocks_sum_over_x_float32(float x)
 {
@@ -7,64 +22,73 @@ static __device__ __forceinline__ float block_sparse_by_blocks_sum_over_x_float3
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const int *__restrict__ first, const int *__restrict__ column, const float *__restrict__ a, const float *__restrict__ x, float *__restrict__ y, int n, int blocks, int columns)
+extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(
+    const int *__restrict__ first,
+    const int *__restrict__ column,
+    const float *__restrict__ a,
+    const float *__restrict__ x,
+    float *__restrict__ y,
+    int n,
+    int blocks,
+    int columns)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     if (2 * bx + 1 < n) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float t[2];
         for (int i_inner = 0; i_inner < 2; ++i_inner) {
             const int i = 2 * bx + i_inner;
-            int begin = first[i];  // insn
-            int end = first[i + 1];  // insn_1
+            int begin = first[i];
+            int end = first[i + 1];
             #pragma unroll
             for (int q = 0; q < 2; ++q)
-                t[q] = 0.0f;  // insn_2
+                t[q] = 0.0f;
             for (int e = begin; e < end; ++e) {
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    float acc = 0.0f;  // insn_3
+                    float acc = 0.0f;
                     #pragma unroll
                     for (int k_outer = 0; k_outer < 2; ++k_outer) {
                         const int k = 16 * k_outer + tx;
-                        acc += a[e * 64 + r * 32 + k] * x[column[e] * 32 + k];  // insn_3
+                        acc += a[e * 64 + r * 32 + k] * x[column[e] * 32 + k];
                     }
-                    acc = block_sparse_by_blocks_sum_over_x_float32(acc);  // insn_3
-                    t[r] += acc;  // insn_3
+                    acc = block_sparse_by_blocks_sum_over_x_float32(acc);
+                    t[r] += acc;
                 }
             }
             if (tx == 0) {
                 #pragma unroll
                 for (int s = 0; s < 2; ++s)
-                    y[i * 2 + s] = t[s];  // insn_4
+                    y[i * 2 + s] = t[s];
             }
         }
     } else {
         float t[2];
         for (int i_inner = 0; i_inner < min(2, n - 2 * bx); ++i_inner) {
             const int i = 2 * bx + i_inner;
-            int begin = first[i];  // insn
-            int end = first[i + 1];  // insn_1
+            int begin = first[i];
+            int end = first[i + 1];
             #pragma unroll
             for (int q = 0; q < 2; ++q)
-                t[q] = 0.0f;  // insn_2
+                t[q] = 0.0f;
             for (int e = begin; e < end; ++e) {
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    float acc = 0.0f;  // insn_3
+                    float acc = 0.0f;
                     #pragma unroll
                     for (int k_outer = 0; k_outer < 2; ++k_outer) {
                         const int k = 16 * k_outer + tx;
-                        acc += a[e * 64 + r * 32 + k] * x[column[e] * 32 + k];  // insn_3
+                        acc += a[e * 64 + r * 32 + k] * x[column[e] * 32 + k];
                     }
-                    acc = block_sparse_by_blocks_sum_over_x_float32(acc);  // insn_3
-                    t[r] += acc;  // insn_3
+                    acc = block_sparse_by_blocks_sum_over_x_float32(acc);
+                    t[r] += acc;
                 }
             }
             if (tx == 0) {
                 #pragma unroll
                 for (int s = 0; s < 2; ++s)
-                    y[i * 2 + s] = t[s];  // insn_4
+                    y[i * 2 + s] = t[s];
             }
         }
     }

@@ -1,6 +1,18 @@
+// derivatives_on_elements computes
+//     for e in [0, n), i in [0, 20)
+//         du[e, i] = sum(j, u[e, j]*d[i, j]), j in [0, 20)
+// Sizes: d: 20 x 20, u: n x 20, du: n x 20
+// Launch: derivatives_on_elements, grid ((n + 15) / 16), block (64)
+// Assumes: n >= 1; du is aligned to 16 bytes; du overlaps no other array
+// Indices have 32 bits: 20*n, n + 39 must not exceed 2147483647
+
 #ifndef POLYLOOP_MATRIX_MMA_M8N8K4_F64
 #define POLYLOOP_MATRIX_MMA_M8N8K4_F64
-static __device__ __forceinline__ void mma_m8n8k4_f64(double &d0, double &d1, const double (&a)[1], const double (&b)[1])
+static __device__ __forceinline__ void mma_m8n8k4_f64(
+    double &d0,
+    double &d1,
+    const double (&a)[1],
+    const double (&b)[1])
 {
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                  : "+d"(d0), "+d"(d1)
@@ -8,7 +20,11 @@ static __device__ __forceinline__ void mma_m8n8k4_f64(double &d0, double &d1, co
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(64) derivatives_on_elements(const double *__restrict__ d, const double *__restrict__ u, double *__restrict__ du, int n)
+extern "C" __global__ void __launch_bounds__(64) derivatives_on_elements(
+    const double *__restrict__ d,
+    const double *__restrict__ u,
+    double *__restrict__ du,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
@@ -36,7 +52,9 @@ extern "C" __global__ void __launch_bounds__(64) derivatives_on_elements(const d
                     double a_frag[1];
                     a_frag[0] = e < n ? u[e * 20 + 4 * j_outer + i_inner_lane] : 0.0;
                     double b_frag[1];
-                    b_frag[0] = 8 * i_outer + ee < 20 ? d[(8 * i_outer + ee) * 20 + 4 * j_outer + i_inner_lane] : 0.0;
+                    b_frag[0] = 8 * i_outer + ee < 20
+                        ? d[(8 * i_outer + ee) * 20 + 4 * j_outer + i_inner_lane]
+                        : 0.0;
                     mma_m8n8k4_f64(acc[0], acc[1], a_frag, b_frag);
                 }
             }

@@ -1,3 +1,11 @@
+// differences computes
+//     for i in [0, n)
+//         y[i] = x[i + 1] - x[i]
+// Sizes: x: (n + 1), y: n
+// Launch: differences, grid ((n + 255) / 256), block (32)
+// Assumes: n >= 0; x is aligned to 16 bytes; y is aligned to 16 bytes; y overlaps no other array
+// Indices have 32 bits: n + 1, n, n + 519 must not exceed 2147483647
+
 #ifndef POLYLOOP_FLOAT16
 #define POLYLOOP_FLOAT16
 struct float16 { unsigned short bits; };
@@ -27,7 +35,10 @@ static __device__ __forceinline__ float16 to_float16(float a)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(32) differences(const float16 *__restrict__ x, float16 *__restrict__ y, int n)
+extern "C" __global__ void __launch_bounds__(32) differences(
+    const float16 *__restrict__ x,
+    float16 *__restrict__ y,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

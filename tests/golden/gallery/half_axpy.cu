@@ -1,3 +1,11 @@
+// half_axpy computes
+//     for i in [0, n)
+//         y[i] = 1.5*x[i] + y[i]
+// Sizes: x: n, y: n
+// Launch: half_axpy, grid ((n + 31) / 32), block (32)
+// Assumes: n >= 0; y overlaps no other array
+// Indices have 32 bits: n, n + 63 must not exceed 2147483647
+
 #ifndef POLYLOOP_FLOAT16
 #define POLYLOOP_FLOAT16
 struct float16 { unsigned short bits; };
@@ -22,7 +30,10 @@ static __device__ __forceinline__ float16 to_float16(float a)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(32) half_axpy(const float16 *__restrict__ x, float16 *__restrict__ y, int n)
+extern "C" __global__ void __launch_bounds__(32) half_axpy(
+    const float16 *__restrict__ x,
+    float16 *__restrict__ y,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

@@ -1,3 +1,13 @@
+// long_rows computes
+//     for i in [0, m)
+//         s = sum(k, a[i, k]**2), k in [0, n)
+//         norms[i] = sqrt(s)
+// Sizes: a: m x n, norms: m
+// Launch: long_rows_0, grid ((n + 255) / 256, m), block (64)
+// Launch: long_rows_1, grid (m), block (64)
+// Assumes: m >= 1; n >= 1; norms overlaps no other array
+// Indices have 32 bits: m*n, m, m*((n + 255) / 256), n + 16383 must not exceed 2147483647
+
 // The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float long_rows_block_sum_float32(float x, float *partial)
 {
@@ -6,18 +16,23 @@ static __device__ __forceinline__ float long_rows_block_sum_float32(float x, flo
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     x += partial[1];
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(64) long_rows_0(const float *__restrict__ a, int m, int n, float *__restrict__ sums)
+extern "C" __global__ void __launch_bounds__(64) long_rows_0(
+    const float *__restrict__ a,
+    int m,
+    int n,
+    float *__restrict__ sums)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
     __shared__ float partial[2];
     if (256 * bx + 255 < n) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float acc = 0.0f;
         float part[2];
         #pragma unroll
@@ -26,7 +41,9 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_0(const float *__rest
         for (int t_outer = 0; t_outer < 2; ++t_outer) {
             #pragma unroll
             for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
-                part[t_inner_outer] += a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx] * a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx];
+                part[t_inner_outer] +=
+                    a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx]
+                        * a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx];
         }
         #pragma unroll
         for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
@@ -44,7 +61,9 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_0(const float *__rest
             #pragma unroll
             for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer) {
                 if (256 * bx + 128 * t_outer + 64 * t_inner_outer + tx < n)
-                    part[t_inner_outer] += a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx] * a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx];
+                    part[t_inner_outer] +=
+                        a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx]
+                            * a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx];
             }
         }
         #pragma unroll
@@ -56,7 +75,11 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_0(const float *__rest
     }
 }
 
-extern "C" __global__ void __launch_bounds__(64) long_rows_1(float *__restrict__ norms, int m, int n, const float *__restrict__ sums)
+extern "C" __global__ void __launch_bounds__(64) long_rows_1(
+    float *__restrict__ norms,
+    int m,
+    int n,
+    const float *__restrict__ sums)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
@@ -67,5 +90,5 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_1(float *__restrict__
     acc_0 = long_rows_block_sum_float32(acc_0, partial_0);  // sums
     float s = acc_0;  // sums
     if (tx == 0)
-        norms[bx] = sqrtf(s);  // insn
+        norms[bx] = sqrtf(s);
 }

@@ -1,3 +1,11 @@
+// matmul_of_bfloat16 computes
+//     for i in [0, n), j in [0, n)
+//         c[i, j] = sum(k, a[i, k]*b[k, j]), k in [0, n)
+// Sizes: a: n x n, b: n x n, c: n x n
+// Launch: matmul_of_bfloat16, grid ((n + 15) / 16, (n + 15) / 16), block (16, 16)
+// Assumes: n >= 1; c overlaps no other array
+// Indices have 32 bits: n*n, n + 31 must not exceed 2147483647
+
 #ifndef POLYLOOP_BFLOAT16
 #define POLYLOOP_BFLOAT16
 struct bfloat16 { unsigned short bits; };
@@ -5,10 +13,17 @@ struct bfloat16 { unsigned short bits; };
 
 #ifndef POLYLOOP_WIDEN_BFLOAT16
 #define POLYLOOP_WIDEN_BFLOAT16
-static __device__ __forceinline__ float to_float(bfloat16 a) { return __int_as_float(a.bits << 16); }
+static __device__ __forceinline__ float to_float(bfloat16 a)
+{
+    return __int_as_float(a.bits << 16);
+}
 #endif
 
-extern "C" __global__ void __launch_bounds__(256) matmul_of_bfloat16(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int n)
+extern "C" __global__ void __launch_bounds__(256) matmul_of_bfloat16(
+    const bfloat16 *__restrict__ a,
+    const bfloat16 *__restrict__ b,
+    float *__restrict__ c,
+    int n)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
@@ -16,42 +31,44 @@ extern "C" __global__ void __launch_bounds__(256) matmul_of_bfloat16(const bfloa
     __shared__ bfloat16 a_fetch[16][16];
     __shared__ bfloat16 b_fetch[16][16];
     if (16 * by + 15 < n && 16 * bx + 15 < n) {
-        float acc = 0.0f;  // insn
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        float acc = 0.0f;
+        // Full tiles, without tests; the others begin at k_outer_full.
         const int k_outer_full = n / 16;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
-            a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];  // fetch_a
-            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
-            __syncthreads();
+            a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];
+            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];
+            __syncthreads();  // a_fetch, b_fetch: reads follow writes
             for (int k_inner = 0; k_inner < 16; ++k_inner)
-                acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);  // insn
-            __syncthreads();
+                acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);
+            __syncthreads();  // a_fetch, b_fetch: writes follow reads
         }
         for (int k_outer = k_outer_full; k_outer < (n + 15) / 16; ++k_outer) {
             if (16 * k_outer + tx < n)
-                a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];  // fetch_a
+                a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];
             if (16 * k_outer + ty < n)
-                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
-            __syncthreads();
+                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];
+            __syncthreads();  // a_fetch, b_fetch: reads follow writes
             for (int k_inner = 0; k_inner < n - 16 * k_outer; ++k_inner)
-                acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);  // insn
-            __syncthreads();
+                acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);
+            __syncthreads();  // a_fetch, b_fetch: writes follow reads
         }
-        c[i * n + j] = acc;  // insn
+        c[i * n + j] = acc;
     } else {
-        float acc = 0.0f;  // insn
+        float acc = 0.0f;
         for (int k_outer = 0; k_outer < (n + 15) / 16; ++k_outer) {
             if (i < n && 16 * k_outer + tx < n)
-                a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];  // fetch_a
+                a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];
             if (16 * k_outer + ty < n && j < n)
-                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
-            __syncthreads();
+                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];
+            __syncthreads();  // a_fetch, b_fetch: reads follow writes
             if (i < n && j < n) {
                 for (int k_inner = 0; k_inner < min(16, n - 16 * k_outer); ++k_inner)
-                    acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);  // insn
+                    acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);
             }
-            __syncthreads();
+            __syncthreads();  // a_fetch, b_fetch: writes follow reads
         }
         if (i < n && j < n)
-            c[i * n + j] = acc;  // insn
+            c[i * n + j] = acc;
     }
 }

@@ -1,3 +1,12 @@
+// prefix_by_blocks computes
+//     for i in [0, n)
+//         b[i] = sum(j, a[j]), j in [0, i + 1)
+// Sizes: a: n, b: n
+// Launch: prefix_by_blocks_clear, grid (((n + 63) / 64 + 255) / 256), block (256)
+// Launch: prefix_by_blocks, grid ((n + 63) / 64), block (32)
+// Assumes: n >= 0; b overlaps no other array
+// Indices have 32 bits: n, 256*(((n + 63) / 64 + 255) / 256), n + 129 must not exceed 2147483647
+
 // The sum of x over the 32 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float prefix_by_blocks_warp_sum_float32(float x)
 {
@@ -7,9 +16,13 @@ static __device__ __forceinline__ float prefix_by_blocks_warp_sum_float32(float 
     return x;
 }
 // Publishes the x of this block for the blocks after it; every block calls it.
-// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is
+// that of
 // all blocks up to it.
-static __device__ __forceinline__ void prefix_by_blocks_store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void prefix_by_blocks_store_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
@@ -27,7 +40,11 @@ static __device__ __forceinline__ float prefix_by_blocks_warp_exclusive_sum_floa
     return threadIdx.x == 0 ? 0.0f : y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float prefix_by_blocks_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float prefix_by_blocks_grid_exclusive_sum_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals,
+    float *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -41,7 +58,8 @@ static __device__ __forceinline__ float prefix_by_blocks_grid_exclusive_sum_floa
                 word = other < 0 ? 2ull << 32 : totals[other];
                 whole = __ballot_sync(0xffffffff, word >> 32 == 2);
                 unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
-            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            // all nearer than a block with the total of all
+            } while (unknown & ~whole & (whole - 1));
             const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             float y = __uint_as_float((unsigned int)word);
             #pragma unroll
@@ -60,12 +78,14 @@ static __device__ __forceinline__ float prefix_by_blocks_grid_exclusive_sum_floa
             *before = earlier;
         }
     }
-    __syncthreads();
+    __syncthreads();  // the value is there for all threads
     return *before;
 }
 
 // Resets the values that blocks pass on, and the number of the next block: before each run.
-extern "C" __global__ void __launch_bounds__(256) prefix_by_blocks_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+extern "C" __global__ void __launch_bounds__(256) prefix_by_blocks_clear(
+    unsigned int *__restrict__ next_block,
+    unsigned long long *__restrict__ totals)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
@@ -73,55 +93,61 @@ extern "C" __global__ void __launch_bounds__(256) prefix_by_blocks_clear(unsigne
     totals[i] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned long long *totals)
+extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(
+    const float *__restrict__ a,
+    float *__restrict__ b,
+    int n,
+    unsigned int *next_block,
+    unsigned long long *totals)
 {
     __shared__ unsigned int ticket;  // this block's number: those before it have begun
     if (threadIdx.x == 0)
         ticket = atomicAdd(next_block, 1);
-    __syncthreads();
+    __syncthreads();  // the number is there for all threads
     const int bx = ticket;
     const int tx = threadIdx.x;
     __shared__ float before[1];
     if (64 * bx + 63 < n) {
-        float tile_sum = 0.0f;  // tile_sum
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        float tile_sum = 0.0f;
         for (int j_inner_inner = 0; j_inner_inner < 2; ++j_inner_inner)
-            tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
-        tile_sum = prefix_by_blocks_warp_sum_float32(tile_sum);  // tile_sum
-        float b_carry = tile_sum;  // before_tile
-        prefix_by_blocks_store_float32(b_carry, ticket, totals);  // before_tile
-        float b_sum = 0.0f;  // b_sum
+            tile_sum += a[64 * bx + 2 * tx + j_inner_inner];
+        tile_sum = prefix_by_blocks_warp_sum_float32(tile_sum);
+        float b_carry = tile_sum;
+        prefix_by_blocks_store_float32(b_carry, ticket, totals);
+        float b_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < 2; ++j_local_inner)
-            b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
-        float part_0 = b_sum;  // b_carry
-        part_0 = prefix_by_blocks_warp_exclusive_sum_float32(part_0);  // b_carry
-        b_carry = prefix_by_blocks_grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
-        b_carry += part_0;  // b_carry
+            b_sum += a[64 * bx + 2 * tx + j_local_inner];
+        float part_0 = b_sum;
+        part_0 = prefix_by_blocks_warp_exclusive_sum_float32(part_0);
+        b_carry = prefix_by_blocks_grid_exclusive_sum_float32(b_carry, ticket, totals, before);
+        b_carry += part_0;
         for (int i_inner_inner = 0; i_inner_inner < 2; ++i_inner_inner) {
             const int i = 64 * bx + 2 * tx + i_inner_inner;
-            b_carry += a[i];  // insn
-            b[i] = b_carry;  // insn
+            b_carry += a[i];
+            b[i] = b_carry;
         }
     } else {
-        float tile_sum = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;
         for (int j_inner_inner = 0; j_inner_inner < min(2, n - 64 * bx - 2 * tx); ++j_inner_inner)
-            tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
-        tile_sum = prefix_by_blocks_warp_sum_float32(tile_sum);  // tile_sum
-        float b_carry = tile_sum;  // before_tile
-        prefix_by_blocks_store_float32(b_carry, ticket, totals);  // before_tile
-        float b_sum = 0.0f;  // b_sum
+            tile_sum += a[64 * bx + 2 * tx + j_inner_inner];
+        tile_sum = prefix_by_blocks_warp_sum_float32(tile_sum);
+        float b_carry = tile_sum;
+        prefix_by_blocks_store_float32(b_carry, ticket, totals);
+        float b_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < min(2, n - 64 * bx - 2 * tx); ++j_local_inner)
-            b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
-        float part_0 = 0.0f;  // b_carry
+            b_sum += a[64 * bx + 2 * tx + j_local_inner];
+        float part_0 = 0.0f;
         if (64 * bx + 2 * tx < n)
-            part_0 += b_sum;  // b_carry
-        part_0 = prefix_by_blocks_warp_exclusive_sum_float32(part_0);  // b_carry
-        b_carry = prefix_by_blocks_grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
+            part_0 += b_sum;
+        part_0 = prefix_by_blocks_warp_exclusive_sum_float32(part_0);
+        b_carry = prefix_by_blocks_grid_exclusive_sum_float32(b_carry, ticket, totals, before);
         if (64 * bx + 2 * tx < n)
-            b_carry += part_0;  // b_carry
+            b_carry += part_0;
         for (int i_inner_inner = 0; i_inner_inner < min(2, n - 64 * bx - 2 * tx); ++i_inner_inner) {
             const int i = 64 * bx + 2 * tx + i_inner_inner;
-            b_carry += a[i];  // insn
-            b[i] = b_carry;  // insn
+            b_carry += a[i];
+            b[i] = b_carry;
         }
     }
 }

@@ -1,10 +1,20 @@
+// product_by_asynchronous_copies computes
+//     for i in [0, n), j in [0, n)
+//         c[i, j] = sum(k, a[i, k]*b[k, j]), k in [0, n)
+// Sizes: a: n x n, b: n x n, c: n x n
+// Launch: product_by_asynchronous_copies, grid ((n + 31) / 32, (n + 31) / 32), block (8, 8)
+// Assumes: n >= 1; c overlaps no other array
+// Indices have 32 bits: n*n, n + 71 must not exceed 2147483647
+
 #ifndef POLYLOOP_CP_ASYNC_4_ZFILL
 #define POLYLOOP_CP_ASYNC_4_ZFILL
 static __device__ __forceinline__ void cp_async_4_zfill(void *to, const void *from, bool is_there)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
     const int size = is_there ? 4 : 0;  // the rest becomes zeros
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(shared), "l"(from), "r"(size) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+        :: "r"(shared), "l"(from), "r"(size)
+        : "memory");
 }
 #endif
 #ifndef POLYLOOP_CP_ASYNC_COMMIT
@@ -22,7 +32,11 @@ template <int pending> static __device__ __forceinline__ void cp_async_wait()
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int n)
+extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
+    const float *__restrict__ a,
+    const float *__restrict__ b,
+    float *__restrict__ c,
+    int n)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
@@ -33,38 +47,57 @@ extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
     for (int ir = 0; ir < 4; ++ir) {
         #pragma unroll
         for (int jr = 0; jr < 4; ++jr)
-            acc[ir][jr] = 0.0f;  // insn
+            acc[ir][jr] = 0.0f;
     }
     #pragma unroll
     for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-        cp_async_4_zfill(&a_fetch[0][8 * a_dim_0_outer + ty][tx], &a[(32 * by + 8 * a_dim_0_outer + ty) * n + tx], 32 * by + 8 * a_dim_0_outer + ty < n && tx < n);  // fetch_a
+        cp_async_4_zfill(
+            &a_fetch[0][8 * a_dim_0_outer + ty][tx],
+            &a[(32 * by + 8 * a_dim_0_outer + ty) * n + tx],
+            32 * by + 8 * a_dim_0_outer + ty < n && tx < n);
     #pragma unroll
     for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer)
-        cp_async_4_zfill(&b_fetch[0][ty][8 * b_dim_1_outer + tx], &b[ty * n + 32 * bx + 8 * b_dim_1_outer + tx], ty < n && 32 * bx + 8 * b_dim_1_outer + tx < n);  // fetch_b
+        cp_async_4_zfill(
+            &b_fetch[0][ty][8 * b_dim_1_outer + tx],
+            &b[ty * n + 32 * bx + 8 * b_dim_1_outer + tx],
+            ty < n && 32 * bx + 8 * b_dim_1_outer + tx < n);
     cp_async_commit();
     #pragma unroll
     for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-        cp_async_4_zfill(&a_fetch[1][8 * a_dim_0_outer + ty][tx], &a[(32 * by + 8 * a_dim_0_outer + ty) * n + tx + 8], 32 * by + 8 * a_dim_0_outer + ty < n && tx + 8 < n);  // fetch_a
+        cp_async_4_zfill(
+            &a_fetch[1][8 * a_dim_0_outer + ty][tx],
+            &a[(32 * by + 8 * a_dim_0_outer + ty) * n + tx + 8],
+            32 * by + 8 * a_dim_0_outer + ty < n && tx + 8 < n);
     #pragma unroll
     for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer)
-        cp_async_4_zfill(&b_fetch[1][ty][8 * b_dim_1_outer + tx], &b[(ty + 8) * n + 32 * bx + 8 * b_dim_1_outer + tx], ty + 8 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);  // fetch_b
+        cp_async_4_zfill(
+            &b_fetch[1][ty][8 * b_dim_1_outer + tx],
+            &b[(ty + 8) * n + 32 * bx + 8 * b_dim_1_outer + tx],
+            ty + 8 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);
     cp_async_commit();
     for (int ko = 0; ko < (n + 7) / 8; ++ko) {
         cp_async_wait<1>();
-        __syncthreads();
+        __syncthreads();  // a_fetch, b_fetch: reads follow writes, writes follow reads
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-            cp_async_4_zfill(&a_fetch[(ko + 2) % 3][8 * a_dim_0_outer + ty][tx], &a[(32 * by + 8 * a_dim_0_outer + ty) * n + 8 * ko + tx + 16], 32 * by + 8 * a_dim_0_outer + ty < n && 8 * ko + tx + 16 < n);  // fetch_a
+            cp_async_4_zfill(
+                &a_fetch[(ko + 2) % 3][8 * a_dim_0_outer + ty][tx],
+                &a[(32 * by + 8 * a_dim_0_outer + ty) * n + 8 * ko + tx + 16],
+                32 * by + 8 * a_dim_0_outer + ty < n && 8 * ko + tx + 16 < n);
         #pragma unroll
         for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer)
-            cp_async_4_zfill(&b_fetch[(ko + 2) % 3][ty][8 * b_dim_1_outer + tx], &b[(8 * ko + ty + 16) * n + 32 * bx + 8 * b_dim_1_outer + tx], 8 * ko + ty + 16 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);  // fetch_b
+            cp_async_4_zfill(
+                &b_fetch[(ko + 2) % 3][ty][8 * b_dim_1_outer + tx],
+                &b[(8 * ko + ty + 16) * n + 32 * bx + 8 * b_dim_1_outer + tx],
+                8 * ko + ty + 16 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);
         cp_async_commit();
         for (int ki = 0; ki < 8; ++ki) {
             #pragma unroll
             for (int ir = 0; ir < 4; ++ir) {
                 #pragma unroll
                 for (int jr = 0; jr < 4; ++jr)
-                    acc[ir][jr] += a_fetch[ko % 3][4 * ty + ir][ki] * b_fetch[ko % 3][ki][4 * tx + jr];  // insn
+                    acc[ir][jr] +=
+                        a_fetch[ko % 3][4 * ty + ir][ki] * b_fetch[ko % 3][ki][4 * tx + jr];
             }
         }
     }
@@ -78,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
                 for (int jr = 0; jr < 4; ++jr) {
                     const int j = 32 * bx + 4 * tx + jr;
                     if (j < n)
-                        c[i * n + j] = acc[ir][jr];  // insn
+                        c[i * n + j] = acc[ir][jr];
                 }
             }
         }

@@ -1,17 +1,33 @@
+// segments_by_blocks computes
+//     for i in [0, n)
+//         b[i] = reduce(segmented(sum), j, x[j], starts[j]).value, j in [0, i + 1)
+// Sizes: x: n, b: n, starts: n
+// Launch: segments_by_blocks_clear, grid (((n + 31) / 32 + 255) / 256), block (256)
+// Launch: segments_by_blocks, grid ((n + 31) / 32), block (32)
+// Assumes: n >= 0; b overlaps no other array
+// Indices have 32 bits: n, 256*(((n + 31) / 32 + 255) / 256), 2*(256*(((n + 31) / 32 + 255) /
+//     256)), n + 63 must not exceed 2147483647
+
 typedef struct {
     float value;
     bool flag;
 } segments_by_blocks_value_flag;
-static_assert(sizeof(segments_by_blocks_value_flag) == 8, "segments_by_blocks_value_flag is not laid out as in NumPy");
+static_assert(
+    sizeof(segments_by_blocks_value_flag) == 8,
+    "segments_by_blocks_value_flag is not laid out as in NumPy");
 
-static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_make_value_flag(float value, bool flag)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_make_value_flag(
+    float value,
+    bool flag)
 {
     segments_by_blocks_value_flag result;
     result.value = value;
     result.flag = flag;
     return result;
 }
-static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_segmented_sum(segments_by_blocks_value_flag a, segments_by_blocks_value_flag b)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_segmented_sum(
+    segments_by_blocks_value_flag a,
+    segments_by_blocks_value_flag b)
 {
     segments_by_blocks_value_flag result;
     result.value = b.flag ? b.value : a.value + b.value;
@@ -19,8 +35,13 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
     return result;
 }
 // Publishes the x of this block for the blocks after it; every block calls it.
-// known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
-static __device__ __forceinline__ void segments_by_blocks_store_segmented_sum(segments_by_blocks_value_flag x, int block, segments_by_blocks_value_flag *totals, volatile unsigned int *known)
+// known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it,
+// too.
+static __device__ __forceinline__ void segments_by_blocks_store_segmented_sum(
+    segments_by_blocks_value_flag x,
+    int block,
+    segments_by_blocks_value_flag *totals,
+    volatile unsigned int *known)
 {
     if (threadIdx.x == 0 && block > 0) {
         totals[2u * block] = x;
@@ -29,14 +50,18 @@ static __device__ __forceinline__ void segments_by_blocks_store_segmented_sum(se
     }
 }
 // The value of the thread of the warp that is so many before this one.
-static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_above_value_flag(segments_by_blocks_value_flag x, int distance)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_above_value_flag(
+    segments_by_blocks_value_flag x,
+    int distance)
 {
     x.value = __shfl_up_sync(0xffffffff, x.value, distance);
     x.flag = __shfl_up_sync(0xffffffff, x.flag, distance);
     return x;
 }
 // The segmented(sum) of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_warp_exclusive_segmented_sum(segments_by_blocks_value_flag x)
+static __device__ __forceinline__ segments_by_blocks_value_flag
+segments_by_blocks_warp_exclusive_segmented_sum(
+    segments_by_blocks_value_flag x)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -48,14 +73,23 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
     return threadIdx.x == 0 ? segments_by_blocks_make_value_flag(0.0f, false) : y;
 }
 // The value of the thread of the warp that is so many after this one.
-static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_below_value_flag(segments_by_blocks_value_flag x, int distance)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_below_value_flag(
+    segments_by_blocks_value_flag x,
+    int distance)
 {
     x.value = __shfl_down_sync(0xffffffff, x.value, distance);
     x.flag = __shfl_down_sync(0xffffffff, x.flag, distance);
     return x;
 }
-// The segmented(sum) of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_grid_exclusive_segmented_sum(segments_by_blocks_value_flag x, int block, segments_by_blocks_value_flag *totals, volatile unsigned int *known, segments_by_blocks_value_flag *before)
+// The segmented(sum) of x over the blocks before this one; every block calls it, and has stored its
+// own x.
+static __device__ __forceinline__ segments_by_blocks_value_flag
+segments_by_blocks_grid_exclusive_segmented_sum(
+    segments_by_blocks_value_flag x,
+    int block,
+    segments_by_blocks_value_flag *totals,
+    volatile unsigned int *known,
+    segments_by_blocks_value_flag *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -69,7 +103,8 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
                 word = other < 0 ? 2 : known[other];
                 whole = __ballot_sync(0xffffffff, word == 2);
                 unknown = __ballot_sync(0xffffffff, word == 0);
-            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            // all nearer than a block with the total of all
+            } while (unknown & ~whole & (whole - 1));
             const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             __threadfence();
             segments_by_blocks_value_flag y = segments_by_blocks_make_value_flag(0.0f, false);
@@ -77,7 +112,8 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
                 y = totals[2u * other + (word - 1)];
             #pragma unroll
             for (int step = 1; step < 32; step *= 2) {
-                const segments_by_blocks_value_flag z = segments_by_blocks_below_value_flag(y, step);
+                const segments_by_blocks_value_flag z =
+                    segments_by_blocks_below_value_flag(y, step);
                 if (threadIdx.x + step <= end)
                     y = segments_by_blocks_segmented_sum(z, y);
             }
@@ -93,12 +129,14 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
             *before = earlier;
         }
     }
-    __syncthreads();
+    __syncthreads();  // the value is there for all threads
     return *before;
 }
 
 // Resets the values that blocks pass on, and the number of the next block: before each run.
-extern "C" __global__ void __launch_bounds__(256) segments_by_blocks_clear(unsigned int *__restrict__ next_block, unsigned int *__restrict__ totals_known)
+extern "C" __global__ void __launch_bounds__(256) segments_by_blocks_clear(
+    unsigned int *__restrict__ next_block,
+    unsigned int *__restrict__ totals_known)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
@@ -106,54 +144,74 @@ extern "C" __global__ void __launch_bounds__(256) segments_by_blocks_clear(unsig
     totals_known[i] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n, unsigned int *next_block, unsigned int *totals_known, segments_by_blocks_value_flag *totals)
+extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(
+    const float *__restrict__ x,
+    float *__restrict__ b,
+    const bool *__restrict__ starts,
+    int n,
+    unsigned int *next_block,
+    unsigned int *totals_known,
+    segments_by_blocks_value_flag *totals)
 {
     __shared__ unsigned int ticket;  // this block's number: those before it have begun
     if (threadIdx.x == 0)
         ticket = atomicAdd(next_block, 1);
-    __syncthreads();
+    __syncthreads();  // the number is there for all threads
     const int bx = ticket;
     const int tx = threadIdx.x;
     __shared__ segments_by_blocks_value_flag before[1];
     if (32 * bx + 31 < n) {
-        segments_by_blocks_value_flag b_sum = segments_by_blocks_make_value_flag(0.0f, false);  // b_sum
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        segments_by_blocks_value_flag b_sum = segments_by_blocks_make_value_flag(0.0f, false);
         for (int j_inner = 0; j_inner < 32; ++j_inner)
-            b_sum = segments_by_blocks_segmented_sum(b_sum, segments_by_blocks_make_value_flag(x[32 * bx + j_inner], starts[32 * bx + j_inner]));  // b_sum
-        segments_by_blocks_value_flag b_carry_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_carry
-        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, b_sum);  // b_carry
-        segments_by_blocks_store_segmented_sum(b_carry_0, ticket, totals, totals_known);  // b_carry
-        segments_by_blocks_value_flag b_sum_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_sum_0
-        b_sum_0 = segments_by_blocks_segmented_sum(b_sum_0, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // b_sum_0
-        segments_by_blocks_value_flag part_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_carry_0
-        part_0 = segments_by_blocks_segmented_sum(part_0, b_sum_0);  // b_carry_0
-        part_0 = segments_by_blocks_warp_exclusive_segmented_sum(part_0);  // b_carry_0
-        b_carry_0 = segments_by_blocks_grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
-        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, part_0);  // b_carry_0
-        segments_by_blocks_value_flag acc_2 = b_carry_0;  // insn
-        acc_2 = segments_by_blocks_segmented_sum(acc_2, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // insn
-        b[32 * bx + tx] = acc_2.value;  // insn
+            b_sum = segments_by_blocks_segmented_sum(
+                b_sum,
+                segments_by_blocks_make_value_flag(
+                    x[32 * bx + j_inner], starts[32 * bx + j_inner]));
+        segments_by_blocks_value_flag b_carry_0 = segments_by_blocks_make_value_flag(0.0f, false);
+        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, b_sum);
+        segments_by_blocks_store_segmented_sum(b_carry_0, ticket, totals, totals_known);
+        segments_by_blocks_value_flag b_sum_0 = segments_by_blocks_make_value_flag(0.0f, false);
+        b_sum_0 = segments_by_blocks_segmented_sum(
+            b_sum_0, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));
+        segments_by_blocks_value_flag part_0 = segments_by_blocks_make_value_flag(0.0f, false);
+        part_0 = segments_by_blocks_segmented_sum(part_0, b_sum_0);
+        part_0 = segments_by_blocks_warp_exclusive_segmented_sum(part_0);
+        b_carry_0 = segments_by_blocks_grid_exclusive_segmented_sum(
+            b_carry_0, ticket, totals, totals_known, before);
+        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, part_0);
+        segments_by_blocks_value_flag acc_2 = b_carry_0;
+        acc_2 = segments_by_blocks_segmented_sum(
+            acc_2, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));
+        b[32 * bx + tx] = acc_2.value;
     } else {
-        segments_by_blocks_value_flag b_sum = segments_by_blocks_make_value_flag(0.0f, false);  // b_sum
+        segments_by_blocks_value_flag b_sum = segments_by_blocks_make_value_flag(0.0f, false);
         for (int j_inner = 0; j_inner < min(32, n - 32 * bx); ++j_inner)
-            b_sum = segments_by_blocks_segmented_sum(b_sum, segments_by_blocks_make_value_flag(x[32 * bx + j_inner], starts[32 * bx + j_inner]));  // b_sum
-        segments_by_blocks_value_flag b_carry_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_carry
-        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, b_sum);  // b_carry
-        segments_by_blocks_store_segmented_sum(b_carry_0, ticket, totals, totals_known);  // b_carry
+            b_sum = segments_by_blocks_segmented_sum(
+                b_sum,
+                segments_by_blocks_make_value_flag(
+                    x[32 * bx + j_inner], starts[32 * bx + j_inner]));
+        segments_by_blocks_value_flag b_carry_0 = segments_by_blocks_make_value_flag(0.0f, false);
+        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, b_sum);
+        segments_by_blocks_store_segmented_sum(b_carry_0, ticket, totals, totals_known);
         segments_by_blocks_value_flag b_sum_0;
         if (32 * bx + tx < n) {
-            b_sum_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_sum_0
-            b_sum_0 = segments_by_blocks_segmented_sum(b_sum_0, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // b_sum_0
+            b_sum_0 = segments_by_blocks_make_value_flag(0.0f, false);
+            b_sum_0 = segments_by_blocks_segmented_sum(
+                b_sum_0, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));
         }
-        segments_by_blocks_value_flag part_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_carry_0
+        segments_by_blocks_value_flag part_0 = segments_by_blocks_make_value_flag(0.0f, false);
         if (32 * bx + tx < n)
-            part_0 = segments_by_blocks_segmented_sum(part_0, b_sum_0);  // b_carry_0
-        part_0 = segments_by_blocks_warp_exclusive_segmented_sum(part_0);  // b_carry_0
-        b_carry_0 = segments_by_blocks_grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
+            part_0 = segments_by_blocks_segmented_sum(part_0, b_sum_0);
+        part_0 = segments_by_blocks_warp_exclusive_segmented_sum(part_0);
+        b_carry_0 = segments_by_blocks_grid_exclusive_segmented_sum(
+            b_carry_0, ticket, totals, totals_known, before);
         if (32 * bx + tx < n) {
-            b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, part_0);  // b_carry_0
-            segments_by_blocks_value_flag acc_2 = b_carry_0;  // insn
-            acc_2 = segments_by_blocks_segmented_sum(acc_2, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // insn
-            b[32 * bx + tx] = acc_2.value;  // insn
+            b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, part_0);
+            segments_by_blocks_value_flag acc_2 = b_carry_0;
+            acc_2 = segments_by_blocks_segmented_sum(
+                acc_2, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));
+            b[32 * bx + tx] = acc_2.value;
         }
     }
 }

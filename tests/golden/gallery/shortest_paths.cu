@@ -1,4 +1,21 @@
-extern "C" __global__ void __launch_bounds__(16) shortest_paths(const int *d, int *e, int n, int *__restrict__ f)
+// shortest_paths computes
+//     for p in [0, n), q in [0, n)
+//         e[p, q] = d[p, q]
+//     for k in [0, n)
+//         for i in [0, n), j in [0, n)
+//             f[i, j] = min(e[i, j], e[i, k] + e[k, j])
+//         for i in [0, n), j in [0, n)
+//             e[i, j] = f[i, j]
+// Sizes: d: n x n, e: n x n
+// Launch: shortest_paths, grid (1), block (16)
+// Assumes: n >= 0; e overlaps no other array
+// Indices have 32 bits: n*n, n + 48 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(16) shortest_paths(
+    const int *d,
+    int *e,
+    int n,
+    int *__restrict__ f)
 {
     const int tx = threadIdx.x;
     if (n >= 1) {
@@ -8,22 +25,24 @@ extern "C" __global__ void __launch_bounds__(16) shortest_paths(const int *d, in
                 e[p * n + q] = d[p * n + q];  // copy
             }
         }
-        __syncwarp();
+        __syncwarp();  // e: reads follow writes
         for (int k = 0; k < n; ++k) {
             for (int i = 0; i < n; ++i) {
                 for (int j_outer = 0; j_outer < (n - tx + 15) / 16; ++j_outer) {
                     const int j = 16 * j_outer + tx;
-                    f[i * n + j] = min(e[i * n + j], (int)((unsigned int)e[i * n + k] + e[k * n + j]));  // relax
+                    // relax
+                    f[i * n + j] =
+                        min(e[i * n + j], (int)((unsigned int)e[i * n + k] + e[k * n + j]));
                 }
             }
-            __syncwarp();
+            __syncwarp();  // e: writes follow reads
             for (int i = 0; i < n; ++i) {
                 for (int j_outer = 0; j_outer < (n - tx + 15) / 16; ++j_outer) {
                     const int j = 16 * j_outer + tx;
                     e[i * n + j] = f[i * n + j];  // back
                 }
             }
-            __syncwarp();
+            __syncwarp();  // e: reads follow writes
         }
     }
 }

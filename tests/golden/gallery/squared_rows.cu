@@ -1,4 +1,16 @@
-extern "C" __global__ void __launch_bounds__(64) norms(const float *__restrict__ a, float *__restrict__ s, int n, int m)
+// norms computes
+//     for i in [0, n)
+//         s[i] = sum(k, a[i, k]**2), k in [0, m)
+// Sizes: a: n x m, s: n
+// Launch: norms, grid ((n + 63) / 64), block (64)
+// Assumes: m % 4 == 0; m >= 0; n >= 0; a is aligned to 16 bytes; s overlaps no other array
+// Indices have 32 bits: n*m, n, n + 127 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(64) norms(
+    const float *__restrict__ a,
+    float *__restrict__ s,
+    int n,
+    int m)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

@@ -1,10 +1,24 @@
-extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(const float *__restrict__ u, float *__restrict__ v, int n)
+// stencil_with_sliding_planes computes
+//     for k in [0, n), i in [0, n), j in [0, n)
+//         v[k, i, j] = u[k, i + 1, j + 1] + u[k + 2, i + 1, j + 1] + u[k + 1, i, j + 1] + u[k + 1,
+//             i + 2, j + 1] + u[k + 1, i + 1, j] + u[k + 1, i + 1, j + 2] - 6*u[k + 1, i + 1, j +
+//             1]
+// Sizes: u: (n + 2) x (n + 2) x (n + 2), v: n x n x n
+// Launch: stencil_with_sliding_planes, grid ((n + 15) / 16, (n + 3) / 4), block (16, 4)
+// Assumes: n >= 1; v overlaps no other array
+// Indices have 32 bits: (n + 2)*(n + 2)*(n + 2), n*n*n, n + 63 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(
+    const float *__restrict__ u,
+    float *__restrict__ v,
+    int n)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
     const int i = 4 * by + ty, j = 16 * bx + tx;
     __shared__ float u_fetch[4][6][18];
     if (4 * by + 3 < n && 16 * bx + 15 < n) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         float u_fetch_next[2][2];
         #pragma unroll
         for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
@@ -12,7 +26,8 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                 #pragma unroll
                 for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
                     if (16 * u_dim_2_outer + tx < 18)
-                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];  // fetch_u
+                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] =
+                            u[(i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];
                 }
             }
         }
@@ -22,7 +37,8 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                 #pragma unroll
                 for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
                     if (16 * u_dim_2_outer_s + tx < 18)
-                        u_fetch[0][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                        u_fetch[0][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] =
+                            u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];
                 }
             }
         }
@@ -32,7 +48,11 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                 #pragma unroll
                 for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
                     if (16 * u_dim_2_outer + tx < 18)
-                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(n + 2) * (n + 2) + (i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];  // fetch_u
+                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[
+                            (n + 2) * (n + 2)
+                            + (i + 4 * u_dim_1_outer) * (n + 2)
+                            + j
+                            + 16 * u_dim_2_outer];
                 }
             }
         }
@@ -42,7 +62,8 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                 #pragma unroll
                 for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
                     if (16 * u_dim_2_outer_s + tx < 18)
-                        u_fetch[1][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                        u_fetch[1][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] =
+                            u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];
                 }
             }
         }
@@ -52,10 +73,15 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                 #pragma unroll
                 for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
                     if (16 * u_dim_2_outer + tx < 18)
-                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[2 * (n + 2) * (n + 2) + (i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];  // fetch_u
+                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[
+                            2 * (n + 2) * (n + 2)
+                            + (i + 4 * u_dim_1_outer) * (n + 2)
+                            + j
+                            + 16 * u_dim_2_outer];
                 }
             }
         }
+        // Full tiles, without tests; the others begin at k_full.
         const int k_full = n - 1;
         for (int k = 0; k < k_full; ++k) {
             #pragma unroll
@@ -64,7 +90,9 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     #pragma unroll
                     for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
                         if (16 * u_dim_2_outer_s + tx < 18)
-                            u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                            u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][
+                                16 * u_dim_2_outer_s + tx] =
+                                u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];
                     }
                 }
             }
@@ -74,12 +102,22 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     #pragma unroll
                     for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
                         if (16 * u_dim_2_outer + tx < 18)
-                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(k + 3) * (n + 2) * (n + 2) + (i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];  // fetch_u
+                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[
+                                (k + 3) * (n + 2) * (n + 2)
+                                + (i + 4 * u_dim_1_outer) * (n + 2)
+                                + j
+                                + 16 * u_dim_2_outer];
                     }
                 }
             }
-            __syncthreads();
-            v[k * n * n + i * n + j] = u_fetch[k % 4][ty + 1][tx + 1] + u_fetch[(k + 2) % 4][ty + 1][tx + 1] + u_fetch[(k + 1) % 4][ty][tx + 1] + u_fetch[(k + 1) % 4][ty + 2][tx + 1] + u_fetch[(k + 1) % 4][ty + 1][tx] + u_fetch[(k + 1) % 4][ty + 1][tx + 2] - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];  // insn
+            __syncthreads();  // u_fetch: reads follow writes, writes follow reads
+            v[k * n * n + i * n + j] = u_fetch[k % 4][ty + 1][tx + 1]
+                + u_fetch[(k + 2) % 4][ty + 1][tx + 1]
+                + u_fetch[(k + 1) % 4][ty][tx + 1]
+                + u_fetch[(k + 1) % 4][ty + 2][tx + 1]
+                + u_fetch[(k + 1) % 4][ty + 1][tx]
+                + u_fetch[(k + 1) % 4][ty + 1][tx + 2]
+                - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];
         }
         for (int k = k_full; k < n; ++k) {
             #pragma unroll
@@ -88,12 +126,20 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     #pragma unroll
                     for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
                         if (16 * u_dim_2_outer_s + tx < 18)
-                            u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                            u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][
+                                16 * u_dim_2_outer_s + tx] =
+                                u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];
                     }
                 }
             }
-            __syncthreads();
-            v[k * n * n + i * n + j] = u_fetch[k % 4][ty + 1][tx + 1] + u_fetch[(k + 2) % 4][ty + 1][tx + 1] + u_fetch[(k + 1) % 4][ty][tx + 1] + u_fetch[(k + 1) % 4][ty + 2][tx + 1] + u_fetch[(k + 1) % 4][ty + 1][tx] + u_fetch[(k + 1) % 4][ty + 1][tx + 2] - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];  // insn
+            __syncthreads();  // u_fetch: reads follow writes, writes follow reads
+            v[k * n * n + i * n + j] = u_fetch[k % 4][ty + 1][tx + 1]
+                + u_fetch[(k + 2) % 4][ty + 1][tx + 1]
+                + u_fetch[(k + 1) % 4][ty][tx + 1]
+                + u_fetch[(k + 1) % 4][ty + 2][tx + 1]
+                + u_fetch[(k + 1) % 4][ty + 1][tx]
+                + u_fetch[(k + 1) % 4][ty + 1][tx + 2]
+                - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];
         }
     } else {
         float u_fetch_next[2][2];
@@ -104,7 +150,8 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     #pragma unroll
                     for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
                         if (16 * u_dim_2_outer + tx < 18 && j + 16 * u_dim_2_outer <= n + 1)
-                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];  // fetch_u
+                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] =
+                                u[(i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];
                     }
                 }
             }
@@ -116,7 +163,8 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     #pragma unroll
                     for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
                         if (16 * u_dim_2_outer_s + tx < 18 && j + 16 * u_dim_2_outer_s <= n + 1)
-                            u_fetch[0][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                            u_fetch[0][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] =
+                                u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];
                     }
                 }
             }
@@ -126,7 +174,11 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     #pragma unroll
                     for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
                         if (16 * u_dim_2_outer + tx < 18 && j + 16 * u_dim_2_outer <= n + 1)
-                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(n + 2) * (n + 2) + (i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];  // fetch_u
+                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[
+                                (n + 2) * (n + 2)
+                                + (i + 4 * u_dim_1_outer) * (n + 2)
+                                + j
+                                + 16 * u_dim_2_outer];
                     }
                 }
             }
@@ -138,7 +190,8 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     #pragma unroll
                     for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
                         if (16 * u_dim_2_outer_s + tx < 18 && j + 16 * u_dim_2_outer_s <= n + 1)
-                            u_fetch[1][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                            u_fetch[1][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] =
+                                u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];
                     }
                 }
             }
@@ -148,7 +201,11 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     #pragma unroll
                     for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
                         if (16 * u_dim_2_outer + tx < 18 && j + 16 * u_dim_2_outer <= n + 1)
-                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[2 * (n + 2) * (n + 2) + (i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];  // fetch_u
+                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[
+                                2 * (n + 2) * (n + 2)
+                                + (i + 4 * u_dim_1_outer) * (n + 2)
+                                + j
+                                + 16 * u_dim_2_outer];
                     }
                 }
             }
@@ -161,7 +218,9 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                         #pragma unroll
                         for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
                             if (16 * u_dim_2_outer_s + tx < 18 && j + 16 * u_dim_2_outer_s <= n + 1)
-                                u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                                u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][
+                                    16 * u_dim_2_outer_s + tx] =
+                                    u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];
                         }
                     }
                 }
@@ -173,14 +232,24 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                         #pragma unroll
                         for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
                             if (16 * u_dim_2_outer + tx < 18 && j + 16 * u_dim_2_outer <= n + 1)
-                                u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(k + 3) * (n + 2) * (n + 2) + (i + 4 * u_dim_1_outer) * (n + 2) + j + 16 * u_dim_2_outer];  // fetch_u
+                                u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[
+                                    (k + 3) * (n + 2) * (n + 2)
+                                    + (i + 4 * u_dim_1_outer) * (n + 2)
+                                    + j
+                                    + 16 * u_dim_2_outer];
                         }
                     }
                 }
             }
-            __syncthreads();
+            __syncthreads();  // u_fetch: reads follow writes, writes follow reads
             if (i < n && j < n)
-                v[k * n * n + i * n + j] = u_fetch[k % 4][ty + 1][tx + 1] + u_fetch[(k + 2) % 4][ty + 1][tx + 1] + u_fetch[(k + 1) % 4][ty][tx + 1] + u_fetch[(k + 1) % 4][ty + 2][tx + 1] + u_fetch[(k + 1) % 4][ty + 1][tx] + u_fetch[(k + 1) % 4][ty + 1][tx + 2] - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];  // insn
+                v[k * n * n + i * n + j] = u_fetch[k % 4][ty + 1][tx + 1]
+                    + u_fetch[(k + 2) % 4][ty + 1][tx + 1]
+                    + u_fetch[(k + 1) % 4][ty][tx + 1]
+                    + u_fetch[(k + 1) % 4][ty + 2][tx + 1]
+                    + u_fetch[(k + 1) % 4][ty + 1][tx]
+                    + u_fetch[(k + 1) % 4][ty + 1][tx + 2]
+                    - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];
         }
     }
 }

@@ -1,4 +1,13 @@
-// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+// warp_rows computes
+//     for i in [0, m)
+//         y[i] = sum(j, a[i, j]), j in [0, 1024)
+// Sizes: a: m x 1024, y: m
+// Launch: warp_rows, grid ((m + 7) / 8), block (32, 8)
+// Assumes: m >= 1; a is aligned to 16 bytes; y overlaps no other array
+// Indices have 32 bits: 1024*m, m, m + 15 must not exceed 2147483647
+
+// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole
+// block calls it.
 static __device__ __forceinline__ float warp_rows_warp_sum_float32(float x)
 {
     #pragma unroll
@@ -7,7 +16,10 @@ static __device__ __forceinline__ float warp_rows_warp_sum_float32(float x)
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(256) warp_rows(const float *__restrict__ a, float *__restrict__ y, int m)
+extern "C" __global__ void __launch_bounds__(256) warp_rows(
+    const float *__restrict__ a,
+    float *__restrict__ y,
+    int m)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y;

@@ -1,3 +1,13 @@
+// tiles_added computes
+//     for i in [0, n)
+//         b[i] = sum(j, a[j]), j in [0, i + 1)
+// Sizes: a: n, b: n
+// Launch: tiles_added_0, grid ((n + 15) / 16), block (16)
+// Launch: tiles_added_1, grid (1), block (1)
+// Launch: tiles_added_2, grid ((n + 15) / 16), block (16)
+// Assumes: n >= 0; b overlaps no other array
+// Indices have 32 bits: n, (n + 15) / 16, n + 31 must not exceed 2147483647
+
 // The sum of x over the 16 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float tiles_added_sum_over_x_float32(float x)
 {
@@ -18,7 +28,10 @@ static __device__ __forceinline__ float tiles_added_warp_inclusive_sum_float32(f
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(16) tiles_added_0(const float *__restrict__ a, int n, float *__restrict__ b_sum)
+extern "C" __global__ void __launch_bounds__(16) tiles_added_0(
+    const float *__restrict__ a,
+    int n,
+    float *__restrict__ b_sum)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
@@ -31,7 +44,10 @@ extern "C" __global__ void __launch_bounds__(16) tiles_added_0(const float *__re
         b_sum[bx] = acc;
 }
 
-extern "C" __global__ void __launch_bounds__(1) tiles_added_1(int n, const float *__restrict__ b_sum, float *__restrict__ b_carry)
+extern "C" __global__ void __launch_bounds__(1) tiles_added_1(
+    int n,
+    const float *__restrict__ b_sum,
+    float *__restrict__ b_carry)
 {
     float acc_0 = 0.0f;
     for (int before = 0; before < (n + 15) / 16; ++before) {
@@ -40,15 +56,19 @@ extern "C" __global__ void __launch_bounds__(1) tiles_added_1(int n, const float
     }
 }
 
-extern "C" __global__ void __launch_bounds__(16) tiles_added_2(const float *__restrict__ a, float *__restrict__ b, int n, const float *__restrict__ b_carry)
+extern "C" __global__ void __launch_bounds__(16) tiles_added_2(
+    const float *__restrict__ a,
+    float *__restrict__ b,
+    int n,
+    const float *__restrict__ b_carry)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
-    float b_local = 0.0f;  // b_local
+    float b_local = 0.0f;
     if (i < n)
-        b_local += a[i];  // b_local
-    b_local = tiles_added_warp_inclusive_sum_float32(b_local);  // b_local
+        b_local += a[i];
+    b_local = tiles_added_warp_inclusive_sum_float32(b_local);
     if (i < n)
-        b[i] = b_carry[bx] + b_local;  // insn
+        b[i] = b_carry[bx] + b_local;
 }

@@ -1,3 +1,12 @@
+// tiles_in_registers computes
+//     for i in [0, n)
+//         b[i] = sum(j, a[j]), j in [0, i + 1)
+// Sizes: a: n, b: n
+// Launch: tiles_in_registers_clear, grid (((n + 127) / 128 + 255) / 256), block (256)
+// Launch: tiles_in_registers, grid ((n + 127) / 128), block (32)
+// Assumes: n >= 0; b is aligned to 16 bytes; b overlaps no other array
+// Indices have 32 bits: n, 256*(((n + 127) / 128 + 255) / 256), n + 259 must not exceed 2147483647
+
 // The sum of x over the 32 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float tiles_in_registers_warp_sum_float32(float x)
 {
@@ -7,9 +16,13 @@ static __device__ __forceinline__ float tiles_in_registers_warp_sum_float32(floa
     return x;
 }
 // Publishes the x of this block for the blocks after it; every block calls it.
-// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is
+// that of
 // all blocks up to it.
-static __device__ __forceinline__ void tiles_in_registers_store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void tiles_in_registers_store_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
@@ -27,7 +40,11 @@ static __device__ __forceinline__ float tiles_in_registers_warp_exclusive_sum_fl
     return threadIdx.x == 0 ? 0.0f : y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float tiles_in_registers_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float tiles_in_registers_grid_exclusive_sum_float32(
+    float x,
+    int block,
+    volatile unsigned long long *totals,
+    float *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -41,7 +58,8 @@ static __device__ __forceinline__ float tiles_in_registers_grid_exclusive_sum_fl
                 word = other < 0 ? 2ull << 32 : totals[other];
                 whole = __ballot_sync(0xffffffff, word >> 32 == 2);
                 unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
-            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            // all nearer than a block with the total of all
+            } while (unknown & ~whole & (whole - 1));
             const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             float y = __uint_as_float((unsigned int)word);
             #pragma unroll
@@ -60,12 +78,14 @@ static __device__ __forceinline__ float tiles_in_registers_grid_exclusive_sum_fl
             *before = earlier;
         }
     }
-    __syncthreads();
+    __syncthreads();  // the value is there for all threads
     return *before;
 }
 
 // Resets the values that blocks pass on, and the number of the next block: before each run.
-extern "C" __global__ void __launch_bounds__(256) tiles_in_registers_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+extern "C" __global__ void __launch_bounds__(256) tiles_in_registers_clear(
+    unsigned int *__restrict__ next_block,
+    unsigned long long *__restrict__ totals)
 {
     const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
@@ -73,78 +93,86 @@ extern "C" __global__ void __launch_bounds__(256) tiles_in_registers_clear(unsig
     totals[i] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(32) tiles_in_registers(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned long long *totals)
+extern "C" __global__ void __launch_bounds__(32) tiles_in_registers(
+    const float *__restrict__ a,
+    float *__restrict__ b,
+    int n,
+    unsigned int *next_block,
+    unsigned long long *totals)
 {
     __shared__ unsigned int ticket;  // this block's number: those before it have begun
     if (threadIdx.x == 0)
         ticket = atomicAdd(next_block, 1);
-    __syncthreads();
+    __syncthreads();  // the number is there for all threads
     const int bx = ticket;
     const int tx = threadIdx.x;
     __shared__ float before[1];
     if (128 * bx + 127 < n) {
-        float tile_sum = 0.0f;  // tile_sum
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        float tile_sum = 0.0f;
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
-            tile_sum += a[128 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = tiles_in_registers_warp_sum_float32(tile_sum);  // tile_sum
-        float before_tile = tile_sum;  // before_tile
-        tiles_in_registers_store_float32(before_tile, ticket, totals);  // before_tile
-        float thread_sum = 0.0f;  // thread_sum
+            tile_sum += a[128 * bx + 4 * tx + j_inner_inner];
+        tile_sum = tiles_in_registers_warp_sum_float32(tile_sum);
+        float before_tile = tile_sum;
+        tiles_in_registers_store_float32(before_tile, ticket, totals);
+        float thread_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
-            thread_sum += a[128 * bx + 4 * tx + j_local_inner];  // thread_sum
-        float before_thread = thread_sum;  // before_thread
-        before_thread = tiles_in_registers_warp_exclusive_sum_float32(before_thread);  // before_thread
+            thread_sum += a[128 * bx + 4 * tx + j_local_inner];
+        float before_thread = thread_sum;
+        before_thread = tiles_in_registers_warp_exclusive_sum_float32(before_thread);
         float local[4];
         #pragma unroll
         for (int e_inner = 0; e_inner < 4; ++e_inner) {
-            before_thread += a[128 * bx + 4 * tx + e_inner];  // local
-            local[e_inner] = before_thread;  // local
+            before_thread += a[128 * bx + 4 * tx + e_inner];
+            local[e_inner] = before_thread;
         }
-        before_tile = tiles_in_registers_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile =
+            tiles_in_registers_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
         float4 b_v;
         b_v.x = before_tile + local[0];
         b_v.y = before_tile + local[1];
         b_v.z = before_tile + local[2];
         b_v.w = before_tile + local[3];
-        *(float4 *)&b[128 * bx + 4 * tx] = b_v;  // insn
+        *(float4 *)&b[128 * bx + 4 * tx] = b_v;
     } else {
-        float tile_sum = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;
         for (int j_inner_inner = 0; j_inner_inner < min(4, n - 128 * bx - 4 * tx); ++j_inner_inner)
-            tile_sum += a[128 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = tiles_in_registers_warp_sum_float32(tile_sum);  // tile_sum
-        float before_tile = tile_sum;  // before_tile
-        tiles_in_registers_store_float32(before_tile, ticket, totals);  // before_tile
-        float thread_sum = 0.0f;  // thread_sum
+            tile_sum += a[128 * bx + 4 * tx + j_inner_inner];
+        tile_sum = tiles_in_registers_warp_sum_float32(tile_sum);
+        float before_tile = tile_sum;
+        tiles_in_registers_store_float32(before_tile, ticket, totals);
+        float thread_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < min(4, n - 128 * bx - 4 * tx); ++j_local_inner)
-            thread_sum += a[128 * bx + 4 * tx + j_local_inner];  // thread_sum
-        float before_thread = 0.0f;  // before_thread
+            thread_sum += a[128 * bx + 4 * tx + j_local_inner];
+        float before_thread = 0.0f;
         if (128 * bx + 4 * tx < n)
-            before_thread += thread_sum;  // before_thread
-        before_thread = tiles_in_registers_warp_exclusive_sum_float32(before_thread);  // before_thread
+            before_thread += thread_sum;
+        before_thread = tiles_in_registers_warp_exclusive_sum_float32(before_thread);
         float local[4];
         if (128 * bx + 4 * tx < n) {
             #pragma unroll
             for (int e_inner = 0; e_inner < 4; ++e_inner) {
                 if (128 * bx + 4 * tx + e_inner < n) {
-                    before_thread += a[128 * bx + 4 * tx + e_inner];  // local
-                    local[e_inner] = before_thread;  // local
+                    before_thread += a[128 * bx + 4 * tx + e_inner];
+                    local[e_inner] = before_thread;
                 }
             }
         }
-        before_tile = tiles_in_registers_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile =
+            tiles_in_registers_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
         if (128 * bx + 4 * tx + 3 < n) {
             float4 b_v;
             b_v.x = before_tile + local[0];
             b_v.y = before_tile + local[1];
             b_v.z = before_tile + local[2];
             b_v.w = before_tile + local[3];
-            *(float4 *)&b[128 * bx + 4 * tx] = b_v;  // insn
+            *(float4 *)&b[128 * bx + 4 * tx] = b_v;
         } else {
             #pragma unroll
             for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
                 const int i = 128 * bx + 4 * tx + i_inner_inner;
                 if (i < n)
-                    b[i] = before_tile + local[i_inner_inner];  // insn
+                    b[i] = before_tile + local[i_inner_inner];
             }
         }
     }

@@ -1,6 +1,19 @@
 // HIP C++ for gfx942: waves of 64 lanes
 
-extern "C" __global__ void __launch_bounds__(64) saxpy(const float *__restrict__ x, float *__restrict__ y, float a, int n)
+// saxpy computes
+//     for i in [0, n)
+//         y[i] = a*x[i] + y[i]
+// Sizes: x: n, y: n
+// Launch: saxpy, grid ((n / 4 + 63) / 64), block (64)
+// Assumes: n % 4 == 0; n >= 0; x is aligned to 16 bytes; y is aligned to 16 bytes; y overlaps no
+//     other array
+// Indices have 32 bits: n, n + 511 must not exceed 2147483647
+
+extern "C" __global__ void __launch_bounds__(64) saxpy(
+    const float *__restrict__ x,
+    float *__restrict__ y,
+    float a,
+    int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

@@ -1,5 +1,13 @@
 // HIP C++ for gfx942: waves of 64 lanes
 
+// sums computes
+//     for i in [0, n)
+//         s[i] = sum(j, a[i, j]), j in [0, m)
+// Sizes: a: n x m, s: n
+// Launch: sums, grid (n), block (256)
+// Assumes: m >= 0; n >= 0; s overlaps no other array
+// Indices have 32 bits: n*m, n, m + 768 must not exceed 2147483647
+
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float sums_block_sum_float32(float x, float *partial)
 {
@@ -8,7 +16,7 @@ static __device__ __forceinline__ float sums_block_sum_float32(float x, float *p
         x += __shfl_xor(x, step);
     if (threadIdx.x % 64 == 0)
         partial[threadIdx.x / 64] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 4; ++n)
@@ -16,7 +24,11 @@ static __device__ __forceinline__ float sums_block_sum_float32(float x, float *p
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(256) sums(const float *__restrict__ a, float *__restrict__ s, int n, int m)
+extern "C" __global__ void __launch_bounds__(256) sums(
+    const float *__restrict__ a,
+    float *__restrict__ s,
+    int n,
+    int m)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

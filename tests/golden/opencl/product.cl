@@ -1,9 +1,23 @@
+// product computes
+//     for i in [0, m), j in [0, n)
+//         c[i, j] = sum(k, a[i, k]*b[k, j]), k in [0, p)
+// Sizes: a: m x p, b: p x n, c: m x n
+// Launch: product, grid ((n + 15) / 16, (m + 15) / 16), block (16, 16)
+// Assumes: m >= 0; n >= 0; p >= 0; c overlaps no other array
+// Indices have 32 bits: m*p, p*n, m*n, p + 31, m + 31, n + 31 must not exceed 2147483647
+
 #ifndef POLYLOOP_MIN_INT32
 #define POLYLOOP_MIN_INT32
 static inline int min_int32(int a, int b) { return a < b ? a : b; }
 #endif
 
-__kernel void __attribute__((reqd_work_group_size(16, 16, 1))) product(__global const float *restrict a, __global const float *restrict b, __global float *restrict c, int m, int n, int p)
+__kernel void __attribute__((reqd_work_group_size(16, 16, 1))) product(
+    __global const float *restrict a,
+    __global const float *restrict b,
+    __global float *restrict c,
+    int m,
+    int n,
+    int p)
 {
     const int bx = get_group_id(0), by = get_group_id(1);
     const int tx = get_local_id(0), ty = get_local_id(1);
@@ -11,42 +25,44 @@ __kernel void __attribute__((reqd_work_group_size(16, 16, 1))) product(__global 
     __local float a_fetch[16][16];
     __local float b_fetch[16][16];
     if (16 * by + 15 < m && 16 * bx + 15 < n) {
-        float acc = 0.0f;  // insn
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        float acc = 0.0f;
+        // Full tiles, without tests; the others begin at k_outer_full.
         const int k_outer_full = p / 16;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
-            a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];  // fetch_a
-            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
-            barrier(CLK_LOCAL_MEM_FENCE);
+            a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];
+            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];
+            barrier(CLK_LOCAL_MEM_FENCE);  // a_fetch, b_fetch: reads follow writes
             for (int k_inner = 0; k_inner < 16; ++k_inner)
-                acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
-            barrier(CLK_LOCAL_MEM_FENCE);
+                acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];
+            barrier(CLK_LOCAL_MEM_FENCE);  // a_fetch, b_fetch: writes follow reads
         }
         for (int k_outer = k_outer_full; k_outer < (p + 15) / 16; ++k_outer) {
             if (16 * k_outer + tx < p)
-                a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];  // fetch_a
+                a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];
             if (16 * k_outer + ty < p)
-                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
-            barrier(CLK_LOCAL_MEM_FENCE);
+                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];
+            barrier(CLK_LOCAL_MEM_FENCE);  // a_fetch, b_fetch: reads follow writes
             for (int k_inner = 0; k_inner < p - 16 * k_outer; ++k_inner)
-                acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
-            barrier(CLK_LOCAL_MEM_FENCE);
+                acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];
+            barrier(CLK_LOCAL_MEM_FENCE);  // a_fetch, b_fetch: writes follow reads
         }
-        c[i * n + j] = acc;  // insn
+        c[i * n + j] = acc;
     } else {
-        float acc = 0.0f;  // insn
+        float acc = 0.0f;
         for (int k_outer = 0; k_outer < (p + 15) / 16; ++k_outer) {
             if (i < m && 16 * k_outer + tx < p)
-                a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];  // fetch_a
+                a_fetch[ty][tx] = a[i * p + 16 * k_outer + tx];
             if (16 * k_outer + ty < p && j < n)
-                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
-            barrier(CLK_LOCAL_MEM_FENCE);
+                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];
+            barrier(CLK_LOCAL_MEM_FENCE);  // a_fetch, b_fetch: reads follow writes
             if (i < m && j < n) {
                 for (int k_inner = 0; k_inner < min_int32(16, p - 16 * k_outer); ++k_inner)
-                    acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
+                    acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];
             }
-            barrier(CLK_LOCAL_MEM_FENCE);
+            barrier(CLK_LOCAL_MEM_FENCE);  // a_fetch, b_fetch: writes follow reads
         }
         if (i < m && j < n)
-            c[i * n + j] = acc;  // insn
+            c[i * n + j] = acc;
     }
 }

@@ -1,4 +1,17 @@
-__kernel void __attribute__((reqd_work_group_size(64, 1, 1))) saxpy(__global const float *restrict x, __global float *restrict y, float a, int n)
+// saxpy computes
+//     for i in [0, n)
+//         y[i] = a*x[i] + y[i]
+// Sizes: x: n, y: n
+// Launch: saxpy, grid ((n / 4 + 63) / 64), block (64)
+// Assumes: n % 4 == 0; n >= 0; x is aligned to 16 bytes; y is aligned to 16 bytes; y overlaps no
+//     other array
+// Indices have 32 bits: n, n + 511 must not exceed 2147483647
+
+__kernel void __attribute__((reqd_work_group_size(64, 1, 1))) saxpy(
+    __global const float *restrict x,
+    __global float *restrict y,
+    float a,
+    int n)
 {
     const int bx = get_group_id(0);
     const int tx = get_local_id(0);
