@@ -84,7 +84,8 @@ def collectives_of(
         kind = Kind.COMBINE
         if part.reduction.along:
             kind = Kind.EXCLUSIVE if part.after else Kind.INCLUSIVE
-        meeting = meeting_of(local_size(shapes[name]), part.across, limits.warp_size)
+        sizes = local_size(placement.axes.extents if placement.axes.has_digits else shapes[name])
+        meeting = meeting_of(sizes, part.across, limits.warp_size)
         if kind is Kind.COMBINE and not meeting.across:
             continue
         if is_over_blocks(placed):

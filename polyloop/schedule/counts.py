@@ -240,7 +240,7 @@ def combinations(census: Census, placed: Placed) -> int:
         return 1  # each block adds its own total to that of the blocks before it
     if census.grids is None:
         return prod(local[axis] or 1 for axis in placed.lowered.across) - 1
-    meeting = _meeting_of(local, placed)
+    meeting = _meeting_of(census.placement.axes.extents, placed)
     return len(meeting.bits) + (meeting.parts - 1 if meeting.parts <= _FEW_PARTS else meeting.parts.bit_length() - 1)
 
 
