@@ -78,6 +78,8 @@ class Product:
     """True if operands are loaded one step ahead of their products (software pipelining)."""
     runs_on: bool = False
     """True if :class:`AwaitProducts` waits for the products of the statement."""
+    from_registers: bool = False
+    """True if each lane has its elements of ``a`` in its registers."""
 
     def lane_digits(self) -> Iterator[Digit]:
         """Yield every digit of the lane that addresses of operands may contain."""

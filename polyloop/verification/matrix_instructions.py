@@ -32,6 +32,7 @@ from polyloop.poly.sets import Row, add_rows, map_from_forms
 from polyloop.program.infer_types import accumulator_dtypes
 from polyloop.program.ir import Access, Init, Lowered, Update
 from polyloop.proof.obligation import Claim, Obligation
+from polyloop.verification.register_operands import held_problem
 
 __all__ = [
     "by_whole_warps",
@@ -203,6 +204,10 @@ def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _P
         if array.dtype != matrix.intrinsic.operands:
             text = f"'{access.array}' has elements of {array.dtype}, and it takes {matrix.intrinsic.operands}"
             return text, "choose the intrinsic for these types, or convert the operands first"
+        if matrix.from_registers and access is a:
+            if (found := held_problem(placement, update, access, matrix)) is not None:
+                return found
+            continue
         if placement.spaces[access.array] is AddressSpace.PRIVATE:
             text = f"'{access.array}' is private, and the lanes of a warp load elements for each other"
             return text, "fetch it into shared memory instead: pl.add_prefetch"

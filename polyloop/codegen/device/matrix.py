@@ -449,6 +449,8 @@ class _Printer:
 
     def value(self, operand: Operand, number: int) -> Code:
         """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
+        if self.is_held(operand):
+            return c.Member(self.expressions.element(self.own(operand, number), self.context), "bits")
         forms = self.subscripts(operand, number)
         code = self.expressions.element(self.moved(operand.element, forms), self.context)
         if not self.intrinsic.is_double:
@@ -458,6 +460,27 @@ class _Printer:
                 code = c.Apply(self.converter(), (code,))
         condition = None if self.is_full else self.condition(operand, forms)
         return code if condition is None else c.Choice(condition, code, self.zero)
+
+    def is_held(self, operand: Operand) -> bool:
+        """Return True if an operand is in the registers of the lanes."""
+        return operand.name == "a" and self.tensor.product.from_registers
+
+    def own(self, operand: Operand, number: int) -> p.Subscript:
+        """Return the element of an operand in registers that is element *number* of the lane."""
+        values: dict[str, Expression] = {}
+        const = 0
+        results = [part for part in self.intrinsic.layout("d") if part.axis == "i"]
+        register = {part.stride: part for part in operand.parts if not part.in_lane and part.axis == "i"}
+        for (dim, stride), part in zip(self.tensor.product.axes["i"], results, strict=True):
+            own = register.get(stride)
+            values[dim] = 0 if part.in_lane or own is None else number // own.place % own.extent
+        for part in operand.parts:
+            if not part.in_lane and part.axis == "k":
+                const += part.stride * (number // part.place % part.extent)
+        values |= {dim: const if coefficient == 1 else 0 for dim, coefficient in self.tensor.product.axes["k"]}
+        result = substitute(operand.element, values)
+        assert isinstance(result, p.Subscript), "an element stays one"
+        return result
 
     def condition(self, operand: Operand, forms: Mapping[str, Affine]) -> Code | None:
         """Return the condition under which some term has an element of an operand, None if one always does."""
