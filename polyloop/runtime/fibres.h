@@ -63,10 +63,10 @@ struct Copy { char *to; const char *from; int size, group; };
 struct Product {
     float *into;
     unsigned long long a, b;
-    void (*read)(double *terms, unsigned long long a, unsigned long long b);
+    void (*read)(double *terms, const Product &product);
     int group;
     bool is_read, is_whole;  // whole: sums of 32-bit integers, which wrap
-    double terms[128];
+    double terms[128], rows[2][16];  // rows: those of the first operand that the thread needs, if registers have them
 };
 // Sums to which products add: their value by the complete ones; the thread has poison in its place.
 struct Sums { float *into; int count, under_way; float value[128]; };
@@ -293,7 +293,7 @@ static Sums &sums_of(float *into, int count) {
 }
 
 static void issue_product(float *into, int count, unsigned long long a, unsigned long long b,
-                          void (*read)(double *, unsigned long long, unsigned long long), bool is_whole) {
+                          void (*read)(double *, const Product &), bool is_whole, const double (*rows)[16] = nullptr) {
     Fibre &me = fibres[current];
     Sums &sums = sums_of(into, count);
     for (int r = 0; r < count; r++) if (memcmp(into + r, "\377\377\377\377", 4)) sums.value[r] = NAN;  // set meanwhile
@@ -301,8 +301,9 @@ static void issue_product(float *into, int count, unsigned long long a, unsigned
     Product &product = another(me.products, me.product_count, me.product_room);
     product.into = into, product.a = a, product.b = b, product.read = read, product.group = me.product_group;
     product.is_whole = is_whole;
+    if (rows) memcpy(product.rows, rows, sizeof(product.rows));
     product.is_read = order == FORWARD || (order == RANDOM && next_random(2));
-    if (product.is_read) read(product.terms, a, b);
+    if (product.is_read) read(product.terms, product);
 }
 
 static void end_products() { fibres[current].product_group++; }
@@ -318,7 +319,7 @@ static void await_products(int pending) {
             kept++;
             continue;
         }
-        if (!product.is_read) product.read(product.terms, product.a, product.b);
+        if (!product.is_read) product.read(product.terms, product);
         Sums &sums = sums_of(product.into, 0);
         for (int r = 0; r < sums.count; r++) {
             if (product.is_whole) {
@@ -702,7 +703,8 @@ template <Kind kind> static inline double of_tile(unsigned long long tile, int r
     }
 }
 template <int n, Kind kind, bool a_turned, bool b_turned>
-static void read_tiles(double *terms, unsigned long long a, unsigned long long b) {
+static void read_tiles(double *terms, const Product &product) {
+    unsigned long long a = product.a, b = product.b;
     int number = current % 128;
     for (int r = 0; r < n / 2; r++) {
         int i = number / 32 * 16 + number % 32 / 4 + 8 * (r / 2 % 2), j = r / 4 * 8 + 2 * (number % 4) + r % 2;
@@ -722,6 +724,31 @@ static inline void wgmma(int line, void *d, unsigned long long a, unsigned long 
         wait_at(AT_WARP_BARRIER, line, EVERY);
     }
     issue_product((float *)d, n / 2, a, b, read_tiles<n, kind, a_turned, b_turned>, kind == S8 || kind == U8);
+}
+// The first operand in registers: PTX ISA, "Register Fragments for wgmma.mma_async".
+template <int n, Kind kind, bool b_turned> static void read_tile(double *terms, const Product &product) {
+    for (int r = 0; r < n / 2; r++) {
+        int j = r / 4 * 8 + 2 * (current % 4) + r % 2;
+        terms[r] = 0;
+        for (int k = 0; k < 16; k++)
+            terms[r] += product.rows[r / 2 % 2][k] * (b_turned ? of_tile<kind>(product.b, k, j) : of_tile<kind>(product.b, j, k));
+    }
+}
+template <int n, Kind kind, bool b_turned>
+static inline void wgmma_of_rows(int line, void *d, const unsigned *a, unsigned long long b) {
+    if (current / 128 != (current / 128 * 128 + 127) / 128 || threads % 128) fail(EXITED, line, 0);
+    show(line, (const void *)b);
+    for (int k = 0; k < 32; k++) if ((unsigned long long)of_lane<char>(k) != b) fail(DIFFERENT_BARRIERS, line, k);
+    wait_at(AT_WARP_BARRIER, line, EVERY);
+    show(line, a);
+    double rows[2][16];
+    for (int half = 0; half < 2; half++)
+        for (int k = 0; k < 16; k++) {
+            unsigned bits = of_lane<unsigned>((int)lane() / 4 * 4 + k % 8 / 2)[2 * (k / 8) + half] >> 16 * (k % 2) & 0xffff;
+            rows[half][k] = kind == BFLOAT16 ? float_of(bits << 16) : half_of(bits);
+        }
+    wait_at(AT_WARP_BARRIER, line, EVERY);
+    issue_product((float *)d, n / 2, 0, b, read_tile<n, kind, b_turned>, false, rows);
 }
 template <int count>
 static inline void ldmatrix(int line, unsigned *const (&into)[count], const void *row, bool transposed) {

@@ -55,6 +55,8 @@ def held_problem(placement: Placement, update: Placed, access: Access, matrix: M
     *access* is the read of the operand by *update*.
     """
     name = access.array
+    if access is not _operand(placement, update, matrix):
+        return f"'{name}' depends on j", "its operands are a[i, k] and b[k, j]"
     array = placement.program.kernel.arrays()[name]
     again = "compute it by lanes that have rows and columns as the results of a product have them: pl.tensorize"
     if not isinstance(array, TemporaryVariable) or placement.spaces[name] is not AddressSpace.LOCAL:
@@ -91,10 +93,17 @@ def held_problem(placement: Placement, update: Placed, access: Access, matrix: M
         if index is None or own is None:
             return f"a subscript of '{name}' is not affine", again
         forms.append(own.substitute(holds).add(index, -1))
+    lanes = {axis for axis in placement.axes.local if (digit_parts(axis) or (0,))[0] < matrix.intrinsic.lanes}
+    for axis, index in enumerate(read):
+        if axis in gone:
+            continue
+        if index is None or not lanes.isdisjoint(index.names()):
+            return f"the lane decides which of its elements along axis {axis} of '{name}' is multiplied", again
+        forms.append(index.substitute(_first_lane(matrix, layout)).add(index, -1))
     apart = map_from_forms(update.domain_of(access), update.dims, forms).range()
-    for position in range(len(forms)):
+    for position, axis in enumerate((*gone, *(axis for axis in range(len(read)) if axis not in gone))):
         if not apart.is_subset(isl.Set.universe(apart.get_space()).fix_val(_SET, position, 0)):
-            text = f"elements of '{name}' along axis {gone[position]} are on other lanes than it wants them"
+            text = f"elements of '{name}' along axis {axis} are on other lanes than it wants them"
             return text, again
     return None
 
@@ -159,3 +168,14 @@ def _holding(
             stride = part.stride * (own[0] // low)
             found[axis] = term.floordiv(stride).add(term.floordiv(stride * own[1]), -own[1])
     return found
+
+
+def _first_lane(matrix: Matrix, layout: tuple[Part, ...]) -> Mapping[str, Affine]:
+    """Return the term of the first lane that has its other digits, for the term of an instance: a form of its iname."""
+    ((iname, _),) = matrix.of("k")
+    term = own = Affine.variable(iname)
+    for part in layout:
+        if part.in_lane and part.axis == "k":
+            own = own.add(term.floordiv(part.stride), -part.stride)
+            own = own.add(term.floordiv(part.stride * part.extent), part.stride * part.extent)
+    return {iname: own}

@@ -351,6 +351,8 @@ class SharedMatrices(Entry):
     multiply
         Returns the function that adds a product to the results, given the subscripts along which the rows of ``a`` and
         ``b`` are stored.
+    multiply_rows
+        Returns the same for rows of ``a`` in registers, given the subscript of the rows of ``b``.
     descriptor
         The function that describes a tile by its address, and its strides from panel to panel and from 8 rows to the
         next 8 [bytes].
@@ -373,6 +375,7 @@ class SharedMatrices(Entry):
     what = "matrix instructions with operands in shared memory"
     hint = "leave out tensorize, or take an instruction with operands in registers"
     multiply: Callable[[MatrixIntrinsic, str, str], Sequence[str]]
+    multiply_rows: Callable[[MatrixIntrinsic, str], Sequence[str]]
     descriptor: Sequence[str]
     begin: Sequence[str]
     finish: Callable[[int, DType], Sequence[str]]

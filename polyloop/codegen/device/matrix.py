@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
+from math import prod
 from typing import Final
 
 import islpy as isl
@@ -239,13 +240,22 @@ class _Printer:
             raise self.refused("some elements of its tiles are in no term", "let the tiles divide the sizes: pl.assume")
         self.check_results(count)
         results = c.Unary(c.ADDRESS, self.accumulator(0))
-        tiles = [self.shared_operand(operand) for operand in (self.a, self.b)]
-        suffix = "".join(tile.along for tile, _ in tiles)
+        is_held = self.is_held(self.a)
+        tiles = [self.shared_operand(operand) for operand in (self.a, self.b)[is_held:]]
+        along = [tile.along for tile, _ in tiles]
         function = self.define(
-            f"{self.intrinsic.name}_{suffix}", shared.multiply(self.intrinsic, *(tile.along for tile, _ in tiles))
+            f"{self.intrinsic.name}_{'r' * is_held}{''.join(along)}",
+            shared.multiply_rows(self.intrinsic, *along) if is_held else shared.multiply(self.intrinsic, *along),
         )
         describe = self.define("tile_descriptor", shared.descriptor)
         places = [c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
+        if is_held:
+            name, loops = self.fragment("a"), self.a.loops
+            registers = prod(part.extent for part in self.a.parts if not part.in_lane) // self.intrinsic.per_register
+            yield Declare(self.register, name.text, (*(n for _, n in loops), registers))
+            own = c.element(name, *self.at(loops))
+            yield from self.nested(loops, self.elementwise(self.a, own, registers))
+            places = [own, *places]
         yield Call(c.Apply(self.define("products_begin", shared.begin), ()), self.id)
         yield from self.nested(self.tensor.loops, [Call(c.Apply(function, (results, *places)), self.id)])
         if not self.tensor.product.runs_on:

@@ -49,7 +49,7 @@ def _used_past_threads(statement: Statement) -> Collection[str]:
     """Return the arrays in shared memory that a statement reads or fills, but not by loads or stores of threads."""
     match statement.action:
         case Tensor(product=product) if product.intrinsic.is_shared:
-            return {array_name(product.a), array_name(product.b)}
+            return {array_name(product.b)} | ({array_name(product.a)} if not product.from_registers else set())
         case StoreBox():
             return {array_name(statement.rhs)}
         case StartBox():
