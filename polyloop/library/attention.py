@@ -7,19 +7,17 @@ leaves them and the second one takes them.
 
 from __future__ import annotations
 
-from functools import cache, partial
-from math import log2, e
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
-from polyloop.library.elements import element_type
 
-__all__ = ["attention", "by_groups", "by_warps", "program"]
+__all__ = ["VARIANTS", "by_groups", "by_warps", "program", "scheduled"]
 
-_HEADS: Final = (64, 128)
 _LEAST: Final = "-1e30f"
 """A score that adds nothing to a sum: of keys that a query does not see."""
 
@@ -174,3 +172,33 @@ def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
         knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=f"{name}_tile", vec=8)
         knl = pl.swizzle(knl, f"{name}_tile")
     return pl.pipeline(knl, "t", stages=2, via="cp.async")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A schedule: by groups of warps or by warps, queries of a block, keys of a tile, and tiles in shared memory."""
+
+    groups: bool
+    queries: int
+    keys: int
+    stages: int = 2
+
+
+VARIANTS: Final[Mapping[str, Variant]] = {
+    "wgmma, 128 x 128": Variant(True, 128, 128),
+    "wgmma, 128 x 64": Variant(True, 128, 64),
+    "wgmma, 128 x 64, 3 stages": Variant(True, 128, 64, 3),
+    "wgmma, 64 x 64": Variant(True, 64, 64),
+    "mma, 64 x 64": Variant(False, 64, 64),
+}
+"""By name."""
+
+
+def scheduled(
+    name: str, dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1
+) -> pl.LoopKernel:
+    """Return attention by the schedule called *name* in :data:`VARIANTS`; see :func:`program` for the others."""
+    found = VARIANTS[name]
+    target = pl.CudaTarget("sm_90a" if found.groups else "sm_80")
+    knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys, target=target)
+    return by_groups(knl, found.stages) if found.groups else by_warps(knl)
