@@ -913,6 +913,7 @@ static inline void ptx_cvt_f32_f16(float &to, unsigned short from) {
                                  : ldexp(exponent ? mantissa + 1024 : mantissa, (exponent ? exponent : 1) - 25);
     to = (float)(from >> 15 ? -size : size);
 }
+static inline void ptx_ex2_approx_ftz_f32(float &to, float from) { to = exp2f(from); }
 static inline void ptx_cvt_rn_f16_f64(unsigned short &to, double from) {
     double size = fabs(from);
     int sign = signbit(from) ? 0x8000 : 0, exponent;
