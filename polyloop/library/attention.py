@@ -24,7 +24,7 @@ _LEAST: Final = "-1e30f"
 
 def program(
     dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1, queries: int = 128,
-    keys: int = 128, target: pl.Target | None = None,
+    keys: int = 128, overlapped: bool = False, target: pl.Target | None = None,
 ) -> pl.LoopKernel:  # fmt: skip
     """Return attention as it is written: a recurrence over tiles of some keys, for blocks of some queries.
 
@@ -60,15 +60,52 @@ def program(
         one another.  ``scale`` is that of scores, times log2(e).
     """
     element = to_dtype(dtype)
-    last = f" and {keys}*t < {queries}*b + {queries}" if causal else ""
+    m = "n" if causal else "m"
+    seen = f"{keys}*t < {m}" + (f" and {keys}*t < {queries}*b + {queries}" if causal else "")
+    tiles = f"0 <= t and {seen}"
+    if overlapped:
+        tiles = f"0 <= t and {seen.replace('*t', '*t - ' + str(keys))}"
     mask = f"s[i, j] = {_LEAST} {{id=mask, if={keys}*t + j > {queries}*b + i}}" if causal else ""
     sizes = "" if causal else f" and m >= 1 and m mod {keys} = 0"
-    m = "n" if causal else "m"
+    before = f"""
+                <float32> s[i, j] = sum(c, q[h, g, {queries}*b + i, c]*k[h, {keys}*t + j, c])   {{id=s}}
+    """
+    after = f"""
+                {mask}
+                <float32> high[i] = max(top[i], max(j, s[i, j]))   {{id=high}}
+                <float32> shrink[i] = exp2(scale*(top[i] - high[i]))          {{id=shrink, precision=fast}}
+                top[i] = high[i]                                   {{id=top}}
+                <float32> w[i, j] = exp2(scale*s[i, j] - scale*top[i])        {{id=w, precision=fast}}
+                total[i] = total[i]*shrink[i] + sum(j, w[i, j])    {{id=total}}
+    """
+    after_product = ", dep=acc" if overlapped else ""
+    weights = f"<{dtype_name(element)}> p[i, j] = w[i, j]          {{id=p{after_product}}}"
+    if overlapped:
+        steps = f"""
+                if {seen}
+                    {before}
+                end
+                if t >= 1
+                    acc[i, d] = acc[i, d] + sum(jk, p[i, jk]*v[h, {keys}*t - {keys} + jk, d])   {{id=acc, dep=*acc_0:s}}
+                end
+                if {seen}
+                    {after}
+                    acc[i, d] = acc[i, d]*shrink[i]                {{id=shrunk, dep=acc}}
+                    {weights}
+                end
+        """
+    else:
+        steps = f"""
+                {before}
+                {after}
+                {weights}
+                acc[i, d] = acc[i, d]*shrink[i] + sum(jk, p[i, jk]*v[h, {keys}*t + jk, d])      {{id=acc}}
+        """
     return pl.make_kernel(
         [
             f"{{[h, g]: 0 <= h < heads and 0 <= g < {group}}}",
             f"{{[b]: 0 <= {queries}*b < n}}",
-            f"{{[t]: 0 <= {keys}*t < {m}{last}}}",
+            f"{{[t]: {tiles}}}",
             f"{{[i]: 0 <= i < {queries}}}",
             f"{{[j, jk]: 0 <= j, jk < {keys}}}",
             f"{{[c, d]: 0 <= c, d < {head}}}",
@@ -79,15 +116,7 @@ def program(
             <float32> total[i] = 0                                 {{id=total_0}}
             <float32> acc[i, d] = 0                                {{id=acc_0}}
             for t
-                <float32> s[i, j] = sum(c, q[h, g, {queries}*b + i, c]*k[h, {keys}*t + j, c])   {{id=s}}
-                {mask}
-                <float32> high[i] = max(top[i], max(j, s[i, j]))   {{id=high}}
-                <float32> shrink[i] = exp2(scale*(top[i] - high[i]))          {{id=shrink, precision=fast}}
-                top[i] = high[i]                                   {{id=top}}
-                <float32> w[i, j] = exp2(scale*s[i, j] - scale*top[i])        {{id=w, precision=fast}}
-                total[i] = total[i]*shrink[i] + sum(j, w[i, j])    {{id=total}}
-                <{dtype_name(element)}> p[i, j] = w[i, j]          {{id=p}}
-                acc[i, d] = acc[i, d]*shrink[i] + sum(jk, p[i, jk]*v[h, {keys}*t + jk, d])      {{id=acc}}
+                {steps}
             end
             o[h, g, {queries}*b + i, d] = acc[i, d]/total[i]       {{id=o}}
         end
@@ -114,7 +143,7 @@ def _in_fragments(knl: pl.LoopKernel, rows: tuple[int, ...], *names: str) -> pl.
     return knl
 
 
-def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma") -> pl.LoopKernel:
+def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, overlapped: bool = False) -> pl.LoopKernel:
     """Return attention in blocks of groups of four warps, 64 queries each, by ``wgmma``.
 
     The weights of a tile, of 16 bits, are the first operand of the second product, from registers.  Tiles of keys and
@@ -148,6 +177,8 @@ def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma") -> p
             knl = pl.split_array_axis(knl, tile, axes - 1, 64)
             knl = pl.tag_array_axes(knl, tile, ",".join([*(f"N{axes - n}" for n in range(axes - 2)), "N1", "N2", "N0"]))
         knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
+    if overlapped:
+        knl = pl.peel(knl, "t", front=1, back=1)
     return knl if via is None else pl.pipeline(knl, "t", stages=stages, via=via)
 
 

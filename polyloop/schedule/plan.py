@@ -130,6 +130,8 @@ class Tensor:
         Names of the registers of a and b that keep operands from one step to the next.
     step
         The unrolled loop whose iterations are the steps of a :class:`Share`.
+    pending
+        Groups of products, issued later, that a wait leaves under way.
     """
 
     original: Statement
@@ -139,6 +141,7 @@ class Tensor:
     share: Share = Share.ALL
     fragments: Mapping[str, str] = field(default_factory=dict)
     step: str = ""
+    pending: int = 0
 
 
 @quick

@@ -129,10 +129,10 @@ def _wait(pending: int) -> list[str]:
     return ["void ()", f'asm volatile("wgmma.wait_group.sync.aligned {pending};" ::: "memory");']
 
 
-def _complete(count: int, dtype: DType) -> list[str]:
-    """Return the function that waits for all groups of products; their results are used behind it."""
+def _complete(pending: int, count: int, dtype: DType) -> list[str]:
+    """Return the function that waits for all groups of products but the last ones; results are used behind it."""
     kind, taken = _results(count, dtype)
-    return [f"void ({kind} *d)", f'asm volatile("wgmma.wait_group.sync.aligned 0;" : {taken} :: "memory");']
+    return [f"void ({kind} *d)", f'asm volatile("wgmma.wait_group.sync.aligned {pending};" : {taken} :: "memory");']
 
 
 def _ready(count: int, dtype: DType) -> list[str]:

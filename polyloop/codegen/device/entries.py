@@ -366,7 +366,8 @@ class SharedMatrices(Entry):
     wait
         Returns the function that waits for all groups but the last ones, given their number.
     complete
-        Returns the function that waits for all groups, given the number of results of a thread and their type.
+        Returns the function that waits for all groups but the last ones, given their number, that of the results of a
+        thread and their type.
     ready
         Returns the function that stands between the first values of results and products that run on, given their
         number and type: a compiler that moves values across it would set registers while products add to them.
@@ -381,7 +382,7 @@ class SharedMatrices(Entry):
     finish: Callable[[int, DType], Sequence[str]]
     commit: Sequence[str]
     wait: Callable[[int], Sequence[str]]
-    complete: Callable[[int, DType], Sequence[str]]
+    complete: Callable[[int, int, DType], Sequence[str]]
     ready: Callable[[int, DType], Sequence[str]]
 
 

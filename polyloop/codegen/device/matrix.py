@@ -266,8 +266,10 @@ class _Printer:
         yield from self.finished("products_ready", self.scope.language.need(SharedMatrices).ready)
 
     def shared_wait(self) -> Iterator[Node]:
-        """Yield the wait for all products that run on, behind which their results are used."""
-        yield from self.finished("products_done", self.scope.language.need(SharedMatrices).complete)
+        """Yield the wait for products that run on, behind which their results are used."""
+        pending = min(self.tensor.pending, MOST_PENDING)
+        complete = self.scope.language.need(SharedMatrices).complete
+        yield from self.finished(f"products_done{f'_{pending}' if pending else ''}", partial(complete, pending))
 
     def finished(self, wish: str, make: Callable[[int, DType], Sequence[str]]) -> Block:
         """Return calls of a function that waits for products, for all results."""
