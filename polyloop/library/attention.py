@@ -177,9 +177,9 @@ def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, o
             knl = pl.split_array_axis(knl, tile, axes - 1, 64)
             knl = pl.tag_array_axes(knl, tile, ",".join([*(f"N{axes - n}" for n in range(axes - 2)), "N1", "N2", "N0"]))
         knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
-    if overlapped:
-        knl = pl.peel(knl, "t", front=1, back=1)
-    return knl if via is None else pl.pipeline(knl, "t", stages=stages, via=via)
+    if via is not None:
+        knl = pl.pipeline(knl, "t", stages=stages, via=via)
+    return pl.peel(knl, "t", front=stages, back=1) if overlapped else knl
 
 
 def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
