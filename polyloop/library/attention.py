@@ -207,12 +207,16 @@ def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
 
 @dataclass(frozen=True)
 class Variant:
-    """A schedule: by groups of warps or by warps, queries of a block, keys of a tile, and tiles in shared memory."""
+    """A schedule: by groups of warps or by warps, queries of a block, keys of a tile, and tiles in shared memory.
+
+    Those that are overlapped have the products of two tiles under way.
+    """
 
     groups: bool
     queries: int
     keys: int
     stages: int = 2
+    overlapped: bool = False
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
@@ -220,6 +224,9 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "wgmma, 128 x 64": Variant(True, 128, 64),
     "wgmma, 128 x 64, 3 stages": Variant(True, 128, 64, 3),
     "wgmma, 64 x 64": Variant(True, 64, 64),
+    "wgmma, 128 x 128, overlapped": Variant(True, 128, 128, overlapped=True),
+    "wgmma, 128 x 64, overlapped": Variant(True, 128, 64, overlapped=True),
+    "wgmma, 192 x 128, overlapped": Variant(True, 192, 128, overlapped=True),
     "mma, 64 x 64": Variant(False, 64, 64),
 }
 """By name."""
@@ -231,5 +238,6 @@ def scheduled(
     """Return attention by the schedule called *name* in :data:`VARIANTS`; see :func:`program` for the others."""
     found = VARIANTS[name]
     target = pl.CudaTarget("sm_90a" if found.groups else "sm_80")
-    knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys, target=target)
-    return by_groups(knl, found.stages) if found.groups else by_warps(knl)
+    knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys,
+                  overlapped=found.overlapped, target=target)
+    return by_groups(knl, found.stages, overlapped=found.overlapped) if found.groups else by_warps(knl)
