@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -65,7 +66,7 @@ def program(
     tiles = f"0 <= t and {seen}"
     if overlapped:
         tiles = f"0 <= t and {seen.replace('*t', '*t - ' + str(keys))}"
-    mask = f"s[i, j] = {_LEAST} {{id=mask, if={keys}*t + j > {queries}*b + i}}" if causal else ""
+    mask = f"s[i, j] = s[i, j] if {keys}*t + j <= {queries}*b + i else {_LEAST}   {{id=mask}}" if causal else ""
     sizes = "" if causal else f" and m >= 1 and m mod {keys} = 0"
     before = f"""
                 <float32> s[i, j] = sum(c, q[h, g, {queries}*b + i, c]*k[h, {keys}*t + j, c])   {{id=s}}
@@ -179,7 +180,21 @@ def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, o
         knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
     if via is not None:
         knl = pl.pipeline(knl, "t", stages=stages, via=via)
-    return pl.peel(knl, "t", front=stages, back=1) if overlapped else knl
+    return _peeled(knl, 0 if via is None else stages - 1, overlapped=overlapped)
+
+
+def _peeled(knl: pl.LoopKernel, front: int, *, overlapped: bool = False) -> pl.LoopKernel:
+    """Return *knl* with tiles set apart that have other text than most: the first and last ones, and on the diagonal.
+
+    *front* is the number of iterations that copies are ahead.
+    """
+    diagonal = 0
+    if any(instruction.id == "mask" for instruction in knl.instructions):
+        shape = [extent for extent in knl.temporaries["s"].shape or () if isinstance(extent, int)]
+        keys = prod(shape[-3:])
+        diagonal = -(-prod(shape) // keys // keys)
+    back = overlapped + diagonal
+    return pl.peel(knl, "t", front=front + overlapped, back=back) if front + back else knl
 
 
 def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
@@ -202,7 +217,7 @@ def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
         around = "h, g, b" if name == "q" else None
         knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=f"{name}_tile", vec=8)
         knl = pl.swizzle(knl, f"{name}_tile")
-    return pl.pipeline(knl, "t", stages=2, via="cp.async")
+    return _peeled(pl.pipeline(knl, "t", stages=2, via="cp.async"), 1)
 
 
 @dataclass(frozen=True)
