@@ -57,19 +57,19 @@ def program(
     Returns
     -------
     LoopKernel
-        ``q`` and ``o`` are (heads, group, n, head), ``k`` and ``v`` (heads, m, head); heads of several batches follow
-        one another.  ``scale`` is that of scores, times log2(e).
+        ``q`` and ``o`` are (heads, group, queries*blocks, head), ``k`` and ``v`` (heads, keys*tiles, head); heads of
+        several batches follow one another.  ``scale`` is that of scores, times log2(e).
     """
     element = to_dtype(dtype)
-    m = "n" if causal else "m"
-    seen = f"{keys}*t < {m}" + (f" and {keys}*t < {queries}*b + {queries}" if causal else "")
-    tiles = f"0 <= t and {seen}"
-    if overlapped:
-        tiles = f"0 <= t and {seen.replace('*t', '*t - ' + str(keys))}"
-    mask = f"s[i, j] = s[i, j] if {keys}*t + j <= {queries}*b + i else {_LEAST}   {{id=mask}}" if causal else ""
-    sizes = "" if causal else f" and m >= 1 and m mod {keys} = 0"
+    first = f"{queries}*blocks - {queries} - {queries}*b" if causal else f"{queries}*b"  # long rows first
+    keys_of = f"{queries}*blocks" if causal else f"{keys}*tiles"
+    seen = f"{keys}*t < {first} + {queries}" if causal else "t < tiles"
+    past = f"{keys}*t - {keys} < {first} + {queries}" if causal else "t - 1 < tiles"
+    tiles = f"0 <= t and {past if overlapped else seen}"
+    mask = f"s[i, j] = s[i, j] if {keys}*t + j <= {first} + i else {_LEAST}   {{id=mask}}" if causal else ""
+    sizes = "" if causal else " and tiles >= 1"
     before = f"""
-                <float32> s[i, j] = sum(c, q[h, g, {queries}*b + i, c]*k[h, {keys}*t + j, c])   {{id=s}}
+                <float32> s[i, j] = sum(c, q[h, g, {first} + i, c]*k[h, {keys}*t + j, c])   {{id=s}}
     """
     after = f"""
                 {mask}
@@ -105,7 +105,7 @@ def program(
     return pl.make_kernel(
         [
             f"{{[h, g]: 0 <= h < heads and 0 <= g < {group}}}",
-            f"{{[b]: 0 <= {queries}*b < n}}",
+            "{[b]: 0 <= b < blocks}",
             f"{{[t]: {tiles}}}",
             f"{{[i]: 0 <= i < {queries}}}",
             f"{{[j, jk]: 0 <= j, jk < {keys}}}",
@@ -119,18 +119,18 @@ def program(
             for t
                 {steps}
             end
-            o[h, g, {queries}*b + i, d] = acc[i, d]/total[i]       {{id=o}}
+            o[h, g, {first} + i, d] = acc[i, d]/total[i]       {{id=o}}
         end
         """,
         [
-            pl.GlobalArg("q, o", element, shape=f"heads, {group}, n, {head}"),
-            pl.GlobalArg("k, v", element, shape=f"heads, {m}, {head}"),
+            pl.GlobalArg("q, o", element, shape=f"heads, {group}, {queries}*blocks, {head}"),
+            pl.GlobalArg("k, v", element, shape=f"heads, {keys_of}, {head}"),
             pl.ValueArg("scale", np.float32),
             ...,
         ],
         name="attention",
         target=target,
-        assumptions=f"heads >= 1 and n >= 1 and n mod {queries} = 0{sizes}",
+        assumptions=f"heads >= 1 and blocks >= 1{sizes}",
     )
 
 
@@ -241,7 +241,6 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "wgmma, 64 x 64": Variant(True, 64, 64),
     "wgmma, 128 x 128, overlapped": Variant(True, 128, 128, overlapped=True),
     "wgmma, 128 x 64, overlapped": Variant(True, 128, 64, overlapped=True),
-    "wgmma, 192 x 128, overlapped": Variant(True, 192, 128, overlapped=True),
     "mma, 64 x 64": Variant(False, 64, 64),
 }
 """By name."""

@@ -19,7 +19,9 @@ BF16 = ml_dtypes.bfloat16
 KINDS: dict[str, Any] = {"bfloat16": BF16, "float16": np.float16}
 CASES = [
     ("wgmma, 128 x 64", "bfloat16", 64, False, 1),
-    ("wgmma, 128 x 128", "float16", 128, True, 1),
+    ("wgmma, 128 x 128", "float16", 128, False, 1),
+    ("wgmma, 128 x 64, overlapped", "bfloat16", 128, False, 1),
+    ("wgmma, 128 x 64, overlapped", "float16", 64, True, 2),
     ("wgmma, 64 x 64", "bfloat16", 64, True, 3),
     ("mma, 64 x 64", "float16", 64, False, 2),
 ]

@@ -355,7 +355,7 @@ class Loops:
             rows = [lower[0].add(Affine(((name, -1),), front - 1))] if len(lower) == 1 else []
             early = self._possible(node, inner - self.threads, outside.add(rows))
             out = self._between(early, start, end, outside.add(rows), inner) + out
-        if back > 1 and len(bounds.upper_rows) == 1 and bounds.upper_rows[0].coefficient(name) == -1:
+        if back and len(bounds.upper_rows) == 1 and bounds.upper_rows[0].coefficient(name) == -1:
             (left,) = bounds.upper_rows  # iterations that are left, 0 in the last one
             for number in reversed(range(back)):
                 begin = self.scope.index_extreme("max", (
