@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from math import log2, e, sqrt
+from math import e, log2, sqrt
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final

@@ -99,7 +99,8 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     schedule = with_asked(schedule)
     check_launches(schedule, language.limits)
     schedule = without_digits(schedule, language)
-    for devices_pass in (with_boxes, with_starts_ahead, with_copies, with_sums_started, with_matrices, with_late_waits, with_fences):
+    copies, products = (with_boxes, with_starts_ahead, with_copies), (with_sums_started, with_matrices, with_late_waits)
+    for devices_pass in (*copies, *products, with_fences):
         schedule = devices_pass(schedule, language)
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]

@@ -144,7 +144,9 @@ def _in_fragments(knl: pl.LoopKernel, rows: tuple[int, ...], *names: str) -> pl.
     return knl
 
 
-def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, overlapped: bool = False) -> pl.LoopKernel:
+def by_groups(
+    knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, overlapped: bool = False
+) -> pl.LoopKernel:
     """Return attention in blocks of groups of four warps, 64 queries each, by ``wgmma``.
 
     The weights of a tile, of 16 bits, are the first operand of the second product, from registers.  Tiles of keys and
@@ -153,7 +155,8 @@ def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, o
     element = knl.arrays()["q"].dtype
     assert element is not None, "the types of a library's programs are stated"
     word = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
-    keys, head = (int(extent) for extent in (knl.temporaries["s"].shape or ())[1:] + (knl.temporaries["acc"].shape or ())[1:])
+    keys, head = ((knl.temporaries[name].shape or ())[1] for name in ("s", "acc"))
+    assert isinstance(head, int), "a number"
     knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
     knl = pl.split_iname(knl, "i", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
     knl = pl.split_iname(knl, "c", 64, outer_iname="panel", inner_iname="c_panel", outer_tag="unr")
@@ -212,7 +215,9 @@ def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
     knl = _in_fragments(knl, (8, 2), "top", "total", "high", "shrink", "s", "w", "p")
     knl = pl.tensorize(knl, "id:acc", f"mma_m16n8k16_{word}", from_registers=True)
     knl = _in_fragments(knl, (8, 2), "acc")
-    swept = {"q": "warp, ii_lane, ii_reg, cc, ci", "k": "nj, jj_lane, jj_reg, cc, ci", "v": "nd, dd_lane, dd_reg, kk, ki"}
+    swept = {
+        "q": "warp, ii_lane, ii_reg, cc, ci", "k": "nj, jj_lane, jj_reg, cc, ci", "v": "nd, dd_lane, dd_reg, kk, ki",
+    }  # fmt: skip
     for name, inames in swept.items():
         around = "h, g, b" if name == "q" else None
         knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=f"{name}_tile", vec=8)

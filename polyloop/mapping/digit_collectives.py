@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from polyloop.errors import VerificationError
 from polyloop.frozen import replace
+from polyloop.kernel.tags import ThreadDigit
 from polyloop.mapping.hardware_axes import Axes
 from polyloop.mapping.mixed_radix import digit_of_terms
-from polyloop.kernel.tags import ThreadDigit
 from polyloop.poly.axes import digit_parts
 from polyloop.program.ir import Combine, Init, Lowered, Program
 

@@ -42,7 +42,9 @@ def cuda_matrices(arch: str) -> Matrices:
 
 def shared_matrices() -> SharedMatrices:
     """Return the matrix instructions of groups of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix"."""
-    return SharedMatrices(_multiply_shared, _multiply_rows, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete, _ready)
+    return SharedMatrices(
+        _multiply_shared, _multiply_rows, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete, _ready,
+    )  # fmt: skip
 
 
 def _lacks(arch: str, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:

@@ -199,15 +199,13 @@ def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _P
     assert factors is not None, "a product was found"
     a, b = reversed(factors) if is_swapped(lowered, matrix) else factors
     arrays = kernel.arrays()
-    for access, axes, missing in ((a, "ik", "j"), (b, "kj", "i")):
+    if matrix.from_registers and (found := held_problem(placement, update, a, matrix)) is not None:
+        return found
+    for access, axes, missing in ((a, "ik", "j"), (b, "kj", "i"))[matrix.from_registers :]:
         array = arrays[access.array]
         if array.dtype != matrix.intrinsic.operands:
             text = f"'{access.array}' has elements of {array.dtype}, and it takes {matrix.intrinsic.operands}"
             return text, "choose the intrinsic for these types, or convert the operands first"
-        if matrix.from_registers and access is a:
-            if (found := held_problem(placement, update, access, matrix)) is not None:
-                return found
-            continue
         if placement.spaces[access.array] is AddressSpace.PRIVATE:
             text = f"'{access.array}' is private, and the lanes of a warp load elements for each other"
             return text, "fetch it into shared memory instead: pl.add_prefetch"

@@ -12,7 +12,8 @@ layout of its first operand.  So each lane multiplies what it has in its own reg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import Final
 
 import islpy as isl
 
@@ -36,9 +37,8 @@ def held_arrays(placement: Placement) -> Mapping[str, Placed]:
     """Return the temporaries that are operands in registers, each with a statement that multiplies it."""
     found: dict[str, Placed] = {}
     for placed in placement.statements.values():
-        matrix = placed.lowered.instruction.matrix
-        if matrix is not None and matrix.from_registers and isinstance(placed.lowered.part, Update):
-            if (access := _operand(placement, placed, matrix)) is not None:
+        for access in placed.lowered.reads:
+            if _is_operand(placed, access):
                 found[access.array] = placed
     return found
 
@@ -49,66 +49,83 @@ def held_axes(placement: Placement, name: str) -> frozenset[int]:
     return one_element_axes(uses, placement.axes, placement.program.kernel.parameters) if uses else frozenset()
 
 
-def held_problem(placement: Placement, update: Placed, access: Access, matrix: Matrix) -> tuple[str, str] | None:
+def held_problem(placement: Placement, update: Placed, access: Access, matrix: Matrix) -> _Problem | None:
     """Return a problem, and a hint, if the lanes do not have the elements of the first operand; None if they have.
 
     *access* is the read of the operand by *update*.
     """
-    name = access.array
-    if access is not _operand(placement, update, matrix):
-        return f"'{name}' depends on j", "its operands are a[i, k] and b[k, j]"
-    array = placement.program.kernel.arrays()[name]
-    again = "compute it by lanes that have rows and columns as the results of a product have them: pl.tensorize"
-    if not isinstance(array, TemporaryVariable) or placement.spaces[name] is not AddressSpace.LOCAL:
-        return f"'{name}' is no temporary of the threads of a block", f"compute it in one; {again}"
-    if array.initializer is not None or array.base_storage is not None or array.swizzle is not None or array.is_shuffled:
-        return f"'{name}' has storage of another kind: a table, shared with others, swizzled or exchanged", again
-    for other in placement.statements.values():
-        for use in other.lowered.accesses:
-            if use.array != name:
-                continue
-            if other.lowered.is_write(use):
-                if not isinstance(other.lowered.part, Assign) or other.lowered.atomic or other.lowered.instruction.step:
-                    return f"'{other.lowered.instruction.id}' writes '{name}' by no plain assignment", again
-            elif not _is_operand(placement, other, use):
-                text = f"'{other.lowered.instruction.id}' reads '{name}' too, whose elements other threads may have"
-                return text, "compute it twice, or read what it was computed from"
-    layout, result = matrix.intrinsic.in_registers(), matrix.intrinsic.layout("d")
-    if _rows(layout) != _rows(result):
+    if access is not _operand(update, matrix):
+        return f"'{access.array}' depends on j", "its operands are a[i, k] and b[k, j]"
+    dtype, wanted = placement.program.kernel.arrays()[access.array].dtype, matrix.intrinsic.operands
+    if dtype != wanted:
+        return f"'{access.array}' has elements of {dtype}, and it takes {wanted}", "convert them first"
+    layout = matrix.intrinsic.in_registers()
+    if not layout:
+        return "it takes its first operand from memory alone", "leave out from_registers"
+    if _rows(layout) != _rows(matrix.intrinsic.layout("d")):
         return "it wants rows of its first operand on other lanes than rows of results are", "leave out from_registers"
-    gone = sorted(held_axes(placement, name))
-    writer, write = next((s, w) for s in placement.statements.values() for w in s.lowered.writes_to(name))
-    owners = [writer.indices(write)[axis] for axis in gone]
-    assert None not in owners, "one form of thread indices"
-    if not _is_injective(placement, [form for form in owners if form is not None]):
-        text = f"several threads may hold an element of '{name}'"
-        return text, f"divide its axes where loops are divided (pl.split_array_axis), and {again}"
-    holds = _holding(placement, update, matrix, layout)
-    if holds is None:
-        return "a digit of the lane is cut by another one", "use digits that fit those of the instruction"
-    read = update.indices(access)
-    forms = []
-    for axis, own in zip(gone, owners, strict=True):
-        index = read[axis]
-        if index is None or own is None:
-            return f"a subscript of '{name}' is not affine", again
-        forms.append(own.substitute(holds).add(index, -1))
-    lanes = {axis for axis in placement.axes.local if (digit_parts(axis) or (0,))[0] < matrix.intrinsic.lanes}
-    for axis, index in enumerate(read):
-        if axis in gone:
-            continue
-        if index is None or not lanes.isdisjoint(index.names()):
-            return f"the lane decides which of its elements along axis {axis} of '{name}' is multiplied", again
-        forms.append(index.substitute(_first_lane(matrix, layout)).add(index, -1))
-    apart = map_from_forms(update.domain_of(access), update.dims, forms).range()
-    for position, axis in enumerate((*gone, *(axis for axis in range(len(read)) if axis not in gone))):
-        if not apart.is_subset(isl.Set.universe(apart.get_space()).fix_val(_SET, position, 0)):
-            text = f"elements of '{name}' along axis {axis} are on other lanes than it wants them"
-            return text, again
+    found = _storage_problem(placement, access.array) or _use_problem(placement, access.array)
+    return found or _lane_problem(placement, update, access, matrix)
+
+
+_Problem = tuple[str, str]
+_AGAIN: Final = "compute it by lanes that have rows and columns as the results of a product have them: pl.tensorize"
+
+
+def _storage_problem(placement: Placement, name: str) -> _Problem | None:
+    array = placement.program.kernel.arrays()[name]
+    if not isinstance(array, TemporaryVariable) or placement.spaces[name] is not AddressSpace.LOCAL:
+        return f"'{name}' is no temporary of the threads of a block", f"compute it in one; {_AGAIN}"
+    if array.initializer is not None or array.base_storage is not None:
+        return f"'{name}' is a table, or shares its storage", _AGAIN
+    if array.swizzle is not None or array.is_shuffled:
+        return f"'{name}' is swizzled, or exchanged by shuffles", _AGAIN
     return None
 
 
-def _operand(placement: Placement, placed: Placed, matrix: Matrix) -> Access | None:
+def _use_problem(placement: Placement, name: str) -> _Problem | None:
+    for other in placement.statements.values():
+        lowered = other.lowered
+        for use in (use for use in lowered.accesses if use.array == name):
+            if not lowered.is_write(use):
+                if not _is_operand(other, use):
+                    text = f"'{lowered.instruction.id}' reads '{name}' too, whose elements other threads may have"
+                    return text, "compute it twice, or read what it was computed from"
+            elif not isinstance(lowered.part, Assign) or lowered.atomic or lowered.instruction.step:
+                return f"'{lowered.instruction.id}' writes '{name}' by no plain assignment", _AGAIN
+    return None
+
+
+def _lane_problem(placement: Placement, update: Placed, access: Access, matrix: Matrix) -> _Problem | None:
+    """Return a problem unless each element is written by the thread that holds it for the instruction."""
+    name, layout = access.array, matrix.intrinsic.in_registers()
+    gone = sorted(held_axes(placement, name))
+    writer, write = next((s, w) for s in placement.statements.values() for w in s.lowered.writes_to(name))
+    owners = [form for axis in gone if (form := writer.indices(write)[axis]) is not None]
+    read = [form for form in update.indices(access) if form is not None]
+    if len(owners) < len(gone) or len(read) < len(access.indices):
+        return f"a subscript of '{name}' is not affine", _AGAIN
+    if not _is_injective(placement, owners):
+        text = f"several threads may hold an element of '{name}'"
+        return text, f"divide its axes where loops are divided (pl.split_array_axis), and {_AGAIN}"
+    holds = _holding(placement, update, matrix, layout)
+    if holds is None:
+        return "a digit of the lane is cut by another one", "use digits that fit those of the instruction"
+    lanes = {axis for axis in placement.axes.local if (digit_parts(axis) or (0,))[0] < matrix.intrinsic.lanes}
+    left = [axis for axis in range(len(read)) if axis not in gone]
+    if mixed := next((axis for axis in left if not lanes.isdisjoint(read[axis].names())), None):
+        return f"the lane decides which of its elements along axis {mixed} of '{name}' is multiplied", _AGAIN
+    first = _first_lane(matrix, layout)
+    forms = [own.substitute(holds).add(read[axis], -1) for axis, own in zip(gone, owners, strict=True)]
+    forms += [read[axis].substitute(first).add(read[axis], -1) for axis in left]
+    apart = map_from_forms(update.domain_of(access), update.dims, forms).range()
+    for position, axis in enumerate((*gone, *left)):
+        if not apart.is_subset(isl.Set.universe(apart.get_space()).fix_val(_SET, position, 0)):
+            return f"elements of '{name}' along axis {axis} are on other lanes than it wants them", _AGAIN
+    return None
+
+
+def _operand(placed: Placed, matrix: Matrix) -> Access | None:
     """Return the read of the first operand: the one whose subscripts have inames of i, and none of j."""
     rows, columns = ({iname for iname, _ in matrix.of(axis)} for axis in "ij")
     for access in placed.lowered.reads:
@@ -120,10 +137,11 @@ def _operand(placement: Placement, placed: Placed, matrix: Matrix) -> Access | N
     return None
 
 
-def _is_operand(placement: Placement, placed: Placed, access: Access) -> bool:
+def _is_operand(placed: Placed, access: Access) -> bool:
     matrix = placed.lowered.instruction.matrix
-    is_product = matrix is not None and matrix.from_registers and isinstance(placed.lowered.part, Update)
-    return is_product and matrix is not None and _operand(placement, placed, matrix) is access
+    if matrix is None or not matrix.from_registers or not isinstance(placed.lowered.part, Update):
+        return False
+    return _operand(placed, matrix) is access
 
 
 def _rows(layout: tuple[Part, ...]) -> list[tuple[int, int, int]]:
@@ -149,7 +167,7 @@ def _is_injective(placement: Placement, forms: list[Affine]) -> bool:
 def _holding(
     placement: Placement, update: Placed, matrix: Matrix, layout: tuple[Part, ...]
 ) -> Mapping[str, Affine] | None:
-    """Return the thread that holds the first operand of an instance: a form for each digit of the lane that is one of k.
+    """Return the thread that holds the first operand of an instance: a form for each digit of the lane that is of k.
 
     None if such a digit is no sum of thread axes.
     """

@@ -43,12 +43,12 @@ def case(dtype: str, head: int, n: int, *, causal: bool, group: int, m: int = 0)
 
 
 @cache
-def program(name: str, dtype: str, head: int, causal: bool, group: int) -> GeneratedProgram:  # noqa: FBT001
+def program(name: str, dtype: str, head: int, causal: bool, group: int) -> GeneratedProgram:
     return pl.generate_code(scheduled(name, dtype, head, causal=causal, group=group))
 
 
 @pytest.mark.parametrize(("name", "dtype", "head", "causal", "group"), CASES)
-def test_numbers_on_fibres(name: str, dtype: str, head: int, causal: bool, group: int) -> None:  # noqa: FBT001
+def test_numbers_on_fibres(name: str, dtype: str, head: int, causal: bool, group: int) -> None:
     given, expected = case(dtype, head, 256, causal=causal, group=group)
     made = program(name, dtype, head, causal, group)
     for order, found in run_on_fibres(made, {**given, "o": np.zeros(expected.shape, KINDS[dtype])}).items():
@@ -56,7 +56,7 @@ def test_numbers_on_fibres(name: str, dtype: str, head: int, causal: bool, group
 
 
 @pytest.mark.parametrize(("name", "dtype", "head", "causal", "group"), CASES)
-def test_the_text_compiles(name: str, dtype: str, head: int, causal: bool, group: int) -> None:  # noqa: FBT001
+def test_the_text_compiles(name: str, dtype: str, head: int, causal: bool, group: int) -> None:
     made = program(name, dtype, head, causal, group)
     assert compile_cuda(made.device_code, "sm_90a" if "wgmma" in name else "sm_80").cubin
 
@@ -73,7 +73,7 @@ def test_weights_stay_in_registers() -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("head", [64, 128])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-def test_the_gpu_agrees(name: str, dtype: str, head: int, causal: bool) -> None:  # noqa: FBT001
+def test_the_gpu_agrees(name: str, dtype: str, head: int, causal: bool) -> None:
     given, expected = case(dtype, head, 1024, causal=causal, group=2)
     knl = scheduled(name, dtype, head, causal=causal, group=2)
     found = np.asarray(pl.compile(knl)(**given)["o"]).astype(np.float64)

@@ -84,7 +84,7 @@ def by_warps(kind: str = "f16") -> pl.LoopKernel:
 
 
 def given(knl: pl.LoopKernel, kind: str) -> tuple[dict[str, Any], Any]:
-    rng, rows = np.random.default_rng(3), int(knl.arrays()["a"].shape[1])  # type: ignore[index, arg-type]
+    rng, rows = np.random.default_rng(3), int(knl.arrays()["a"].shape[1])  # type: ignore[index]
     a, b, v = (rng.integers(-1, 2, (2, *shape)).astype(np.float64) for shape in ((rows, 64), (64, 64), (64, 64)))
     arrays = {name: x.astype(KINDS[kind]) for name, x in zip("abv", (a, b, v), strict=True)}
     return {**arrays, "o": np.full((2, rows, 64), 7, np.float32)}, (a @ b - 1) @ v
@@ -93,7 +93,7 @@ def given(knl: pl.LoopKernel, kind: str) -> tuple[dict[str, Any], Any]:
 def check(knl: pl.LoopKernel, kind: str, text: str | None = None) -> str:
     """Compare with NumPy on fibres, where all numbers are whole and exact; *text* is run in place of the kernel's."""
     arrays, wanted = given(knl, kind)
-    program = pl.generate_code(knl, target=None if knl.target else pl.CudaTarget("sm_80"))
+    program = pl.generate_code(knl, target=pl.CudaTarget("sm_80") if knl.target is None else None)
     program = program if text is None else replace(program, device_code=text)
     for order, found in run_on_fibres(program, arrays).items():
         np.testing.assert_array_equal(found["o"], wanted.astype(np.float32), err_msg=order)
@@ -159,9 +159,9 @@ def test_what_other_statements_read_is_refused() -> None:
 
 
 def test_an_argument_is_refused() -> None:
+    knl = pl.split_iname(pl.tag_inames(chain(), "h:g.0"), "i", 64, outer_tag="l/128")
+    knl = pl.split_iname(knl, "c", 16, outer_tag="unr")
     with pytest.raises(TransformError, match="'a' is no temporary of the threads of a block"):
-        knl = pl.split_iname(pl.tag_inames(chain(), "h:g.0"), "i", 64, outer_tag="l/128")
-        knl = pl.split_iname(knl, "c", 16, outer_tag="unr")
         pl.tensorize(knl, "id:s", "wgmma_m64n64k16_bf16", from_registers=True)
 
 

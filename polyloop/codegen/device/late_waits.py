@@ -6,9 +6,9 @@
     ->
     issue s; issue o; wait for all but one; m = max(s); ..; wait; p = o*w
 
-Groups of warps run on while the tensor cores multiply.  A wait, and the one node of the body that uses the results, move
-past other nodes, none of which sets what it uses, or uses what it sets.  They move past no barrier, and past nothing
-that changes an operand in shared memory: so what was proven of other threads holds as it did.
+Groups of warps run on while the tensor cores multiply.  A wait, and the one node of the body that uses the results,
+move past other nodes, none of which sets what it uses, or uses what it sets.  They move past no barrier, and past
+nothing that changes an operand in shared memory: so what was proven of other threads holds as it did.
 """
 
 from __future__ import annotations

@@ -248,7 +248,8 @@ class _Printer:
             shared.multiply_rows(self.intrinsic, *along) if is_held else shared.multiply(self.intrinsic, *along),
         )
         describe = self.define("tile_descriptor", shared.descriptor)
-        places = [c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
+        places: list[Code] = [
+            c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
         if is_held:
             name, loops = self.fragment("a"), self.a.loops
             registers = prod(part.extent for part in self.a.parts if not part.in_lane) // self.intrinsic.per_register

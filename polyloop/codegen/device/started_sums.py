@@ -56,7 +56,9 @@ def _started(launch: Launch, statements: Mapping[str, Statement], name: str) -> 
     if len(mine) != 1 or mine[0] != update.lhs or update.lhs != init.lhs or not others:
         return {}
     added = others[0] if len(others) == 1 else p.Sum(others)
-    if not _is_in_registers(launch, added, init, user, own) or not _stays(launch.tree, statements, (init, update, user), added):
+    if not _is_in_registers(launch, added, init, user, own):
+        return {}
+    if not _stays(launch.tree, statements, (init, update, user), added):
         return {}
     return {init.name: replace(init, rhs=added), user.name: replace(user, rhs=mine[0])}
 

@@ -109,7 +109,8 @@ class Tensorize(Transform):
     TransformError
         ``unknown-intrinsic``, ``unknown-instruction``; ``bad-tensorize``: no iname with the right number of values,
         other types than the intrinsic has, products of integers that wrap, operands in private memory, a sum whose
-        terms depend on i, j and k together, terms that are ordered, a lag of an instruction that is waited for at once;
+        terms depend on i, j and k together, terms that are ordered, a lag of an instruction that is waited for at once,
+        or a first operand from registers of which other lanes have elements;
         ``product-under-way``: with a lag, something else uses a sum while products add to it, with two instances;
         ``priority-conflict``, and what :func:`tag_inames` raises.
 
