@@ -86,8 +86,8 @@ def make(key: tuple[int, int, bool, str], name: str) -> Made:
     head, group, causal, dtype = key
     try:
         kernel = scheduled(name, dtype, head, causal=causal, group=group)
-        program = pl.generate_code(kernel)
-        architecture = getattr(kernel.target, "arch", "sm_90a")
+        architecture = "sm_90a"
+        program = pl.generate_code(kernel, target=pl.CudaTarget(architecture))
         image = read_cubin(compile_cuda(program.device_code, architecture).cubin)[program.launches[0].name]
         return Made(name, program, architecture, image.registers, image.local_bytes)
     except Exception as error:

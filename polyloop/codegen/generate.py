@@ -10,6 +10,7 @@ pass                    result
 ``check_launches``      refusals of launches that no device can start
 ``without_digits``      on hosts: the axes of threads in place of digits of the thread number
 ``with_boxes``          copies by a copy engine as statements of one thread, with barriers that count their bytes
+``with_box_times``      starts of such copies as early, and waits for them as late as a body allows
 ``with_starts_ahead``   copies for the next block that the same threads execute, apart from the loop that has them
 ``with_copies``         groups of asynchronous copies, and waits for them
 ``with_sums_started``   sums of matrix instructions that begin with what is added to them
@@ -33,6 +34,7 @@ from __future__ import annotations
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.device.async_copy import with_copies
 from polyloop.codegen.device.box_copy import with_boxes
+from polyloop.codegen.device.box_times import with_box_times
 from polyloop.codegen.device.decoupled_lookback import with_totals_stored
 from polyloop.codegen.device.late_waits import with_late_waits
 from polyloop.codegen.device.published import with_fences
@@ -99,7 +101,8 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     schedule = with_asked(schedule)
     check_launches(schedule, language.limits)
     schedule = without_digits(schedule, language)
-    copies, products = (with_boxes, with_starts_ahead, with_copies), (with_sums_started, with_matrices, with_late_waits)
+    copies = (with_boxes, with_box_times, with_starts_ahead, with_copies)
+    products = (with_sums_started, with_matrices, with_late_waits)
     for devices_pass in (*copies, *products, with_fences):
         schedule = devices_pass(schedule, language)
     unit = unit_of(schedule, spelt.how, index_bits)

@@ -256,7 +256,7 @@ def scheduled(
 ) -> pl.LoopKernel:
     """Return attention by the schedule called *name* in :data:`VARIANTS`; see :func:`program` for the others."""
     found = VARIANTS[name]
-    target = pl.CudaTarget("sm_90a" if found.groups else "sm_80")
+    target = pl.CudaTarget("sm_90a") if found.groups else None
     knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys,
                   overlapped=found.overlapped, target=target)
     return by_groups(knl, found.stages, overlapped=found.overlapped) if found.groups else by_warps(knl)

@@ -44,7 +44,8 @@ def case(dtype: str, head: int, n: int, *, causal: bool, group: int, m: int = 0)
 
 @cache
 def program(name: str, dtype: str, head: int, causal: bool, group: int) -> GeneratedProgram:
-    return pl.generate_code(scheduled(name, dtype, head, causal=causal, group=group))
+    target = pl.CudaTarget("sm_90a" if "wgmma" in name else "sm_80")
+    return pl.generate_code(scheduled(name, dtype, head, causal=causal, group=group), target=target)
 
 
 @pytest.mark.parametrize(("name", "dtype", "head", "causal", "group"), CASES)
@@ -70,11 +71,9 @@ def test_weights_stay_in_registers() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", list(VARIANTS))
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("head", [64, 128])
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(("dtype", "head", "causal"), [("bfloat16", 128, True), ("float16", 64, False)])
 def test_the_gpu_agrees(name: str, dtype: str, head: int, causal: bool) -> None:
-    given, expected = case(dtype, head, 1024, causal=causal, group=2)
+    given, expected = case(dtype, head, 512, causal=causal, group=2)
     knl = scheduled(name, dtype, head, causal=causal, group=2)
     found = np.asarray(pl.compile(knl)(**given)["o"]).astype(np.float64)
     np.testing.assert_allclose(found, expected, rtol=2e-2, atol=1e-2)
