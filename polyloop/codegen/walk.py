@@ -245,6 +245,8 @@ class Walker:
                 return (group_of_products(self.scope, group),)
             case Barrier(group=Group() as group):
                 return (Sync(group_text(self.scope, group)),)
+            case Barrier(scope=BarrierScope.THREAD):
+                return (publication(self.scope),)
             case Barrier(scope):
                 threads = self.scope.language.need(Threads)
                 wait = Sync(threads.warp_barrier if scope is BarrierScope.WARP else threads.block_barrier)

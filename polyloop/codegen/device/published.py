@@ -11,7 +11,7 @@ from collections.abc import Collection
 from polyloop.codegen.language import Language
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.frozen import replace
-from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, has_barrier, runs
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.schedule.copy_engine import EngineStep, StartBox, StoreBox
 from polyloop.schedule.plan import Launch, Schedule, Statement, Tensor
@@ -79,6 +79,9 @@ def _marked(
             is_stored = is_stored and node.scope is Scope.WARP
         elif isinstance(node, Loop):
             stores = any(_stores(statements[name], arrays) for name in runs(node.body))
+            if is_stored and not stores and has_barrier(node.body):  # once, ahead of the loop and of its barriers
+                out.append(Barrier(Scope.THREAD, publishes=True))
+                is_stored = False
             body, is_left = _marked(node.body, statements, arrays, is_stored=is_stored or stores)
             out.append(Loop(node.iname, body))
             is_stored = is_stored or is_left
