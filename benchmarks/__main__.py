@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import arrays, codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import drawn, graphs, library, panels, run
+from benchmarks.gpu import attention, drawn, graphs, library, panels, run
 
 __all__ = ["BENCHMARKS", "main"]
 
 BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "arrays": arrays.main,
+    "attention": attention.main,
     "codegen": codegen.main,
     "cpu": cpu.main,
     "drawn": drawn.main,

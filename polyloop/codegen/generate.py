@@ -10,9 +10,12 @@ pass                    result
 ``check_launches``      refusals of launches that no device can start
 ``without_digits``      on hosts: the axes of threads in place of digits of the thread number
 ``with_boxes``          copies by a copy engine as statements of one thread, with barriers that count their bytes
+``with_box_times``      starts of such copies as early, and waits for them as late as a body allows
 ``with_starts_ahead``   copies for the next block that the same threads execute, apart from the loop that has them
 ``with_copies``         groups of asynchronous copies, and waits for them
+``with_sums_started``   sums of matrix instructions that begin with what is added to them
 ``with_matrices``       matrix instructions as statements of whole warps, with registers for operands
+``with_late_waits``     waits for products of operands in shared memory where the results are used
 ``with_fences``         fences for stores of threads that matrix instructions and copy engines read
 ``unit_of``             the translation unit: arguments, assumptions, and definitions that functions share
 ``function_of``         the C tree of each launch (``walk``), with its declarations
@@ -33,8 +36,11 @@ from __future__ import annotations
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.device.async_copy import with_copies
 from polyloop.codegen.device.box_copy import with_boxes
+from polyloop.codegen.device.box_times import with_box_times
 from polyloop.codegen.device.decoupled_lookback import with_totals_stored
+from polyloop.codegen.device.late_waits import with_late_waits
 from polyloop.codegen.device.published import with_fences
+from polyloop.codegen.device.started_sums import with_sums_started
 from polyloop.codegen.device.starts_ahead import with_starts_ahead
 from polyloop.codegen.device.tensors import with_matrices
 from polyloop.codegen.file_text import Described, file_text
@@ -97,7 +103,9 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     schedule = with_asked(schedule)
     check_launches(schedule, language.limits)
     schedule = without_digits(schedule, language)
-    for devices_pass in (with_boxes, with_starts_ahead, with_copies, with_matrices, with_fences):
+    copies = (with_boxes, with_box_times, with_starts_ahead, with_copies)
+    products = (with_sums_started, with_matrices, with_late_waits)
+    for devices_pass in (*copies, *products, with_fences):
         schedule = devices_pass(schedule, language)
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]

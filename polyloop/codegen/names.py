@@ -109,8 +109,9 @@ def _helpers(language: Language) -> Iterator[str]:
         yield from BUILT_IN
         for entry in (INTRINSICS[name] for name in BUILT_IN):
             if entry.is_shared:
-                yield from (f"{entry.name}_{rows}" for rows in ("kk", "kj", "ik", "ij"))
+                yield from (f"{entry.name}_{rows}" for rows in ("kk", "kj", "ik", "ij", "rk", "rj"))
                 yield from (f"products_{word}_{entry.result_words}" for word in ("ready", "end", "done"))
+                yield from (f"products_done_{n}_{entry.result_words}" for n in range(1, MOST_PENDING + 1))
         yield from (f"products_wait_{pending}" for pending in range(MOST_PENDING + 1))
         yield from (f"{dtype}x{count}" for dtype in language.types for count in _LANES)
     if language.is_parallel:

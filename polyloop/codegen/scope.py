@@ -301,8 +301,10 @@ class Scope:
         self.ctype(dtype)
         key = (name, dtype.name)
         found = self.language.functions.fast.get(key) if self.fast else None
-        if found is None:
-            found = self.language.functions.spellings.get(key)
+        if found is not None:
+            self.define(f"fast {name} {dtype.name}")
+            return found
+        found = self.language.functions.spellings.get(key)
         if found is None:
             raise self.error(
                 Diagnostic(

@@ -248,6 +248,8 @@ class Walker:
                 return (group_of_products(self.scope, group),)
             case Barrier(group=Group() as group):
                 return (Sync(group_text(self.scope, group)),)
+            case Barrier(scope=BarrierScope.THREAD):
+                return (publication(self.scope),)
             case Barrier(why=why):
                 wait = Sync(self._barrier(node), why)
                 waits: Block = (publication(self.scope), wait) if node.publishes else (wait,)

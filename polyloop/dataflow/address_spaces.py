@@ -15,6 +15,7 @@ from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.array_contraction import one_element_axes
+from polyloop.mapping.digit_collectives import with_elementary_axes
 from polyloop.mapping.thread_mapping import (
     Axes,
     Placed,
@@ -54,6 +55,7 @@ def place(kernel: LoopKernel) -> Placement:
         return place(expanded)
     program = lower(kernel)
     axes = axes_of(kernel)
+    program = with_elementary_axes(program, axes)
     with within_budget(kernel, "which threads have to see which temporary"):
         spaces = _address_spaces(kernel, program, axes)
     placed = {name: _place_statement(kernel, own, axes, spaces) for name, own in program.statements.items()}

@@ -134,6 +134,17 @@ class MatrixIntrinsic:
             return ()
         return parts_of(getattr(self, operand), tuple((axis, self.extents[axis]) for axis in axes))
 
+    def in_registers(self) -> tuple[Part, ...]:
+        """Return the layout of ``a`` where it is in registers; none if the instruction takes it from memory alone.
+
+        PTX ISA, "Register Fragments for wgmma.mma_async".
+        """
+        if not self.is_shared:
+            return self.layout("a") if self.lanes_of("a") == self.lanes else ()
+        if self.operands.itemsize != 2:
+            return ()
+        return parts_of(_A_64X16, (("i", 64), ("k", 16)))
+
     @property
     def is_shared(self) -> bool:
         """True if the instruction reads its operands from shared memory."""
@@ -171,6 +182,8 @@ class Matrix:
     """True if operands are loaded while the products of the step before are added up."""
     lag: int = 0
     """Iterations of the loop around that products run on before they are waited for."""
+    from_registers: bool = False
+    """True if each lane has its elements of ``a`` in registers, where it has computed them."""
 
     __repr__ = brief
 
@@ -188,7 +201,7 @@ class Matrix:
                           for axis, pairs in self.inames)  # fmt: skip
         return f"{self.intrinsic.name}({shown})" + (", loaded ahead" if self.ahead else "") + (
             f", waited for {self.lag} later" if self.lag else ""
-        )
+        ) + (", a from registers" if self.from_registers else "")
 
 
 @cache
@@ -314,6 +327,10 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
     INTRINSICS[intrinsic.name] = intrinsic
 
 
+_A_64X16: Final = (
+    "{ [i, k] -> [32*floor(i/16) + 4*(i mod 8) + floor((k mod 8)/2), "
+    "4*floor(k/8) + 2*(floor(i/8) mod 2) + k mod 2] : 0 <= i < 64 and 0 <= k < 16 }"
+)
 _D_16X8: Final = "{ [i, j] -> [4*(i mod 8) + floor(j/2), 2*floor(i/8) + j mod 2] : 0 <= i < 16 and 0 <= j < 8 }"
 _A_16X16: Final = (
     "{ [i, k] -> [4*(i mod 8) + floor((k mod 8)/2), 4*floor(k/8) + 2*floor(i/8) + k mod 2] "

@@ -382,6 +382,7 @@ class Methods(Called):
         inames: Mapping[str, str] | None = None,
         ahead: bool = False,
         lag: int = 0,
+        from_registers: bool = False,
     ) -> LoopKernel:
         """Let whole warps add up products of small matrices by one instruction: tensor cores."""
     def tile(

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from polyloop.frozen import quick
+from polyloop.kernel.limits import WARP_SIZE
 from polyloop.poly.axes import CLUSTER_AXIS, block_axis, digit_axis, thread_axis
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Vectorize",
     "Warp",
     "axis_name",
+    "is_in_warp",
     "is_lane",
     "is_thread",
     "parse_tag",
@@ -261,6 +263,14 @@ def axis_name(tag: InameTag) -> str | None:
 def is_thread(tag: InameTag) -> bool:
     """Return whether the values of an iname are on different threads of a block."""
     return isinstance(tag, _THREADS)
+
+
+def is_in_warp(tag: InameTag) -> bool:
+    """Return whether *tag* is a digit of the lane: threads that differ in it alone are in one warp."""
+    if not isinstance(tag, ThreadDigit) or tag.extent is None:
+        return False
+    is_bits = not (tag.stride & (tag.stride - 1) or tag.extent & (tag.extent - 1))
+    return is_bits and tag.stride * tag.extent <= WARP_SIZE
 
 
 def placing(tag: InameTag) -> InameTag | None:

@@ -8,14 +8,14 @@ have in the shared memory of each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
 from typing import Final
 
 from polyloop.expr.nodes import Operation
-from polyloop.poly.axes import thread_axis
+from polyloop.poly.axes import digit_axis, digit_parts, thread_axis
 
 __all__ = ["LOGICAL", "Kind", "Meeting", "Span", "meeting_of"]
 
@@ -129,6 +129,8 @@ def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int, bloc
 
     *blocks* are those of a cluster, if it is across its axis.
     """
+    if any(digit_parts(axis) is not None for axis in across):
+        return Meeting(tuple(_digit_spans(prod(sizes), across)), warp_size, blocks)
     spans: list[Span] = []
     stride = 1
     for number, extent in enumerate(sizes):
@@ -141,3 +143,20 @@ def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int, bloc
             spans.append(Span(axis, extent, direct, stride, axis in across))
         stride *= extent
     return Meeting(tuple(spans), warp_size, blocks)
+
+
+def _digit_spans(threads: int, across: Sequence[str]) -> Iterator[Span]:
+    """Yield the digits of the thread number, those *across* which threads of a warp combine values and those between.
+
+    >>> [span.bits for span in _digit_spans(128, ["l.0001.4"])]
+    [(1, 2), ()]
+    """
+    below = 1
+    for stride, extent in sorted(part for axis in across if (part := digit_parts(axis)) is not None):
+        if stride > below:
+            yield Span(digit_axis(below, stride // below), stride // below, 1, below, is_across=False)
+        yield Span(digit_axis(stride, extent), extent, extent, stride, is_across=True)
+        below = stride * extent
+    if threads > below:
+        left = -(-threads // below)
+        yield Span(digit_axis(below, left), left, 1, below, is_across=False)

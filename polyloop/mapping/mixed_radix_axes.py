@@ -8,7 +8,7 @@ from math import prod
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import ThreadDigit
+from polyloop.kernel.tags import ThreadDigit, is_in_warp
 from polyloop.mapping.hardware_axes import Axes
 from polyloop.mapping.mixed_radix import (
     combined_digit,
@@ -77,7 +77,7 @@ def digit_bound(
 ) -> int:
     """Return the greatest value of an iname that is a digit of the thread number."""
     least, most = bounds
-    if iname not in instruction.inames:
+    if iname not in instruction.inames and not is_in_warp(tag):
         raise _error(kernel, digit_of_terms(iname, tag, instruction))
     if least is None or most is None or least < 0 or (tag.extent is not None and most >= tag.extent):
         raise _error(kernel, no_digit(iname, tag, bounds, instruction))

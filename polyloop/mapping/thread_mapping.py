@@ -246,17 +246,21 @@ def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: fro
     sizes = {axis: size for axis, size in axes.local.items() if size is not None}
     block = {axis: size for axis, size in axes.block.items() if size is not None}
     used: dict[str, Digit] = {}
+    together: dict[str, Digit] = {}  # the threads of a warp combine values, whether they have an instance or not
     groups: dict[str, str] = {}
     for iname in statement.inames:
         digit = digit_of(kernel.tag(iname), block)
-        if digit is not None:
+        if digit is not None and statement.across:
+            together[iname] = digit
+        elif digit is not None:
             used[iname] = digit
         elif (axis := kernel.axis(iname)) is not None:
             groups[iname] = axis
-    if problem := place_value_problem(list(used.items())):
+    if problem := place_value_problem([*used.items(), *together.items()]):
         raise _error(kernel, problem)
     forms = {x: Affine(((axis, 1),), axes.first[axis]) for x, axis in groups.items()}
-    forms |= {x: digit_form(digit, sizes).add(_begin(kernel, axes, x)) for x, digit in used.items()}
+    forms |= {x: digit_form(digit, sizes).add(_begin(kernel, axes, x)) for x, digit in (used | together).items()}
+    whole = _for_all(statement, together) if together else statement
     loops = tuple(x for x in statement.inames if x not in forms)
     forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
     is_owned = any(axis in axes.local for axis in owned)
@@ -272,12 +276,22 @@ def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: fro
     rows += [Row(Affine.variable(axis)) for axis in repeated - free]
     rows += [Row(Affine(((axis, -1),), axes.cluster - 1)) for axis in axes.in_cluster if axis in repeated]
     order = (*axes.all, *loops)
-    domain = _over(kernel, statement, order, forms, statement.domain, rows)
-    exact = _over(kernel, statement, order, forms, statement.exact, rows) if statement.bounds else domain
+    domain = _over(kernel, whole, order, forms, whole.domain, rows)
+    exact = _over(kernel, whole, order, forms, whole.exact, rows) if statement.bounds else domain
     kept = [axis for axis in axes.group if axis not in repeated]
-    view = _view(kernel, statement, axes, {x: forms[x] for x in groups}, used, (kept, loops, extra), is_owned)
+    fixed = {x: forms[x] for x in groups} | dict.fromkeys(together, Affine((), 0))
+    view = _view(kernel, whole, axes, fixed, used, (kept, loops, extra), is_owned)
     own = frozenset({*groups.values(), *(covered if axes.is_elementary else sizes)})
     return Placed(statement, order, domain, exact, forms, repeated, own, view)
+
+
+def _for_all(statement: Lowered, inames: Iterable[str]) -> Lowered:
+    """Return *statement* for all values of *inames*, if it has an instance for one of them."""
+    domain, exact = statement.domain, statement.exact
+    for position, iname in enumerate(statement.inames):
+        if iname in inames:
+            domain, exact = (part.eliminate(_SET, position, 1) for part in (domain, exact))
+    return replace(statement, domain=domain, exact=exact)
 
 
 def _begin(kernel: LoopKernel, axes: Axes, iname: str) -> Affine:

@@ -89,6 +89,8 @@ class Affine(NamedTuple):
         if not inside:
             return Affine.make(outside, whole)
         floor = Floor(tuple(inside), rest, den)
+        if any(var == floor for var, _ in outside):  # floor((x - 2*floor(x/2))/2): the quotient is outside already
+            return Affine.make(outside, whole).add(Affine(((floor, 1),), 0))
         return Affine.make([*outside, (floor, 1)], whole)
 
     def substitute(self, values: Mapping[str, Affine]) -> Affine:

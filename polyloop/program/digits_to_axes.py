@@ -43,6 +43,8 @@ def _with_digit_axes(kernel: LoopKernel) -> LoopKernel:
     has_axes = any(isinstance(tag, LocalAxis) for tag in kernel.iname_tags.values())
     if has_axes or digits.keys().isdisjoint(x for i in kernel.instructions for x in combined_inames(kernel, i)):
         return kernel
+    if any(i.matrix is not None for i in kernel.instructions):
+        return kernel  # its lanes are digits
     ordered = sorted({*digits.values()}, key=lambda digit: digit.stride)
     if len(ordered) > _AXES or ordered[0].stride != 1 or not all(_follows(*two) for two in pairwise(ordered)):
         return kernel

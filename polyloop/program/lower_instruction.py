@@ -33,7 +33,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Term, may_group
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import ThreadDigit, is_lane
+from polyloop.kernel.tags import ThreadDigit, is_in_warp, is_lane
 from polyloop.kernel.updates import update_of
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.axes import is_block_axis
@@ -62,7 +62,7 @@ __all__ = ["NESTED_DIGITS", "Lowering", "access_of", "loop_order"]
 
 NESTED_DIGITS: Final = (
     "threads combine along up to three digits that follow each other, each with all of its values and nothing beside "
-    "them: l%8, l/8%4, l/32; or along the axes l.0 to l.2"
+    "them: l%8, l/8%4, l/32; or along digits of the lane: l%4, l/4%8; or along the axes l.0 to l.2"
 )
 """Hint about the digits of the thread number along which threads can combine values."""
 
@@ -293,7 +293,7 @@ class Lowering:
         joined = joined_loops(self.kernel, expr.inames, [a.array for a in inside if a.array in named])
         across = self.across(expr.inames)
         if across:
-            has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in all_inames)
+            has_digits = self.has_far_digits(expr.inames, all_inames)
             if expr.start is not None or not may_group(self.instruction, expr.operation) or has_digits:
                 raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
         whole = Accumulation(number, expr.inames, expr.operation, (), partial_of, joined)
@@ -312,6 +312,15 @@ class Lowering:
             self.before.append(replace(init, name=name, part=part, rhs=variable, reads=tuple(reads)))
         outer_reads.append(write)
         return variable
+
+    def has_far_digits(self, own: Iterable[str], inames: Iterable[str]) -> bool:
+        """Return True if threads cannot combine terms along *own* inames because some of *inames* are digits.
+
+        They can within a warp: along digits alone, each of which is a part of the number of the lane.
+        """
+        if all(is_in_warp(self.kernel.tag(x)) for x in own if self.kernel.axis(x) is not None):
+            return False
+        return any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
 
     def held_back(self, expr: Reduction, number: int) -> Expression:
         """Return the term of reduction *number*, with the conditions around the reduction where it may fail."""

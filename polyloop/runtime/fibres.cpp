@@ -208,7 +208,7 @@ static Sums &sums_of(float *into, int count) {
 }
 
 void issue_product(float *into, int count, unsigned long long a, unsigned long long b,
-                          void (*read)(double *, unsigned long long, unsigned long long), bool is_whole) {
+                          void (*read)(double *, const Product &), bool is_whole, const double (*rows)[16]) {
     Fibre &me = fibres[current];
     Sums &sums = sums_of(into, count);
     for (int r = 0; r < count; r++) if (memcmp(into + r, "\377\377\377\377", 4)) sums.value[r] = NAN;  // set meanwhile
@@ -216,8 +216,9 @@ void issue_product(float *into, int count, unsigned long long a, unsigned long l
     Product &product = another(me.products, me.product_count, me.product_room);
     product.into = into, product.a = a, product.b = b, product.read = read, product.group = me.product_group;
     product.is_whole = is_whole;
+    if (rows) memcpy(product.rows, rows, sizeof(product.rows));
     product.is_read = order == FORWARD || (order == RANDOM && next_random(2));
-    if (product.is_read) read(product.terms, a, b);
+    if (product.is_read) read(product.terms, product);
 }
 
 void end_products() { fibres[current].product_group++; }
@@ -233,7 +234,7 @@ void await_products(int pending) {
             kept++;
             continue;
         }
-        if (!product.is_read) product.read(product.terms, product.a, product.b);
+        if (!product.is_read) product.read(product.terms, product);
         Sums &sums = sums_of(product.into, 0);
         for (int r = 0; r < sums.count; r++) {
             if (product.is_whole) {

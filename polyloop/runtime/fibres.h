@@ -64,10 +64,10 @@ struct Copy { char *to; const char *from; int size, group; };
 struct Product {
     float *into;
     unsigned long long a, b;
-    void (*read)(double *terms, unsigned long long a, unsigned long long b);
+    void (*read)(double *terms, const Product &product);
     int group;
     bool is_read, is_whole;  // whole: sums of 32-bit integers, which wrap
-    double terms[128];
+    double terms[128], rows[2][16];  // rows: those of the first operand that the thread needs, if registers have them
 };
 // Sums to which products add: their value by the complete ones; the thread has poison in its place.
 struct Sums { float *into; int count, under_way; float value[128]; };
@@ -119,7 +119,7 @@ void start_copy(void *to, const void *from, int size);
 void end_group();
 void await_groups(int pending);
 void issue_product(float *into, int count, unsigned long long a, unsigned long long b,
-                   void (*read)(double *, unsigned long long, unsigned long long), bool is_whole);
+                   void (*read)(double *, const Product &), bool is_whole, const double (*rows)[16] = nullptr);
 void end_products();
 void await_products(int pending);
 int64_t bytes_of(const Described &map);
@@ -143,6 +143,7 @@ size_t shared_place(const void *place);
 int count_block(int line, int predicate);
 unsigned existing(unsigned mask);
 void ptx_cvt_f32_f16(float &to, unsigned short from);
+static inline void ptx_ex2_approx_ftz_f32(float &to, float from) { to = exp2f(from); }
 void ptx_cvt_rn_f16_f64(unsigned short &to, double from);
 double sinpi_of(double x);
 double cospi_of(double x);
@@ -316,7 +317,8 @@ template <Kind kind> static inline double of_tile(unsigned long long tile, int r
     }
 }
 template <int n, Kind kind, bool a_turned, bool b_turned>
-static void read_tiles(double *terms, unsigned long long a, unsigned long long b) {
+static void read_tiles(double *terms, const Product &product) {
+    unsigned long long a = product.a, b = product.b;
     int number = current % 128;
     for (int r = 0; r < n / 2; r++) {
         int i = number / 32 * 16 + number % 32 / 4 + 8 * (r / 2 % 2), j = r / 4 * 8 + 2 * (number % 4) + r % 2;
@@ -336,6 +338,31 @@ static inline void wgmma(int line, void *d, unsigned long long a, unsigned long 
         wait_at(AT_WARP_BARRIER, line, EVERY);
     }
     issue_product((float *)d, n / 2, a, b, read_tiles<n, kind, a_turned, b_turned>, kind == S8 || kind == U8);
+}
+// The first operand in registers: PTX ISA, "Register Fragments for wgmma.mma_async".
+template <int n, Kind kind, bool b_turned> static void read_tile(double *terms, const Product &product) {
+    for (int r = 0; r < n / 2; r++) {
+        int j = r / 4 * 8 + 2 * (current % 4) + r % 2;
+        terms[r] = 0;
+        for (int k = 0; k < 16; k++)
+            terms[r] += product.rows[r / 2 % 2][k] * (b_turned ? of_tile<kind>(product.b, k, j) : of_tile<kind>(product.b, j, k));
+    }
+}
+template <int n, Kind kind, bool b_turned>
+static inline void wgmma_of_rows(int line, void *d, const unsigned *a, unsigned long long b) {
+    if (current / 128 != (current / 128 * 128 + 127) / 128 || threads % 128) fail(EXITED, line, 0);
+    show(line, (const void *)b);
+    for (int k = 0; k < 32; k++) if ((unsigned long long)of_lane<char>(k) != b) fail(DIFFERENT_BARRIERS, line, k);
+    wait_at(AT_WARP_BARRIER, line, EVERY);
+    show(line, a);
+    double rows[2][16];
+    for (int half = 0; half < 2; half++)
+        for (int k = 0; k < 16; k++) {
+            unsigned bits = of_lane<unsigned>((int)lane() / 4 * 4 + k % 8 / 2)[2 * (k / 8) + half] >> 16 * (k % 2) & 0xffff;
+            rows[half][k] = kind == BFLOAT16 ? float_of(bits << 16) : half_of(bits);
+        }
+    wait_at(AT_WARP_BARRIER, line, EVERY);
+    issue_product((float *)d, n / 2, 0, b, read_tile<n, kind, b_turned>, false, rows);
 }
 template <int count>
 static inline void ldmatrix(int line, unsigned *const (&into)[count], const void *row, bool transposed) {

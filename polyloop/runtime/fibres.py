@@ -72,6 +72,11 @@ _WGMMA: Final = re.compile(
     r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k\d+\.[fs]32\.(\w+)\.\2 '
     r'[^"]*?(?:, 1, 1(?:, (\d), (\d))?)?;[^"]*"\s*:[^;]*\);'
 )
+_WGMMA_OF_ROWS: Final = re.compile(
+    r'asm volatile\("[^"]*"\s*"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(\w+)\.\2 '
+    r'\{[^}]*\}, \{[^}]*\}[^"]*?, 1, 1, (\d);[^"]*"\s*:[^;]*\);'
+)
+"""The first operand is in registers."""
 _OPEN: Final = re.compile(r'asm volatile\("mbarrier\.init[^"]*"\s*:[^;]*\);')
 _EXPECT: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.expect_tx[^"]*"\s*:[^;]*\);')
 _AWAIT: Final = re.compile(r'asm volatile\("[^"]*"\s*"mbarrier\.try_wait[^"]*"\s*"[^"]*"\s*:[^;]*\);')
@@ -160,6 +165,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _MMA_OF_BYTES.sub(_product_of_bytes, body)
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
+    body = _WGMMA_OF_ROWS.sub(_product_of_rows, body)
     body = _NO_EFFECT.sub("(void)0;", _PRODUCTS.sub(_group_of_products, _WGMMA.sub(_product_of_tiles, body)))
     if found := re.search(r"w?g?mma(?:\.sync|_async)[\w.]*", body):
         message = f"fibres do not know the matrix instruction {found[0]}"
@@ -193,6 +199,12 @@ def _product_of_doubles(match: re.Match[str]) -> str:
     """Return the call that a matrix instruction of float64 becomes."""
     into = ", ".join(f"&d{number}" for number in range(int(match[1]) // 4))
     return f"polyloop::mma_f64<{match[1]}, {match[2]}>(__LINE__, {{{into}}}, a, b);"
+
+
+def _product_of_rows(match: re.Match[str]) -> str:
+    """Return the call that a matrix instruction of four warps becomes whose first operand is in registers."""
+    kind = {"f16": "FLOAT16", "bf16": "BFLOAT16"}[match[2]]
+    return f"polyloop::wgmma_of_rows<{match[1]}, polyloop::{kind}, {match[3]}>(__LINE__, d, a, b);"
 
 
 def _product_of_tiles(match: re.Match[str]) -> str:

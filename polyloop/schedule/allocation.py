@@ -18,10 +18,11 @@ from polyloop.mapping.array_contraction import contracted_axes
 from polyloop.mapping.collective_shape import meeting_of
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.program.infer_types import accumulator_dtypes
-from polyloop.schedule.barrier import shuffled_arrays
+from polyloop.schedule.barrier import arrays_in_registers, shuffled_arrays
 from polyloop.schedule.collective import Collective, local_size
 from polyloop.schedule.storage import Lane, Packed, Storage, Strided
 from polyloop.sync.warp_shuffle import lane_axis
+from polyloop.verification.register_operands import held_axes
 
 __all__ = ["axes_left_out", "storages_of", "workspace_of"]
 
@@ -29,7 +30,8 @@ __all__ = ["axes_left_out", "storages_of", "workspace_of"]
 def axes_left_out(placement: Placement, limits: DeviceLimits) -> dict[str, frozenset[int]]:
     """Return the contracted axes of temporaries, along which each thread has one element, by name."""
     shuffled = shuffled_arrays(placement, limits)
-    return {name: gone for name, gone in contracted_axes(placement).items() if name not in shuffled}
+    found = {name: gone for name, gone in contracted_axes(placement).items() if name not in shuffled}
+    return found | {name: held_axes(placement, name) for name in arrays_in_registers(placement, limits)}
 
 
 def storages_of(
@@ -60,6 +62,8 @@ def storages_of(
     """
     found = _declared(placement, axes)
     found.update(_of_lanes(placement, found, shuffled_arrays(placement, limits)))
+    for name in arrays_in_registers(placement, limits):
+        found[name] = replace(found[name], address_space=AddressSpace.PRIVATE, layout=Packed())
     found.update(_scratch(placement, collectives, shapes, limits))
     found.update((name, replace(found[name], cleared=True)) for name in cleared)
     return found

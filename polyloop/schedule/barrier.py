@@ -21,10 +21,12 @@ from polyloop.mapping.thread_mapping import Placement
 from polyloop.sync.host_loops import Block
 from polyloop.sync.races import Need, needs, shared_arrays
 from polyloop.sync.storage_aliasing import pool_needs
+from polyloop.verification.register_operands import held_arrays
 
 __all__ = [
     "NO_MEETINGS",
     "Requirement",
+    "arrays_in_registers",
     "fewest_positions",
     "idle_barriers",
     "needs_of",
@@ -43,9 +45,14 @@ def shuffled_arrays(placement: Placement, limits: DeviceLimits) -> frozenset[str
     return frozenset(t.name for t in temporaries if t.is_shuffled and limits.has_shuffles)
 
 
+def arrays_in_registers(placement: Placement, limits: DeviceLimits) -> frozenset[str]:
+    """Return the temporaries of which lanes hold operands of matrix instructions, where the device has these."""
+    return frozenset(held_arrays(placement) if limits.has_shuffles else ())
+
+
 def needs_of(placement: Placement, limits: DeviceLimits) -> list[Need]:
     """Return the conflicts between threads over memory, each of which needs synchronization."""
-    shuffled = shuffled_arrays(placement, limits)
+    shuffled = shuffled_arrays(placement, limits) | arrays_in_registers(placement, limits)
     shared = (array for array in shared_arrays(placement) if array not in shuffled)
     found = [need for array in shared for need in needs(placement, array, limits.warp_size)]
     return [*found, *pool_needs(placement, limits.warp_size)]

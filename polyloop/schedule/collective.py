@@ -97,7 +97,8 @@ def collectives_of(
         if part.reduction.along:
             kind = Kind.EXCLUSIVE if part.after else Kind.INCLUSIVE
         blocks = blocks_across(placement, part.across)
-        meeting = meeting_of(local_size(shapes[name]), part.across, limits.warp_size, blocks)
+        sizes = local_size(placement.axes.extents if placement.axes.has_digits else shapes[name])
+        meeting = meeting_of(sizes, part.across, limits.warp_size, blocks)
         if kind is Kind.COMBINE and not meeting.across and blocks == 1:
             continue
         if is_over_blocks(placed):

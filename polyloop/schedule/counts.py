@@ -237,12 +237,11 @@ def combinations(census: Census, placed: Placed) -> int:
     """
     if not isinstance(placed.lowered.part, Combine):
         return 1
-    local = census.placement.axes.local
     if is_over_blocks(placed):
         return 1  # each block adds its own total to that of the blocks before it
     if census.grids is None:
         return prod(census.placement.axes.extent(axis) or 1 for axis in placed.lowered.across) - 1
-    meeting = _meeting_of(local, placed)
+    meeting = _meeting_of(census.placement.axes.extents, placed)
     between = blocks_across(census.placement, placed.lowered.across) - 1
     within = meeting.parts - 1 if meeting.parts <= _FEW_PARTS else meeting.parts.bit_length() - 1
     return between + len(meeting.bits) + within

@@ -79,6 +79,8 @@ class Product:
     """True if operands are loaded one step ahead of their products (software pipelining)."""
     runs_on: bool = False
     """True if :class:`AwaitProducts` waits for the products of the statement."""
+    from_registers: bool = False
+    """True if each lane has its elements of ``a`` in its registers."""
 
     def lane_digits(self) -> Iterator[Digit]:
         """Yield every digit of the lane that addresses of operands may contain."""
@@ -129,6 +131,8 @@ class Tensor:
         Names of the registers of a and b that keep operands from one step to the next.
     step
         The unrolled loop whose iterations are the steps of a :class:`Share`.
+    pending
+        Groups of products, issued later, that a wait leaves under way.
     """
 
     original: Statement
@@ -138,6 +142,7 @@ class Tensor:
     share: Share = Share.ALL
     fragments: Mapping[str, str] = field(default_factory=dict)
     step: str = ""
+    pending: int = 0
 
 
 @quick

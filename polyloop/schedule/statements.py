@@ -173,7 +173,8 @@ def _with_product(action: Action, placed: Placed, term: Expression) -> Action:
     for axis in "ijk":
         pairs = [(name, c) for iname, c in matrix.of(axis) for name in forms.get(iname, Affine.variable(iname)).names()]
         axes[axis] = tuple(sorted(pairs, key=lambda pair: pair[1]))
-    return replace(action, product=Product(matrix.intrinsic, a, b, axes, matrix.ahead))
+    product = Product(matrix.intrinsic, a, b, axes, matrix.ahead, from_registers=matrix.from_registers)
+    return replace(action, product=product)
 
 
 def _without(domain: isl.Set, positions: tuple[int, ...]) -> isl.Set:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import Final
 
 from polyloop.codegen.device.entries import Matrices, SharedMatrices
@@ -41,7 +42,9 @@ def cuda_matrices(arch: str) -> Matrices:
 
 def shared_matrices() -> SharedMatrices:
     """Return the matrix instructions of groups of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix"."""
-    return SharedMatrices(_multiply_shared, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete, _ready)
+    return SharedMatrices(
+        _multiply_shared, _multiply_rows, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete, _ready,
+    )  # fmt: skip
 
 
 def _lacks(arch: str, intrinsic: MatrixIntrinsic) -> tuple[str, str] | None:
@@ -96,6 +99,20 @@ def _multiply_shared(intrinsic: MatrixIntrinsic, a: str, b: str) -> list[str]:
             f"             : {taken}", '             : "l"(a), "l"(b));']  # fmt: skip
 
 
+def _multiply_rows(intrinsic: MatrixIntrinsic, b: str) -> list[str]:
+    """Return the function around the instruction for rows of a in registers, and b stored by rows along *b*."""
+    count = intrinsic.registers("d")
+    held = prod(part.extent for part in intrinsic.in_registers() if not part.in_lane) // intrinsic.per_register
+    results = "{" + ", ".join(f"%{n}" for n in range(count)) + "}"
+    rows = "{" + ", ".join(f"%{count + n}" for n in range(held)) + "}"
+    text = f"{intrinsic.instruction} {results}, {rows}, %{count + held}, p, 1, 1, {int(b != 'k')};"
+    kind, taken = _results(count, intrinsic.results)
+    given = ", ".join(f'"r"(a[{n}])' for n in range(held))
+    return [f"void ({kind} *d, const unsigned int (&a)[{held}], unsigned long long b)",
+            'asm volatile("{\\n.reg .pred p;\\nsetp.eq.u32 p, 0, 0;\\n"', f'             "{text}\\n}}"',
+            f"             : {taken}", f'             : {given}, "l"(b));']  # fmt: skip
+
+
 def _results(count: int, dtype: DType) -> tuple[str, str]:
     """Return the C type of the results of a thread, and the operands of inline PTX that they are."""
     kind, letter = _REGISTERS[dtype.name]
@@ -114,10 +131,10 @@ def _wait(pending: int) -> list[str]:
     return ["void ()", f'asm volatile("wgmma.wait_group.sync.aligned {pending};" ::: "memory");']
 
 
-def _complete(count: int, dtype: DType) -> list[str]:
-    """Return the function that waits for all groups of products; their results are used behind it."""
+def _complete(pending: int, count: int, dtype: DType) -> list[str]:
+    """Return the function that waits for all groups of products but the last ones; results are used behind it."""
     kind, taken = _results(count, dtype)
-    return [f"void ({kind} *d)", f'asm volatile("wgmma.wait_group.sync.aligned 0;" : {taken} :: "memory");']
+    return [f"void ({kind} *d)", f'asm volatile("wgmma.wait_group.sync.aligned {pending};" : {taken} :: "memory");']
 
 
 def _ready(count: int, dtype: DType) -> list[str]:

@@ -30,6 +30,7 @@ _WORDS: Final = Words(
 def cuda_definitions() -> Iterator[tuple[str, Definition]]:
     """Yield the definition of each type, conversion and complex function, by name."""
     yield from _halves()
+    yield "fast exp2 float32", _exp2()
     yield from float8_definitions(_WORDS)
     yield from complex_definitions("__align__({bytes})")
 
@@ -51,6 +52,19 @@ def _halves() -> Iterator[tuple[str, Definition]]:
         "widen bfloat16",
         Definition(f"{_FUNCTION} float to_float(bfloat16 a) {{ return __int_as_float(a.bits << 16); }}", ("bfloat16",)),
     )
+
+
+def _exp2() -> Definition:
+    """Return the function around the instruction of which other exponentials are made: PTX ISA, "ex2"."""
+    text = (
+        f"{_FUNCTION} float fast_exp2(float a)\n"
+        "{\n"
+        "    float b;\n"
+        '    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));\n'
+        "    return b;\n"
+        "}"
+    )
+    return Definition(text)
 
 
 def _conversion(result: str, name: str, argument: str, instruction: str, out: str, given: str) -> Definition:

@@ -76,7 +76,10 @@ HIP_LANGUAGE: Final = Language(
     name="hip",
     types=_TYPES,
     syntax=replace(CUDA_LANGUAGE.syntax, aligned=_ALIGNED),
-    functions=replace(CUDA_LANGUAGE.functions, spellings={**CUDA_FUNCTIONS, **_POPCOUNTS}, extremes={}),
+    functions=replace(
+        CUDA_LANGUAGE.functions, spellings={**CUDA_FUNCTIONS, **_POPCOUNTS}, extremes={},
+        fast={key: name for key, name in CUDA_LANGUAGE.functions.fast.items() if key[0] != "exp2"},
+    ),
     loops=CUDA_LANGUAGE.loops,
     constants=replace(
         CUDA_LANGUAGE.constants,

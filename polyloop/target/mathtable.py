@@ -144,6 +144,7 @@ CUDA_FAST_FUNCTIONS: Final[Mapping[tuple[str, str], str]] = {
     (name, "float32"): spelling
     for name, spelling in {
         "exp": "__expf",
+        "exp2": "fast_exp2",
         "exp10": "__exp10f",
         "log": "__logf",
         "log2": "__log2f",
@@ -156,7 +157,7 @@ CUDA_FAST_FUNCTIONS: Final[Mapping[tuple[str, str], str]] = {
         "divide": "__fdividef",
     }.items()
 }
-"""Approximations in hardware: CUDA Math API, "Single Precision Intrinsics"."""
+"""Approximations in hardware: CUDA Math API, "Single Precision Intrinsics"; that of exp2 is a PTX instruction."""
 
 
 def bit_definitions(signature: str, types: Mapping[str, str], clz: str, ctz: str) -> Iterator[tuple[str, Definition]]:

@@ -33,6 +33,7 @@ from polyloop.poly.sets import Row, add_rows, map_from_forms
 from polyloop.program.infer_types import accumulator_dtypes
 from polyloop.program.ir import Access, Init, Lowered, Update
 from polyloop.proof.obligation import Claim, Obligation
+from polyloop.verification.register_operands import held_problem
 
 __all__ = [
     "by_whole_warps",
@@ -203,7 +204,9 @@ def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _P
     assert factors is not None, "a product was found"
     a, b = reversed(factors) if is_swapped(lowered, matrix) else factors
     arrays = kernel.arrays()
-    for access, axes, missing in ((a, "ik", "j"), (b, "kj", "i")):
+    if matrix.from_registers and (found := held_problem(placement, update, a, matrix)) is not None:
+        return found
+    for access, axes, missing in ((a, "ik", "j"), (b, "kj", "i"))[matrix.from_registers :]:
         array = arrays[access.array]
         if array.dtype != matrix.intrinsic.operands:
             text = f"'{access.array}' has elements of {array.dtype}, and it takes {matrix.intrinsic.operands}"

@@ -390,6 +390,8 @@ class SharedMatrices(Entry):
     multiply
         Returns the function that adds a product to the results, given the subscripts along which the rows of ``a`` and
         ``b`` are stored.
+    multiply_rows
+        Returns the same for rows of ``a`` in registers, given the subscript of the rows of ``b``.
     descriptor
         The function that describes a tile by its address, and its strides from panel to panel and from 8 rows to the
         next 8 [bytes].
@@ -403,7 +405,8 @@ class SharedMatrices(Entry):
     wait
         Returns the function that waits for all groups but the last ones, given their number.
     complete
-        Returns the function that waits for all groups, given the number of results of a thread and their type.
+        Returns the function that waits for all groups but the last ones, given their number, that of the results of a
+        thread and their type.
     ready
         Returns the function that stands between the first values of results and products that run on, given their
         number and type: a compiler that moves values across it would set registers while products add to them.
@@ -412,12 +415,13 @@ class SharedMatrices(Entry):
     what = "matrix instructions with operands in shared memory"
     hint = "leave out tensorize, or take an instruction with operands in registers"
     multiply: Callable[[MatrixIntrinsic, str, str], Sequence[str]]
+    multiply_rows: Callable[[MatrixIntrinsic, str], Sequence[str]]
     descriptor: Sequence[str]
     begin: Sequence[str]
     finish: Callable[[int, DType], Sequence[str]]
     commit: Sequence[str]
     wait: Callable[[int], Sequence[str]]
-    complete: Callable[[int, DType], Sequence[str]]
+    complete: Callable[[int, int, DType], Sequence[str]]
     ready: Callable[[int, DType], Sequence[str]]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
+from math import prod
 from typing import Final
 
 import islpy as isl
@@ -232,13 +233,23 @@ class _Printer:
             raise self.refused("some elements of its tiles are in no term", "let the tiles divide the sizes: pl.assume")
         self.check_results(count)
         results = c.Unary(c.ADDRESS, self.accumulator(0))
-        tiles = [self.shared_operand(operand) for operand in (self.a, self.b)]
-        suffix = "".join(tile.along for tile, _ in tiles)
+        is_held = self.is_held(self.a)
+        tiles = [self.shared_operand(operand) for operand in (self.a, self.b)[is_held:]]
+        along = [tile.along for tile, _ in tiles]
         function = self.define(
-            f"{self.intrinsic.name}_{suffix}", shared.multiply(self.intrinsic, *(tile.along for tile, _ in tiles))
+            f"{self.intrinsic.name}_{'r' * is_held}{''.join(along)}",
+            shared.multiply_rows(self.intrinsic, *along) if is_held else shared.multiply(self.intrinsic, *along),
         )
         describe = self.define("tile_descriptor", shared.descriptor)
-        places = [c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
+        places: list[Code] = [
+            c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
+        if is_held:
+            name, loops = self.fragment("a"), self.a.loops
+            registers = prod(part.extent for part in self.a.parts if not part.in_lane) // self.intrinsic.per_register
+            yield Declare(self.register, name.text, (*(n for _, n in loops), registers))
+            own = c.element(name, *self.at(loops))
+            yield from self.nested(loops, self.elementwise(self.a, own, registers))
+            places = [own, *places]
         yield Call(c.Apply(self.define("products_begin", shared.begin), ()), self.id)
         yield from self.nested(self.tensor.loops, [Call(c.Apply(function, (results, *places)), self.id)])
         if not self.tensor.product.runs_on:
@@ -249,8 +260,10 @@ class _Printer:
         yield from self.finished("products_ready", self.scope.language.need(SharedMatrices).ready)
 
     def shared_wait(self) -> Iterator[Node]:
-        """Yield the wait for all products that run on, behind which their results are used."""
-        yield from self.finished("products_done", self.scope.language.need(SharedMatrices).complete)
+        """Yield the wait for products that run on, behind which their results are used."""
+        pending = min(self.tensor.pending, MOST_PENDING)
+        complete = self.scope.language.need(SharedMatrices).complete
+        yield from self.finished(f"products_done{f'_{pending}' if pending else ''}", partial(complete, pending))
 
     def finished(self, wish: str, make: Callable[[int, DType], Sequence[str]]) -> Block:
         """Return calls of a function that waits for products, for all results."""
@@ -442,6 +455,8 @@ class _Printer:
 
     def value(self, operand: Operand, number: int) -> Code:
         """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
+        if self.is_held(operand):
+            return c.Member(self.expressions.element(self.own(operand, number), self.context), "bits")
         forms = self.subscripts(operand, number)
         code = self.expressions.element(self.moved(operand.element, forms), self.context)
         if not self.intrinsic.is_double:
@@ -451,6 +466,27 @@ class _Printer:
                 code = c.Apply(self.converter(), (code,))
         condition = None if self.is_full else self.condition(operand, forms)
         return code if condition is None else c.Choice(condition, code, self.zero)
+
+    def is_held(self, operand: Operand) -> bool:
+        """Return True if an operand is in the registers of the lanes."""
+        return operand.name == "a" and self.tensor.product.from_registers
+
+    def own(self, operand: Operand, number: int) -> p.Subscript:
+        """Return the element of an operand in registers that is element *number* of the lane."""
+        values: dict[str, Expression] = {}
+        const = 0
+        results = [part for part in self.intrinsic.layout("d") if part.axis == "i"]
+        register = {part.stride: part for part in operand.parts if not part.in_lane and part.axis == "i"}
+        for (dim, stride), part in zip(self.tensor.product.axes["i"], results, strict=True):
+            own = register.get(stride)
+            values[dim] = 0 if part.in_lane or own is None else number // own.place % own.extent
+        for part in operand.parts:
+            if not part.in_lane and part.axis == "k":
+                const += part.stride * (number // part.place % part.extent)
+        values |= {dim: const if coefficient == 1 else 0 for dim, coefficient in self.tensor.product.axes["k"]}
+        result = substitute(operand.element, values)
+        assert isinstance(result, p.Subscript), "an element stays one"
+        return result
 
     def condition(self, operand: Operand, forms: Mapping[str, Affine]) -> Code | None:
         """Return the condition under which some term has an element of an operand, None if one always does."""

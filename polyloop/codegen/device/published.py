@@ -11,7 +11,7 @@ from collections.abc import Collection
 from polyloop.codegen.language import Language
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.frozen import replace
-from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, has_barrier, runs
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.schedule.copy_engine import EngineStep, StartBox, StoreBox
 from polyloop.schedule.plan import Launch, Schedule, Statement, Tensor
@@ -49,7 +49,7 @@ def _used_past_threads(statement: Statement) -> Collection[str]:
     """Return the arrays in shared memory that a statement reads or fills, but not by loads or stores of threads."""
     match statement.action:
         case Tensor(product=product) if product.intrinsic.is_shared:
-            return {array_name(product.a), array_name(product.b)}
+            return {array_name(product.b)} | ({array_name(product.a)} if not product.from_registers else set())
         case StoreBox():
             return {array_name(statement.rhs)}
         case StartBox():
@@ -79,6 +79,9 @@ def _marked(
             is_stored = is_stored and node.scope is Scope.WARP
         elif isinstance(node, Loop):
             stores = any(_stores(statements[name], arrays) for name in runs(node.body))
+            if is_stored and not stores and has_barrier(node.body):  # once, ahead of the loop and of its barriers
+                out.append(Barrier(Scope.THREAD, publishes=True))
+                is_stored = False
             body, is_left = _marked(node.body, statements, arrays, is_stored=is_stored or stores)
             out.append(Loop(node.iname, body))
             is_stored = is_stored or is_left

@@ -55,7 +55,8 @@ class Operand:
     def __init__(self, name: str, tensor: Tensor) -> None:
         self.name = name
         self.element: p.Subscript = getattr(tensor.product, name)
-        self.parts = tensor.product.intrinsic.layout(name)
+        is_held = name == "a" and tensor.product.from_registers
+        self.parts = tensor.product.intrinsic.in_registers() if is_held else tensor.product.intrinsic.layout(name)
         self.axes = {axis: tensor.product.axes[axis] for axis in ("ik" if name == "a" else "kj")}
         self.extents = tensor.product.intrinsic.extents
         self.statement = tensor.original

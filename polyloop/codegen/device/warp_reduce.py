@@ -29,7 +29,7 @@ from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
 from polyloop.mapping.collective_shape import LOGICAL, Kind, Meeting, Span, meeting_of
-from polyloop.poly.axes import CLUSTER_AXIS, THREAD_AXES, letter_of, thread_axis
+from polyloop.poly.axes import CLUSTER_AXIS, THREAD_AXES, digit_parts, letter_of, thread_axis
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Statement
 
@@ -77,7 +77,7 @@ def _function(
     """
     sizes, callers = block
     scope = expressions.scope
-    axes = "".join(letter_of(span.axis) for span in meeting.across)
+    axes = "".join(map(_axis_word, meeting.across))
     axes += f"{'_and' if axes else ''}_cluster" if meeting.blocks > 1 else ""
     meaning = "; ".join(map(show, operation.combine))
     key = f"{operation}: {meaning}, over {axes} of {sizes}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
@@ -96,7 +96,8 @@ def _function(
         ctype = scope.ctype(dtype)
         space = scope.language.need(Threads).shared_space
         parameters = f"{ctype} x, {space}{ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
-        numbers = [scope.language.need(Threads).axes[span.axis] for span in meeting.across]
+        named = scope.language.need(Threads).axes
+        numbers = [named.get(span.axis) or _digit_word(span) for span in meeting.across]
         numbers += ["the block of the cluster"] if meeting.blocks > 1 else []
         whole = "of the block" if meeting.blocks == 1 else "of the cluster"
         who = whole if meeting.is_whole_block else f"that differ in {listed(numbers)} only"
@@ -111,6 +112,17 @@ def _function(
 
         name = scope.own_helper(key, wish, define)
     return name
+
+
+def _axis_word(span: Span) -> str:
+    """Return the word for an axis in the name of a function."""
+    return letter_of(span.axis) if digit_parts(span.axis) is None else f"lanes_{span.stride}_{span.extent}"
+
+
+def _digit_word(span: Span) -> str:
+    """Return the text for a digit of the number of the thread."""
+    number = "thread" if span.stride == 1 else f"thread / {span.stride}"
+    return f"{number} % {span.extent}"
 
 
 class Exchange:

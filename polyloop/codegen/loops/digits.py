@@ -13,9 +13,10 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
+from polyloop.mapping.collective_shape import meeting_of
 from polyloop.mapping.mixed_radix import Digit, digit_form
 from polyloop.poly.affine import Affine, to_expression
-from polyloop.poly.axes import is_block_axis, loops_among, thread_axis
+from polyloop.poly.axes import digit_axis, digit_parts, is_block_axis, loops_among, thread_axis
 from polyloop.poly.sets import Row, add_rows, map_from_forms, universe
 from polyloop.schedule.plan import Schedule, Statement
 
@@ -36,6 +37,7 @@ def without_digits(schedule: Schedule, language: Language) -> Schedule:
     if not digits:
         return schedule
     block = max((launch.local_size for launch in schedule.launches), default=())
+    schedule, block = _along_digits(schedule, block)
     sizes = {thread_axis(n): size for n, size in enumerate(block)}
     places = {axis: digit_form(digit, sizes) for axis, digit in digits.items()}
     named = tuple((name, form.substitute(places)) for name, form in schedule.indices.named)
@@ -44,6 +46,22 @@ def without_digits(schedule: Schedule, language: Language) -> Schedule:
         statements={name: _over_threads(s, sizes) for name, s in schedule.statements.items()},
         indices=replace(schedule.indices, named=named),
     )
+
+
+def _along_digits(schedule: Schedule, block: tuple[int, ...]) -> tuple[Schedule, tuple[int, ...]]:
+    """Return *schedule* with an axis for each digit along which threads combine values, and the threads along each."""
+    together = {name: own for name, s in schedule.statements.items() if (own := s.collective) is not None}
+    parts = {axis: part for own in together.values() for axis in own.across if (part := digit_parts(axis)) is not None}
+    if not parts:
+        return schedule, block
+    spans = meeting_of(block, tuple(parts), prod(block)).spans
+    number = {span.axis: thread_axis(n) for n, span in enumerate(spans)}
+    names = {axis: number[digit_axis(*part)] for axis, part in parts.items()}
+    actions = {name: replace(own, across=tuple(names[axis] for axis in own.across)) for name, own in together.items()}
+    statements = {name: replace(schedule.statements[name], action=own) for name, own in actions.items()}
+    sizes = tuple(span.extent for span in spans)
+    launches = tuple(replace(launch, local_size=sizes) for launch in schedule.launches)
+    return replace(schedule, launches=launches, statements={**schedule.statements, **statements}), sizes
 
 
 def _over_threads(statement: Statement, sizes: Mapping[str, int]) -> Statement:

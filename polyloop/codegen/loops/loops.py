@@ -372,7 +372,16 @@ class Loops:
             rows = [lower[0].add(Affine(((name, -1),), front - 1))] if len(lower) == 1 else []
             early = self._possible(node, inner - self.threads, outside.add(rows))
             out = self._between(early, start, end, outside.add(rows), inner) + out
-        if back:
+        if back and len(bounds.upper_rows) == 1 and bounds.upper_rows[0].coefficient(name) == -1:
+            (left,) = bounds.upper_rows  # iterations that are left, 0 in the last one
+            for number in reversed(range(back)):
+                begin = self.scope.index_extreme("max", (
+                    first, self._shifted(bounds.upper, -number - 1, context, self._upper_text)))
+                end = self._shifted(bounds.upper, -number, context, self._upper_text)
+                rows = [left.add(Affine((), -number)), left.scale(-1).add(Affine((), number))]
+                one = self._possible(node, inner - self.threads, outside.add(rows))
+                out += self._between(one, begin, end, outside.add(rows), inner)
+        elif back:
             begin = self.scope.index_extreme("max", (first, last))
             out += self._between(node, begin, limit, outside, inner)
         self.may_peel = saved

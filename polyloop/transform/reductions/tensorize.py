@@ -93,6 +93,10 @@ class Tensorize(Transform):
         Iterations of the loop around that products run on before they are waited for (``wgmma``): the tensor cores
         have work while the next iteration begins.  Operands stay in their buffers as long, so :func:`pipeline`, called
         afterwards, fetches as many iterations less ahead; behind the loop all products are waited for.
+    from_registers
+        Whether the first operand comes from registers: a temporary, of which each lane has computed the elements that
+        it multiplies.  That is so for what is computed of the results of a product of the same rows, as in attention.
+        Divide the axes of the temporary where the loops are divided (:func:`split_array_axis`).
 
     Returns
     -------
@@ -105,7 +109,8 @@ class Tensorize(Transform):
     TransformError
         ``unknown-intrinsic``, ``unknown-instruction``; ``bad-tensorize``: no iname with the right number of values,
         other types than the intrinsic has, products of integers that wrap, operands in private memory, a sum whose
-        terms depend on i, j and k together, terms that are ordered, a lag of an instruction that is waited for at once;
+        terms depend on i, j and k together, terms that are ordered, a lag of an instruction that is waited for at once,
+        or a first operand from registers of which other lanes have elements;
         ``product-under-way``: with a lag, something else uses a sum while products add to it, with two instances;
         ``priority-conflict``, and what :func:`tag_inames` raises.
 
@@ -125,6 +130,7 @@ class Tensorize(Transform):
     inames: Annotated[Pairs, Takes(Mapping[str, str] | None, pairs), Names.NOTHING, Keyed(Names.INAME)] = ()
     ahead: bool = False
     lag: int = 0
+    from_registers: bool = False
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.intrinsic not in INTRINSICS:
@@ -194,22 +200,37 @@ class Tensorize(Transform):
             wish = dict(self.inames).get(axis)
             fits = [x for x in candidates if _is_free(kernel, x) and _extent(kernel, x) == extent]
             fits = [x for x in fits if x == wish] if wish else _innermost(fits, b if axis == "j" else a)
-            if len(fits) != 1:
+            if not fits and not wish and self._divided_before(kernel, axis, candidates):
+                chosen[axis] = ""
+            elif len(fits) != 1:
                 what = {"i": "a, and not b,", "j": "b, and not a,", "k": "a and b"}[axis]
                 listed = ", ".join(f"'{x}' of {_extent(kernel, x) or 'unknown length'}" for x in candidates) or "none"
                 has = "several inames" if fits else "no iname"
                 text = f"{has} of {extent} values, from 0 on and on no axis, by which {what} is subscripted: {listed}"
                 hint = f"split one by {extent}: the inner iname is {axis} of the intrinsic"
                 return self._refused(instruction, text, f"say which: inames={{'{axis}': ..}}" if fits else hint)
-            chosen[axis] = fits[0]
+            else:
+                chosen[axis] = fits[0]
         return chosen
+
+    def _divided_before(self, kernel: LoopKernel, axis: str, candidates: Sequence[str]) -> list[tuple[str, Part]]:
+        """Return the digits, among *candidates*, into which another instruction has divided the subscript already."""
+        own = [part for part in self._value().layout("d") if part.axis == axis]
+        for instruction in kernel.instructions:
+            if instruction.matrix is None or axis == "k":
+                continue
+            pairs = instruction.matrix.of(axis)
+            parts = [part for part in instruction.matrix.intrinsic.layout("d") if part.axis == axis]
+            if parts == own and all(iname in candidates for iname, _ in pairs):
+                return [(iname, part) for (iname, _), part in zip(pairs, parts, strict=True)]
+        return []
 
     def _refused(self, instruction: Instruction, note: str, hint: str) -> Diagnostic:
         title = f"'{instruction.id}' cannot be carried out by {self.intrinsic}"
         return Diagnostic("bad-tensorize", title, (note,), (hint,), sites=(instruction.site(),))
 
     def _chosen(self, kernel: LoopKernel) -> dict[str, dict[str, str]]:
-        """Return the inames of each instruction that is meant."""
+        """Return the inames of each instruction that is meant; "" for a subscript that is divided already."""
         found = {}
         for instruction in meant(kernel, self.insns, self.name):
             axes = self._axes(kernel, instruction)
@@ -222,6 +243,8 @@ class Tensorize(Transform):
         found: dict[str, list[tuple[str, Part]]] = {}
         for axes in self._chosen(kernel).values():
             for axis in "ij":
+                if not axes[axis]:
+                    continue
                 parts = [part for part in self._value().layout("d") if part.axis == axis]
                 names = [f"{axes[axis]}_{'lane' if part.in_lane else 'reg'}" for part in parts]
                 numbered = [name if names.count(name) == 1 else f"{name}_{n}" for n, name in enumerate(names)]
@@ -230,6 +253,12 @@ class Tensorize(Transform):
                 else:
                     found[axes[axis]] = [(axes[axis], parts[0])]
         return found
+
+    def _digits(self, kernel: LoopKernel, name: str, axis: str) -> list[tuple[str, Part]]:
+        """Return the lane and register inames of a subscript of an instruction, from the lowest digit on."""
+        chosen = self._chosen(kernel)[name][axis]
+        return self._parts(kernel)[chosen] if chosen else self._divided_before(
+            kernel, axis, kernel.instruction(name).inames)
 
     def _splits(self, kernel: LoopKernel) -> Iterator[SplitIname]:
         for iname, parts in self._parts(kernel).items():
@@ -267,7 +296,8 @@ class Tensorize(Transform):
     def _orders(self, kernel: LoopKernel, divided: LoopKernel) -> Iterator[PrioritizeLoops]:
         """Yield loop priorities: register loops and k innermost, k outside of the register loops."""
         made = {axes["k"] for axes in self._chosen(kernel).values()}
-        made |= {name for name, _ in self._tags(kernel) if isinstance(divided.tag(name), Unroll)}
+        digits = (entry for name in self._chosen(kernel) for axis in "ij" for entry in self._digits(kernel, name, axis))
+        made |= {name for name, part in digits if not part.in_lane and isinstance(divided.tag(name), Unroll)}
         for instruction in meant(divided, self.insns, self.name):
             for term in instruction.terms:
                 inner = [x for x in term.inames if x in made]
@@ -281,12 +311,11 @@ class Tensorize(Transform):
 
     def _by_register(self, kernel: LoopKernel, name: str) -> Iterator[str]:
         """Yield the register inames of an instruction, that of the highest digit of the register first."""
-        axes, parts = self._chosen(kernel)[name], self._parts(kernel)
-        found = [entry for axis in "ij" for entry in parts[axes[axis]] if not entry[1].in_lane]
+        found = [entry for axis in "ij" for entry in self._digits(kernel, name, axis) if not entry[1].in_lane]
         yield from (iname for iname, _ in sorted(found, key=lambda entry: -entry[1].place))
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        chosen, parts = self._chosen(kernel), self._parts(kernel)
+        chosen = self._chosen(kernel)
         result = self._divided(kernel)
         for order in self._orders(kernel, result):
             result = order.rewrite(result)
@@ -294,11 +323,12 @@ class Tensorize(Transform):
             name: Matrix(
                 self._value(),
                 (
-                    *((axis, tuple((x, part.stride) for x, part in parts[axes[axis]])) for axis in "ij"),
+                    *((axis, tuple((x, part.stride) for x, part in self._digits(kernel, name, axis))) for axis in "ij"),
                     ("k", ((axes["k"], 1),)),
                 ),
                 self.ahead,
                 self.lag,
+                self.from_registers,
             )
             for name, axes in chosen.items()
         }

@@ -1,0 +1,262 @@
+"""Attention: ``o = softmax(scale * q k^T) v``, one kernel with two products, on tensor cores of Hopper (``wgmma``).
+
+The program is the recurrence over tiles of keys: a running maximum and sum of each row, and an output that shrinks when
+the maximum grows.  The scores of a tile, their exponentials, and the output stay in registers, where the first product
+leaves them and the second one takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+import polyloop as pl
+from polyloop.expr.dtypes import dtype_name, to_dtype
+
+__all__ = ["VARIANTS", "by_groups", "by_warps", "program", "scheduled"]
+
+_LEAST: Final = "-1e30f"
+"""A score that adds nothing to a sum: of keys that a query does not see."""
+
+
+def program(
+    dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1, queries: int = 128,
+    keys: int = 128, overlapped: bool = False, target: pl.Target | None = None,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return attention as it is written: a recurrence over tiles of some keys, for blocks of some queries.
+
+    ::
+
+        for h, g, b, i:                                          # head, query of a block
+            for t:                                               # tile of keys
+                s[j] = sum(c, q[i, c]*k[j, c])
+                high = max(top, max(j, s[j]))
+                shrink = exp2(scale*(top - high))
+                w[j] = exp2(scale*s[j] - scale*high)
+                total = total*shrink + sum(j, w[j])
+                acc[d] = acc[d]*shrink + sum(j, w[j]*v[j, d])
+            o[i, d] = acc[d]/total
+
+    Parameters
+    ----------
+    dtype
+        Of q, k, v and o: bfloat16 or float16.
+    head
+        Elements of a query: 64 or 128.
+    causal
+        Whether query i sees keys 0 to i alone, of as many as there are queries.
+    group
+        Heads of queries for one head of keys.
+    queries, keys
+        Of a block, and of a tile.
+
+    Returns
+    -------
+    LoopKernel
+        ``q`` and ``o`` are (heads, group, queries*blocks, head), ``k`` and ``v`` (heads, keys*tiles, head); heads of
+        several batches follow one another.  ``scale`` is that of scores, times log2(e).
+    """
+    element = to_dtype(dtype)
+    first = f"{queries}*blocks - {queries} - {queries}*b" if causal else f"{queries}*b"  # long rows first
+    keys_of = f"{queries}*blocks" if causal else f"{keys}*tiles"
+    seen = f"{keys}*t < {first} + {queries}" if causal else "t < tiles"
+    past = f"{keys}*t - {keys} < {first} + {queries}" if causal else "t - 1 < tiles"
+    tiles = f"0 <= t and {past if overlapped else seen}"
+    mask = f"s[i, j] = s[i, j] if {keys}*t + j <= {first} + i else {_LEAST}   {{id=mask}}" if causal else ""
+    sizes = "" if causal else " and tiles >= 1"
+    before = f"""
+                <float32> s[i, j] = sum(c, q[h, g, {first} + i, c]*k[h, {keys}*t + j, c])   {{id=s}}
+    """
+    after = f"""
+                {mask}
+                <float32> high[i] = max(top[i], max(j, s[i, j]))   {{id=high}}
+                <float32> shrink[i] = exp2(scale*(top[i] - high[i]))          {{id=shrink, precision=fast}}
+                top[i] = high[i]                                   {{id=top}}
+                <float32> w[i, j] = exp2(scale*s[i, j] - scale*top[i])        {{id=w, precision=fast}}
+                total[i] = total[i]*shrink[i] + sum(j, w[i, j])    {{id=total}}
+    """
+    after_product = ", dep=acc" if overlapped else ""
+    weights = f"<{dtype_name(element)}> p[i, j] = w[i, j]          {{id=p{after_product}}}"
+    if overlapped:
+        steps = f"""
+                if {seen}
+                    {before}
+                end
+                if t >= 1
+                    acc[i, d] = acc[i, d] + sum(jk, p[i, jk]*v[h, {keys}*t - {keys} + jk, d])   {{id=acc, dep=*acc_0:s}}
+                end
+                if {seen}
+                    {after}
+                    acc[i, d] = acc[i, d]*shrink[i]                {{id=shrunk, dep=acc}}
+                    {weights}
+                end
+        """
+    else:
+        steps = f"""
+                {before}
+                {after}
+                {weights}
+                acc[i, d] = acc[i, d]*shrink[i] + sum(jk, p[i, jk]*v[h, {keys}*t + jk, d])      {{id=acc}}
+        """
+    return pl.make_kernel(
+        [
+            f"{{[h, g]: 0 <= h < heads and 0 <= g < {group}}}",
+            "{[b]: 0 <= b < blocks}",
+            f"{{[t]: {tiles}}}",
+            f"{{[i]: 0 <= i < {queries}}}",
+            f"{{[j, jk]: 0 <= j, jk < {keys}}}",
+            f"{{[c, d]: 0 <= c, d < {head}}}",
+        ],
+        f"""
+        for h, g, b
+            <float32> top[i] = {_LEAST}                            {{id=top_0}}
+            <float32> total[i] = 0                                 {{id=total_0}}
+            <float32> acc[i, d] = 0                                {{id=acc_0}}
+            for t
+                {steps}
+            end
+            o[h, g, {first} + i, d] = acc[i, d]/total[i]       {{id=o}}
+        end
+        """,
+        [
+            pl.GlobalArg("q, o", element, shape=f"heads, {group}, {queries}*blocks, {head}"),
+            pl.GlobalArg("k, v", element, shape=f"heads, {keys_of}, {head}"),
+            pl.ValueArg("scale", np.float32),
+            ...,
+        ],
+        name="attention",
+        target=target,
+        assumptions=f"heads >= 1 and blocks >= 1{sizes}",
+    )
+
+
+def _in_fragments(knl: pl.LoopKernel, rows: tuple[int, ...], *names: str) -> pl.LoopKernel:
+    """Return *knl* with the axes of temporaries divided as tensor cores leave results: a thread has some of each."""
+    for name in names:
+        axes = [rows, (2, 4)][: len(knl.temporaries[name].shape or ())]
+        for number, lengths in reversed([*enumerate(axes)]):
+            for length in lengths:
+                knl = pl.split_array_axis(knl, name, number, length)
+    return knl
+
+
+def by_groups(
+    knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, overlapped: bool = False
+) -> pl.LoopKernel:
+    """Return attention in blocks of groups of four warps, 64 queries each, by ``wgmma``.
+
+    The weights of a tile, of 16 bits, are the first operand of the second product, from registers.  Tiles of keys and
+    values are fetched *stages* - 1 ahead.
+    """
+    element = knl.arrays()["q"].dtype
+    assert element is not None, "the types of a library's programs are stated"
+    word = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+    keys, head = ((knl.temporaries[name].shape or ())[1] for name in ("s", "acc"))
+    assert isinstance(head, int), "a number"
+    knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
+    knl = pl.split_iname(knl, "i", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
+    knl = pl.split_iname(knl, "c", 64, outer_iname="panel", inner_iname="c_panel", outer_tag="unr")
+    knl = pl.split_iname(knl, "c_panel", 16, outer_iname="cc", inner_iname="ci", outer_tag="unr")
+    knl = pl.split_iname(knl, "jk", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = pl.tensorize(knl, "id:s", f"wgmma_m64n{keys}k16_{word}")
+    knl = _in_fragments(knl, (8, 2, 4), "top", "total", "high", "shrink", "s", "w", "p")
+    knl = pl.tensorize(knl, "id:acc", f"wgmma_m64n{head}k16_{word}", from_registers=True)
+    knl = _in_fragments(knl, (8, 2, 4), "acc")
+    # tiles in shared memory: rows of 128 bytes, swizzled
+    swept = {
+        "q": "wg, ii_lane_0, ii_reg, ii_lane_2, panel, cc, ci",
+        "k": "j_reg_0, j_lane, j_reg_2, panel, cc, ci",
+        "v": "d_reg_0, d_lane, d_reg_2, kk, ki",
+    }
+    for name, inames in swept.items():
+        around = "h, g, b" if name == "q" else None
+        tile = f"{name}_tile"
+        knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=tile, vec=8)
+        if head > 64:
+            axes = len(knl.temporaries[tile].shape or ())
+            knl = pl.split_array_axis(knl, tile, axes - 1, 64)
+            knl = pl.tag_array_axes(knl, tile, ",".join([*(f"N{axes - n}" for n in range(axes - 2)), "N1", "N2", "N0"]))
+        knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
+    if via is not None:
+        knl = pl.pipeline(knl, "t", stages=stages, via=via)
+    return _peeled(knl, 0 if via is None else stages - 1, overlapped=overlapped)
+
+
+def _peeled(knl: pl.LoopKernel, front: int, *, overlapped: bool = False) -> pl.LoopKernel:
+    """Return *knl* with tiles set apart that have other text than most: the first and last ones, and on the diagonal.
+
+    *front* is the number of iterations that copies are ahead.
+    """
+    diagonal = 0
+    if any(instruction.id == "mask" for instruction in knl.instructions):
+        shape = [extent for extent in knl.temporaries["s"].shape or () if isinstance(extent, int)]
+        keys = prod(shape[-3:])
+        diagonal = -(-prod(shape) // keys // keys)
+    back = overlapped + diagonal
+    return pl.peel(knl, "t", front=front + overlapped, back=back) if front + back else knl
+
+
+def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
+    """Return attention in blocks of warps, 16 queries each, by ``mma.sync``: for devices before Hopper."""
+    element = knl.arrays()["q"].dtype
+    assert element is not None, "the types of a library's programs are stated"
+    word = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+    knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
+    knl = pl.split_iname(knl, "i", 16, outer_iname="warp", inner_iname="ii", outer_tag="l/32")
+    knl = pl.split_iname(knl, "j", 8, outer_iname="nj", inner_iname="jj", outer_tag="unr")
+    knl = pl.split_iname(knl, "d", 8, outer_iname="nd", inner_iname="dd", outer_tag="unr")
+    knl = pl.split_iname(knl, "c", 16, outer_iname="cc", inner_iname="ci", outer_tag="unr")
+    knl = pl.split_iname(knl, "jk", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = pl.tensorize(knl, "id:s", f"mma_m16n8k16_{word}")
+    knl = _in_fragments(knl, (8, 2), "top", "total", "high", "shrink", "s", "w", "p")
+    knl = pl.tensorize(knl, "id:acc", f"mma_m16n8k16_{word}", from_registers=True)
+    knl = _in_fragments(knl, (8, 2), "acc")
+    swept = {
+        "q": "warp, ii_lane, ii_reg, cc, ci", "k": "nj, jj_lane, jj_reg, cc, ci", "v": "nd, dd_lane, dd_reg, kk, ki",
+    }  # fmt: skip
+    for name, inames in swept.items():
+        around = "h, g, b" if name == "q" else None
+        knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=f"{name}_tile", vec=8)
+        knl = pl.swizzle(knl, f"{name}_tile")
+    return _peeled(pl.pipeline(knl, "t", stages=2, via="cp.async"), 1)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A schedule: by groups of warps or by warps, queries of a block, keys of a tile, and tiles in shared memory.
+
+    Those that are overlapped have the products of two tiles under way.
+    """
+
+    groups: bool
+    queries: int
+    keys: int
+    stages: int = 2
+    overlapped: bool = False
+
+
+VARIANTS: Final[Mapping[str, Variant]] = {
+    "wgmma, 128 x 128": Variant(True, 128, 128),
+    "wgmma, 128 x 64": Variant(True, 128, 64),
+    "wgmma, 128 x 64, 3 stages": Variant(True, 128, 64, 3),
+    "wgmma, 64 x 64": Variant(True, 64, 64),
+    "wgmma, 128 x 128, overlapped": Variant(True, 128, 128, overlapped=True),
+    "wgmma, 128 x 64, overlapped": Variant(True, 128, 64, overlapped=True),
+    "mma, 64 x 64": Variant(False, 64, 64),
+}
+"""By name."""
+
+
+def scheduled(
+    name: str, dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1
+) -> pl.LoopKernel:
+    """Return attention by the schedule called *name* in :data:`VARIANTS`; see :func:`program` for the others."""
+    found = VARIANTS[name]
+    target = pl.CudaTarget("sm_90a") if found.groups else None
+    knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys,
+                  overlapped=found.overlapped, target=target)
+    return by_groups(knl, found.stages, overlapped=found.overlapped) if found.groups else by_warps(knl)
