@@ -131,7 +131,7 @@ def test_the_cuda_text_is_the_golden_one(name: str, golden: Callable[[str, str],
     golden(f"golden/examples/{name}.cu", text)
 
 
-@pytest.mark.few(17)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_its_c_text_has_no_endless_conditions(name: str) -> None:
     text = pl.generate_code(transformed(name), target=pl.CTarget()).device_code

@@ -145,7 +145,7 @@ class LaneLoops:
         return self.plans[key]
 
     def _not_updated_at_once(self, statement: Statement, lanes: Lanes) -> str:
-        """Return why the lanes of an atomic update must run one by one, empty if they need not."""
+        """Return the reason for which the lanes of an atomic update run one by one, empty if there is none."""
         if not isinstance(statement.action, Atomic) or self._wide_update(statement, lanes):
             return ""
         return "an atomic update is of a single element"
@@ -158,6 +158,7 @@ class LaneLoops:
         if atomics is None or not is_global or not isinstance(statement.action, Atomic):
             return ""
         dtype = self.scope.types.of_names[name]
+        assert dtype is not None, "an element that is updated has a type"
         return atomics.wide.get((statement.action.operation, dtype.name, lanes.count), "")
 
     def _tell(self, node: Loop, reason: str) -> None:
