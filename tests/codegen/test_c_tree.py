@@ -246,7 +246,7 @@ def test_whole_warps_call_a_matrix_instruction(block: Block, is_right: bool) -> 
 
 
 def texts(block: Block) -> list[str]:
-    return [re.sub("\x01.*", "", line).strip() for line in print_block(block)]
+    return [re.sub("\x01.*|\x02", "", line).strip() for line in print_block(block)]
 
 
 def test_what_recurs_is_found_as_a_call() -> None:

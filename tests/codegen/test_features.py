@@ -280,8 +280,8 @@ def test_a_declaration_alone_in_a_loop_stands_in_braces(tmp_path: Path) -> None:
     keep = statement("C", "i", "n", "0 <= i < n", "x[i]", "2*x[i]")
     tree = (Loop("j", (Run("A"),)), Run("B"), Loop("i", (Run("C"),)))
     built = schedule("k", "n", "n >= 1", X, [dead, under, keep], tree, temporaries=[private("t"), private("u")])
-    assert "    for (int j = 0; j < n; ++j) {\n        float t = x[j];  // a\n    }\n" in c(built)
-    assert "    if (n >= 3) {\n        float u = x[0];  // b\n    }\n" in c(built)
+    assert "    for (int j = 0; j < n; ++j) {\n        float t = x[j];\n    }\n" in c(built)
+    assert "    if (n >= 3) {\n        float u = x[0];\n    }\n" in c(built)
     x = np.ones(4, np.float32)
     run_c(generate(built, C_LANGUAGE), tmp_path, x=x, n=4)
     np.testing.assert_array_equal(x, 2)
@@ -305,8 +305,8 @@ def test_values_under_a_condition_stay_there() -> None:
     tree = (Run("A"), Barrier(), Run("B"), Barrier(), Run("C"), Barrier(), Run("D"))
     temporaries = [private("t"), private("u")]
     text = cuda(schedule("k", "n", "n >= 1", X, statements, tree, local_size=(32,), temporaries=temporaries))
-    assert "    float t;\n    if (tx < n)\n        t = x[tx];  // a\n" in text
-    assert "    float u = 1.0f;  // b\n    __syncthreads();" in text
+    assert "    float t;\n    if (tx < n)\n        t = x[tx];\n" in text
+    assert "    float u = 1.0f;\n    __syncthreads();" in text
 
 
 def test_a_value_carried_by_a_loop_is_declared_outside() -> None:
