@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from polyloop.kernel.instruction import Copy
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.runtime.explanation import AccessFacts, Explanation, short
+from polyloop.runtime.idle import idle_notes
 
 __all__ = ["advice"]
 
@@ -17,8 +18,17 @@ _MATTERS: Final = 0.1
 """Part of what is asked of a resource from which on waste is worth a word."""
 
 
-def advice(placement: Placement, facts: Explanation) -> Explanation:
-    """Return *facts* with suggestions, the most promising first."""
+def advice(placement: Placement, facts: Explanation, homes: Mapping[str, str]) -> Explanation:
+    """Return *facts* with notes on idle threads and suggestions, the most promising first.
+
+    Parameters
+    ----------
+    homes
+        Statement -> its launch.
+    """
+    threads = {launch.name: launch.threads for launch in facts.launches}
+    idle = idle_notes(placement, {name: threads.get(home, 1) for name, home in homes.items()}, facts.sizes)
+    facts = replace(facts, notes=(*facts.notes, *idle))
     if facts.bound is None:
         return facts
     adviser = _Adviser(placement, facts)

@@ -33,7 +33,6 @@ from polyloop.runtime.cuda.graphs import chosen
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
 from polyloop.runtime.hip.code_object import HipResources, compile_hip
-from polyloop.runtime.idle import idle_notes
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.steps import Steps
@@ -108,14 +107,12 @@ def explain(
     for (_, unit), count in flops.items():
         dtype = unit.removeprefix("tensor ").replace("tf32", "float32")
         totals[dtype] = totals.get(dtype, 0) + count
-    blocks = {launch.name: launch.local_size for launch in schedule.launches}
-    idle = idle_notes(census.placement, {name: blocks[home] for name, home in homes.items()}, known)
     result = Explanation(
         kernel.name, model.name, known, kinds, {name: n for name, n in totals.items() if name in _FLOATS}, moved,
         tuple(sorted(bounds, key=lambda bound: -bound.seconds)), accesses, launches, model.multiprocessors, (),
-        tuple(dict.fromkeys((*found.notes, *idle))), found.is_estimate,
+        tuple(dict.fromkeys(found.notes)), found.is_estimate,
     )  # fmt: skip
-    return advice(census.placement, result)
+    return advice(census.placement, result, homes)
 
 
 def _target_of(model: Device) -> Target:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import prod
 
 import islpy as isl
@@ -15,7 +15,7 @@ from polyloop.poly.sets import project_onto
 __all__ = ["idle_notes"]
 
 
-def idle_notes(placement: Placement, homes: Mapping[str, Sequence[int]], sizes: Mapping[str, int]) -> Iterator[str]:
+def idle_notes(placement: Placement, threads_of: Mapping[str, int], sizes: Mapping[str, int]) -> Iterator[str]:
     """Yield a note for each instruction that some threads of every block never execute.
 
     ::
@@ -24,8 +24,8 @@ def idle_notes(placement: Placement, homes: Mapping[str, Sequence[int]], sizes: 
 
     Parameters
     ----------
-    homes
-        Statement -> threads of a block of its launch along each axis.
+    threads_of
+        Statement -> threads of a block of its launch.
     sizes
         Value of each parameter.
 
@@ -36,7 +36,7 @@ def idle_notes(placement: Placement, homes: Mapping[str, Sequence[int]], sizes: 
     """
     found: dict[str, tuple[int, int]] = {}
     for name, placed in placement.statements.items():
-        threads = prod(homes.get(name, ()))
+        threads = threads_of.get(name, 1)
         busy = _busy(placed, placement, threads, sizes) if threads > 1 else None
         if busy is not None:
             instruction = placed.lowered.instruction.id
