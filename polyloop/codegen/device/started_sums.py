@@ -89,7 +89,7 @@ def _stays(
         read, init, use = variables(added), three[0], three[-1]
         between = [name for node in body[first : last + 1] for name in runs((node,))]
         outside = (*between[: between.index(init.name)], *between[between.index(use.name) :])
-        beside = {name for name in outside if statements[name].lhs == use.lhs}  # in the same iterations, before or behind
+        beside = {name for name in outside if statements[name].lhs == use.lhs}  # in the same iterations
         return all(array_name(statements[name].lhs) not in read for name in between if name not in beside)
     return False
 
