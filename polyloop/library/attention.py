@@ -136,11 +136,10 @@ def program(
 
 def _in_fragments(knl: pl.LoopKernel, rows: tuple[int, ...], *names: str) -> pl.LoopKernel:
     """Return *knl* with the axes of temporaries divided as tensor cores leave results: a thread has some of each."""
-    for name in names:
-        axes = [rows, (2, 4)][: len(knl.temporaries[name].shape or ())]
-        for number, lengths in reversed([*enumerate(axes)]):
-            for length in lengths:
-                knl = pl.split_array_axis(knl, name, number, length)
+    wide = [name for name in names if len(knl.temporaries[name].shape or ()) > 1]
+    for axis, lengths, own in ((1, (2, 4), wide), (0, rows, names)):
+        for length in lengths:
+            knl = pl.split_array_axis(knl, own, axis, length)
     return knl
 
 

@@ -129,10 +129,8 @@ class Tensor:
         Extents of the dimensions that the instruction covers as a whole: they run from 0, without conditions.
     fragments
         Names of the registers of a and b that keep operands from one step to the next.
-    step
-        The unrolled loop whose iterations are the steps of a :class:`Share`.
-    pending
-        Groups of products, issued later, that a wait leaves under way.
+    step, pending
+        The unrolled loop whose iterations are the steps of a :class:`Share`; later groups that a wait leaves under way.
     """
 
     original: Statement

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -67,6 +69,30 @@ def test_weights_stay_in_registers() -> None:
     assert "wgmma_m64n64k16_bf16_rj(" in text
     assert "p_tile" not in text
     assert "__shared__ __align__(16) bfloat16 p[" not in text
+
+
+def test_a_wait_that_is_missing_is_seen_on_fibres() -> None:
+    """Both products of an overlapped schedule are under way while exponentials are computed."""
+    key = ("wgmma, 128 x 64, overlapped", "float16", 64, True, 2)
+    made = program(*key)
+    assert "products_done_1_32(&acc" in made.device_code
+    text = re.sub(r"products_done_1_32\(&acc[^;]*;", ";", made.device_code)
+    given, expected = case("float16", 64, 256, causal=True, group=2)
+    found = run_on_fibres(replace(made, device_code=text), {**given, "o": np.zeros(expected.shape, np.float16)})
+    assert any(np.isnan(one["o"].astype(np.float64)).any() for one in found.values())
+
+
+def test_copies_start_behind_the_barrier_and_are_waited_for_at_their_use() -> None:
+    text = program(*CASES[0]).device_code
+    loop = text[text.index("for (int t = 0") :]
+    order = ["ring_wait(&k_tile_ring", "__syncthreads", "&k_map", "&v_map", "_kk(", "fast_exp2",
+             "ring_wait(&v_tile_ring", "_rj("]  # fmt: skip
+    places = [loop.index(word) for word in order]
+    assert places == sorted(places)
+
+
+def test_the_output_is_where_its_sum_begins() -> None:
+    assert re.search(r"acc_\d\[[^;]* = acc\[[^;]* \* shrink\[", program(*CASES[0]).device_code)
 
 
 @pytest.mark.gpu

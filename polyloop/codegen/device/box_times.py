@@ -6,10 +6,10 @@
     ->
     wait k; barrier; start k; start v; q*k; softmax; wait v; p*v
 
-A start moves ahead of nodes that do not use its tile, up to the barrier in front of them: behind that one no thread uses
-what the place had before.  Each thread waits for itself, so a wait may move behind barriers, up to the first node that
-uses the tile, if there is something to compute meanwhile.  A barrier stays between it and the next start into its slot,
-so that no thread misses a phase.
+A start moves ahead of nodes that do not use its tile, up to the barrier in front of them: behind that one no thread
+uses what the place had before.  Each thread waits for itself, so a wait may move behind barriers, up to the first node
+that uses the tile, if there is something to compute meanwhile.  A barrier stays between it and the next start into its
+slot, so that no thread misses a phase.
 """
 
 from __future__ import annotations

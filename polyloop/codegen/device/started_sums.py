@@ -86,10 +86,11 @@ def _stays(
         first, _, last = (place or 0 for place in places)
         if len({*places}) < len(places) or sorted(place or 0 for place in places) != [place or 0 for place in places]:
             continue
-        read, use = variables(added), three[-1]
+        read, init, use = variables(added), three[0], three[-1]
         between = [name for node in body[first : last + 1] for name in runs((node,))]
-        behind = {name for name in between[between.index(use.name) :] if statements[name].lhs == use.lhs}
-        return all(array_name(statements[name].lhs) not in read for name in between if name not in behind)
+        outside = (*between[: between.index(init.name)], *between[between.index(use.name) :])
+        beside = {name for name in outside if statements[name].lhs == use.lhs}  # in the same iterations
+        return all(array_name(statements[name].lhs) not in read for name in between if name not in beside)
     return False
 
 
