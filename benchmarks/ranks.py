@@ -1,4 +1,4 @@
-"""A heat equation on several GPUs: ``torchrun --nproc-per-node 2 -m benchmarks.ranks [--n 1024] [--steps 50]``.
+"""A heat equation on several GPUs: ``torchrun --nproc-per-node 2 -m benchmarks.ranks [--points 1024] [--steps 50]``.
 
 Weak scaling: each rank has n x n x n points of its own.  The time of a step on all ranks is compared with that of the
 same kernels on one rank alone, which exchanges nothing.  Bytes sent are compared with those that ``explain`` counts.
@@ -96,7 +96,7 @@ def compared(engine: pl.Engine) -> None:
 def main() -> None:
     """Print times and efficiencies."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--n", type=int, default=1024)
+    parser.add_argument("--points", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
@@ -105,7 +105,7 @@ def main() -> None:
     import_module("torch.distributed").init_process_group("nccl")
     engine = pl.TorchEngine()
     compared(engine)
-    n = options.n
+    n = options.points
     alone = {"m": n, "n": n, "steps": options.steps}
     (single,) = pl.run_ranks(1, lambda one: measured(divided(1).compile(one, pl.CudaTarget()), alone, options.repeats))
     torch.cuda.empty_cache()

@@ -30,7 +30,11 @@ def gloo(what: str, size: int, folder: Path, backend: str = "gloo") -> list[str]
     store = folder / f"store-{what}"
     ranks = [subprocess.Popen([*WORKER, backend, what, str(store), str(rank), str(size)], cwd=ROOT, env=ENVIRONMENT,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(size)]
-    results = [rank.communicate(timeout=300) for rank in ranks]
+    try:
+        results = [rank.communicate(timeout=300) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
     assert [rank.returncode for rank in ranks] == [0] * size, "\n".join(error for _, error in results)
     return [out.strip() for out, _ in results]
 
