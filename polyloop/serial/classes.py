@@ -130,7 +130,7 @@ def name_of(kind: Any) -> str | None:  # noqa: ANN401 - a class
     return found
 
 
-def _called(kind: type) -> str:
+def _called(kind: Any) -> str:  # noqa: ANN401 - a class
     return str(getattr(kind, "name", ""))
 
 
