@@ -103,7 +103,7 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
         return super().__new__(cls, _unfinished)
 
     def __post_init__(self) -> None:
-        self._open()
+        self._compile_now()
         self._begin([a.name for a in self.program.arguments], has_queue=self.target == "opencl")
 
     @classmethod
@@ -127,10 +127,10 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
                 raise AttributeError(f"a compiled kernel has no attribute '{name}'")
             with _OPENING:
                 if name not in self.__dict__:
-                    self._open()
+                    self._compile_now()
             return self.__dict__[name]
 
-    def _open(self) -> None:
+    def _compile_now(self) -> None:
         """Compile and load the program."""
         small = make_backend(self.program, self.architecture, self.launches)
         arrays = [a for a in self.program.arguments if isinstance(a, ArrayArg)]

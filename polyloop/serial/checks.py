@@ -20,7 +20,7 @@ _COMPARISONS: Final = ("==", "!=", "<", ">", "<=", ">=")
 _NUMBERS: Final = (bool, int, float, complex, np.generic)
 
 
-def problem_of(kind: type[Any], given: Mapping[str, object]) -> str:
+def problem_of(kind: Any, given: Mapping[str, object]) -> str:  # noqa: ANN401 - a class
     """Return the fault in *given* as the fields of an instance of *kind*, empty if there is none."""
     if _is_expression(kind):
         return next((text for name, value in given.items() if (text := _operand_problem(kind, name, value))), "")

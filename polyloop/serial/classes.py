@@ -122,7 +122,7 @@ def _steps() -> Mapping[str, Any]:
     return found
 
 
-def name_of(kind: type) -> str | None:
+def name_of(kind: Any) -> str | None:  # noqa: ANN401 - a class
     """Return the name of a class in a form, None if it has none."""
     found = _names().get((kind.__module__, kind.__qualname__))
     if found is None and kind.__module__.startswith("polyloop.transform.") and _steps().get(_called(kind)) is kind:
@@ -130,7 +130,7 @@ def name_of(kind: type) -> str | None:
     return found
 
 
-def _called(kind: type) -> str:
+def _called(kind: Any) -> str:  # noqa: ANN401 - a class
     return str(getattr(kind, "name", ""))
 
 

@@ -126,7 +126,8 @@ class _Writer:
     def _members(self, value: Any) -> list[object]:  # noqa: ANN401
         if isinstance(value, Enum):
             return [value.name]
-        entries = stored_fields(type(value))
+        kind: Any = type(value)
+        entries = stored_fields(kind)
         return [{name: self.write(getattr(value, name)) for name, tells in entries if tells or not self.is_print}]
 
 

@@ -152,10 +152,9 @@ def round_trip(name: str) -> None:
     for target in (pl.CTarget(), pl.CudaTarget()):
         try:
             program = pl.generate_code(kernel, target=target)
+            error: pl.PolyloopError | None = None
         except pl.PolyloopError as refusal:
             error = refusal
-        else:
-            error = None
         if error is not None:
             assert pl.loads(pl.dumps(error)) == error, name
             continue
@@ -391,7 +390,7 @@ def mentioned(hint: Any) -> Iterator[Any]:
 
 
 def test_the_table_has_every_class_that_its_classes_hold() -> None:
-    listed = [classes.class_of(name) for name in classes._places()]
+    listed: list[Any] = [classes.class_of(name) for name in classes._places()]
     for kind in [*listed, *TRANSFORMS.values()]:
         assert kind is not None
         if issubclass(kind, Enum) or kind.__module__.startswith("pymbolic"):

@@ -72,7 +72,7 @@ class Solver:
         total = 0.0
         for step in self.steps[:3]:
             step()
-            total += min(seconds_of(lambda step=step: [step() for _ in range(count)]) for _ in range(3))  # type: ignore[misc]
+            total += min(seconds_of(lambda step=step: [step() for _ in range(count)]) for _ in range(3))
         return total
 
 
