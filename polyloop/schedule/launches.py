@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
@@ -21,6 +22,10 @@ from polyloop.sync.launches import Cuts, Part, hosts_around, numbers_of, parts_o
 from polyloop.sync.races import Need
 
 __all__ = ["crossing_violations", "launches_of", "size_violations"]
+
+
+_BEGUN: Final = "all blocks of the cluster have begun"
+_READ: Final = "no block ends before others have used its memory"
 
 
 def launches_of(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]) -> tuple[Launch, ...]:
@@ -70,7 +75,7 @@ def _opened(tree: Tree, far: AbstractSet[str]) -> Tree:
     These store in the shared memory of other blocks, which has to be there.
     """
     place = next(n for n, node in enumerate(tree) if not far.isdisjoint(runs((node,))))
-    return (*tree[:place], Barrier(Scope.CLUSTER, opens=True), *tree[place:])
+    return (*tree[:place], Barrier(Scope.CLUSTER, opens=True, why=_BEGUN), *tree[place:])
 
 
 def _closed(tree: Tree, far: AbstractSet[str]) -> Tree:
@@ -78,7 +83,7 @@ def _closed(tree: Tree, far: AbstractSet[str]) -> Tree:
 
     These use the shared memory of other blocks, which must not end before.
     """
-    return tree if _is_closed(tree, far) else (*tree, Barrier(Scope.CLUSTER))
+    return tree if _is_closed(tree, far) else (*tree, Barrier(Scope.CLUSTER, why=_READ))
 
 
 def _is_closed(tree: Tree, far: AbstractSet[str]) -> bool:

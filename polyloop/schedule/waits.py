@@ -119,6 +119,7 @@ def with_reasons(launches: Sequence[Launch], waits: Iterable[Wait], kernel: Loop
                 for array, reasons in found.get(next(numbers), {}).items():
                     arrays.setdefault(", ".join(reasons), []).append(array)
                 why = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in arrays.items())
+                why = why or node.why
                 return replace(node, why=why or ("" if name is None else f"{name}, of the kernel's text"))
         return node
 

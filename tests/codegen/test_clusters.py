@@ -49,7 +49,7 @@ def on_fibres(program: GeneratedProgram, arguments: Mapping[str, Any]) -> Mappin
 def test_a_row_by_a_cluster() -> None:
     knl = by_cluster(pl.tag_inames(rows(), "i:g.0"), 4, 128)
     text = text_of(knl).device_code
-    assert text[text.index("// The sum"):].replace("#ifndef", "#if") == """\
+    assert text[text.index("// The sum"):text.index("#if", text.index("// The sum"))] == """\
 // The sum of x over the 512 threads of the cluster, on each of them; the whole cluster calls it.
 static __device__ __forceinline__ float rows_cluster_sum_float32(float x, float *partial)
 {
@@ -58,30 +58,24 @@ static __device__ __forceinline__ float rows_cluster_sum_float32(float x, float 
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // the part of each warp is there
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 4; ++n)
         x += partial[n];
     if (threadIdx.x < 4)
         *(float *)in_block(&partial[4 + (blockIdx.x % 4)], threadIdx.x) = x;
-    cluster_barrier();
+    cluster_barrier();  // the part of each block is there
     x = partial[4];
     #pragma unroll
     for (int n = 1; n < 4; ++n)
         x += partial[4 + n];
     return x;
 }
-#if POLYLOOP_CLUSTER_ARRIVE
-#define POLYLOOP_CLUSTER_ARRIVE
-static __device__ __forceinline__ void cluster_arrive()
-{
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-#endif
-
-extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(128) """ + """\
-rows(const float *__restrict__ a, float *__restrict__ y, int n, int m)
+"""
+    head = text.index("__launch_bounds__(128) rows(")
+    assert text[:head].endswith('extern "C" __global__ void __cluster_dims__(4, 1, 1) ')
+    assert text[text.index("{\n", head):] == """\
 {
     cluster_arrive();
     const int bx = blockIdx.x / 4;
@@ -91,7 +85,7 @@ rows(const float *__restrict__ a, float *__restrict__ y, int n, int m)
     float acc = 0.0f;
     for (int step = 0; step < (m - 128 * rank - tx + 511) / 512; ++step)
         acc += a[bx * m + 512 * step + 128 * rank + tx];
-    cluster_wait();
+    cluster_wait();  // all blocks of the cluster have begun
     acc = rows_cluster_sum_float32(acc, partial);
     if (rank == 0 && tx == 0)
         y[bx] = acc;
@@ -222,7 +216,7 @@ def test_fibres_find_a_store_to_a_block_that_has_not_begun() -> None:
 @needs_compiler
 def test_fibres_find_a_barrier_that_a_block_does_not_reach() -> None:
     program = text_of(by_cluster(pl.tag_inames(rows(), "i:g.0"), 4, 32))
-    body = program.device_code.replace("    cluster_wait();\n", "    if (rank == 2) return; cluster_wait();\n")
+    body = program.device_code.replace("    cluster_wait();  //", "    if (rank == 2) return; cluster_wait();  //")
     with pytest.raises(pl.VerificationError, match="others never reach"):
         run_on_fibres(replace(program, device_code=body), {"a": np.ones((3, 131), F)})
 

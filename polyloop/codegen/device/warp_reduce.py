@@ -304,7 +304,7 @@ class Exchange:
             checks = [*([f"{self.thread(many.axis)} < {blocks}"] if many.extent > blocks else []), *heads]
             store = stores.format(self.thread(many.axis))
             yield from [f"if ({' && '.join(checks)})", f"    {store}"] if checks else [store]
-        yield cluster_call(self.scope, "barrier")
+        yield f"{cluster_call(self.scope, 'barrier')}  // the part of each block is there"
         element = partial(*base, times(c.Name("n"), meeting.groups), group)
         yield f"x = {partial(*base, group)};"
         yield from self.unrolled(blocks - 1)
