@@ -186,7 +186,7 @@ def _measured_lu(torch: Any, n: int, dtype: str, launches: str) -> bool:
     kind = getattr(torch, dtype)
     torch.manual_seed(0)
     given = torch.rand(n, n, dtype=kind, device="cuda") + n * torch.eye(n, dtype=kind, device="cuda")
-    run = pl.compile(lu(np.dtype(dtype)), target=pl.CudaTarget(device_architecture() or ""), launches=launches)
+    run = pl.compile(lu(np.dtype(dtype)), target=pl.CudaTarget(device_architecture() or "sm_90"), launches=launches)
     a = given.clone()
     run(a=a)
     product = (torch.tril(a, -1) + torch.eye(n, dtype=kind, device="cuda")) @ torch.triu(a)
@@ -202,7 +202,7 @@ def _by_hand() -> Callable[[Any], None]:
     """Return Floyd-Warshall as it is written by hand."""
     driver: Any = importlib.import_module("pycuda.driver")
     importlib.import_module("pycuda.autoprimaryctx")
-    module = driver.module_from_buffer(handwritten.compiled("floyd_warshall", device_architecture() or "").cubin)
+    module = driver.module_from_buffer(handwritten.compiled("floyd_warshall", device_architecture() or "sm_90").cubin)
     own, cross, rest = (module.get_function(name) for name in ("own", "cross", "rest"))
 
     def run(d: Any) -> None:
@@ -221,7 +221,7 @@ def _measured_ways(torch: Any, n: int, launches: str) -> bool:
     torch.manual_seed(0)
     given = torch.randint(1, 1000, (n, n), device="cuda").to(torch.float32)
     given.fill_diagonal_(0)
-    run = pl.compile(floyd_warshall(np.float32), target=pl.CudaTarget(device_architecture() or ""), launches=launches)
+    run = pl.compile(floyd_warshall(np.float32), target=pl.CudaTarget(device_architecture() or "sm_90"), launches=launches)
     by_hand = _by_hand()
     d, e = given.clone(), given.clone()
     run(d=d)

@@ -55,7 +55,7 @@ def test_floyd_warshall_by_blocks() -> None:
 
 @pytest.mark.gpu
 def test_both_on_a_gpu() -> None:
-    target = pl.CudaTarget(device_architecture() or "")
+    target = pl.CudaTarget(device_architecture() or "sm_90")
     for way in ("host", "graph"):
         a, d = matrix(300), ways(256)
         factors = pl.compile(lu(D), target=target, launches=way)(a=a).a
