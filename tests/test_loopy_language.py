@@ -296,7 +296,7 @@ def barred() -> pl.LoopKernel:
 
 def test_dependences_on_barriers_are_what_the_text_says() -> None:
     knl = pl.add_dependency(pl.add_dependency(barred(), "id:wait", "writes:y"), "id:get", "id:wait")
-    assert [step.transform.name for step in knl.trace.steps] == ["add_dependency"] * 2
+    assert [line.split("(")[0] for line in str(knl.trace).splitlines()] == ["knl = pl.add_dependency"] * 2
     check(knl, {"x": X}, {"z": 2 * X[::-1]})
     for later, earlier in (("id:wait", "id:get"), ("id:set", "id:wait"), ("id:wait", "id:wait")):
         with pytest.raises(pl.TransformError, match="illegal-order"):

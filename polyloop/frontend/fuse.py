@@ -39,7 +39,7 @@ class _Fused:
     kernels: tuple[LoopKernel, ...]
     options: tuple[tuple[str, object], ...]
     steps: tuple[Applied, ...] = ()
-    """What was done to the kernels, as it was done again to the result."""
+    """The steps of the kernels, as they were done again to the result."""
 
     def script(self, variable: str) -> str:
         """Return the scripts of the kernels, and the call."""

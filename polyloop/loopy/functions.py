@@ -183,7 +183,7 @@ class SeenFunction:
 
 @dataclass(frozen=True)
 class PreambleInfo:
-    """What a generator of preambles is told.
+    """Facts of a kernel, for a generator of preambles.
 
     Attributes
     ----------

@@ -178,7 +178,7 @@ class TranslationUnit:
 
     @property
     def is_function(self) -> bool:
-        """Whether the unit holds a function, and no kernel."""
+        """True if the unit holds a function, and no kernel."""
         return bool(self.creations) and not self.kernels and not self.waiting and not self.creations[-1].is_entry
 
     def function(self, name: str) -> LoopKernel:
