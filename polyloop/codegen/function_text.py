@@ -55,6 +55,8 @@ def _launch_bounds(sizes: Sequence[int], unit: Unit) -> str:
 
 def host_text(functions: Sequence[Function], unit: Unit) -> str:
     """Return one function that runs all launches."""
+    if any(function.launch.cluster > 1 for function in functions):
+        unit.language.need(Clusters)
     launches = [function.launch for function in functions]
     if unit.language.is_parallel:
         _look_at_blocks(functions, unit)

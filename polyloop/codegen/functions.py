@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
-from polyloop.codegen.device.entries import Clusters
 from polyloop.codegen.language import AXIS_NAMES
 from polyloop.codegen.loops.blocks import Numbering, numbering_of
 from polyloop.codegen.loops.context import Context
@@ -89,8 +88,6 @@ def hardware_of(launch: Launch, unit: Unit) -> dict[str, str]:
 
 def _on_host(launch: Launch, unit: Unit) -> Function:
     """Return a function with loops over blocks and threads."""
-    if launch.cluster > 1:
-        unit.language.need(Clusters)
     taken = unit.names({a.name for a in unit.inputs.arguments} | {t.name for t in launch.temporaries})
     sequential = sequential_tree(launch, unit.schedule, taken)
     launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))

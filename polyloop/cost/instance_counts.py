@@ -12,7 +12,8 @@ from polyloop.cost.dead_instances import Phantoms, phantoms
 from polyloop.cost.tally import CountGranularity
 from polyloop.errors import Diagnostic, Site, VerificationError
 from polyloop.expr.nodes import Expression
-from polyloop.mapping.thread_mapping import Placed, Placement, blocks_of
+from polyloop.mapping.grid_blocks import blocks_of
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.counting import UncountableError, count_points

@@ -16,6 +16,7 @@ from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping.array_contraction import one_element_axes
 from polyloop.mapping.digit_collectives import with_elementary_axes
+from polyloop.mapping.grid_blocks import within_grid
 from polyloop.mapping.thread_mapping import (
     Axes,
     Placed,
@@ -25,7 +26,6 @@ from polyloop.mapping.thread_mapping import (
     joint_extent,
     place_statement,
     reference_map,
-    within_grid,
 )
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine

@@ -1,9 +1,9 @@
 """The mapping of statement instances to hardware: blocks, threads, warps and vector lanes.
 
 ``thread_mapping`` places the statements of a lowered program on blocks and threads; ``hardware_axes`` has the axes of a
-kernel with their extents. ``collective_shape`` divides the threads that combine values into warps and parts.
-``array_contraction`` finds axes of temporaries along which each thread uses one element. ``contiguity`` proves that the
-lanes of a vector access consecutive, aligned elements.
+kernel with their extents, ``grid_blocks`` the blocks that execute statements. ``collective_shape`` divides the threads
+that combine values into warps and parts. ``array_contraction`` finds axes of temporaries along which each thread uses
+one element. ``contiguity`` proves that the lanes of a vector access consecutive, aligned elements.
 
 Digits. An iname tagged ``l/8%4`` is a digit of the thread number (``mixed_radix``). The thread axes of the analysis
 are then the digits of the finest radix: every such iname, and each of ``l.0`` to ``l.2``, is a sum of them, so no set

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.dataflow import direct_links
 from polyloop.dataflow import value_flow as dataflow
 from polyloop.dataflow.address_spaces import _Meant, place
 from polyloop.dataflow.value_flow import Flow
@@ -110,8 +111,8 @@ class NamedInstances:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.named = self.digits = 0
-        self._instance, self._is_digit = dataflow._instance_link, _Meant._is_digit
-        monkeypatch.setattr(dataflow, "_instance_link", self.found)
+        self._instance, self._is_digit = direct_links._instance_link, _Meant._is_digit
+        monkeypatch.setattr(direct_links, "_instance_link", self.found)
 
         def asked(meant: _Meant, axis: str, form: Affine) -> bool:
             return self.is_digit(meant, axis, form)
