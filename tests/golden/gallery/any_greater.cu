@@ -1,6 +1,4 @@
 // unchecked: all threads that write write 1
-// not proven: two accesses to 'found' would run at the same time
-// not proven: two threads access 'found' at the same time
 // any_greater computes
 //     for i in [0, n)
 //         found[0] = 1 if x[i] > 0.5

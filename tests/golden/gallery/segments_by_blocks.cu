@@ -159,6 +159,7 @@ extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(
     __syncthreads();  // the number is there for all threads
     const int bx = ticket;
     const int tx = threadIdx.x;
+    const int j = 32 * bx + tx;
     __shared__ segments_by_blocks_value_flag before[1];
     if (32 * bx + 31 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
@@ -173,17 +174,16 @@ extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(
         segments_by_blocks_store_segmented_sum(b_carry_0, ticket, totals, totals_known);
         segments_by_blocks_value_flag b_sum_0 = segments_by_blocks_make_value_flag(0.0f, false);
         b_sum_0 = segments_by_blocks_segmented_sum(
-            b_sum_0, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));
+            b_sum_0, segments_by_blocks_make_value_flag(x[j], starts[j]));
         segments_by_blocks_value_flag part_0 = segments_by_blocks_make_value_flag(0.0f, false);
         part_0 = segments_by_blocks_segmented_sum(part_0, b_sum_0);
         part_0 = segments_by_blocks_warp_exclusive_segmented_sum(part_0);
         b_carry_0 = segments_by_blocks_grid_exclusive_segmented_sum(
             b_carry_0, ticket, totals, totals_known, before);
         b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, part_0);
-        segments_by_blocks_value_flag acc_2 = b_carry_0;
-        acc_2 = segments_by_blocks_segmented_sum(
-            acc_2, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));
-        b[32 * bx + tx] = acc_2.value;
+        b_carry_0 = segments_by_blocks_segmented_sum(
+            b_carry_0, segments_by_blocks_make_value_flag(x[j], starts[j]));
+        b[j] = b_carry_0.value;
     } else {
         segments_by_blocks_value_flag b_sum = segments_by_blocks_make_value_flag(0.0f, false);
         for (int j_inner = 0; j_inner < min(32, n - 32 * bx); ++j_inner)
@@ -195,23 +195,22 @@ extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(
         b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, b_sum);
         segments_by_blocks_store_segmented_sum(b_carry_0, ticket, totals, totals_known);
         segments_by_blocks_value_flag b_sum_0;
-        if (32 * bx + tx < n) {
+        if (j < n) {
             b_sum_0 = segments_by_blocks_make_value_flag(0.0f, false);
             b_sum_0 = segments_by_blocks_segmented_sum(
-                b_sum_0, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));
+                b_sum_0, segments_by_blocks_make_value_flag(x[j], starts[j]));
         }
         segments_by_blocks_value_flag part_0 = segments_by_blocks_make_value_flag(0.0f, false);
-        if (32 * bx + tx < n)
+        if (j < n)
             part_0 = segments_by_blocks_segmented_sum(part_0, b_sum_0);
         part_0 = segments_by_blocks_warp_exclusive_segmented_sum(part_0);
         b_carry_0 = segments_by_blocks_grid_exclusive_segmented_sum(
             b_carry_0, ticket, totals, totals_known, before);
-        if (32 * bx + tx < n) {
+        if (j < n) {
             b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, part_0);
-            segments_by_blocks_value_flag acc_2 = b_carry_0;
-            acc_2 = segments_by_blocks_segmented_sum(
-                acc_2, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));
-            b[32 * bx + tx] = acc_2.value;
+            b_carry_0 = segments_by_blocks_segmented_sum(
+                b_carry_0, segments_by_blocks_make_value_flag(x[j], starts[j]));
+            b[j] = b_carry_0.value;
         }
     }
 }
