@@ -14,7 +14,7 @@ import polyloop as pl
 D = np.float64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Case:
     """A kernel, its division, sizes, and what fills its arrays."""
 
@@ -25,6 +25,9 @@ class Case:
     scalars: Mapping[str, Any] = field(default_factory=dict)
     hosts: str = ""
     fill: Callable[[np.random.Generator, str, tuple[int, ...], Any], Any] | None = None
+
+    def __repr__(self) -> str:  # the same in all processes that collect tests
+        return f"{self.kernel.name} {', '.join(f'{name}={size}' for name, size in self.sizes.items())}"
 
     def divided(self, mesh: tuple[int, ...], **options: Any) -> pl.DistributedKernel:
         return pl.distribute(self.kernel, self.arrays, self.over, mesh=mesh, hosts=self.hosts, **options)
