@@ -198,3 +198,16 @@ def test_a_place_that_a_copy_is_still_on_its_way_to_is_no_place_for_another_one(
 
 
 # }}}
+
+
+# {{{ bounds of loops
+
+
+@pytest.mark.parametrize("rest", ["0 <= i and 0 <= j < n", "0 <= i < n and 0 <= j", "0 <= i <= j"])
+def test_each_iname_is_bounded_by_itself(rest: str) -> None:
+    with pytest.raises(pl.KernelError) as caught:
+        pl.make_kernel(f"{{[i, j]: {rest}}}", "y[i, j] = 1", [pl.GlobalArg("y", F, shape="n, n"), ...])
+    assert caught.value.codes == ("unbounded-domain",)
+
+
+# }}}
