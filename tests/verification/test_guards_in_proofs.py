@@ -210,4 +210,24 @@ def test_each_iname_is_bounded_by_itself(rest: str) -> None:
     assert caught.value.codes == ("unbounded-domain",)
 
 
+def rows_of_data(text: str, *data: pl.GlobalArg | TemporaryVariable) -> pl.LoopKernel:
+    return pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "[n, end] -> {[k]: 0 <= k < end}"],
+        text,
+        [pl.GlobalArg("r", np.int32, shape="n"), pl.GlobalArg("y", F, shape="n"), *data, ...],
+        silenced_warnings="*",
+    )
+
+
+def test_no_shape_follows_from_a_loop_that_data_bounds() -> None:
+    """The extent of an argument is that of the array passed; that of a temporary has to be declared."""
+    knl = rows_of_data("<> end = r[i]\ny[i] = sum(k, a[i, k])", pl.GlobalArg("a", F))
+    assert "a: float32[n, a_shape1]" in str(knl)
+    text = "for i\n<> end = r[i]\nfor k\nt[k] = 2*k\nend\ny[i] = sum(k, t[k])\nend"
+    with pytest.raises(pl.KernelError) as caught:
+        rows_of_data(text, TemporaryVariable("t", F))
+    assert caught.value.codes == ("shape-not-inferred",)
+    assert "data decides how far iname 'k' runs" in str(caught.value)
+
+
 # }}}
