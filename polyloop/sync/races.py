@@ -225,8 +225,6 @@ def _pair(
     unordered: bool,
 ) -> Iterator[Need]:
     (first, a), (second, b) = left, right
-    if first is second and not first.lowered.is_write(a) and not first.lowered.is_write(b):
-        return
     axes = placement.axes
     agreeing = agreeing_axes(placement, first, a, second, b)
     differing = tuple(axis for axis in axes.all if axis not in agreeing)

@@ -162,3 +162,26 @@ def test_what_one_block_writes_is_seen_where_no_other_statement_needs_a_block(al
     knl = pl.tag_inames(pl.split_iname(knl, "i", 4, inner_tag="l.0"), {"j": "g.0"})
     found = {(n.conflict.first.name, n.conflict.second.name, n.scope) for n in all_needs(knl)}
     assert ("shift_update", "shift", Scope.BLOCK) in found
+
+
+def test_updates_that_commute_still_have_to_be_waited_for() -> None:
+    knl = pl.make_kernel(
+        "{[b, i, j, k]: 0 <= b < n and 0 <= i, j, k < 32}",
+        """
+        for b
+            h[k] = 0 {id=zero}
+            h[x[b, i]] = h[x[b, i]] + 1 {id=add, atomic}
+            y[b, j] = h[31 - j] {id=get}
+        end
+        """,
+        [
+            pl.GlobalArg("x, y", np.int32, shape="n, 32"),
+            pl.TemporaryVariable("h", np.int32, shape=(32,), address_space="local"),
+            ...,
+        ],
+        seq_dependencies=True,
+        silenced_warnings="*",
+    )
+    knl = pl.tag_inames(knl, "b:g.0, i:l.0, j:l.0, k:l.0")
+    found = {(n.conflict.first.name, n.conflict.second.name, n.scope) for n in all_needs(knl)}
+    assert found >= {("zero", "add", Scope.BLOCK), ("add", "get", Scope.BLOCK)}

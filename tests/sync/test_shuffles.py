@@ -110,3 +110,13 @@ def test_rows_of_three_lanes_are_refused_with_the_lengths_that_are_not() -> None
     (found,) = exchange_problems(place(sample.kernel()), "t")
     assert found.notes == ("axis 'l.0' is 3 threads long",)
     assert found.hints == ("let 'l.0' be the 32 lanes of a warp, or 2, 4, 8 or 16 of them",)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_moved"), [(np.int8, False), (np.float16, False), (np.complex64, False), (np.int32, True), (F, True)]
+)
+def test_shuffles_move_numbers_of_4_or_8_bytes(dtype: type, *, is_moved: bool) -> None:
+    knl = Sample(4, 1, "y, x", (Read("y", "0", "0 == 0", condition=False),) * 2).kernel()
+    knl = replace(knl, temporaries={"t": replace(knl.temporaries["t"], dtype=np.dtype(dtype))})
+    notes = [note for finding in exchange_problems(place(knl), "t") for note in finding.notes]
+    assert notes == ([] if is_moved else [f"its type is {np.dtype(dtype)}"])

@@ -291,6 +291,10 @@ REFUSED: dict[str, tuple[Callable[[], pl.LoopKernel], dict[str, Any], str, str]]
     "order": (
         lambda: tiles(text="c[i, j] = reduce(ordered(sum), k, a[i, k]*b[k, j])"), {}, "bad-tensorize", "terms",
     ),
+    "subscript": (
+        lambda: tiles(text="c[i, j] = sum(k, a[i, k*k % 8]*b[k, j])"), {}, "bad-tensorize",
+        "a subscript of 'a' is not affine",
+    ),
     "band": (
         lambda: tiles(domain=BOX.replace("k < p", "k < p and i <= k + j")), {}, "bad-tensorize",
         "which terms there are depends on i, j and k together",

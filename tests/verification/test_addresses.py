@@ -116,6 +116,15 @@ def test_it_finds_the_accesses_that_do_not_move_neighbours(
     assert is_right is not bool(torn(access(form, count, count, swizzle)))
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_it_finds_the_one_place_whose_neighbours_are_moved_apart(count: int) -> None:
+    """An address that is a number, and is aligned to less than the access."""
+    for bits, base, shift, first in product((1, 2), (0, 1, 2), (1, 2, 3), range(16)):
+        swizzle = Swizzle(bits, base, shift)
+        is_right = all(swizzle.moved(first + k) == swizzle.moved(first) + k for k in range(count))
+        assert is_right is not bool(torn(access(Affine((("v", 1),), first), count, 1, swizzle)))
+
+
 steps, numbers = st.sampled_from([-4, 0, 1, 2, 4, 8]), st.sampled_from([-2, 0, 1, 3, 4])
 axes_of_lanes = st.tuples(steps, st.sampled_from([0, 0, 1]), numbers, st.sampled_from([0, 1, 1, 2, 4]))
 lanes = st.builds(Lanes, st.just("v"), st.integers(0, 3), st.sampled_from([2, 4]))

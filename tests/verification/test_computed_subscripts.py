@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterator
 from itertools import permutations, product
 
+import islpy as isl
 import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.expr.parser import parse_expression
 from polyloop.frozen import replace
+from polyloop.verification.computed_subscripts import pieces_outside
 
 ROW = "{[i]: 0 <= i < n}"
 SQUARE = "{[i, j]: 0 <= i, j < n}"
@@ -307,3 +310,26 @@ def test_each_axis_is_looked_at_by_itself(subscripts: str) -> None:
     with pytest.raises(pl.KernelError) as refused:
         pl.make_kernel(ROW, f"y[i] = x[{subscripts}]", data)
     assert refused.value.codes == ("out-of-bounds",)
+
+
+@pytest.mark.parametrize("text", ["abs(3*i - 11)*2", "20 - 3*abs(i - 5)", "abs(i - 4) // 3 + 1", "-abs(i - 2) % 4"])
+def test_pieces_are_those_of_enumeration(text: str) -> None:
+    domain = isl.Set("{ [i] : 0 <= i < 10 }")
+    for extent in range(24):
+        found = pieces_outside(domain, ("i",), parse_expression(text), extent)
+        assert found is not None
+        wanted = [i for i in range(10) if not 0 <= eval(text, {"abs": abs, "i": i}) < extent]
+        assert found.is_equal(isl.Set("{ " + "; ".join(f"[{i}]" for i in wanted) + " }") if wanted else found.empty(
+            found.get_space()))  # fmt: skip
+
+
+def test_a_number_that_is_not_known_is_not_taken_to_be_inside() -> None:
+    """No size is in it, and nobody computes numbers of 9,000 bits."""
+    assert checks(kernel_of("2**(1000*i) % 7", "7", "{[i]: 0 <= i < 10}"))
+
+
+@pytest.mark.parametrize(("small", "other"), [("m", "n"), ("n", "m")])
+def test_an_access_that_holds_for_small_sizes_only_is_refused(small: str, other: str) -> None:
+    with pytest.raises(pl.KernelError) as caught:
+        kernel_of("2*i, j", f"{small} + 10, {other}", f"{{[i, j]: 0 <= i < {small} and 0 <= j < {other}}}")
+    assert caught.value.codes == ("out-of-bounds",)

@@ -371,3 +371,52 @@ def test_a_write_in_fewer_loops_than_those_that_bound_the_life_of_a_value() -> N
     knl = pl.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0")
     knl = pl.split_iname(knl, "j", 4, outer_tag="g.1", inner_tag="l.1")
     pl.verify(pl.reduce_atomically(knl, "k"))
+
+
+def test_statements_with_other_instances_are_no_run() -> None:
+    """A run of them would hide that the second one depends on itself."""
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < 8}",
+        "for i\nif i < 4\ny[1, i] = x[i]\nend\ny[0, i + 1] = 2*y[0, i]\nend",
+        [pl.GlobalArg("x", np.float32, shape="8"), pl.GlobalArg("y", np.float32, shape="2, 9")],
+        silenced_warnings="*",
+    )
+    with pytest.raises(pl.TransformError) as caught:
+        pl.reverse(knl, "i")
+    assert caught.value.codes == ("illegal-order",)
+
+
+@pytest.mark.parametrize("turned", ["put", "get"])
+@pytest.mark.parametrize("is_reversed", [True, False])
+def test_threads_that_have_each_other_s_iterations_do_not_have_each_other_s_copies(
+    turned: str, *, is_reversed: bool
+) -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < 8}",
+        "for i\nt[i] = x[i] {id=put}\ny[i] = t[i] {id=get}\nend",
+        [pl.GlobalArg("x, y", np.float32, shape="8"), pl.TemporaryVariable("t", np.float32, shape=(8,)), ...],
+        silenced_warnings="*",
+    )
+    knl = pl.duplicate_inames(pl.set_temporary_address_space(knl, "t", "local"), "i", f"id:{turned}", "j")
+    knl = pl.tag_inames(pl.reverse(knl, "j") if is_reversed else knl, "i:l.0, j:l.0")
+    knl = pl.set_temporary_address_space(knl, "t", "private")
+    assert knl.reference is not None
+    assert keeps_order(place(knl), place(knl.reference.kernel), "t") == (not is_reversed)
+
+
+def test_writes_that_data_decides_about_keep_their_order() -> None:
+    """Either of two writes may be the last one: the same ones in another order are found by no other question."""
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j < 2}",
+        "for i\nt[i] = 0\nfor j\nif c[i, j] > 0\nt[i] = j\nend\nend\nb[i] = t[i]\nend",
+        [
+            pl.GlobalArg("c", np.int32, shape="n, 2"),
+            pl.GlobalArg("b", np.float32, shape="n"),
+            pl.TemporaryVariable("t", np.float32, shape=("n",)),
+            ...,
+        ],
+        silenced_warnings="*",
+    )
+    with pytest.raises(pl.TransformError) as caught:
+        pl.reverse(knl, "j")
+    assert caught.value.codes == ("illegal-order",)

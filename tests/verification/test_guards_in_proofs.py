@@ -15,6 +15,7 @@ from polyloop.expr.parser import parse_expression
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
 from polyloop.optimize.over_execution import at_edges
 from polyloop.optimize.zero_fill import _is_started_again
@@ -23,7 +24,10 @@ from polyloop.poly.sets import SET
 from polyloop.program.lower import lower
 from polyloop.schedule.build import prepared
 from polyloop.sync.async_copy import copy_pairs
+from polyloop.sync.races import needs
 from tests.gallery import GALLERY
+from tests.transform.test_tensorize import BF16
+from tests.transform.test_tensorize import tiles as tiles_of_matrices
 
 F = np.float32
 
@@ -195,6 +199,78 @@ def test_a_place_that_a_copy_is_still_on_its_way_to_is_no_place_for_another_one(
         assert start.name in found.unawaited
         assert not _is_started_again(found.placement, start, arrival)
         assert _is_started_again(*with_one_place(found.placement, start), arrival)
+
+
+# }}}
+
+
+# {{{ bounds of loops
+
+
+@pytest.mark.parametrize("rest", ["0 <= i and 0 <= j < n", "0 <= i < n and 0 <= j"])
+def test_each_iname_is_bounded_by_itself(rest: str) -> None:
+    with pytest.raises(pl.KernelError) as caught:
+        pl.make_kernel(f"{{[i, j]: {rest}}}", "y[i, j] = 1", [pl.GlobalArg("y", F, shape="n, n"), ...])
+    assert caught.value.codes == ("unbounded-domain",)
+
+
+def rows_of_data(text: str, *data: pl.GlobalArg | pl.TemporaryVariable) -> pl.LoopKernel:
+    return pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "[n, end] -> {[k]: 0 <= k < end}"],
+        text,
+        [pl.GlobalArg("r", np.int32, shape="n"), pl.GlobalArg("y", F, shape="n"), *data, ...],
+        silenced_warnings="*",
+    )
+
+
+def test_no_shape_follows_from_a_loop_that_data_bounds() -> None:
+    """The extent of an argument is that of the array passed; that of a temporary has to be declared."""
+    knl = rows_of_data("<> end = r[i]\ny[i] = sum(k, a[i, k])", pl.GlobalArg("a", F))
+    assert "a: float32[n, a_shape1]" in str(knl)
+    text = "for i\n<> end = r[i]\nfor k\nt[k] = 2*k\nend\ny[i] = sum(k, t[k])\nend"
+    with pytest.raises(pl.KernelError) as caught:
+        rows_of_data(text, pl.TemporaryVariable("t", F))
+    assert caught.value.codes == ("shape-not-inferred",)
+    assert "data decides how far iname 'k' runs" in str(caught.value)
+
+
+# }}}
+
+# {{{ matrix instructions
+
+
+@pytest.mark.parametrize("term", ["a[i, k]*b[k, j]", "b[k, j]*a[i, k]"])
+def test_the_factors_of_matrices_may_be_in_either_order(term: str) -> None:
+    knl = pl.tensorize(tiles_of_matrices(text=f"c[i, j] = sum(k, {term})"), "writes:c", "mma_m16n8k16_bf16")
+    assert pl.verify(knl, target=pl.CudaTarget()).is_proven
+
+
+def test_lanes_that_have_no_terms_load_for_those_that_have() -> None:
+    """One row of results: in the program, each thread that stores an element is the only one that reads it."""
+    knl = pl.make_kernel(
+        [
+            "{[b, i, j, k]: 0 <= b < n and 0 <= i < m and 0 <= j < 8 and 0 <= k < 16}",
+            "{[q, x, z]: 0 <= q < 16 and 0 <= x < 8 and 0 <= z < 1}",
+        ],
+        """
+        t[q, x] = e[b, q, x] {id=load, inames=b:z:q:x}
+        c[b, i, j] = sum(k, a[i, k]*t[k, j]) {id=use, inames=b:i:j}
+        """,
+        [
+            pl.GlobalArg("a", BF16, shape="m, 16"),
+            pl.GlobalArg("e", BF16, shape="n, 16, 8"),
+            pl.GlobalArg("c", F, shape="n, m, 8"),
+            pl.TemporaryVariable("t", BF16, shape=(16, 8), address_space="local"),
+            ...,
+        ],
+        assumptions="n >= 1 and m >= 1",
+        silenced_warnings="*",
+    )
+    knl = pl.split_iname(pl.tag_inames(knl, "b:g.0"), "i", 16, outer_iname="by", inner_iname="ii")
+    knl = pl.tag_inames(pl.split_iname(knl, "x", 2, outer_tag="l%4", inner_tag="unr"), "z:l/4%8")
+    knl = pl.assume(pl.tensorize(knl, "id:use", "mma_m16n8k16_bf16"), "m = 1")
+    found = [(n.conflict.first.name, n.conflict.second.name, n.scope) for n in needs(place(knl), "t", 32)]
+    assert found == [("load", "use_update", Scope.WARP)]
 
 
 # }}}

@@ -274,3 +274,33 @@ def test_a_step_that_changes_an_expression_is_refused(step: Transform) -> None:
 
 
 # }}}
+
+
+@pytest.mark.parametrize(("old", "new"), [("p", "q"), ("q", "p")])
+def test_a_number_of_the_caller_is_not_another_one(old: str, new: str) -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        f"y[i] = {old}*x[i] + p*q",
+        [pl.GlobalArg("x, y", np.float32, shape="n"), pl.ValueArg("p, q", np.float32), ...],
+    )
+    knl = pl.split_iname(knl, "i", 4)
+    assert not [*expression_violations(knl)]
+
+    def put(node: Any) -> Any:
+        return p.Variable(new) if node == p.Variable(old) else node
+
+    knl = changed(knl, "insn", lambda insn: replace(insn, expression=map_nodes(insn.expression, put)))
+    assert [finding.code for finding in expression_violations(knl)] == ["expression-changed"]
+
+
+@pytest.mark.parametrize(("dtype", "codes"), [(np.uint8, ["expression-changed"]), (np.int32, [])])
+def test_sizes_that_wrap_are_no_numbers_of_a_form(dtype: type, codes: list[str]) -> None:
+    """``(n + 200) // 2`` is ``n // 2 + 100`` unless the sum wraps."""
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "y[i] = (n + 200) // 2",
+        [pl.GlobalArg("y", np.int64, shape="n"), pl.ValueArg("n", dtype), ...],
+    )
+    other = parse_expression("n // 2 + 100")
+    knl = changed(pl.split_iname(knl, "i", 4), "insn", lambda old: replace(old, expression=other))
+    assert [finding.code for finding in expression_violations(knl)] == codes
