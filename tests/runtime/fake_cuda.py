@@ -303,7 +303,8 @@ def fibre_kernels(program: GeneratedProgram, images: Mapping[str, KernelImage]) 
             three = ctypes.c_int * 3
             places = [ctypes.addressof(buffer) + offset for offset, _ in layout]
             status = function((ctypes.c_void_p * max(1, len(places)))(*places), three(*grid), three(*block),
-                              ctypes.c_size_t(dynamic[name]), ctypes.c_int(2), ctypes.c_uint64(1), report)
+                              ctypes.c_size_t(dynamic[name]), ctypes.c_int(1), ctypes.c_int(2), ctypes.c_uint64(1),
+                              report)  # in clusters of one block
             assert status == 0, struct.unpack("16i", report.raw[:64])
 
         return run
