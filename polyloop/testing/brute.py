@@ -364,8 +364,7 @@ class _Machine:
         self.origin = origin if isinstance(origin, Copy) else None
         instance = None
         if self.origin is not None and isinstance(lowered.part, Assign):
-            forms = () if lowered.stores_one_value else code.forms
-            instance = (self.origin.instruction, tuple([form.evaluate(env) for form in forms]))
+            instance = (self.origin.instruction, tuple([form.evaluate(env) for form in code.forms]))
         inames: tuple[tuple[str, int], ...] = ()
         if self.recording:
             inames = tuple(sorted((name, form.evaluate(env)) for name, form in code.named.items()))
@@ -445,7 +444,8 @@ class _Machine:
                 self.accumulate(target, index, Value(symbol, value.number), of_states=reduction.operation.of_states)
             case Assign(atomic=atomic):
                 assert value is not None, f"{lowered.name} has no value"
-                written = value if instance is None else Value(self.symbols.of("write", *instance), value.number)
+                writer = (instance[0], ()) if instance is not None and lowered.stores_one_value else instance
+                written = value if writer is None else Value(self.symbols.of("write", *writer), value.number)
                 if instance is None or atomic is None or atomic == EXCHANGE:
                     self.write(target, index, written, written.symbol)
                 else:
