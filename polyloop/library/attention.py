@@ -253,7 +253,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 def scheduled(
     name: str, dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1
 ) -> pl.LoopKernel:
-    """Return attention by the schedule called *name* in :data:`VARIANTS`; see :func:`program` for the others."""
+    """Return attention by the schedule called *name* in ``VARIANTS``; see :func:`program` for the others."""
     found = VARIANTS[name]
     target = pl.CudaTarget("sm_90a") if found.groups else None
     knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys,

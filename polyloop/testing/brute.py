@@ -444,8 +444,9 @@ class _Machine:
                 self.accumulate(target, index, Value(symbol, value.number), of_states=reduction.operation.of_states)
             case Assign(atomic=atomic):
                 assert value is not None, f"{lowered.name} has no value"
-                writer = (instance[0], ()) if instance is not None and lowered.stores_one_value else instance
-                written = value if writer is None else Value(self.symbols.of("write", *writer), value.number)
+                is_number = self.symbols.key(value.symbol)[0] == "number"  # the same one, whichever instance stores it
+                same = instance is None or is_number
+                written = value if same else Value(self.symbols.of("write", *instance), value.number)
                 if instance is None or atomic is None or atomic == EXCHANGE:
                     self.write(target, index, written, written.symbol)
                 else:

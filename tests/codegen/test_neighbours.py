@@ -13,6 +13,7 @@ import polyloop as pl
 from polyloop.codegen.tree.branches import one_rest
 from polyloop.codegen.tree.c_ast import Assign, For, If
 from polyloop.runtime.fibres import run_on_fibres
+from tests.generated import bare
 from tests.codegen.c_parser import parsed
 from tests.transform.checking import check, cuda
 
@@ -46,7 +47,7 @@ def kernel(text: str, lanes: int = 4, dtype: type[np.generic] = F) -> pl.LoopKer
 )
 def test_neighbours_are_components_of_the_vector(text: str, wide: int, single: int) -> None:
     knl = kernel(text)
-    full = cuda(knl).split("} else {")[0]
+    full = bare(cuda(knl)).split("} else {")[0]
     assert full.count("*(const float4 *)&x[") == wide
     assert full.replace("&x[", "").count("x[") == single
     for n in SIZES:

@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pl.PolyloopError], str]] = {
         lambda: pl.AddressSpace("shared"),
         pl.ArgumentError,
         "AddressSpace: no AddressSpace is 'shared' [wrong-argument-type]\n"
-        "  Hint: one of 'auto', 'private', 'local', 'global'",
+        "  Hint: one of 'auto', 'private', 'local', 'cluster', 'global'",
     ),
     "a type of arguments": (
         lambda: pl.Array(F32, "n"),

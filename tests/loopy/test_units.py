@@ -13,6 +13,7 @@ import polyloop as pl
 from polyloop import loopy as lp
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.opencl.devices import opencl_available
+from tests.generated import flat
 
 F = np.float32
 
@@ -110,7 +111,7 @@ def test_launches_and_texts() -> None:
     assert "loopy_kernel_1<<<((n + 127) // 128, 1, 1), (128, 1, 1)>>>(c, out, n)" in code.host_code()
     headers = lp.generate_header(knl)
     assert len(headers) == 2
-    assert headers[0].endswith("__global const float *restrict a, int n);")
+    assert flat(headers[0]).endswith("__global const float *restrict a, int n);")
     assert "c[k * n + i] = " in lp.generate_body(knl)
 
 

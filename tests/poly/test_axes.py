@@ -35,7 +35,7 @@ def test_an_iname_is_none(name: str) -> None:
 
 
 def test_names_are_built() -> None:
-    assert axes.AXES == ("g.0", "g.1", "g.2", "l.0", "l.1", "l.2")
+    assert axes.AXES == ("g.0", "g.1", "g.2", "c.0", "l.0", "l.1", "l.2")
     assert (axes.block_axis(1), axes.thread_axis(2), axes.digit_axis(8, 4)) == ("g.1", "l.2", "l.8.4")
     assert [axes.letter_of(axis) for axis in axes.THREAD_AXES] == ["x", "y", "z"]
 

@@ -31,7 +31,7 @@ from tests.gallery import GALLERY
 __all__ = ["HAZARDS", "Hazard", "needed", "sample", "without_barrier"]
 
 F = np.float32
-_BARRIER = re.compile(r"^[ \t]*__sync(?:threads|warp)\(\);\n", re.MULTILINE)
+_BARRIER = re.compile(r"^[ \t]*__sync(?:threads|warp)\(\);(?: +//[^\n]*)?\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from polyloop.dataflow import value_flow
 from polyloop.dataflow.last_writes import Accesses
 from polyloop.testing.agreement import Libraries, Programs, compile_c, compile_fibres, disagreement
 from polyloop.testing.drawing.random_kernels import random_arguments
+from tests.generated import code_of
 
 
 def agrees(knl: pl.LoopKernel, *sizes: int) -> None:
@@ -50,7 +51,7 @@ def test_a_strided_loop_waits_before_its_tile_is_filled_again() -> None:
     )
     knl = pl.split_iname(knl, "i", 2, inner_tag="l.0")
     knl = pl.add_prefetch(knl, "a", ["i_inner"])
-    text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
+    text = code_of(pl.generate_code(knl, target=pl.CudaTarget()).device_code)
     body = text[text.index("k += 3") : text.index("o[")]
     assert body.count("__sync") == 2, text
     agrees(knl, 5, 6, 9)

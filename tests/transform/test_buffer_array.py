@@ -115,7 +115,7 @@ def test_what_a_condition_leaves_alone_is_loaded() -> None:
         "{[i, k]: 0 <= i < n and 0 <= k < m}", "c[i] = a[i, k] {if=f[i] > k}", data, name="chosen"
     )
     knl = pl.buffer_array(spread(knl), "c", "k")
-    assert "init_c_buf" in cuda(knl)
+    assert "init_c_buf" in str(knl)
     for n, m in ((1, 1), (4, 3), (9, 2)):
         a, c, f = np.arange(n * m, dtype=F).reshape(n, m), np.full(n, -1, F), np.arange(n, dtype=np.int32) % 4
         want = np.where(f > 0, a[np.arange(n), np.minimum(np.maximum(f, 1), m) - 1], c)

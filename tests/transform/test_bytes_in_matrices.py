@@ -14,6 +14,7 @@ from polyloop.errors import CodegenError
 from polyloop.kernel.intrinsic import INTRINSICS, parts_of
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
+from tests.generated import flat
 from tests.transform.checking import refused
 
 Golden = Callable[[str, str], None]
@@ -231,7 +232,7 @@ def in_tiles(knl: pl.LoopKernel, stages: int = 1, *, pad: int = 16) -> pl.LoopKe
 def test_numbers_of_warps(dtype: Any, stages: int) -> None:
     knl = in_tiles(by_warps(dtype), stages)
     for shape in ((1, 6, 16), (33, 24, 80)):
-        text = check(knl, dtype, *shape, target=ADA)
+        text = flat(check(knl, dtype, *shape, target=ADA))
     assert "ldmatrix_x4(a_frag" in text
     assert "ldmatrix_x4(b_frag" in text
 

@@ -377,7 +377,7 @@ def test_an_intrinsic_of_ones_own() -> None:
             knl, "b", "w, ni, jj_lane, jj_reg, kk, ki_outer, ki_inner", temporary_name="b_tile", pad=8, vec=8
         )
         text = cuda(knl)
-        assert "ldmatrix_x2_trans(b_frag" in text
+        assert "ldmatrix_x2_trans(b_frag" in flat(text)
         for arch in ("sm_80", "sm_90"):
             compile_cuda(text, arch)
         with pytest.raises(CodegenError, match="fibres do not know"):

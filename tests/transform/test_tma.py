@@ -73,7 +73,7 @@ def test_panels_are_boxes_of_their_own(n: int) -> None:
     knl = product(n, text="c[i, j] = sum(k, a[i, k]*b[k, j])", b_shape="p, n", lag=1)
     text = check(boxed(knl, 3, panels=n > 64), 64, 2 * n, 192, turned="b")
     body = text[text.index('extern "C"') :]
-    assert body.count("b_map, ") == 2 * n // 64, "in the prologue and in the loop"
+    assert flat(body).count("b_map, ") == 2 * n // 64, "in the prologue and in the loop"
 
 
 def test_sums_one_after_the_other_go_on_with_the_ring() -> None:

@@ -73,7 +73,7 @@ def test_the_next_tile_is_fetched_behind_a_fence(tag: str) -> None:
     for order, found in run_on_fibres(program, arrays).items():
         np.testing.assert_array_equal(found["c"], np.einsum("tik,tjk->tij", a, b).astype(F4), err_msg=order)
     body = program.device_code[program.device_code.index('extern "C"') :]
-    assert "publish_stores();\n        __syncthreads();" in body[body.index("&c_tile[") :]
+    assert "publish_stores(); __syncthreads();" in flat(body[body.index("&c_tile[") :])
 
 
 @pytest.mark.nvrtc
