@@ -65,7 +65,7 @@ def test_the_text_stands_in_braces_with_its_constants() -> None:
             t = x;
             steps[i] = k;
         }
-        b[i] = 2.0f * t;  // insn
+        b[i] = 2.0f * t;
 """ in code
 
 

@@ -72,12 +72,12 @@ def test_one_row_a_thread_reads_as_a_person_writes_it() -> None:
     const int tx = threadIdx.x;
     const int i = 128 * bx + tx;
     if (i < n) {
-        int begin = rowptr[i];  // insn
-        int stop = rowptr[i + 1];  // insn_1
-        float acc = 0.0f;  // insn_2
+        int begin = rowptr[i];
+        int stop = rowptr[i + 1];
+        float acc = 0.0f;
         for (int j = begin; j < stop; ++j)
-            acc += values[j];  // insn_2
-        y[i] = acc;  // insn_2
+            acc += values[j];
+        y[i] = acc;
     }
 }
 """

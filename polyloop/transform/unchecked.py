@@ -29,15 +29,15 @@ class Unchecked(Transform):
     ... )
     >>> knl = knl.unchecked("idx is a permutation").tag_inames("i:l.0")
     >>> print(pl.generate_code(knl).device_code, end="")
+    // unchecked: idx is a permutation
+    // not proven: two accesses to 'a' would run at the same time
+    // not proven: two threads access 'a' at the same time
     // loop_kernel computes
     //     for i in [0, 8)
     //         a[idx[i]] = b[i]
     // Sizes: idx: 8, a: 8, b: 8
     // Launch: loop_kernel, grid (1), block (8)
     // Assumes: a overlaps no other array
-    // unchecked: idx is a permutation
-    // not proven: two accesses to 'a' would run at the same time
-    // not proven: two threads access 'a' at the same time
 
     extern "C" __global__ void __launch_bounds__(8) loop_kernel(
         const int *__restrict__ idx,
