@@ -38,10 +38,10 @@ class FuseLoops(Transform):
 
     >>> knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", ["r[i] = r[i] - q[i]", "s = sum(j, r[j]*r[j])"])
     >>> print(body(knl.add_dtypes({"r, q, s": np.float32}).fuse_loops("i, j")))
-    s[0] = 0.0f;  // insn_1_init
+    s[0] = 0.0f;
     for (int i = 0; i < 8; ++i) {
-        r[i] -= q[i];  // insn
-        s[0] += r[i] * r[i];  // insn_1
+        r[i] -= q[i];
+        s[0] += r[i] * r[i];
     }
 
     Parameters
