@@ -85,7 +85,8 @@ CHECKED: Final[Mapping[str, str]] = MappingProxyType({"LoopKernel": "polyloop.ke
 """Classes whose instances are looked at as a whole, and the module with the function ``faults`` that does it."""
 
 _ERRORS: Final = (
-    "ArgumentError", "CodegenError", "CommunicationError", "CompilerError", "KernelError", "PolyloopError", "PolyloopWarning",
+    "ArgumentError", "CodegenError", "CommunicationError", "CompilerError", "KernelError", "PolyloopError",
+    "PolyloopWarning",
     "SerialError",
     "TransformError", "TuningError", "VerificationError",
 )  # fmt: skip

@@ -34,7 +34,7 @@ class SplitInstruction(Transform):
     for (int i = 0; i < 4; ++i)
         b[i] = 2.0f * a[i];  // set
     for (int i_0 = 4; i_0 < 16; ++i_0)
-        b[i_0] = 2.0f * a[i_0];  // rest
+        b[i_0] = 2.0f * a[i_0];
 
     Each of the two can go to another nest then: :func:`duplicate_inames` and :func:`distribute_loops` give it loops of
     its own, :func:`fuse_loops` lets it share those of others.
