@@ -38,7 +38,7 @@ class Unchecked(Transform):
     // Sizes: idx: 8, a: 8, b: 8
     // Launch: loop_kernel, grid (1), block (8)
     // Assumes: a overlaps no other array
-
+    <BLANKLINE>
     extern "C" __global__ void __launch_bounds__(8) loop_kernel(
         const int *__restrict__ idx,
         float *__restrict__ a,

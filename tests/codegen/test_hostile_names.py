@@ -21,8 +21,8 @@ from polyloop.schedule.build import build_schedule
 from polyloop.target.c import C_LANGUAGE
 from polyloop.target.cuda import CUDA_LANGUAGE
 from polyloop.testing.drawing.hostile import HOSTILE
-from tests.generated import flat
 from tests.gallery import GALLERY, Example
+from tests.generated import flat
 
 N: Final = 6
 _WORST: Final = """

@@ -13,8 +13,8 @@ import polyloop as pl
 from polyloop.codegen.tree.branches import one_rest
 from polyloop.codegen.tree.c_ast import Assign, For, If
 from polyloop.runtime.fibres import run_on_fibres
-from tests.generated import bare
 from tests.codegen.c_parser import parsed
+from tests.generated import bare
 from tests.transform.checking import check, cuda
 
 F = np.float32
