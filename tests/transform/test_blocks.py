@@ -17,7 +17,7 @@ from examples import matmul_wgmma
 from polyloop.errors import PolyloopError, VerificationError
 from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
-from tests.generated import bare
+from tests.generated import bare, flat
 from tests.transform.checking import same_after_replay
 from tests.transform.test_scan_over_blocks import in_one_launch, prefix
 from tests.transform.test_tma import boxed, same

@@ -20,7 +20,7 @@ from polyloop.runtime.cuda.tensormaps import BYTES, driver_map
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
 from polyloop.runtime.views import HostMemory
-from tests.generated import bare
+from tests.generated import bare, flat
 from tests.transform.test_wgmma import BF16, TARGET, check, inames, product, tiled
 from tests.transform.test_wgmma_lag import given, of_several
 
