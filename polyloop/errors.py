@@ -18,6 +18,7 @@ from importlib import import_module
 from inspect import currentframe
 from pathlib import PurePath
 from pickle import UnpicklingError
+from typing import Any
 
 from polyloop.display import brief, clipped
 from polyloop.frozen import quick
@@ -264,20 +265,15 @@ def render(operation: str, kernel: str | None, found: Iterable[Diagnostic]) -> s
     return "\n".join(out)
 
 
-class PolyloopError(Exception):
-    """Base of every error that a user of polyloop can cause.
+class _Told:
+    """Base of errors and warnings, which are equal by what they tell, and pickled by their form."""
 
-    ``operation`` names the public call, ``kernel`` the kernel, ``found`` the findings.
-    """
-
-    def __init__(self, operation: str, kernel: str | None, found: Iterable[Diagnostic]) -> None:
-        self.operation = operation
-        self.kernel = kernel
-        self.found = tuple(found)
-        super().__init__(render(operation, kernel, self.found) or operation)
+    operation: str
+    kernel: str | None
+    found: Any
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return, for pickle, what the form of the error is read by, and the form; the kernel is none of it."""
+        """Return, for pickle, what the form is read by, and the form; the kernel is none of it."""
         return _stored(self)
 
     def __eq__(self, other: object) -> bool:
@@ -287,6 +283,21 @@ class PolyloopError(Exception):
 
     def __hash__(self) -> int:
         return stable_hash(type(self).__name__, str(self))
+
+
+class PolyloopError(_Told, Exception):
+    """Base of every error that a user of polyloop can cause.
+
+    ``operation`` names the public call, ``kernel`` the kernel, ``found`` the findings.
+    """
+
+    found: tuple[Diagnostic, ...]
+
+    def __init__(self, operation: str, kernel: str | None, found: Iterable[Diagnostic]) -> None:
+        self.operation = operation
+        self.kernel = kernel
+        self.found = tuple(found)
+        super().__init__(render(operation, kernel, self.found) or operation)
 
     def __copy__(self) -> PolyloopError:
         return self
@@ -361,12 +372,14 @@ class CommunicationError(PolyloopError):
     """A rank of a divided kernel cannot reach the others."""
 
 
-class PolyloopWarning(UserWarning):
+class PolyloopWarning(_Told, UserWarning):
     """A finding that does not stop the work.
 
     Its text begins with its code, so that Python's filters can name one kind:
     ``warnings.filterwarnings("ignore", "dead-instruction", pl.PolyloopWarning)``.
     """
+
+    found: Diagnostic
 
     def __init__(self, operation: str, kernel: str | None, found: Diagnostic) -> None:
         self.operation = operation
@@ -374,18 +387,6 @@ class PolyloopWarning(UserWarning):
         self.found = found
         head = f"{operation} on kernel '{kernel}'" if kernel else operation
         super().__init__("\n".join((f"{found.code}: {head}: {found.message}", *_lines(found))))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Return, for pickle, what the form of the warning is read by, and the form."""
-        return _stored(self)
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return (self.operation, self.kernel, self.found) == (other.operation, other.kernel, other.found)
-
-    def __hash__(self) -> int:
-        return stable_hash(type(self).__name__, str(self))
 
 
 def warn(

@@ -19,22 +19,20 @@ _MOST_TURNS = 8
 @memoised
 def stored_set(found: isl.Set) -> str:
     """Return the text of a set of which reading it again gives the same text."""
-    with alone():
-        text = set_text(found)
-        for _ in range(_MOST_TURNS):
-            before, text = text, set_text(isl.Set(text))
-            if text == before:
-                break
-    return text
+    return _settled(found, isl.Set)
 
 
 @memoised
 def stored_map(found: isl.Map) -> str:
     """Return the text of a relation of which reading it again gives the same text."""
+    return _settled(found, isl.Map)
+
+
+def _settled(found: isl.Set | isl.Map, kind: type[isl.Set | isl.Map]) -> str:
     with alone():
         text = set_text(found)
         for _ in range(_MOST_TURNS):
-            before, text = text, set_text(isl.Map(text))
+            before, text = text, set_text(kind(text))
             if text == before:
                 break
     return text

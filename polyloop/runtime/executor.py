@@ -14,12 +14,12 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.called import by_position
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.calls import Result, named
+from polyloop.runtime.cuda.spills import local_memory
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
 from polyloop.runtime.opencl.memory import OpenCLMemory
 from polyloop.runtime.resources import Resources
 from polyloop.runtime.specialize import Facts, Specialization, facts, specialization
-from polyloop.runtime.spills import local_memory
 from polyloop.runtime.views import HostMemory, Memory, call_error
 from polyloop.serial.form import Adapter, adapt
 from polyloop.target.base import Target, target_of

@@ -8,21 +8,13 @@ import pytest
 import polyloop as pl
 from benchmarks.gpu.panels import floyd_warshall, floyd_warshall_text, lu, lu_text
 from polyloop.runtime.gpu import device_architecture
-from tests.transform.checking import check
+from tests.transform.checking import check, factored
 
 F, D = np.float32, np.float64
 
 
 def matrix(n: int) -> np.ndarray:
     return np.random.default_rng(n).random((n, n)) + n * np.eye(n)
-
-
-def factored(a: np.ndarray) -> np.ndarray:
-    b = a.copy()
-    for k in range(len(b)):
-        b[k + 1 :, k] /= b[k, k]
-        b[k + 1 :, k + 1 :] -= np.outer(b[k + 1 :, k], b[k, k + 1 :])
-    return b
 
 
 def ways(n: int) -> np.ndarray:

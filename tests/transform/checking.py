@@ -11,7 +11,7 @@ import pytest
 import polyloop as pl
 from polyloop.runtime.fibres import disagreement, fibre_library, run_on_fibres
 
-__all__ = ["check", "cuda", "refused", "same_after_replay", "snapshot", "vectors"]
+__all__ = ["check", "cuda", "factored", "refused", "same_after_replay", "snapshot", "vectors"]
 
 
 def cuda(knl: pl.LoopKernel) -> str:
@@ -100,3 +100,12 @@ def same_after_replay(base: pl.LoopKernel, knl: pl.LoopKernel) -> None:
     scripted: dict[str, Any] = {"pl": pl, "knl": base}
     exec(str(knl.trace), scripted)  # the trace prints as a Python script
     assert cuda(scripted["knl"]) == cuda(knl)
+
+
+def factored(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the factors of a matrix without exchanges of rows, both in one matrix."""
+    b = a.copy()
+    for k in range(len(b)):
+        b[k + 1 :, k] /= b[k, k]
+        b[k + 1 :, k + 1 :] -= np.outer(b[k + 1 :, k], b[k, k + 1 :])
+    return b

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from tests.transform.checking import check, refused, same_after_replay
+from tests.transform.checking import check, factored, refused, same_after_replay
 
 D = np.float64
 WIDTH = 4
@@ -56,14 +56,6 @@ def cholesky() -> pl.LoopKernel:
 def matrix(n: int) -> np.ndarray:
     a = np.random.default_rng(n).random((n, n))
     return a @ a.T + n * np.eye(n)
-
-
-def factored(a: np.ndarray) -> np.ndarray:
-    b = a.copy()
-    for k in range(len(b)):
-        b[k + 1 :, k] /= b[k, k]
-        b[k + 1 :, k + 1 :] -= np.outer(b[k + 1 :, k], b[k, k + 1 :])
-    return b
 
 
 def test_lu_becomes_panels() -> None:
