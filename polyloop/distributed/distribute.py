@@ -49,6 +49,10 @@ class DistributedKernel(Shown):
         """The kernels of the phases, by name, in the order in which they run."""
         return {local.kernel.name: self.changed.get(local.kernel.name, local.kernel) for local in self.analysis.locals}
 
+    def __repr__(self) -> str:
+        mesh = "a mesh" if self.mesh is None else f"a mesh of {' x '.join(map(str, self.mesh))}"
+        return f"<DistributedKernel '{self.analysis.source.name}' over {mesh}: {', '.join(self.kernels)}>"
+
     def __str__(self) -> str:
         return "\n".join([f"kernel {self.analysis.source.name}, divided", *described(self.analysis)])
 

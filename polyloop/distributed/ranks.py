@@ -43,6 +43,9 @@ class RankProgram:
     memory: dict[tuple[tuple[str, int], ...], tuple[dict[Any, Any], dict[Any, Any], dict[str, Any]]] = field(
         default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<RankProgram '{self.analysis.source.name}': rank {self.engine.rank} of {self.engine.size}>"
+
     @cached_property
     def position(self) -> Coordinates:
         """Position of the rank in the mesh."""

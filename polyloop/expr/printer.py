@@ -171,7 +171,8 @@ def _extreme(expr: p.Min | p.Max) -> tuple[str, int]:
 def _reduction(expr: Expression) -> tuple[str, int]:
     inames = expr.inames[0] if len(expr.inames) == 1 else f"({', '.join(expr.inames)})"
     if len(expr.inames) == 1 and expr.operation.name in ("min", "max") and not _mentions(expr.expr, inames):
-        is_plain = "[" in _show(expr.expr, _LOWEST)  # an element of an array may vary; max(i, 3) is the larger number
+        # an element of an array may vary; max(i, 3) is the larger number
+        is_plain = re.search(r"\w\[", _show(expr.expr, _LOWEST)) is not None
         inames = inames if is_plain else f"[{inames}]"
     head = f"reduce({expr.operation}, " if expr.operation.text else f"{expr.operation}("
     more = "" if expr.start is None else f", start={_show(expr.start, _LOWEST)}"

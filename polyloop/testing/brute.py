@@ -445,8 +445,9 @@ class _Machine:
             case Assign(atomic=atomic):
                 assert value is not None, f"{lowered.name} has no value"
                 is_number = self.symbols.key(value.symbol)[0] == "number"  # the same one, whichever instance stores it
-                same = instance is None or is_number
-                written = value if same else Value(self.symbols.of("write", *instance), value.number)
+                written = value
+                if instance is not None and not is_number:
+                    written = Value(self.symbols.of("write", *instance), value.number)
                 if instance is None or atomic is None or atomic == EXCHANGE:
                     self.write(target, index, written, written.symbol)
                 else:

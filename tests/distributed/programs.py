@@ -59,7 +59,6 @@ class Case:
         return {name: run.gather(name, part, **self.sizes) for name, part in parts.items()}
 
 
-
 @cache
 def undivided(kernel: pl.LoopKernel) -> pl.CompiledKernel:
     return pl.compile(kernel, target=pl.CTarget())

@@ -44,6 +44,8 @@ def values() -> tuple[object, ...]:
     x = np.ones(3)
     bound = run.bind(x=x, alpha=2.0)
     certificate = pl.verify(knl)
+    divided = pl.distribute(simple, {"x": "block", "y": "block"}, "i:mesh.0", (2,))
+    (rank,) = pl.run_ranks(1, pl.distribute(simple, {"x": "block", "y": "block"}, "i:mesh.0", (1,)).compile)
     trials = tuple(
         Trial({"block": 2**n, "how": "so"}, Outcome.TIMED, "", Interval(1e-5, 2e-5, 3e-5, 30), 32) for n in range(40)
     )
@@ -67,6 +69,8 @@ def values() -> tuple[object, ...]:
         next(entry.matrix.intrinsic for entry in large.instructions if entry.matrix is not None),
         pl.Tuned((*trials, refused), 0), knl.loops, pl.auto, pl.check_equivalence(simple, simple), *errors, warning,
         errors[0].found[0], simple.made, pl.gufunc(simple), pl.dispatch(simple, {"plain": simple}, target=c),
+        divided, divided.explain(n=10), pl.Link(), rank, rank.engine,
+        *map(object.__new__, (pl.TorchEngine, pl.MpiEngine)),  # without the libraries, and groups of processes
         pl.OpenCLDevice(), pl.CodeObject("gfx942", b"\x7fELF" * 1000, True, "v_mfma\n" * 1000, {}),
     )  # fmt: skip
 
