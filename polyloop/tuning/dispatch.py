@@ -108,7 +108,7 @@ class Dispatcher(DeferredKernel):
             name: Family(name, made, self._program, self._target_for) for name, made in schedules.items()}
         self._choices: dict[tuple[object, ...], Chosen] = {}
         self._estimates: dict[tuple[object, ...], float] = {}
-        self._measured: list[_Measured] = []
+        self._measured: dict[tuple[object, ...], _Measured] = {}  # by call and device
         self._open = tuple(argument.name for argument in open_arguments(self._program))
         self._start(program, Diagnostic(
             "not-specialized", "the schedule is chosen at the call, and there was none yet", (),
@@ -250,7 +250,7 @@ class Dispatcher(DeferredKernel):
         return json.dumps([{
             "sizes": dict(one.call.sizes), "device": one.device, "seconds": dict(one.seconds),
             "dtypes": {name: str(dtype) for name, dtype in one.call.dtypes.items()},
-        } for one in self._measured], indent=1)  # fmt: skip
+        } for one in self._measured.values()], indent=1)  # fmt: skip
 
     def read_record(self, text: str) -> None:
         """Take over what :meth:`record` returned; schedules of other names are left out.
@@ -266,9 +266,9 @@ class Dispatcher(DeferredKernel):
                 self._learn(_Measured(one.call, one.device, known))
 
     def _learn(self, measured: _Measured) -> None:
-        self._measured = [one for one in self._measured
-                          if (one.call.key, one.device) != (measured.call.key, measured.device)]
-        self._measured.append(measured)
+        key = measured.call.key, measured.device
+        self._measured.pop(key, None)  # the latest one is the last
+        self._measured[key] = measured
         self._choices.clear()
         self._latest = None
         self._enter(self._plain)
@@ -282,7 +282,7 @@ class Dispatcher(DeferredKernel):
 
     def _ranked(self, call: CallFacts) -> Iterator[tuple[float, _Measured, str]]:
         """Yield distance, measurement and schedule: the nearest measurement and the fastest schedule first."""
-        near = [(away, one) for one in self._measured
+        near = [(away, one) for one in self._measured.values()
                 if one.device == self._place() and (away := _distance(one.call, call)) <= _NEAR]
         for away, one in sorted(near, key=lambda found: found[0]):
             for name in sorted(one.seconds, key=lambda name: one.seconds[name]):
@@ -381,7 +381,7 @@ class Dispatcher(DeferredKernel):
 
     def __str__(self) -> str:
         width = max(map(len, self._families))
-        is_measured = any(one.device == self._place() for one in self._measured)
+        is_measured = any(one.device == self._place() for one in self._measured.values())
         lines = [f"'{self._name}' for {'CUDA' if self._is_cuda else 'C'}, by "
                  f"{'what was measured, else ' if is_measured else ''}"
                  f"{'the order below' if self._device is None else f'the model of {self._device.name}'}"]
