@@ -62,11 +62,11 @@ def mark_few(items: Sequence[pytest.Item]) -> None:
 
 
 def mark_quick(items: Sequence[pytest.Item]) -> None:
-    """Mark the tests of the quick set: of each module first cases, as many as fit into its seconds."""
+    """Mark the tests of the quick set: first cases of each module, as many as fit; none builds the site."""
     times: Mapping[str, Mapping[str, object]] = json.loads(TIMES.read_text(encoding="utf-8"))
     first: dict[Path, dict[str, pytest.Item]] = defaultdict(dict)
     for item in items:
-        if not any(map(item.get_closest_marker, ("slow", "gpu"))):
+        if not any(map(item.get_closest_marker, ("slow", "gpu", "site"))):
             first[item.path].setdefault(_function(item), item)
     for path, of_module in first.items():
         name = path.relative_to(ROOT).as_posix()
