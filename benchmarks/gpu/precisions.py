@@ -191,7 +191,7 @@ def _fp8_on_groups_of_warps(
         name,
         build,
         tuple(dict.fromkeys("mnp", n) if isinstance(n, int) else n for n in sizes),
-        {"m": 130, "n": 264, "p": 144},
+        {"m": 130, "n": 272, "p": 144},
         _bytes,
         _expected_of_bytes,
         lambda sizes: _elements(sizes) + sizes["m"] * sizes["n"],

@@ -312,18 +312,22 @@ class _Call:
         with _REGISTERING:  # a name has one handler
             self._name = _registered(text, self._native.interface.prefix, on_gpu)
 
-    def _for_the_gpu(self) -> Any:
-        """Return the handler that launches the kernel; None, and keep the reason, where it cannot be made."""
+    def _for_the_gpu(self) -> tuple[str, Any] | None:
+        """Return the source and the function of the handler that launches the kernel.
+
+        None, and keep the reason, where it cannot be made.
+        """
         mine = self._operands
         try:
             operands = Operands(_STEP, mine.kernel, gpu_target(mine.kernel))
             native = OnGpu.of(operands)
-            handler = native.handler(self._text(native, native.parts))
+            text = self._text(native, native.parts)
+            handler = native.handler(text)
         except PolyloopError as error:
             self._reason = f"polyloop.jax.call cannot run on this GPU: {error.found[0].message} [{error.codes[0]}]"
             return None
         self.runs_on = ("cpu", "gpu")
-        return handler
+        return text, handler
 
     def _text(self, native: Native, parts: Mapping[str, str]) -> str:
         """Return the source of a library, with the parts of the handler that depend on where it runs."""
@@ -437,13 +441,14 @@ class _Call:
 _REGISTERING: Final = RLock()
 
 
-@functools.cache
-def _registered(text: str, prefix: str, on_gpu: Any) -> str:
-    """Compile *text*, register its handler with JAX, and return the name of the target."""
-    ffi = library_of(_STEP, "jax.ffi")
-    loaded = open_library(text)
-    there = _function(loaded, f"{prefix}_elsewhere") if on_gpu is None else on_gpu
-    name = f"polyloop_{prefix}_{hashlib.sha256(text.encode()).hexdigest()[:16]}{'' if on_gpu is None else '_gpu'}"
+def _registered(text: str, prefix: str, on_gpu: tuple[str, Any] | None) -> str:
+    """Compile *text*, register its handlers with JAX, and return the name of the target; of one text there is one."""
+    digest = hashlib.sha256((text + ("" if on_gpu is None else on_gpu[0])).encode()).hexdigest()[:16]
+    name = f"polyloop_{prefix}_{digest}{'' if on_gpu is None else '_gpu'}"
+    if name in _LOADED:
+        return name
+    ffi, loaded = library_of(_STEP, "jax.ffi"), open_library(text)
+    there = _function(loaded, f"{prefix}_elsewhere") if on_gpu is None else on_gpu[1]
     try:
         ffi.register_ffi_target(name, ffi.pycapsule(_function(loaded, f"{prefix}_handler")), platform="cpu")
         ffi.register_ffi_target(name, ffi.pycapsule(there), platform="CUDA")
@@ -451,12 +456,12 @@ def _registered(text: str, prefix: str, on_gpu: Any) -> str:
         raise CompilerError(_STEP, None, [Diagnostic(
             "cannot-load", "JAX does not take the kernel's handler", (f"{type(error).__name__}: {error}",),
             ("the versions of jax and jaxlib must fit one another",))]) from error
-    _LOADED.append(loaded)
+    _LOADED[name] = loaded
     return name
 
 
-_LOADED: Final[list[ctypes.CDLL]] = []
-"""Libraries whose functions JAX may call until the process ends."""
+_LOADED: Final[dict[str, ctypes.CDLL]] = {}
+"""Libraries whose functions JAX may call until the process ends, by the names of their targets."""
 
 
 def _function(loaded: ctypes.CDLL, name: str) -> Any:

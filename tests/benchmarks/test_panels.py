@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,12 @@ def test_floyd_warshall_by_blocks() -> None:
     assert pl.generate_code(knl, target=pl.CudaTarget()).device_code.count("__global__") == 3
     for n in (4, 12):
         check(knl, {"d": ways(n)}, {"d": shortest(ways(n))})
+
+
+@pytest.mark.slow
+def test_launches_of_lu_as_it_is_measured_have_blocks_of_their_own() -> None:
+    text = pl.generate_code(lu(D), target=pl.CudaTarget("sm_90")).device_code
+    assert [int(n) for n in re.findall(r"__launch_bounds__\((\d+)", text)] == [512, 512, 64, 256]
 
 
 @pytest.mark.gpu

@@ -185,3 +185,21 @@ def test_an_error_of_the_driver_is_one_of_jax(monkeypatch: pytest.MonkeyPatch) -
     x = np.ones(40, F)
     with pytest.raises(Exception, match="kernel 'axpy': an illegal instruction was encountered"):
         jax.block_until_ready(jax.jit(lambda x: f(x=x, y=x, s=F(3)))(x))
+
+
+def test_a_handler_of_a_gpu_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not nvrtc_available()[0]:
+        pytest.skip("no NVRTC")
+    driver, begin = Driver(lambda *_: 0), OnGpu.handler
+    monkeypatch.setattr(jaxcall, "has_gpu", lambda: True)
+    monkeypatch.setattr(jaxcall, "gpu_target", lambda _: pl.CudaTarget("sm_90"))
+    monkeypatch.setattr(OnGpu, "handler", lambda self, text: begin(self, text, driver))
+    knl = pl.rename_argument(axpy(), "s", "factor")
+    there = jaxcall.call(knl, backward=False)
+    again = jaxcall.call(knl, backward=False)
+    assert there._custom.runs_on == ("cpu", "gpu")
+    assert there._custom._name == again._custom._name
+    monkeypatch.setattr(jaxcall, "has_gpu", lambda: False)
+    x = np.arange(40, dtype=F)
+    np.testing.assert_array_equal(there(x=x, y=x, factor=F(2)), 3 * x)
+    assert jaxcall._Call(there._forward)._name != there._custom._name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -146,3 +147,32 @@ def test_shapes_run_on_a_gpu(launches: str) -> None:
         expected, found = pl.compile(knl, target=pl.CTarget())(**copied(given)), run(**copied(given))
         for name in expected.keys():  # noqa: SIM118
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
+
+
+def test_copies_of_a_launch_leave_others_their_shape() -> None:
+    """A tile is copied by the 256 threads of its launch, not by those of the largest block along each axis."""
+    knl = pl.make_kernel(
+        "{[t, i, k, l]: 0 <= t < steps and 0 <= i, k, l < n}",
+        """
+        for t
+            for i
+                s[i] = s[i] + b[0, i] {id=sum}
+            end
+            for k, l
+                b[k, l] = b[k, l] + s[k]*s[l] + c[k] {id=outer}
+            end
+        end
+        """,
+        [pl.GlobalArg("b", F, shape="n, n"), pl.GlobalArg("s, c", F, shape="n"), ...], name="products",
+        assumptions="n >= 1 and steps >= 0",
+    )  # fmt: skip
+    knl = knl.split_iname("i", 512, outer_tag="g.0", inner_tag="l.0")
+    knl = knl.split_iname("k", 64, outer_tag="g.1").split_iname("k_inner", 16, outer_iname="kr", inner_tag="l.1")
+    knl = knl.split_iname("l", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = knl.add_prefetch("s[k]", "kr, k_inner_inner", fetch_outer_inames="t, k_outer, l_outer", within="id:outer",
+                           temporary_name="s_tile", default_tag="l.auto")
+    text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
+    assert [int(n) for n in re.findall(r"__launch_bounds__\((\d+)", text)] == [512, 256]
+    n = 70
+    rng = np.random.default_rng(3)
+    agree(knl, {"b": rng.random((n, n)), "s": rng.random(n), "c": rng.random(n), "steps": 2, "n": n})

@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.domains import iname_range
 from polyloop.kernel.instruction import Evaluation, Instruction, Move
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import AutoLocal, InameTag, LocalAxis, ThreadDigit, Unroll, is_thread
@@ -37,17 +38,47 @@ def assign_auto(kernel: LoopKernel) -> LoopKernel:
     sizes = axes_of(kernel).extents
     if not sizes or any(extent is None for extent in sizes.values()):
         return kernel
+    block = {axis: extent for axis, extent in sizes.items() if extent is not None}
+    rest = [i for i in kernel.instructions if not any(_is_auto(kernel, x) for x in i.inames)]
     for instruction in kernel.instructions:
-        waiting = [x for x in instruction.inames if isinstance(kernel.iname_tags.get(x), AutoLocal)]
+        waiting = [x for x in instruction.inames if _is_auto(kernel, x)]
         if waiting:
             own_thread = any(is_thread(kernel.tag(x)) for x in instruction.inames)
-            axes = {} if own_thread else {axis: extent for axis, extent in sizes.items() if extent is not None}
-            kernel = _spread(kernel, instruction, waiting, axes)
+            threads = {} if own_thread else _threads_of_users(kernel, instruction, rest, block)
+            kernel = _spread(kernel, instruction, waiting, threads, is_whole=threads == block)
     return kernel
 
 
+def _is_auto(kernel: LoopKernel, iname: str) -> bool:
+    """Return True if *iname* is tagged ``l.auto``."""
+    return isinstance(kernel.iname_tags.get(iname), AutoLocal)
+
+
+def _threads_of_users(
+    kernel: LoopKernel, instruction: Instruction, others: Sequence[Instruction], block: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Return the threads along each axis that use the temporaries of a copy: those of its launch, of *block* at most.
+
+    A launch has the shape of its own statements, which a copy for it must not enlarge.
+    """
+    if any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values()):
+        return block  # launches share it
+    own = {name for name in (*instruction.reads, *instruction.writes) if name in kernel.temporaries}
+    threads = dict.fromkeys(block, 1)
+    for user in others:
+        if own.isdisjoint((*user.reads, *user.writes)):
+            continue
+        for iname in (*user.inames, *(x for term in user.terms for x in term.inames)):
+            axis = kernel.axis(iname)
+            if axis in threads:
+                least, most = iname_range(kernel, iname)
+                extent = block[axis] if least is None or most is None else most - least + 1
+                threads[axis] = max(threads[axis], min(extent, block[axis]))
+    return threads if max(threads.values()) > 1 else block
+
+
 def _spread(
-    kernel: LoopKernel, instruction: Instruction, waiting: list[str], sizes: Mapping[str, int]
+    kernel: LoopKernel, instruction: Instruction, waiting: list[str], sizes: Mapping[str, int], *, is_whole: bool
 ) -> LoopKernel:
     tags = dict(kernel.iname_tags)
     match instruction.origin:
@@ -62,7 +93,7 @@ def _spread(
         tags.pop(name)
     kernel = replace(kernel, iname_tags=tags)
     waiting = [x for x in waiting if extents[x] > 1]
-    for tag, size in _shares(kernel, [extents[x] for x in waiting], sizes):
+    for tag, size in _shares(kernel, [extents[x] for x in waiting], sizes, is_whole=is_whole):
         iname = waiting.pop(0)
         extent = extents[iname]
         if extent > size:
@@ -86,13 +117,16 @@ def split_off(kernel: LoopKernel, iname: str, size: int, suffix: str = "inner") 
     return outer, inner, replace_iname(kernel, change)
 
 
-def _shares(kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int]) -> list[tuple[InameTag, int]]:
+def _shares(
+    kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int], *, is_whole: bool
+) -> list[tuple[InameTag, int]]:
     """Return the tag of each of the first inames, of these *extents*, and how many of its values are on threads.
 
-    An iname gets a thread axis; or, where that would leave more threads idle, a digit of the number of the thread.
+    An iname gets a thread axis; or, where that would leave more threads idle, a digit of the number of the thread in
+    the block of the whole program, if *sizes* are those.
     """
     by_axis = [(LocalAxis(number_of(axis)), size) for axis, size in sizes.items()][: len(extents)]
-    if not sizes or threads_combine(kernel) is not None:
+    if not sizes or not is_whole or threads_combine(kernel) is not None:
         return list(by_axis)
     forced = any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values())
     digits: list[tuple[InameTag, int]] = []
