@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import log2
+from math import inf, log2, prod
 from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
@@ -14,9 +14,9 @@ from polyloop.display import brief
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import shown
 from polyloop.errors import ArgumentError, Diagnostic, TuningError, unknown_name
-from polyloop.expr.dtypes import find_dtype
+from polyloop.expr.dtypes import dtype_name, find_dtype
 from polyloop.kernel.arrays import ArrayArg
-from polyloop.kernel.devices import Device, find_device
+from polyloop.kernel.devices import DEVICES, Device, find_device
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.executor import DeferredKernel
 from polyloop.runtime.gpu import device_architecture, device_name, gpu_available
@@ -30,6 +30,7 @@ from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.tuning.conditions import ALIGNED, CallFacts
 from polyloop.tuning.estimate import estimate
+from polyloop.tuning.interpolate import Interpolation
 from polyloop.tuning.report import Tuned
 from polyloop.tuning.schedules import Family, Refused, Schedule
 from polyloop.tuning.tune import tune
@@ -41,8 +42,8 @@ _MOST_CALLS: Final = 1024
 """Kinds of calls whose schedule is remembered."""
 _SAME: Final = 1.02
 """Ratio of estimates up to which the order of the schedules decides."""
-_NEAR: Final = 2.0
-"""Distance of sizes, as a power of two in each of them, within which a measurement tells about others."""
+_NEAR: Final = 4.0
+"""Distance of sizes, as a power of two in each of them, within which measurements tell about others."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Dispatcher(DeferredKernel):
         self._choices: dict[tuple[object, ...], Chosen] = {}
         self._estimates: dict[tuple[object, ...], float] = {}
         self._measured: dict[tuple[object, ...], _Measured] = {}  # by call and device
+        self._interpolations: dict[tuple[object, ...], Interpolation] = {}
         self._open = tuple(argument.name for argument in open_arguments(self._program))
         self._start(program, Diagnostic(
             "not-specialized", "the schedule is chosen at the call, and there was none yet", (),
@@ -217,7 +219,8 @@ class Dispatcher(DeferredKernel):
     def tune(self, /, seconds: float = 10.0, **arguments: Any) -> Tuned:  # noqa: ANN401  # arrays of any library
         """Measure the valid schedules with these arguments by :func:`polyloop.tune`, and choose by it from now on.
 
-        Calls of sizes within a factor of four of these, in each of them, take the fastest of those measured.
+        A call of these sizes takes the fastest one.  A call of others, within a factor of 16 of these in each of them,
+        takes the one that is fastest by all that was measured, interpolated between the sizes.
 
         Parameters
         ----------
@@ -270,6 +273,7 @@ class Dispatcher(DeferredKernel):
         self._measured.pop(key, None)  # the latest one is the last
         self._measured[key] = measured
         self._choices.clear()
+        self._interpolations.clear()
         self._latest = None
         self._enter(self._plain)
 
@@ -278,26 +282,56 @@ class Dispatcher(DeferredKernel):
 
         The first one that is valid is taken; parameters as of :meth:`choose`.
         """
-        return tuple(dict.fromkeys(name for _, _, name in self._ranked(self._facts(call))))
+        found = self._ranked(self._facts(call))
+        return () if found is None else tuple(found[1])
 
-    def _ranked(self, call: CallFacts) -> Iterator[tuple[float, _Measured, str]]:
-        """Yield distance, measurement and schedule: the nearest measurement and the fastest schedule first."""
-        near = [(away, one) for one in self._measured.values()
-                if one.device == self._place() and (away := _distance(one.call, call)) <= _NEAR]
-        for away, one in sorted(near, key=lambda found: found[0]):
-            for name in sorted(one.seconds, key=lambda name: one.seconds[name]):
-                yield away, one, name
+    def _ranked(self, call: CallFacts) -> tuple[str, Mapping[str, float]] | None:
+        """Return where the times are from, and the schedules with their times, the fastest first; None without any."""
+        near = self._near(call)
+        if not near:
+            return None
+        away, nearest = near[0]
+        seconds = dict(sorted(nearest.seconds.items(), key=lambda entry: entry[1]))
+        slowdowns = self._between(call, nearest.device)
+        if away == 0.0:
+            others = [name for name in slowdowns if name not in seconds]  # slower, or not valid
+            return f"the fastest that was measured on {nearest.device}", seconds | dict.fromkeys(others, inf)
+        fastest = min(seconds.values())*_work(call, nearest.call)
+        return (f"the fastest by what was measured on {nearest.device} around it, nearest at {nearest.call}",
+                {name: fastest*slowdown for name, slowdown in slowdowns.items()})
+
+    def _near(self, call: CallFacts) -> list[tuple[float, _Measured]]:
+        """Return the measurements near a call with their distance, the nearest first.
+
+        They are of the device itself, and where it has none, of one that differs in its memory only.
+        """
+        found = sorted(((away, one) for one in self._measured.values()
+                        if (away := _distance(one.call, call)) <= _NEAR), key=lambda entry: entry[0])  # fmt: skip
+        own = [entry for entry in found if entry[1].device == self._place()]
+        like = [entry for entry in found if _is_like(entry[1].device, self._device)]
+        return own or [entry for entry in like if entry[1].device == like[0][1].device]
+
+    def _between(self, call: CallFacts, device: str) -> Mapping[str, float]:
+        """Return the schedules with their times relative to the fastest one, interpolated between the measurements."""
+        names = tuple(sorted(call.sizes))
+        key = (device, *names, *sorted((name, dtype_name(dtype)) for name, dtype in call.dtypes.items()))
+        if key not in self._interpolations:
+            self._interpolations[key] = Interpolation([
+                ([one.call.sizes[name] for name in names], one.seconds) for one in self._measured.values()
+                if one.device == device and _distance(one.call, call) < inf])
+        return self._interpolations[key].slowdowns([call.sizes[name] for name in names])
 
     def _fastest(self, call: CallFacts) -> Chosen | None:
         """Return the first of the ranked schedules that is valid, None if none is; those behind it are not made."""
+        found = self._ranked(call)
+        if found is None:
+            return None
+        why, seconds = found
         rejected: dict[str, tuple[str, ...]] = {}
-        for away, one, name in self._ranked(call):
-            if name in rejected:
-                continue
+        for name in seconds:
             member = self._member(name, call)
             if isinstance(member, Schedule):
-                why = f"the fastest that was measured on {one.device}{f' at {one.call}' if away else ''}"
-                left = {other: time for other, time in one.seconds.items() if other not in rejected}
+                left = {other: time for other, time in seconds.items() if other not in rejected and time < inf}
                 return Chosen(name, why, member, rejected, left)
             rejected[name] = member
         return None
@@ -381,13 +415,23 @@ class Dispatcher(DeferredKernel):
 
     def __str__(self) -> str:
         width = max(map(len, self._families))
-        is_measured = any(one.device == self._place() for one in self._measured.values())
+        is_measured = any(one.device == self._place() or _is_like(one.device, self._device)
+                          for one in self._measured.values())  # fmt: skip
         lines = [f"'{self._name}' for {'CUDA' if self._is_cuda else 'C'}, by "
                  f"{'what was measured, else ' if is_measured else ''}"
                  f"{'the order below' if self._device is None else f'the model of {self._device.name}'}"]
         for name, family in self._families.items():
             lines += [f"  {name:<{width}}  {text}" for text in _told(family)]
         return "\n".join(lines)
+
+
+def _is_like(name: str, device: Device | None) -> bool:
+    """Return True if the device *name* has the multiprocessors of *device*, whatever memory it has."""
+    other = next((one for one in DEVICES.values() if one.name == name), None)
+    if other is None or device is None:
+        return False
+    return (other.architecture, other.multiprocessors, other.rates) == (
+        device.architecture, device.multiprocessors, device.rates)
 
 
 def _told(family: Family) -> Iterator[str]:
@@ -412,10 +456,15 @@ def _is_cuda(schedules: Recipes, target: Target | None) -> bool:
 def _distance(one: CallFacts, other: CallFacts) -> float:
     """Return the greatest ratio of sizes, as a power of two; infinity for other types."""
     if one.dtypes != other.dtypes or one.sizes.keys() != other.sizes.keys():
-        return float("inf")
+        return inf
     pairs = [(one.sizes[name], other.sizes[name]) for name in one.sizes]
-    return max((0.0 if a == b else abs(log2(a / b)) if a > 0 and b > 0 else float("inf") for a, b in pairs),
+    return max((0.0 if a == b else abs(log2(a / b)) if a > 0 and b > 0 else inf for a, b in pairs),
                default=0.0)  # fmt: skip
+
+
+def _work(one: CallFacts, other: CallFacts) -> float:
+    """Return the ratio of the products of all sizes: that of the times, where nothing better is known."""
+    return prod(one.sizes.values())/max(1, prod(other.sizes.values()))
 
 
 def _entries(text: str) -> Iterator[_Measured]:

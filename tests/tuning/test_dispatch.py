@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -122,8 +123,9 @@ def test_what_was_measured_decides() -> None:
         '[{"sizes": {"n": 80}, "dtypes": {}, "device": "this processor", "seconds": {"fixed": 2, "plain": 1}}]'
     )
     assert d.choose(n=80).name == d.choose(n=100).name == "plain"
-    assert d.choose(n=8).name == "fixed", "too far away"
-    assert "measured on this processor at n = 80" in d.choose(n=100).why
+    assert d.choose(n=4).name == "fixed", "too far away"
+    assert "measured on this processor around it, nearest at n = 80" in d.choose(n=100).why
+    assert d.choose(n=80).seconds["plain"] == 1
     with pytest.raises(pl.TuningError, match="bad-record"):
         d.read_record("nothing")
 
@@ -144,11 +146,43 @@ def test_schedules_that_were_measured_to_be_slower_are_not_made() -> None:
     assert d.ranked(n=82) == ("eighths", "halves", "all")
     chosen = d.choose(n=82)
     assert (chosen.name, list(chosen.rejected)) == ("halves", ["eighths"])
-    assert chosen.seconds == {"halves": 2, "all": 3}
+    assert list(chosen.seconds) == ["halves", "all"]
     assert made == ["eighths", "halves"]
-    assert d.ranked(n=8) == ()
+    assert d.ranked(n=4) == ()
     assert d.choose(n=81).name == "all"
     assert sorted(d.valid(n=81)) == ["all"]
+
+
+def record(seconds: dict[int, dict[str, float]]) -> str:
+    return json.dumps([{"sizes": {"n": n}, "dtypes": {}, "device": "this processor", "seconds": found}
+                       for n, found in seconds.items()])
+
+
+def test_times_are_interpolated_between_sizes() -> None:
+    d = several(target=C)
+    times = {n: {"plain": 1.0 + n/100, "wide": 3.0} for n in (64, 96, 128, 192, 256, 384, 512)}
+    d.read_record(record(times))
+    for n in (70, 100, 140, 180, 300, 400, 500):
+        assert d.choose(n=n).name == ("plain" if n < 200 else "wide"), n
+    assert "around it" in d.choose(n=500).why
+
+
+def test_a_schedule_that_a_record_leaves_out_is_slower_there() -> None:
+    d = several(target=C)
+    d.read_record(record({64: {"plain": 1.0}, 96: {"plain": 1.0}, 512: {"wide": 1.0, "plain": 1.5}}))
+    assert d.choose(n=80).name == "plain"
+    assert d.choose(n=480).name == "wide"
+    d.read_record(record({80: {"wide": 1.0}}))
+    assert d.ranked(n=80)[0] == "wide", "the latest measurement of these sizes"
+
+
+def test_alignment_of_sizes_counts() -> None:
+    """What is fast where 16 divides the size is not taken from a size that is nearer and odd."""
+    d = several(target=C)
+    d.read_record(record({n: {"plain": 1.0, "wide": 2.0} for n in (81, 83)}
+                         | {n: {"wide": 1.0, "plain": 2.0} for n in (64, 112)}))
+    assert d.choose(n=96).name == "wide"
+    assert d.choose(n=85).name == "plain"
 
 
 def test_tuned_by_measuring() -> None:
