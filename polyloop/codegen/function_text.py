@@ -10,7 +10,7 @@ from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.asked import condition_code
 from polyloop.codegen.device.cluster import begun, opens
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
-from polyloop.codegen.device.entries import Boxes, Clusters, LookBack, Threads, Together
+from polyloop.codegen.device.entries import Boxes, Clusters, LookBack, Roles, Threads, Together
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.blocks import bound_text
 from polyloop.codegen.loops.digits import digit_lines, digits_of
@@ -36,7 +36,7 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
     launch, language = function.launch, unit.language
     axes = _axis_lines(function, unit)  # they may use inames of the host, which then are parameters
     parameters, lines = _signature(arguments, [launch], function, unit)
-    bounds = _launch_bounds(launch.local_size, unit)
+    bounds = _launch_bounds(launch, unit)
     clusters = language.need(Clusters).head.format(launch.cluster) if launch.cluster > 1 else ""
     parts = (language.syntax.function, clusters, bounds, f"{launch.name}({parameters})")
     head = " ".join(part for part in parts if part)
@@ -45,12 +45,15 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
     return "\n".join([head, "{", *lines, *axes, *body, "}"])
 
 
-def _launch_bounds(sizes: Sequence[int], unit: Unit) -> str:
-    """Return the launch bounds of a function of blocks with *sizes*, empty if there are none."""
+def _launch_bounds(launch: Launch, unit: Unit) -> str:
+    """Return the launch bounds of the function of a launch, empty if there are none."""
+    sizes, crew, syntax = launch.block, launch.turns.crew, unit.language.syntax
     if not sizes:
         return ""
     x, y, z = (*sizes, 1, 1)[:3]
-    return unit.language.syntax.launch_bounds.format(threads=prod(sizes), x=x, y=y, z=z)
+    if crew is not None and crew.rest.registers:  # without a number of blocks, registers are not exchanged
+        return unit.language.need(Roles).launch_bounds.format(threads=prod(sizes))
+    return syntax.launch_bounds.format(threads=prod(sizes), x=x, y=y, z=z)
 
 
 def host_text(functions: Sequence[Function], unit: Unit) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
+from polyloop.codegen.device.role_text import in_roles
 from polyloop.codegen.language import AXIS_NAMES
 from polyloop.codegen.loops.blocks import Numbering, numbering_of
 from polyloop.codegen.loops.context import Context
@@ -119,6 +120,8 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     outside, context = outside.add(asked), context.add(asked)
     numbering = numbering_of(launch, axes, scope, context)
     opening = walker.run(launch.turns.opening, context) if launch.turns.opening else ()
+    crew = launch.turns.crew
+    walker.role = 0 if crew is None else crew.threads
     ahead = walker.run(launch.ahead, context) if launch.ahead else ()
     if numbering is not None and ahead:
         walker.ahead = (numbering.of_next(ahead),)
@@ -132,12 +135,19 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
     refuse_divergent(body, scope, digits.values(), together)
 
-    def in_turn(body: Block) -> Block:
-        if numbering is None or not launch.order.persists:
-            return body
-        return (*opening, *((numbering.of_first(ahead),) if ahead else ()), numbering.in_turn(body), *closing)
+    copies = {} if crew is None else {watch.thread: walker.run(watch.tree, context) for watch in crew.watches}
 
-    kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else ()
+    def in_turn(body: Block) -> Block:
+        persists = numbering is not None and launch.order.persists
+        if persists:
+            body = (*((numbering.of_first(ahead),) if ahead else ()), numbering.in_turn(body), *closing)
+        if crew is None:
+            return (*opening, *body) if persists else body
+        turns = {thread: (numbering.in_turn(block),) if persists else block for thread, block in copies.items()}
+        return (*opening, *in_roles(crew, scope.language, turns, body))
+
+    kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else set()
+    kept |= set() if crew is None else {name for watch in crew.watches for name in watch.phases}
     body, dynamic = declare_temporaries(body, launch, scope, in_turn, kept)
     return Function(launch, scope, body, dynamic, axes, around, walker.loops, outside, numbering, asked)
 

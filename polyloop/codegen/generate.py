@@ -17,6 +17,7 @@ pass                    result
 ``with_matrices``       matrix instructions as statements of whole warps, with registers for operands
 ``with_late_waits``     waits for products of operands in shared memory where the results are used
 ``with_fences``         fences for stores of threads that matrix instructions and copy engines read
+``with_roles``          copies apart from everything else, where threads have roles
 ``unit_of``             the translation unit: arguments, assumptions, and definitions that functions share
 ``function_of``         the C tree of each launch (``walk``), with its declarations
 ``device_program``      functions as text, and their launches; ``host_program`` for a host
@@ -41,6 +42,7 @@ from polyloop.codegen.device.decoupled_lookback import with_totals_stored
 from polyloop.codegen.device.late_waits import with_late_waits
 from polyloop.codegen.device.published import with_fences
 from polyloop.codegen.device.started_sums import with_sums_started
+from polyloop.codegen.device.roles import with_roles
 from polyloop.codegen.device.starts_ahead import with_starts_ahead
 from polyloop.codegen.device.tensors import with_matrices
 from polyloop.codegen.file_text import Described, file_text
@@ -105,7 +107,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     schedule = without_digits(schedule, language)
     copies = (with_boxes, with_box_times, with_starts_ahead, with_copies)
     products = (with_sums_started, with_matrices, with_late_waits)
-    for devices_pass in (*copies, *products, with_fences):
+    for devices_pass in (*copies, *products, with_fences, with_roles):
         schedule = devices_pass(schedule, language)
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]

@@ -61,7 +61,7 @@ def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit
     launch, hardware, limits = function.launch, hardware_of(function.launch, unit), unit.language.limits
     extents: dict[str, Expression] = {hardware[axis.name]: axis.extent for axis in function.axes}
     x, y, z = (extents.get(axis, 1) for axis in BLOCK_AXES)
-    sizes = (*launch.local_size, 1, 1, 1)
+    sizes = (*launch.block, 1, 1, 1)
     block = (sizes[0], sizes[1], sizes[2])
     shared = function.dynamic_shared or shared_bytes(launch.temporaries)
     inames, maps = passed_inames(function, unit), (described.name for described in launch.maps)
@@ -151,12 +151,12 @@ def _large_clusters(launch: Launch) -> Iterator[Diagnostic]:
 
 
 def _excesses(launch: Launch, limits: DeviceLimits) -> Iterator[Diagnostic]:
-    threads, shared = prod(launch.local_size), shared_bytes(launch.temporaries)
-    sizes = zip(launch.local_size, limits.max_block_dims, strict=False)
+    threads, shared = prod(launch.block), shared_bytes(launch.temporaries)
+    sizes = zip(launch.block, limits.max_block_dims, strict=False)
     if threads > limits.max_threads_per_block or any(size > most for size, most in sizes):
         yield Diagnostic(
             "block-too-large",
-            f"a block of {' x '.join(map(str, launch.local_size))} threads is too large",
+            f"a block of {' x '.join(map(str, launch.block))} threads is too large",
             notes=(f"the limit is {limits.max_threads_per_block}, {limits.max_block_dims} along x, y, z",),
             hints=("split the inames with local tags by smaller factors",),
         )

@@ -15,7 +15,7 @@ from polyloop.codegen.assignments import Assignments
 from polyloop.codegen.device.async_copy import group_text
 from polyloop.codegen.device.box_text import box_block
 from polyloop.codegen.device.cluster import cluster_call
-from polyloop.codegen.device.entries import Threads
+from polyloop.codegen.device.entries import Roles, Threads
 from polyloop.codegen.device.matrix import group_of_products, matrix_block, publication
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text, union_text
@@ -67,6 +67,8 @@ class Walker:
     ----------
     ahead
         The first copies of the next block that the same threads execute.
+    role
+        Threads of the role that executes what is walked over; 0 if all threads of the block do.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Walker:
         self.lane_loops = LaneLoops(self.loops, self.assignments)
         self.hulls: dict[tuple[tuple[str, ...], frozenset[str]], Piece] = {}
         self.ahead: Block = ()
+        self.role = 0
 
     def lanes(self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]) -> Block:
         """Return a loop over the lanes of a vector."""
@@ -260,6 +263,8 @@ class Walker:
         if node.scope is BarrierScope.CLUSTER:
             return cluster_call(self.scope, "wait" if node.opens else "barrier")
         threads = self.scope.language.need(Threads)
+        if self.role and node.scope is BarrierScope.BLOCK:
+            return self.scope.language.need(Roles).barrier.format(threads=self.role)
         return threads.warp_barrier if node.scope is BarrierScope.WARP else threads.block_barrier
 
     def _leaf(self, statement: Statement, context: Context) -> Block:

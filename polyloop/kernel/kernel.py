@@ -19,7 +19,7 @@ from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
 from polyloop.kernel.made import Made
-from polyloop.kernel.tags import BlockOrder, InameTag, Sequential, axis_name
+from polyloop.kernel.tags import BlockOrder, InameTag, Role, Sequential, axis_name
 from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
 from polyloop.kernel.waivers import Waiver
@@ -156,6 +156,8 @@ class LoopKernel(Value, Shown, Methods):
         iname -> (front, back) iterations to peel.
     blocks
         Order of the blocks of each launch.
+    roles
+        Roles of the threads of a block, the last of which executes what no other one does; none if all do the same.
     target
         Default target of code generation; of no meaning to analyses and transforms.
     foreign
@@ -208,6 +210,7 @@ class LoopKernel(Value, Shown, Methods):
     trace: Trace = field(default_factory=Trace)
     made: Made | None = field(default=None, compare=False)
     blocks: BlockOrder = _IN_ORDER
+    roles: tuple[Role, ...] = ()
 
     def __str__(self) -> str:
         return show_kernel(self)
@@ -320,6 +323,7 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("conditions", [str(condition.inside or set_text(condition.set)) for condition in kernel.conditions]),
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
         ("blocks", [] if kernel.blocks.is_plain else [str(kernel.blocks)]),
+        ("roles", [str(role) for role in kernel.roles]),
         ("foreign functions", [str(function) for function in kernel.foreign]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),
         ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}{_show_nosync(i)}{_show_matrix(i)}}}"

@@ -21,6 +21,7 @@ __all__ = [
     "Interleave",
     "Lane",
     "LocalAxis",
+    "Role",
     "Sequential",
     "ThreadDigit",
     "Unroll",
@@ -132,6 +133,27 @@ class BlockOrder:
         parts += [f"at most {self.most} at a time, which take turns"] if self.most else []
         parts += ["copies for the next turn start early"] if self.ahead else []
         return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role of threads of a block: the instructions that they execute.
+
+    Attributes
+    ----------
+    copies
+        The instructions, each of which starts copies by a copy engine; empty if they are all others.
+    registers
+        Registers of each thread; 0 for as many as the compiler gives to all.
+    """
+
+    name: str
+    copies: tuple[str, ...] = ()
+    registers: int = 0
+
+    def __str__(self) -> str:
+        own = f"starts the copies of {', '.join(self.copies)}" if self.copies else "executes everything else"
+        return f"{self.name}: {own}" + (f", with {self.registers} registers a thread" if self.registers else "")
 
 
 @dataclass(frozen=True)

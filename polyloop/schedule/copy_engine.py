@@ -9,9 +9,23 @@ import numpy as np
 
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import quick
+from polyloop.kernel.tags import Role
+from polyloop.kernel.tree import Tree
 from polyloop.poly.affine import Affine
 
-__all__ = ["AwaitBox", "AwaitStores", "EngineStep", "OpenRings", "Pieces", "StartBox", "StoreBox", "TensorMap"]
+__all__ = [
+    "AwaitBox",
+    "AwaitStores",
+    "Crew",
+    "EngineStep",
+    "FreeSlot",
+    "OpenRings",
+    "Pieces",
+    "StartBox",
+    "StoreBox",
+    "TensorMap",
+    "Watch",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +118,63 @@ class AwaitStores:
 @quick
 @dataclass(frozen=True, eq=False)
 class OpenRings:
-    """The initialization of rings by one thread; ``rings`` has the number of slots of each."""
+    """The initialization of rings by one thread; ``rings`` has the number of slots of each.
+
+    A phase of a slot ends when ``warps`` have freed it; with 0, when the bytes that are expected have arrived.
+    """
 
     rings: tuple[tuple[str, int], ...]
+    warps: int = 0
 
 
-EngineStep: TypeAlias = StartBox | AwaitBox | StoreBox | AwaitStores | OpenRings
+@quick
+@dataclass(frozen=True, eq=False)
+class FreeSlot:
+    """The end of a warp's use of a slot: another role may fill it."""
+
+    ring: str
+    slot: Expression
+
+
+EngineStep: TypeAlias = StartBox | AwaitBox | StoreBox | AwaitStores | OpenRings | FreeSlot
 """Actions of a copy engine, which are no assignments of threads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """The copies that one thread of a block starts, which has nothing else to do.
+
+    Attributes
+    ----------
+    thread
+        Its number in the block.
+    tree
+        The copies, each behind the wait for a free slot; once code generation has divided the launch.
+    phases
+        Its variables with a bit for each slot.
+    """
+
+    role: Role
+    thread: int
+    tree: Tree = ()
+    phases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Crew:
+    """The roles of the threads of a launch.
+
+    Attributes
+    ----------
+    watches
+        The threads that start copies.
+    rest
+        The role of the others.
+    threads, block
+        Threads of the last role, which are the first ones, and of the whole block.
+    """
+
+    watches: tuple[Watch, ...]
+    rest: Role
+    threads: int
+    block: int

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from math import prod
 from typing import Final
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.mapping.thread_mapping import Axes, Placement
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import CLUSTER_AXIS
+from polyloop.program.ir import Lowered
 from polyloop.schedule.collective import local_size
+from polyloop.schedule.copy_engine import Crew, Watch
 from polyloop.schedule.plan import Launch, Turns
 from polyloop.schedule.shapes import shape_violations
 from polyloop.schedule.storage import Storage
 from polyloop.schedule.synchronization import Synchronization
 from polyloop.sync.launches import Cuts, Part, hosts_around, numbers_of, parts_of, passages
 from polyloop.sync.races import Need
+from polyloop.sync.roles import WARP, threads_of_roles
 
 __all__ = ["crossing_violations", "launches_of", "size_violations"]
 
@@ -55,12 +60,23 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         shape = next((sync.shapes[name] for name in runs(part)), placement.axes.local)
         size = whole if shape == placement.axes.local else local_size(shape)
         cluster = placement.axes.cluster if any(_is_on_cluster(placement, name) for name in names) else 1
-        home, turns = found.block, Turns(placement.program.kernel.blocks, cluster=cluster)
+        crew = _crew(placement.program.kernel, [placement.statements[name].lowered for name in sorted(names)], size)
+        home, turns = found.block, Turns(placement.program.kernel.blocks, cluster=cluster, crew=crew)
         meet = {name for name in names & collectives.keys() if collectives[name].blocks > 1}
         spread = {name for name in names if _uses_cluster(placement, name)}
         part = _opened(part, meet | spread) if meet or spread else part
         part = _closed(part, {name for name in spread if _leaves_block(placement, name)})
         yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used, home=home, turns=turns)
+
+
+def _crew(kernel: LoopKernel, members: Sequence[Lowered], size: tuple[int, ...]) -> Crew | None:
+    """Return the roles of the threads of a launch; None if none of its statements starts copies for a role."""
+    filled = {lowered.write.array for lowered in members if lowered.instruction.step is not None}
+    if filled.isdisjoint(tile for role in kernel.roles for tile in role.copies):
+        return None
+    threads = prod(size)
+    watches = tuple(Watch(role, threads + WARP * number) for number, role in enumerate(kernel.roles[:-1]))
+    return Crew(watches, kernel.roles[-1], threads, threads_of_roles(kernel, threads))
 
 
 def _is_on_cluster(placement: Placement, name: str) -> bool:
@@ -135,7 +151,7 @@ def crossing_violations(sync: Synchronization) -> Iterator[Diagnostic]:
 
 def size_violations(launches: Iterable[Launch], limits: DeviceLimits) -> Iterator[Diagnostic]:
     """Yield a diagnostic for each launch whose blocks have more threads than the device allows."""
-    yield from shape_violations((launch.local_size for launch in launches), limits)
+    yield from shape_violations((launch.block for launch in launches), limits)
 
 
 def _is_inside_a_launch(need: Need, cuts: Cuts, numbers: Mapping[str, int], placement: Placement) -> bool:

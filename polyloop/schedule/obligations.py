@@ -26,6 +26,7 @@ from polyloop.sync.block_waits import block_obligations
 from polyloop.sync.host_loops import obstructed_barriers
 from polyloop.sync.lookback_progress import passing_obligations
 from polyloop.sync.races import race_obligations
+from polyloop.sync.roles import role_obligations
 from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.sync.warp_shuffle import exchange_obligations
 from polyloop.verification.addresses import AddressMap, address_obligations
@@ -74,6 +75,7 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
     edges = at_edges(placement).placement
     yield product_obligations(edges)
     yield race_obligations(under_way(edges).placement)
+    yield role_obligations(placement)
     yield block_obligations(placement)
     yield exchange_obligations(placement)
     yield matrix_obligations(placement)

@@ -25,7 +25,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.axes import CLUSTER_AXIS
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.conditions import Asked
-from polyloop.schedule.copy_engine import EngineStep, TensorMap
+from polyloop.schedule.copy_engine import Crew, EngineStep, TensorMap
 from polyloop.schedule.remarks import Remarks
 from polyloop.schedule.storage import Storage
 
@@ -307,6 +307,8 @@ class Turns:
         Statements that store boxes from shared memory, which are read in the next turn at the latest.
     cluster
         Blocks of a cluster, whose axis is ``c.0``; 1 if blocks run by themselves.
+    crew
+        Roles of the threads of a block; None if all do the same.
     """
 
     order: BlockOrder
@@ -315,6 +317,7 @@ class Turns:
     closing: Tree = ()
     late: frozenset[str] = _NONE
     cluster: int = 1
+    crew: Crew | None = None
 
 
 _PLAIN_TURNS: Final = Turns(_IN_ORDER)
@@ -385,7 +388,13 @@ class Launch:
     @property
     def whole(self) -> Tree:
         """Everything that its blocks execute."""
-        return (*self.turns.opening, *self.ahead, *self.tree, *self.turns.closing)
+        copies = () if self.turns.crew is None else [node for watch in self.turns.crew.watches for node in watch.tree]
+        return (*self.turns.opening, *self.ahead, *copies, *self.tree, *self.turns.closing)
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """Threads of a block along each axis, with those that have another role than ``local_size``."""
+        return self.local_size if self.turns.crew is None else (self.turns.crew.block,)
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from polyloop.errors import warn
+from polyloop.errors import Diagnostic, VerificationError, warn
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Scope, Tree
 from polyloop.mapping.thread_mapping import Placement
@@ -19,6 +19,7 @@ from polyloop.schedule.turns import in_turns
 from polyloop.schedule.waits import reuse_waits, waits, with_reasons
 from polyloop.sync.launches import Cuts, launch_cuts
 from polyloop.sync.races import Need
+from polyloop.sync.roles import is_by_rings
 
 __all__ = ["Synchronization", "synchronization_of", "with_barriers", "with_waits"]
 
@@ -31,6 +32,8 @@ class Synchronization:
     ----------
     needs
         Conflicts between threads over memory, each with the threads that have to wait.
+    by_rings
+        Those that rings of copies keep in order, whose threads have different roles.
     collectives
         Reductions and scans over threads, by statement.
     cuts
@@ -44,6 +47,7 @@ class Synchronization:
     collectives: Mapping[str, Collective]
     cuts: Cuts
     shapes: Mapping[str, Shape]
+    by_rings: Sequence[Need] = ()
 
     @property
     def users(self) -> dict[str, str]:
@@ -58,13 +62,46 @@ class Synchronization:
 
 
 def synchronization_of(placement: Placement, limits: DeviceLimits) -> Synchronization:
-    """Return the synchronization that a program needs, and warn about barriers of the user that no conflict needs."""
+    """Return the synchronization that a program needs, and warn about barriers of the user that no conflict needs.
+
+    Raises
+    ------
+    VerificationError
+        ``role-meeting``.
+    """
     needs, kernel = needs_of(placement, limits), placement.program.kernel
     warn("schedule", kernel.name, idle_barriers(placement, needs), kernel.silenced_warnings)
     cuts = launch_cuts(placement, needs)
     shapes = shapes_of(placement, cuts, limits)
     needs = [*in_shapes(placement, needs, shapes, limits)]
-    return Synchronization(placement, needs, collectives_of(placement, limits, shapes), cuts, shapes)
+    collectives = collectives_of(placement, limits, shapes)
+    if not kernel.roles or not limits.has_threads:
+        return Synchronization(placement, needs, collectives, cuts, shapes)
+    if met := [*_meetings(placement, collectives)]:
+        raise VerificationError("schedule", kernel.name, met)
+    by_rings = [need for need in needs if is_by_rings(placement, need)]
+    return Synchronization(
+        placement, [need for need in needs if need not in by_rings], collectives, cuts, shapes, by_rings
+    )
+
+
+def _meetings(placement: Placement, collectives: Mapping[str, Collective]) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for instructions in which all threads of a block, or of a cluster, meet."""
+    role = placement.program.kernel.roles[-1].name
+    for name, collective in collectives.items():
+        if collective.scratch is not None or collective.blocks > 1:
+            instruction = placement.statements[name].lowered.instruction
+            yield Diagnostic(
+                "role-meeting",
+                f"all threads of the block would meet in '{instruction.id}', and only those of '{role}' execute it",
+                ("the threads that copy execute nothing else",),
+                ("let a warp combine its values by itself: tag inames l%32, or leave out pl.assign_roles",),
+                sites=(instruction.site(),),
+            )
+            return
+    if placement.axes.cluster > 1:
+        message = f"blocks of a cluster meet, and only the threads of '{role}' compute"
+        yield Diagnostic("role-meeting", message, hints=("leave out the tag c.0, or pl.assign_roles",))
 
 
 def with_barriers(sync: Synchronization) -> Tree:
@@ -86,8 +123,20 @@ def with_waits(
     """
     launches, between = in_turns(sync.placement, launches, statements, sync.collectives)
     reused = reuse_waits(sync.collectives, sync.users, launches, sync.meetings)
-    found = (*waits(sync.needs, launches, sync.meetings), *reused, *between)
+    found = (*waits(sync.needs, launches, sync.meetings), *reused, *between, *dict.fromkeys(_ring_waits(sync)))
     return with_reasons(launches, found, sync.placement.program.kernel), found
+
+
+def _ring_waits(sync: Synchronization) -> Iterator[Wait]:
+    """Yield the waits of one role for another one."""
+    names = {tile: role.name for role in sync.placement.program.kernel.roles for tile in role.copies}
+    for need in sync.by_rings:
+        first, second = need.conflict.first.lowered, need.conflict.second.lowered
+        tile = next(x.write.array for x in (first, second) if x.instruction.step is not None)
+        by = f"the slots of '{tile}', which '{names[tile]}' fills"
+        if need.scope is not None:
+            ids = first.instruction.id, second.instruction.id
+            yield Wait(need.array, *ids, need.conflict.loop, need.scope, by)
 
 
 def _is_always_passed(placement: Placement, name: str) -> bool:

@@ -38,8 +38,8 @@ _HOMES: Final[Mapping[str, str]] = MappingProxyType({
     "polyloop.kernel.reductions": "ReductionOperation",
     "polyloop.kernel.swizzle": "Swizzle",
     "polyloop.kernel.tags":
-        "AutoLocal BlockOrder Box GroupAxis Interleave Lane LocalAxis Sequential ThreadDigit Unroll UnrollHint "
-        "Vectorize Warp",
+        "AutoLocal BlockOrder Box GroupAxis Interleave Lane LocalAxis Role Sequential ThreadDigit Unroll "
+        "UnrollHint Vectorize Warp",
     "polyloop.kernel.text.calls": "Slice SubArray",
     "polyloop.kernel.text.match": "All And Glob Not Or Subject",
     "polyloop.kernel.text.options": "Loops NoSync Options Order SyncScope",

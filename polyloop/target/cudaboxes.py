@@ -4,16 +4,17 @@ NVIDIA calls it the tensor memory accelerator.
 
 PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor", and "Parallel Synchronization and
 Communication Instructions: mbarrier".  A phase of a barrier ends when the thread that starts copies has arrived, and as
-many bytes as it expects.
+many bytes as it expects.  For threads with roles, also "Parallel Synchronization and Communication Instructions: bar",
+and "Miscellaneous Instructions: setmaxnreg".
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from polyloop.codegen.device.entries import Boxes
+from polyloop.codegen.device.entries import Boxes, Roles
 
-__all__ = ["BOXES"]
+__all__ = ["BOXES", "ROLES"]
 
 _PLACE: Final = "const unsigned int {0} = (unsigned int)__cvta_generic_to_shared({1});"
 
@@ -81,4 +82,25 @@ BOXES: Final = Boxes(
     store=_store,
     stored=(_stored(".read"), _stored("")),
     publish=["void ()", _FENCE],
+)
+ROLES: Final = Roles(
+    open=[
+        "void (unsigned long long *ring, int slots, int warps)",
+        "for (int slot = 0; slot < slots; ++slot) {",
+        f"    {_PLACE.format('barrier', 'ring + slot')}",
+        '    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(warps) : "memory");',
+        "}",
+        'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
+    ],
+    free=[
+        "void (unsigned long long *slot)",
+        _PLACE.format("barrier", "slot"),
+        "__syncwarp();",
+        "if (threadIdx.x % 32 == 0)",
+        '    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");',
+    ],
+    barrier='asm volatile("bar.sync 1, {threads};" ::: "memory");',
+    fewer='asm volatile("setmaxnreg.dec.sync.aligned.u32 {registers};");',
+    more='asm volatile("setmaxnreg.inc.sync.aligned.u32 {registers};");',
+    launch_bounds="__launch_bounds__({threads}, 1)",
 )

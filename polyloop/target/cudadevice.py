@@ -17,7 +17,7 @@ from polyloop.codegen.device.entries import (
     Together,
     Word,
 )  # fmt: skip
-from polyloop.target.cudaboxes import BOXES
+from polyloop.target.cudaboxes import BOXES, ROLES
 from polyloop.target.cudacopies import COPIES
 from polyloop.target.cudamatrices import cuda_matrices, shared_matrices
 
@@ -163,6 +163,7 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
     reductions = Reductions(_TRUTHS if digits and capability < _AMPERE else _TRUTHS | _INTEGERS, _BLOCK)
     matrices = (cuda_matrices(arch), *([shared_matrices()] if arch == "sm_90a" else []))
     copies: tuple[Entry, ...] = () if digits in _WITHOUT_COPIES else (COPIES,)
-    copies += (BOXES, _CLUSTERS) if capability >= _HOPPER else ()
+    roles = ROLES if arch.endswith("a") else replace(ROLES, fewer="", more="")  # PTX ISA: an instruction of sm_90a
+    copies += (BOXES, roles, _CLUSTERS) if capability >= _HOPPER else ()
     atomics = replace(ATOMICS, wide=_WIDE_ATOMICS) if capability >= _HOPPER else ATOMICS
     return (THREADS, _LOADS, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)

@@ -18,6 +18,7 @@ HOMES: Final[Mapping[str, str]] = {
     "add_prefetch": "staging.prefetch",
     "affine_map_inames": "loops.map_domain",
     "alias_temporaries": "staging.alias",
+    "assign_roles": "staging.roles",
     "assignment_to_subst": "instructions.assignment",
     "assume": "instructions.specialize",
     "buffer_array": "staging.buffer",

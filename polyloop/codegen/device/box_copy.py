@@ -118,13 +118,13 @@ class _Rewriting:
             else:
                 new = self.awaited(statement, rings[tile], phases[tile])
             self.statements[statement.name] = new
-        tree = self.separated(tree)
+        tree = tree if launch.turns.crew is not None else self.separated(tree)
         opening = self.opening(own, [(rings[tile], storages[tile].shape[0]) for tile in tiles])
         more = [Storage(rings[tile], _RING, storages[tile].shape[:1], AddressSpace.LOCAL) for tile in tiles]
         more += [Storage(phases[tile], _PHASES, (), AddressSpace.PRIVATE, cleared=True) for tile in tiles]
         once: Tree = (Run(opening), Barrier(BarrierScope.BLOCK, why="counters of bytes are ready"))
         launch = replace(launch, maps=tuple(maps.values()), temporaries=(*launch.temporaries, *more))
-        if launch.order.persists:
+        if launch.order.persists or launch.turns.crew is not None:
             return replace(launch, turns=replace(launch.turns, opening=once), tree=tree)
         return replace(launch, tree=(*once, *tree))
 

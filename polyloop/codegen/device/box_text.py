@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.box_test import PIECE_BYTES, TILE_BYTES
-from polyloop.codegen.device.entries import Boxes
+from polyloop.codegen.device.entries import Boxes, Roles
 from polyloop.codegen.device.helpers import helper_text
 from polyloop.codegen.device.matrix import publication
 from polyloop.codegen.device.shared_operands import GROUP_BYTES
@@ -18,7 +18,16 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Block, Call
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.frozen import replace
-from polyloop.schedule.copy_engine import AwaitBox, AwaitStores, OpenRings, Pieces, StartBox, StoreBox, TensorMap
+from polyloop.schedule.copy_engine import (
+    AwaitBox,
+    AwaitStores,
+    FreeSlot,
+    OpenRings,
+    Pieces,
+    StartBox,
+    StoreBox,
+    TensorMap,
+)
 from polyloop.schedule.plan import Statement
 
 __all__ = ["box_block"]
@@ -28,8 +37,10 @@ def box_block(expressions: Expressions, statement: Statement, context: Context) 
     """Return the calls of a statement of a copy engine."""
     calls = _Calls(expressions, statement, context)
     match statement.action:
-        case OpenRings(rings):
-            return tuple(calls.opening(rings))
+        case OpenRings(rings, warps):
+            return tuple(calls.opening(rings, warps))
+        case FreeSlot() as freed:
+            return (calls.freeing(freed),)
         case AwaitBox() as wait:
             return (calls.waiting(wait),)
         case StartBox() as start:
@@ -50,10 +61,21 @@ class _Calls:
         self.scope = expressions.scope
         self.functions = self.scope.language.need(Boxes)
 
-    def opening(self, rings: Sequence[tuple[str, int]]) -> Iterator[Call]:
-        """Yield the initializations of rings."""
+    def opening(self, rings: Sequence[tuple[str, int]], warps: int) -> Iterator[Call]:
+        """Yield the initializations of rings, with phases that *warps* end, if there are any."""
         for ring, slots in rings:
-            yield self._call("ring_open", self.functions.open, self._place(ring, 0), c.integer(slots))
+            place, count = self._place(ring, 0), c.integer(slots)
+            if warps:
+                functions = self.scope.language.need(Roles)
+                yield self._call("ring_open_free", functions.open, place, count, c.integer(warps))
+            else:
+                yield self._call("ring_open", self.functions.open, place, count)
+
+    def freeing(self, freed: FreeSlot) -> Call:
+        """Return the end of a warp's use of a slot."""
+        functions = self.scope.language.need(Roles)
+        made = self._call("ring_free", functions.free, self._place(freed.ring, freed.slot))
+        return replace(made, instruction=self.statement.instruction)
 
     def waiting(self, wait: AwaitBox) -> Call:
         """Return the wait for a slot of a ring."""

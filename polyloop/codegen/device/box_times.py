@@ -9,12 +9,14 @@
 A start moves ahead of nodes that do not use its tile, up to the barrier in front of them: behind that one no thread
 uses what the place had before.  Each thread waits for itself, so a wait may move behind barriers, up to the first node
 that uses the tile, if there is something to compute meanwhile.  A barrier stays between it and the next start into its
-slot, so that no thread misses a phase.
+slot, so that no thread misses a phase.  Where threads have roles there is no barrier: the start is where a warp frees
+the slot, which is another one than that of the wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from polyloop.codegen.language import Language
 from polyloop.expr.nodes import array_name, targets_of
@@ -24,7 +26,9 @@ from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.schedule.copy_engine import AwaitBox, EngineStep, StartBox
 from polyloop.schedule.plan import Launch, Schedule, Statement
 
-__all__ = ["with_box_times"]
+__all__ = ["mates_of", "with_box_times"]
+
+_Mates: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def with_box_times(schedule: Schedule, language: Language) -> Schedule:
@@ -39,45 +43,53 @@ def _launch(launch: Launch, statements: Mapping[str, Statement]) -> Launch:
     has_boxes = any(isinstance(statements[name].action, StartBox) for name in runs(launch.tree))
     if not has_boxes or launch.order.persists:  # what starts ahead of the next turn has times of its own
         return launch
-    return replace(launch, tree=_timed(launch.tree, statements))
+    return replace(launch, tree=_timed(launch.tree, statements, None if launch.turns.crew is None else mates_of(launch)))
 
 
-def _timed(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
-    body: list[Node] = [Loop(n.iname, _timed(n.body, statements)) if isinstance(n, Loop) else n for n in tree]
+def mates_of(launch: Launch) -> _Mates:
+    """Return each temporary of a launch with those that share its storage, itself too."""
+    pools = {t.name: t.pool or t.name for t in launch.temporaries}
+    return {name: frozenset(x for x, other in pools.items() if other == pool) for name, pool in pools.items()}
+
+
+def _timed(tree: Tree, statements: Mapping[str, Statement], mates: _Mates | None) -> Tree:
+    """Return *tree* with other times; *mates* are those of the launch if its threads have roles."""
+    body: list[Node] = [Loop(n.iname, _timed(n.body, statements, mates)) if isinstance(n, Loop) else n for n in tree]
     for node in tuple(body):
         if isinstance(node, Run) and isinstance(statements[node.name].action, StartBox):
-            _start_early(node, body, statements)
+            _start_early(node, body, statements, mates)
     for node in tuple(body):
         if isinstance(node, Run) and isinstance(statements[node.name].action, AwaitBox):
-            _wait_late(node, body, statements)
+            _wait_late(node, body, statements, mates)
     return tuple(body)
 
 
-def _start_early(start: Run, body: list[Node], statements: Mapping[str, Statement]) -> None:
-    """Move a start ahead, up to a barrier or another start."""
+def _start_early(start: Run, body: list[Node], statements: Mapping[str, Statement], mates: _Mates | None) -> None:
+    """Move a start ahead, up to a barrier or another start; with roles, up to the last use of its storage."""
     tile, place = array_name(statements[start.name].lhs), body.index(start)
+    others = frozenset({tile}) if mates is None else mates[tile]
     first = place
-    while first and not _is_barrier(body[first - 1]) and not _uses(body[first - 1], tile, statements):
+    while first and not _is_barrier(body[first - 1]) and not _uses(body[first - 1], others, statements):
         if _is_step(body[first - 1], statements):
             break
         first -= 1
     if first and any(_computes(node, statements) for node in body[first:place]) and (
-        _is_barrier(body[first - 1]) or _is_step(body[first - 1], statements)
+        mates is not None or _is_barrier(body[first - 1]) or _is_step(body[first - 1], statements)
     ):
         body.insert(first, body.pop(place))
 
 
-def _wait_late(wait: Run, body: list[Node], statements: Mapping[str, Statement]) -> None:
+def _wait_late(wait: Run, body: list[Node], statements: Mapping[str, Statement], mates: _Mates | None) -> None:
     """Move a wait to the first node that uses its tile."""
     tile, place = array_name(statements[wait.name].lhs), body.index(wait)
-    others = [n for n in range(place + 1, len(body)) if _uses(body[n], tile, statements)]
+    others = [n for n in range(place + 1, len(body)) if _uses(body[n], frozenset({tile}), statements)]
     starts = [n for n in others if _is_step(body[n], statements)]
     first = next((n for n in others if n not in starts), None)
     if first is None or len(starts) != 1 or not any(_computes(node, statements) for node in body[place + 1 : first]):
         return
     (start,) = starts
     between = body[first:start] if start > first else [*body[first:], *body[:place], *body[place + 1 : start]]
-    if any(map(_is_barrier, between)):
+    if mates is not None or any(map(_is_barrier, between)):
         body.insert(first - 1, body.pop(place))
 
 
@@ -90,8 +102,8 @@ def _is_step(node: Node, statements: Mapping[str, Statement]) -> bool:
     return isinstance(node, Run) and isinstance(statements[node.name].action, EngineStep)
 
 
-def _uses(node: Node, tile: str, statements: Mapping[str, Statement]) -> bool:
-    return any(tile in _names(statements[name]) for name in runs((node,)))
+def _uses(node: Node, tiles: frozenset[str], statements: Mapping[str, Statement]) -> bool:
+    return any(not tiles.isdisjoint(_names(statements[name])) for name in runs((node,)))
 
 
 def _computes(node: Node, statements: Mapping[str, Statement]) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
     "LookBack",
     "Matrices",
     "Reductions",
+    "Roles",
     "SharedMatrices",
     "Shuffles",
     "Threads",
@@ -464,3 +465,31 @@ class Boxes(Entry):
     store: Callable[[int], Sequence[str]]
     stored: tuple[Sequence[str], Sequence[str]]
     publish: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Roles(Entry):
+    """Threads of a block with different roles, as C functions like those of :class:`Matrices`.
+
+    Attributes
+    ----------
+    open
+        The function that initializes the slots of a ring that warps free.
+    free
+        The function by which a warp frees a slot.
+    barrier
+        Statement by which the threads of a role wait for each other: a format with the field ``{threads}``.
+    fewer, more
+        Statements that change the registers of a thread: formats with the field ``{registers}``.
+    launch_bounds
+        Launch bounds of blocks whose threads change their registers: a format with the field ``{threads}``.
+    """
+
+    what = "roles of the threads of a block"
+    hint = 'generate code for a device that has them: CudaTarget("sm_90a"), or leave out pl.assign_roles'
+    open: Sequence[str]
+    free: Sequence[str]
+    barrier: str
+    fewer: str
+    more: str
+    launch_bounds: str

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from polyloop.codegen.device.box_times import mates_of
 from polyloop.codegen.language import Language
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.rewrite import variables
@@ -34,27 +35,32 @@ def with_late_waits(schedule: Schedule, language: Language) -> Schedule:
     if not language.has_axes:
         return schedule
     statements = dict(schedule.statements)
-    launches = tuple(replace(launch, tree=_late(launch.tree, statements)) for launch in schedule.launches)
+    launches = tuple(
+        replace(launch, tree=_late(launch.tree, statements, mates_of(launch))) for launch in schedule.launches
+    )
     if len(statements) == len(schedule.statements):
         return schedule
     return replace(schedule, launches=launches, statements=statements)
 
 
-def _late(tree: Tree, statements: dict[str, Statement]) -> Tree:
+def _late(tree: Tree, statements: dict[str, Statement], mates: Mapping[str, frozenset[str]]) -> Tree:
     """Return a body with waits moved, and add the statements of the waits to *statements*."""
-    body: list[Node] = [Loop(n.iname, _late(n.body, statements)) if isinstance(n, Loop) else n for n in tree]
+    body: list[Node] = [Loop(n.iname, _late(n.body, statements, mates)) if isinstance(n, Loop) else n for n in tree]
     for node in tuple(body):
         if isinstance(node, Run) and (place := _user(node, body, statements)) is not None:
-            _move(node, place, body, statements)
+            _move(node, place, body, statements, mates)
     _count(body, statements)
     return tuple(body)
 
 
-def _move(issue: Run, place: int, body: list[Node], statements: dict[str, Statement]) -> None:
+def _move(
+    issue: Run, place: int, body: list[Node], statements: dict[str, Statement], mates: Mapping[str, frozenset[str]]
+) -> None:
     """Move the node at *place*, which uses the results of products, with the wait for these, if that is of use."""
     start, user = body.index(issue), body[place]
     product = _product(statements[issue.name])
-    held = {array_name(product.b)} | (set() if product.from_registers else {array_name(product.a)})
+    operands = {array_name(product.b)} | (set() if product.from_registers else {array_name(product.a)})
+    held = {*operands}.union(*(mates.get(name, ()) for name in operands))
     if any(_is_fixed(node, held, statements) for node in body[start + 1 : place]):
         return
     end = place + 1

@@ -1,0 +1,155 @@
+"""Threads with different roles: the copies of a launch apart from everything else.
+
+::
+
+    for k: {wait k; start k + 2; use k}
+    ->
+    for k: {wait until slot k + 2 is free; start k + 2}       by a thread of its own
+    for k: {wait k; free slot k + 2; use k}                   by the others
+
+That each side then is in order, and that none waits for ever, is shown in :mod:`polyloop.sync.roles`.  A slot is freed
+as often as it is filled: both have the instances of the start, and each warp of the others executes all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import islpy as isl
+import numpy as np
+
+from polyloop.codegen.device.entries import Roles
+from polyloop.codegen.language import Language
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.nodes import array_name
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.tree import Loop, Node, Run, Tree, runs
+from polyloop.poly.axes import is_thread_axis
+from polyloop.schedule.copy_engine import AwaitBox, Crew, FreeSlot, OpenRings, StartBox, Watch
+from polyloop.schedule.plan import Launch, Schedule, Statement
+from polyloop.schedule.storage import Storage
+from polyloop.sync.roles import WARP
+
+__all__ = ["with_roles"]
+
+_SET: Final = isl.dim_type.set
+_RING: Final = np.dtype(np.uint64)
+_PHASES: Final = np.dtype(np.uint32)
+
+
+def with_roles(schedule: Schedule, language: Language) -> Schedule:
+    """Return *schedule* with the copies of launches apart, whose threads have roles; for hosts as it is."""
+    if not language.has_axes or all(launch.turns.crew is None for launch in schedule.launches):
+        return schedule
+    entry = language.need(Roles)
+    taken = {argument.name for argument in schedule.contract.arguments} | {*schedule.file_scope.tables}
+    taken |= {t.name for launch in schedule.launches for t in launch.temporaries}
+    taken |= {dim for statement in schedule.statements.values() for dim in statement.dims}
+    statements, launches = dict(schedule.statements), list[Launch]()
+    for launch in schedule.launches:
+        crew = launch.turns.crew
+        if crew is not None and crew.rest.registers and not entry.fewer:
+            message = f"target '{language.name}' has no registers that threads exchange"
+            hint = 'generate code for CudaTarget("sm_90a"), or leave out registers'
+            raise CodegenError("generate_code", schedule.name, [
+                Diagnostic("unsupported-device-function", message, (), (hint,))])
+        launches.append(launch if crew is None else _Division(launch, crew, statements, taken).launch())
+    return replace(schedule, launches=tuple(launches), statements=statements)
+
+
+class _Division:
+    """The division of a launch into roles; *statements* get those of both sides."""
+
+    def __init__(self, launch: Launch, crew: Crew, statements: dict[str, Statement], taken: set[str]) -> None:
+        self.original, self.crew, self.statements = launch, crew, statements
+        self.rings, self.phases = dict[str, str](), dict[str, str]()
+        self.storages = dict[str, Storage]()
+        sizes = {t.name: t.shape for t in launch.temporaries}
+        for name in runs((*launch.ahead, *launch.tree)):
+            if isinstance(statements[name].action, StartBox):
+                tile = array_name(statements[name].lhs)
+                if tile not in self.rings:
+                    self.rings[tile], self.phases[tile] = _fresh(f"{tile}_free", taken), _fresh(f"{tile}_free_phases", taken)
+                    slots = sizes[tile][:1]
+                    self.storages[self.rings[tile]] = Storage(self.rings[tile], _RING, slots, AddressSpace.LOCAL)
+                    self.storages[self.phases[tile]] = Storage(
+                        self.phases[tile], _PHASES, (), AddressSpace.PRIVATE, cleared=True)
+
+    def launch(self) -> Launch:
+        """Return the launch with its copies apart."""
+        launch, turns = self.original, self.original.turns
+        watches = tuple(map(self.watch, self.crew.watches))
+        opening = self.opening(launch)
+        turns = replace(
+            turns, opening=opening, ahead=self.freed(turns.ahead), crew=replace(self.crew, watches=watches)
+        )
+        tree = self.freed(launch.tree)
+        return replace(launch, tree=tree, turns=turns, temporaries=(*launch.temporaries, *self.storages.values()))
+
+    def opening(self, launch: Launch) -> Tree:
+        """Return what opens the rings of a launch, and those of free slots too."""
+        first, *rest = launch.turns.opening
+        assert isinstance(first, Run), "rings are opened first"
+        rings = tuple((name, self.storages[name].shape[0]) for name in self.rings.values())
+        name = f"{first.name} of free slots"
+        action = OpenRings(rings, self.crew.threads // WARP)
+        self.statements[name] = replace(self.statements[first.name], name=name, action=action)
+        return (first, Run(name), *rest)
+
+    def watch(self, watch: Watch) -> Watch:
+        """Return the role of a thread that copies, with its tree."""
+        tiles = frozenset(watch.role.copies)
+        tree = self.copied((*self.original.ahead, *self.original.tree), tiles)
+        return replace(watch, tree=tree, phases=tuple(self.phases[x] for x in watch.role.copies if x in self.phases))
+
+    def copied(self, tree: Tree, tiles: frozenset[str]) -> Tree:
+        """Return the copies to *tiles* in a tree, each behind the wait for its slot."""
+        out: list[Node] = []
+        for node in tree:
+            if isinstance(node, Loop) and (body := self.copied(node.body, tiles)):
+                out.append(Loop(node.iname, body))
+            if isinstance(node, Run) and isinstance(start := self.statements[node.name].action, StartBox):
+                statement = _on_no_thread(self.statements[node.name])
+                tile = array_name(statement.lhs)
+                if tile in tiles:
+                    wait = AwaitBox(self.rings[tile], start.slot, self.phases[tile])
+                    for name, action in ((f"{node.name} waits", wait), (f"{node.name} copies", start)):
+                        self.statements[name] = replace(statement, name=name, action=action)
+                        out.append(Run(name))
+        return tuple(out)
+
+    def freed(self, tree: Tree) -> Tree:
+        """Return a tree in which slots are freed in place of copies that are started."""
+        out: list[Node] = []
+        for node in tree:
+            if isinstance(node, Loop):
+                out.append(Loop(node.iname, self.freed(node.body)))
+            elif isinstance(node, Run) and isinstance(start := self.statements[node.name].action, StartBox):
+                name, statement = f"{node.name} frees", _on_no_thread(self.statements[node.name])
+                action = FreeSlot(self.rings[array_name(statement.lhs)], start.slot)
+                self.statements[name] = replace(statement, name=name, action=action)
+                out.append(Run(name))
+            else:
+                out.append(node)
+        return tuple(out)
+
+
+def _on_no_thread(statement: Statement) -> Statement:
+    """Return the start of a copy for whichever thread executes it."""
+    domain, dims = statement.domain, list(statement.dims)
+    for position in reversed(range(len(dims))):
+        if is_thread_axis(dims[position]):
+            domain = domain.project_out(_SET, position, 1)
+            del dims[position]
+    return replace(statement, dims=tuple(dims), domain=domain)
+
+
+def _fresh(wish: str, taken: set[str]) -> str:
+    """Return an unused name, and add it to *taken*."""
+    name, number = wish, 0
+    while name in taken:
+        name, number = f"{wish}_{number}", number + 1
+    taken.add(name)
+    return name
