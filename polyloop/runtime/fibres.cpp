@@ -127,7 +127,7 @@ static int release_block() {
     for (int k = 0; k < threads && leader < 0; k++) if (fibres[k].state != DONE) leader = k;
     if (leader < 0) return 0;
     for (int k = 0; k < threads; k++) {
-        if (fibres[k].state == AT_RING) return diverged(NEVER, k, k), -1;
+        if (fibres[k].state == AT_RING || fibres[k].state == AT_ROLE_BARRIER) return diverged(NEVER, k, k), -1;
         if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
         if (fibres[k].line != fibres[leader].line) return diverged(DIFFERENT_BARRIERS, leader, k), -1;
     }
@@ -135,6 +135,24 @@ static int release_block() {
     for (int k = 0; k < threads; k++) fibres[k].state = READY;
     return 1;
 }
+
+// Lets the threads of a role go on that all stand at one barrier of it; 0: there are none.
+static int release_roles() {
+    int released = 0;
+    for (int leader = 0; leader < threads; leader++) {
+        if (fibres[leader].state != AT_ROLE_BARRIER) continue;
+        int number = (int)(fibres[leader].mask >> 32), count = (int)(fibres[leader].mask & 0xffffffffu), met = 0;
+        for (int k = 0; k < threads; k++)
+            met += fibres[k].state == AT_ROLE_BARRIER && (int)(fibres[k].mask >> 32) == number;
+        if (met != count) continue;
+        for (int k = 0; k < threads; k++)
+            if (fibres[k].state == AT_ROLE_BARRIER && (int)(fibres[k].mask >> 32) == number) fibres[k].state = READY;
+        released = 1;
+    }
+    return released;
+}
+
+void meet_in_role(int line, int number, int count) { wait_at(AT_ROLE_BARRIER, line, (Lanes)number << 32 | (Lanes)count); }
 
 // Runs the threads of [begin, end) until each has ended or stands at a block barrier.
 static bool run_threads(int begin, int end) {
@@ -260,7 +278,7 @@ int64_t bytes_of(const Described &map) {
 }
 
 static void next_phase(Ring &ring) {
-    if (ring.arrived && !ring.bytes) ring.phase++, ring.arrived = 0;
+    if (ring.arrived && ring.arrived == ring.expected && !ring.bytes) ring.phase++, ring.arrived = 0;
 }
 
 // Keeps 11 bits of a float32, rounded to nearest, ties to even; infinities and NaN as they are.
@@ -319,7 +337,13 @@ static int release_rings() {
     return released;
 }
 
-void open_ring(void *slot) { *(Ring *)slot = {0, 0, 0}; }
+void open_ring(void *slot, int expected) { *(Ring *)slot = {0, 0, 0, (unsigned char)expected}; }
+
+void free_slot(void *slot) {
+    Ring &ring = *(Ring *)slot;
+    ring.arrived++;
+    next_phase(ring);
+}
 
 void expect_bytes(void *slot, int bytes) {
     Ring &ring = *(Ring *)slot;
@@ -417,7 +441,7 @@ static void run_cluster() {
             Member &it = members[places[k]];
             enter(places[k]);
             if (!it.has_begun) begin_block(), it.has_begun = true;
-            while (run_warps() && (release_rings() || release_block() > 0)) {}
+            while (run_warps() && (release_roles() || release_rings() || release_block() > 0)) {}
             if (report->fault) return;
             it.has_ended = fibres[0].state == DONE;
             ended += it.has_ended;

@@ -47,7 +47,7 @@ static const int warpSize = POLYLOOP_WAVE;
 namespace polyloop {
 
 enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED, NEVER, GONE };
-enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_RING, AT_CLUSTER_BARRIER, DONE };
+enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_ROLE_BARRIER, AT_RING, AT_CLUSTER_BARRIER, DONE };
 enum Order { FORWARD, REVERSE, RANDOM };
 
 // A set of lanes: a bit for each.  Without masks, as in HIP, those meet that come to one place together.
@@ -72,8 +72,9 @@ struct Product {
 // Sums to which products add: their value by the complete ones; the thread has poison in its place.
 struct Sums { float *into; int count, under_way; float value[128]; };
 
-// A slot of a ring: bytes that are still to come in this phase, and whether the thread that starts copies has arrived.
-struct Ring { int bytes; short phase, arrived; };
+// A slot of a ring: bytes that are still to come in this phase, and how many have arrived, of how many: the thread that
+// starts copies, or warps that free the slot.
+struct Ring { int bytes; unsigned short phase; unsigned char arrived, expected; };
 
 // What describes an array to the copy engine: runtime/cuda/tensormaps.py.
 struct Described {
@@ -126,7 +127,9 @@ int64_t bytes_of(const Described &map);
 void move(const Box &copy);
 void deliver(const Box &copy);
 void keep(const Box &copy);
-void open_ring(void *slot);
+void open_ring(void *slot, int expected);
+void free_slot(void *slot);
+void meet_in_role(int line, int number, int count);
 void expect_bytes(void *slot, int bytes);
 void await_stores();
 void await_bytes(int line, void *slot, unsigned parity);
@@ -330,7 +333,7 @@ static void read_tiles(double *terms, const Product &product) {
 }
 template <int n, Kind kind, bool a_turned, bool b_turned>
 static inline void wgmma(int line, void *d, unsigned long long a, unsigned long long b) {
-    if (current / 128 != (current / 128 * 128 + 127) / 128 || threads % 128) fail(EXITED, line, 0);
+    if (current / 128 * 128 + 127 >= threads) fail(EXITED, line, 0);
     for (int s = 0; s < 2; s++) {
         unsigned long long mine = s ? b : a;
         show(line, (const void *)mine);
@@ -350,7 +353,7 @@ template <int n, Kind kind, bool b_turned> static void read_tile(double *terms, 
 }
 template <int n, Kind kind, bool b_turned>
 static inline void wgmma_of_rows(int line, void *d, const unsigned *a, unsigned long long b) {
-    if (current / 128 != (current / 128 * 128 + 127) / 128 || threads % 128) fail(EXITED, line, 0);
+    if (current / 128 * 128 + 127 >= threads) fail(EXITED, line, 0);
     show(line, (const void *)b);
     for (int k = 0; k < 32; k++) if ((unsigned long long)of_lane<char>(k) != b) fail(DIFFERENT_BARRIERS, line, k);
     wait_at(AT_WARP_BARRIER, line, EVERY);

@@ -78,6 +78,8 @@ _WGMMA_OF_ROWS: Final = re.compile(
 )
 """The first operand is in registers."""
 _OPEN: Final = re.compile(r'asm volatile\("mbarrier\.init[^"]*"\s*:[^;]*\);')
+_FREE: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.shared[^"]*"\s*:[^;]*\);')
+_MEET: Final = re.compile(r'asm volatile\("bar\.sync (\d+), (\d+);" ::: "memory"\);')
 _EXPECT: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.expect_tx[^"]*"\s*:[^;]*\);')
 _AWAIT: Final = re.compile(r'asm volatile\("[^"]*"\s*"mbarrier\.try_wait[^"]*"\s*"[^"]*"\s*:[^;]*\);')
 _BOX: Final = re.compile(r'asm volatile\("cp\.async\.bulk\.tensor\.(\d)d\.(shared|global)[^"]*"\s*:[^;]*\);')
@@ -90,7 +92,7 @@ _CLUSTER_BARRIER: Final = re.compile(
 )
 _MAPA: Final = re.compile(r'asm\("mapa\.u64 [^"]*"\s*:[^;]*\);')
 _NO_EFFECT: Final = re.compile(
-    r'asm volatile\("(?:wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*\);'
+    r'asm volatile\("(?:(?:wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*|setmaxnreg[^"]*")\);'
 )
 _PRODUCTS: Final = re.compile(
     r'asm volatile\("(?=wgmma)(wgmma\.commit_group\.sync\.aligned;)?(?:\\n)?'
@@ -153,7 +155,9 @@ def _body(program: GeneratedProgram) -> str:
     body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)
     body = _COMMIT.sub("polyloop::end_group();", body)
     body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
-    body = _OPEN.sub("polyloop::open_ring(ring + slot);", body)
+    body = _OPEN.sub(lambda match: f"polyloop::open_ring(ring + slot, {'warps' if 'warps' in match[0] else 1});", body)
+    body = _FREE.sub("polyloop::free_slot(slot);", body)
+    body = _MEET.sub(r"polyloop::meet_in_role(__LINE__, \1, \2);", body)
     body = _EXPECT.sub("polyloop::expect_bytes(slot, bytes);", body)
     body = _AWAIT.sub("polyloop::await_bytes(__LINE__, ring + slot, *phases >> slot & 1);", body)
     body = _CLUSTER_ARRIVE.sub("polyloop::cluster_arrive(__LINE__);", body)

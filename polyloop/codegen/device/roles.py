@@ -18,6 +18,7 @@ from typing import Final
 
 import islpy as isl
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.codegen.device.entries import Roles
 from polyloop.codegen.language import Language
@@ -26,6 +27,7 @@ from polyloop.expr.nodes import array_name
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Loop, Node, Run, Tree, runs
+from polyloop.poly.affine import affine_of
 from polyloop.poly.axes import is_thread_axis
 from polyloop.schedule.copy_engine import AwaitBox, Crew, FreeSlot, OpenRings, StartBox, Watch
 from polyloop.schedule.plan import Launch, Schedule, Statement
@@ -133,7 +135,33 @@ class _Division:
                 out.append(Run(name))
             else:
                 out.append(node)
-        return tuple(out)
+        return tuple(self.early(out))
+
+    def early(self, body: list[Node]) -> list[Node]:
+        """Return a body in which slots are freed ahead of waits for other slots that stand in front."""
+        for number, node in enumerate(body):
+            freed = self.action(node)
+            place = number
+            while place and isinstance(freed, FreeSlot) and _is_other(freed, self.action(body[place - 1])):
+                place -= 1
+            body.insert(place, body.pop(number))
+        return body
+
+    def action(self, node: Node) -> object:
+        """Return what a node does, None if it is no statement."""
+        return self.statements[node.name].action if isinstance(node, Run) else None
+
+
+def _is_other(freed: FreeSlot, action: object) -> bool:
+    """Return True if *action* waits for a slot that is not *freed*: all rings of a body advance together."""
+    if not isinstance(action, AwaitBox):
+        return False
+    sides = (freed.slot, action.slot)
+    if not all(isinstance(slot, p.Remainder) for slot in sides) or sides[0].denominator != sides[1].denominator:
+        return False
+    ahead, here = (affine_of(slot.numerator) for slot in sides)
+    apart = None if ahead is None or here is None else ahead.add(here, -1)
+    return apart is not None and not apart.terms and apart.const % freed.slot.denominator != 0
 
 
 def _on_no_thread(statement: Statement) -> Statement:
