@@ -107,6 +107,10 @@ static int release_warps(int begin, int end_of_all) {
                 released = 1;
                 continue;
             }
+            bool is_early = false;  // others are still on their way here
+            for (int k = first; k < end; k++)
+                is_early = is_early || ((mask >> (k - first) & 1) && (fibres[k].state == AT_RING || fibres[k].state == PAUSED));
+            if (is_early) continue;
             for (int k = first; k < end; k++) {
                 if (!(mask >> (k - first) & 1)) continue;
                 if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
@@ -343,6 +347,13 @@ void free_slot(void *slot) {
     Ring &ring = *(Ring *)slot;
     ring.arrived++;
     next_phase(ring);
+    if (order == REVERSE || (order == RANDOM && next_random(2))) wait_at(PAUSED, 0, 0);  // the slot may be filled at once
+}
+
+static int release_paused() {
+    int released = 0;
+    for (int k = 0; k < threads; k++) if (fibres[k].state == PAUSED) fibres[k].state = READY, released = 1;
+    return released;
 }
 
 void expect_bytes(void *slot, int bytes) {
@@ -441,7 +452,7 @@ static void run_cluster() {
             Member &it = members[places[k]];
             enter(places[k]);
             if (!it.has_begun) begin_block(), it.has_begun = true;
-            while (run_warps() && (release_roles() || release_rings() || release_block() > 0)) {}
+            while (run_warps() && (release_rings() || release_paused() || release_roles() || release_block() > 0)) {}
             if (report->fault) return;
             it.has_ended = fibres[0].state == DONE;
             ended += it.has_ended;

@@ -47,7 +47,7 @@ static const int warpSize = POLYLOOP_WAVE;
 namespace polyloop {
 
 enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED, NEVER, GONE };
-enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_ROLE_BARRIER, AT_RING, AT_CLUSTER_BARRIER, DONE };
+enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_ROLE_BARRIER, AT_RING, AT_CLUSTER_BARRIER, PAUSED, DONE };
 enum Order { FORWARD, REVERSE, RANDOM };
 
 // A set of lanes: a bit for each.  Without masks, as in HIP, those meet that come to one place together.

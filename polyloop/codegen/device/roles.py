@@ -13,23 +13,26 @@ as often as it is filled: both have the instances of the start, and each warp of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Final
 
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen.device.box_times import mates_of
 from polyloop.codegen.device.entries import Roles
 from polyloop.codegen.language import Language
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.nodes import array_name
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.tree import Loop, Node, Run, Tree, runs
-from polyloop.poly.affine import affine_of
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
+from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.axes import is_thread_axis
-from polyloop.schedule.copy_engine import AwaitBox, Crew, FreeSlot, OpenRings, StartBox, Watch
+from polyloop.poly.sets import constant_bounds, preimage
+from polyloop.schedule.copy_engine import AwaitBox, AwaitStores, Crew, FreeSlot, OpenRings, StartBox, Watch
 from polyloop.schedule.plan import Launch, Schedule, Statement
 from polyloop.schedule.storage import Storage
 from polyloop.sync.roles import WARP
@@ -68,6 +71,7 @@ class _Division:
         self.original, self.crew, self.statements = launch, crew, statements
         self.rings, self.phases = dict[str, str](), dict[str, str]()
         self.storages = dict[str, Storage]()
+        self.mates = mates_of(launch)
         sizes = {t.name: t.shape for t in launch.temporaries}
         for name in runs((*launch.ahead, *launch.tree)):
             if isinstance(statements[name].action, StartBox):
@@ -127,7 +131,7 @@ class _Division:
         out: list[Node] = []
         for node in tree:
             if isinstance(node, Loop):
-                out.append(Loop(node.iname, self.freed(node.body)))
+                out += self.sooner(Loop(node.iname, self.freed(node.body)))
             elif isinstance(node, Run) and isinstance(start := self.statements[node.name].action, StartBox):
                 name, statement = f"{node.name} frees", _on_no_thread(self.statements[node.name])
                 action = FreeSlot(self.rings[array_name(statement.lhs)], start.slot)
@@ -147,9 +151,89 @@ class _Division:
             body.insert(place, body.pop(number))
         return body
 
+    def sooner(self, loop: Loop) -> Tree:
+        """Return a loop in which slots are freed an iteration sooner, behind the last use of their tile.
+
+        ::
+
+            for k: {free slot k + 2; wait k; use k; rest}
+            ->
+            free slot 2; for k: {wait k; use k; free slot k + 3; rest}
+        """
+        body, iname, first = list(loop.body), loop.iname, list[Node]()
+        for node in loop.body:
+            freed = self.action(node)
+            if not isinstance(node, Run) or not isinstance(freed, FreeSlot):
+                continue
+            statement, place = self.statements[node.name], body.index(node)
+            tiles = self.mates[array_name(statement.lhs)]
+            users = [n for n, other in enumerate(body) if self.uses(other, tiles)]
+            if not users or users[0] < place or any(isinstance(self.action(x), AwaitStores) for x in body[:place]):
+                continue
+            low = self.first_iteration(statement, iname, [body[n] for n in users])
+            if low is None or not _is_remainder(freed.slot):
+                continue
+            at = statement.dims.index(iname)
+            once, sooner = f"{node.name} first", f"{node.name} sooner"
+            shifted = [Affine.variable(x).add(Affine((), int(x == iname))) for x in statement.dims]
+            later = preimage(statement.domain.lower_bound_val(_SET, at, low + 1), statement.dims, shifted)
+            following = replace(freed, slot=_moved(freed.slot, iname, Affine.variable(iname).add(Affine((), 1))))
+            self.statements[sooner] = replace(statement, name=sooner, domain=later, action=following)
+            self.statements[once] = replace(
+                statement, name=once, dims=tuple(x for x in statement.dims if x != iname),
+                domain=statement.domain.fix_val(_SET, at, low).project_out(_SET, at, 1),
+                action=replace(freed, slot=_moved(freed.slot, iname, Affine((), low))),
+            )  # fmt: skip
+            first.append(Run(once))
+            body.insert(users[-1] + 1, Run(sooner))
+            del body[place]
+        return (*first, Loop(iname, tuple(body)))
+
+    def first_iteration(self, statement: Statement, iname: str, users: Sequence[Node]) -> int | None:
+        """Return the first iteration in which a slot is freed, None if *users* may have an earlier one."""
+        if iname not in statement.dims:
+            return None
+        at = statement.dims.index(iname)
+        low, stride = constant_bounds(statement.domain, at)[0], statement.domain.get_stride_info(at).get_stride()
+        begins = [
+            constant_bounds(user.domain, user.dims.index(iname))[0] if iname in user.dims else None
+            for user in map(self.statements.__getitem__, runs(tuple(users)))
+        ]
+        if low is None or stride.to_python() != 1 or any(begin is None or begin < low for begin in begins):
+            return None
+        return low
+
+    def uses(self, node: Node, tiles: frozenset[str]) -> bool:
+        """Return True if a node accesses one of *tiles*, otherwise than by a wait for a copy or the end of a use.
+
+        So do products that run on, up to the wait for their group.
+        """
+        if isinstance(node, Barrier):
+            return node.group is not None and node.group.products
+        for name in runs((node,)):
+            statement = self.statements[name]
+            if not isinstance(statement.action, AwaitBox | FreeSlot):
+                parts = (statement.lhs, statement.rhs, *statement.predicates)
+                if not tiles.isdisjoint(frozenset[str]().union(*map(variables, parts))):
+                    return True
+        return False
+
     def action(self, node: Node) -> object:
         """Return what a node does, None if it is no statement."""
         return self.statements[node.name].action if isinstance(node, Run) else None
+
+
+def _is_remainder(slot: Expression) -> bool:
+    return isinstance(slot, p.Remainder) and affine_of(slot.numerator) is not None
+
+
+def _moved(slot: Expression, iname: str, value: Affine) -> Expression:
+    """Return a slot for another value of an iname."""
+    assert isinstance(slot, p.Remainder), "a slot of a ring"
+    form = affine_of(slot.numerator)
+    assert form is not None, "an affine number"
+    moved = form.substitute({iname: value})
+    return p.Remainder(to_expression(moved), slot.denominator) if moved.terms else moved.const % slot.denominator
 
 
 def _is_other(freed: FreeSlot, action: object) -> bool:
