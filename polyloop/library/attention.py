@@ -17,7 +17,7 @@ import numpy as np
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
 
-__all__ = ["VARIANTS", "by_groups", "by_warps", "program", "scheduled"]
+__all__ = ["VARIANTS", "by_groups", "by_warps", "in_roles", "program", "scheduled"]
 
 _LEAST: Final = "-1e30f"
 """A score that adds nothing to a sum: of keys that a query does not see."""
@@ -199,6 +199,24 @@ def _peeled(knl: pl.LoopKernel, front: int, *, overlapped: bool = False) -> pl.L
     return pl.peel(knl, "t", front=front + overlapped, back=back) if front + back else knl
 
 
+def in_roles(knl: pl.LoopKernel, copying: int = 24, computing: int = 240) -> pl.LoopKernel:
+    """Return attention by groups of warps, in which a thread of its own fetches keys and values.
+
+    ::
+
+        # before
+        each group: for t: wait for copies t; all meet; one thread starts copies t + 1; ..
+        # after
+        the thread: for t: wait until the places are free; start copies t + 1
+        each group: for t: wait for copies t; ..; its places are free
+
+    Groups then do not meet: one computes exponentials while another one multiplies.  *copying* and *computing* are
+    registers of the threads of both kinds.
+    """
+    roles = {"load": "k_tile, v_tile", "compute": "*"}
+    return pl.assign_roles(knl, roles, registers={"load": copying, "compute": computing})
+
+
 def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return attention in blocks of warps, 16 queries each, by ``mma.sync``: for devices before Hopper."""
     element = knl.arrays()["q"].dtype
@@ -228,7 +246,7 @@ def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
 class Variant:
     """A schedule: by groups of warps or by warps, queries of a block, keys of a tile, and tiles in shared memory.
 
-    Those that are overlapped have the products of two tiles under way.
+    Those that are overlapped have the products of two tiles under way.  With roles, a thread of its own copies.
     """
 
     groups: bool
@@ -236,6 +254,7 @@ class Variant:
     keys: int
     stages: int = 2
     overlapped: bool = False
+    roles: bool = False
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
@@ -245,6 +264,9 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "wgmma, 64 x 64": Variant(True, 64, 64),
     "wgmma, 128 x 128, overlapped": Variant(True, 128, 128, overlapped=True),
     "wgmma, 128 x 64, overlapped": Variant(True, 128, 64, overlapped=True),
+    "wgmma, 128 x 128, roles": Variant(True, 128, 128, roles=True),
+    "wgmma, 128 x 128, overlapped, roles": Variant(True, 128, 128, overlapped=True, roles=True),
+    "wgmma, 128 x 64, overlapped, roles": Variant(True, 128, 64, overlapped=True, roles=True),
     "mma, 64 x 64": Variant(False, 64, 64),
 }
 """By name."""
@@ -258,4 +280,5 @@ def scheduled(
     target = pl.CudaTarget("sm_90a") if found.groups else None
     knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys,
                   overlapped=found.overlapped, target=target)
-    return by_groups(knl, found.stages, overlapped=found.overlapped) if found.groups else by_warps(knl)
+    knl = by_groups(knl, found.stages, overlapped=found.overlapped) if found.groups else by_warps(knl)
+    return in_roles(knl) if found.roles else knl

@@ -27,6 +27,7 @@ CASES = [
     ("wgmma, 128 x 64, overlapped", "float16", 64, True, 2),
     ("wgmma, 64 x 64", "bfloat16", 64, True, 3),
     ("mma, 64 x 64", "float16", 64, False, 2),
+    ("wgmma, 128 x 64, overlapped, roles", "bfloat16", 64, True, 2),
 ]
 """Schedule, type, elements of a head, causal, and heads of queries for one of keys."""
 
@@ -88,6 +89,17 @@ def test_copies_start_behind_the_barrier_and_are_waited_for_at_their_use() -> No
     loop = text[text.index("for (int t = 0") :]
     order = ["ring_wait(&k_tile_ring", "__syncthreads", "&k_map", "&v_map", "_kk(", "fast_exp2",
              "ring_wait(&v_tile_ring", "_rj("]  # fmt: skip
+    places = [loop.index(word) for word in order]
+    assert places == sorted(places)
+
+
+def test_with_roles_groups_of_warps_do_not_meet_in_the_loop() -> None:
+    text = program(*CASES[-1]).device_code
+    assert "setmaxnreg.inc.sync.aligned.u32 240" in text
+    assert text.count("bar.sync 1, 256;") == 1, "for the tile of queries, which threads store"
+    loop = text[text.rindex("for (int t = 1") :]
+    order = ["ring_wait(&k_tile_ring", "_kk(", "ring_wait(&v_tile_ring", "_rj(", "products_done_1_32(",
+             "ring_free(&k_tile_free", "fast_exp2", "products_done_32(", "ring_free(&v_tile_free"]  # fmt: skip
     places = [loop.index(word) for word in order]
     assert places == sorted(places)
 

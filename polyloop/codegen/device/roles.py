@@ -185,7 +185,10 @@ class _Division:
                 action=replace(freed, slot=_moved(freed.slot, iname, Affine((), low))),
             )  # fmt: skip
             first.append(Run(once))
-            body.insert(users[-1] + 1, Run(sooner))
+            end = users[-1] + 1
+            while end < len(body) and isinstance(self.action(body[end]), FreeSlot):
+                end += 1
+            body.insert(end, Run(sooner))
             del body[place]
         return (*first, Loop(iname, tuple(body)))
 
