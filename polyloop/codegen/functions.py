@@ -124,7 +124,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     walker.role = 0 if crew is None else crew.threads
     ahead = walker.run(launch.ahead, context) if launch.ahead else ()
     if numbering is not None and ahead:
-        walker.ahead = (numbering.of_next(ahead),)
+        walker.ahead = (numbering.of_next(ahead, has_axes=crew is None),)
     closing = walker.run(launch.turns.closing, context) if launch.turns.closing else ()
     body = walker.run(launch.tree, context)
     for axis in axes:
@@ -140,7 +140,8 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     def in_turn(body: Block) -> Block:
         persists = numbering is not None and launch.order.persists
         if persists:
-            body = (*((numbering.of_first(ahead),) if ahead else ()), numbering.in_turn(body), *closing)
+            body = (*((numbering.of_first(ahead, has_axes=crew is None),) if ahead else ()),
+                    numbering.in_turn(body), *closing)
         if crew is None:
             return (*opening, *body) if persists else body
         turns = {thread: (numbering.in_turn(block),) if persists else block for thread, block in copies.items()}

@@ -15,7 +15,7 @@ arrival of the copy, for which each thread waits by itself; that is the obligati
 No role waits for ever.  Each executes its statements in the order of the program, and each wait is for something that is
 earlier in it: a copy that is waited for was started before, and a slot is free once what was before the start is done.
 So of everything that has not happened yet, the earliest can happen.  Only what a start needs besides could break this,
-data that another role computes, and that is refused.
+data that the role of the rest computes, and that is refused.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ import islpy as isl
 
 from polyloop.dataflow.conflicts import never_meet
 from polyloop.dataflow.times import earlier
+from polyloop.dataflow.value_flow import writers_of
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Box, Role
-from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
 from polyloop.poly.budget import looking_at
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
@@ -94,27 +95,29 @@ def _violations(placement: Placement, role: Role, tile: str) -> Iterator[Diagnos
         )
         return
     ((start, arrival),) = found
-    lowered = start.lowered
-    if needed := [*dict.fromkeys((*lowered.bounds, *_data(start, tile)))]:
+    for needed, setter in _needed(placement, start):
+        rest, copy = placement.program.kernel.roles[-1].name, start.lowered.instruction
         yield Diagnostic(
             "role-circle",
-            f"'{role.name}' and '{placement.program.kernel.roles[-1].name}' would wait for each other",
+            f"'{role.name}' and '{rest}' would wait for each other",
             (
-                f"'{lowered.instruction.id}' needs '{needed[0]}', which '{placement.program.kernel.roles[-1].name}' "
-                "computes",
-                f"and '{placement.program.kernel.roles[-1].name}' waits for the copies to '{tile}'",
+                f"'{copy.id}' of '{role.name}' needs '{needed}', which '{setter}' of '{rest}' sets",
+                f"'{rest}' waits for the copies to '{tile}'",
             ),
-            (f"leave '{tile}' to the threads that compute, or let bounds be parameters",),
-            sites=(lowered.instruction.site(),),
+            ("leave out pl.assign_roles, or let what is copied be there before the kernel runs",),
+            sites=(copy.site(),),
         )
         return
     yield from _early_uses(placement, role, start, arrival)
 
 
-def _data(start: Placed, tile: str) -> Iterator[str]:
-    """Yield what a start reads besides the elements that it copies."""
-    if start.lowered.instruction.predicates:
-        yield from (read for read in start.lowered.instruction.reads if read != tile)
+def _needed(placement: Placement, start: Placed) -> Iterator[tuple[str, str]]:
+    """Yield what a start needs that other instructions set in the same loops, with the id of one that does."""
+    for name in sorted({*start.lowered.bounds, *(read.array for read in start.lowered.reads)}):
+        for writer in writers_of(placement, name):
+            if name in start.lowered.bounds or common_loops(placement, writer, start)[0]:
+                yield name, writer.lowered.instruction.id
+                break
 
 
 def _is_box(placement: Placement, start: Placed) -> bool:
@@ -230,6 +233,7 @@ def register_violations(name: str, roles: Sequence[Role], rest: int, threads: in
         f"blocks of {threads} threads are launched with {launched} a thread, which are {there}",
     )
     if asked > there or most > launched or computing.registers < launched or most != few:
-        hint = f"{(there - (threads - rest) * _LEAST) // rest // _UNIT * _UNIT} for '{computing.name}' at most"
+        fit = min(_MOST, (there - (threads - rest) * _LEAST) // rest) // _UNIT * _UNIT
+        hint = f"{launched} to {fit} for '{computing.name}', {_LEAST} to {launched} for roles that copy, the same for each"
         why = "more registers than there are" if asked > there else "registers that threads of it cannot get"
         yield Diagnostic("role-registers", f"the roles of '{name}' ask for {why}", notes, (hint,))

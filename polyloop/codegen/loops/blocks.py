@@ -198,17 +198,17 @@ class Numbering:
         begin = f"for ({self.scope.index_type} {number} = {self._hardware()}; {number} < {self.total}; "
         return Numbered(f"{begin}{number} += {step})", tuple(self.indices(number)), body)
 
-    def of_first(self, body: Block) -> Numbered:
-        """Return *body* for the first block that a block of the launch executes."""
+    def of_first(self, body: Block, *, has_axes: bool = True) -> Numbered:
+        """Return *body* for the first block that a block of the launch executes; it may use the axes of that block."""
         condition = f"if (({self.scope.index_type}){self._hardware()} < {self.total})"
-        return Numbered(condition, tuple(self.own()), body)
+        return Numbered(condition, tuple(self.own()) if has_axes else (), body)
 
-    def of_next(self, body: Block) -> Numbered:
-        """Return *body* for the block after the present one, if there is one."""
+    def of_next(self, body: Block, *, has_axes: bool = True) -> Numbered:
+        """Return *body* for the block after the present one, if there is one; it may use the axes of that block."""
         ctype = self.scope.index_type
         following = f"{self.number} + ({ctype}){self._blocks()}"
         lines = (f"const {ctype} {self.following} = {following};", *self.indices(self.following))
-        return Numbered(f"if ({following} < {self.total})", lines, body)
+        return Numbered(f"if ({following} < {self.total})", lines if has_axes else (), body)
 
 
 def numbering_of(launch: Launch, axes: Sequence[GridAxis], scope: Scope, context: Context) -> Numbering | None:
