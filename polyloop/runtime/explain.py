@@ -405,7 +405,7 @@ class _Facts:
             plan = plans.get(launch.name)  # none of the launch that clears what blocks pass on to each other
             for kind, count in () if plan is None else sync_counts(self.placement, plan):
                 waits[kind] += self.number(count)
-            yield self.launch(launch, used.get(launch.name), waits, 1 if plan is None else plan.cluster)
+            yield self.launch(launch, used.get(launch.name), waits, plan)
         if any(launch.around for launch in program.launches):
             steps = Steps(program.launches, self.sizes)
             total = f"{'up to ' * steps.has_reads}{steps.count}"
@@ -413,7 +413,9 @@ class _Facts:
             start = "a CUDA graph starts them" if how == "graph" else "the host starts them one after the other"
             self.notes.append(f"a call has {total} launches; unless pl.compile is told otherwise, {start}: {why}")
 
-    def launch(self, launch: DeviceLaunch, used: _Used | None, waits: Mapping[str, int], cluster: int) -> LaunchFacts:
+    def launch(
+        self, launch: DeviceLaunch, used: _Used | None, waits: Mapping[str, int], plan: Launch | None
+    ) -> LaunchFacts:
         threads = prod(launch.block)
         registers = None if used is None else used.registers
         shared = launch.shared_bytes
@@ -426,7 +428,8 @@ class _Facts:
         return LaunchFacts(
             launch.name, blocks, threads, shared, registers, 0 if used is None else used.local_bytes,
             held.blocks, held.fraction, limited_by, turns*waits["barrier_local"], turns*waits["barrier_warp"], turns,
-            cluster, turns*waits["barrier_cluster"],
+            1 if plan is None else plan.cluster, turns*waits["barrier_cluster"],
+            () if plan is None or plan.turns.crew is None else tuple(plan.turns.crew.lines()),
         )  # fmt: skip
 
     def blocks(self, launch: DeviceLaunch) -> int:

@@ -112,6 +112,8 @@ class LaunchFacts:
         Blocks of the grid that a block of the launch executes at most, one after the other.
     cluster
         Blocks of a cluster, which run at the same time; 1 if each runs by itself.
+    roles
+        Roles of the threads of a block, in words; none if all do the same.
     """
 
     name: str
@@ -128,6 +130,7 @@ class LaunchFacts:
     turns: int = 1
     cluster: int = 1
     cluster_barriers: int = 0
+    roles: tuple[str, ...] = ()
 
     __repr__ = brief
 
@@ -286,6 +289,7 @@ def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -
         f"{start}{_plural(launch.blocks, 'block')} of {_plural(launch.threads, 'thread')}{clusters}{registers}{stack}, "
         f"{launch.shared_bytes} bytes of shared memory"
     )
+    yield from (f"{start}{role}" for role in launch.roles)
     rounds = launch.blocks / (launch.resident * multiprocessors) if launch.resident else 0.0
     held = f"{_plural(launch.resident, 'block')} on a multiprocessor at a time ({launch.occupancy:.0%} of its warps)"
     yield f"{start}{held}, limited by {launch.limited_by}; {multiprocessors} multiprocessors"

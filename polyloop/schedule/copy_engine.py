@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -178,3 +179,10 @@ class Crew:
     rest: Role
     threads: int
     block: int
+
+    def lines(self) -> Iterator[str]:
+        """Yield what each role is, in words."""
+        ends = [*(watch.thread for watch in self.watches), self.block]
+        for watch, end in zip(self.watches, ends[1:], strict=True):
+            yield f"{end - watch.thread} threads have the role {watch.role}"
+        yield f"{self.threads} threads have the role {self.rest}"
