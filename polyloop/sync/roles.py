@@ -50,7 +50,7 @@ WARPGROUP: Final = 128
 """Threads that change their number of registers together (PTX ISA, "setmaxnreg")."""
 _REGISTERS: Final = 65536
 """Registers of a multiprocessor (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
-_LEAST, _MOST, _UNIT = 24, 255, 8
+_LEAST, _MOST, _UNIT = 24, 256, 8
 
 
 def is_by_rings(placement: Placement, need: Need) -> bool:
@@ -222,7 +222,7 @@ def register_violations(name: str, roles: Sequence[Role], rest: int, threads: in
             yield Diagnostic(
                 "role-registers",
                 f"threads of '{role.name}' cannot have {role.registers} registers",
-                (f"there can be multiples of {_UNIT} from {_LEAST} to {_MOST - _MOST % _UNIT}",),
+                (f"there can be multiples of {_UNIT} from {_LEAST} to {_MOST}",),
             )
             return
     launched = _REGISTERS // threads // _UNIT * _UNIT

@@ -121,7 +121,7 @@ class _Division:
                 tile = array_name(statement.lhs)
                 if tile in tiles:
                     wait = AwaitBox(self.rings[tile], start.slot, self.phases[tile])
-                    for name, action in ((f"{node.name} waits", wait), (f"{node.name} copies", start)):
+                    for name, action in ((f"{node.name} is free", wait), (f"{node.name} copies", start)):
                         self.statements[name] = replace(statement, name=name, action=action)
                         out.append(Run(name))
         return tuple(out)

@@ -54,7 +54,7 @@ class AssignRoles(Transform):
         ids of the instructions that fill them.  One role, of everything else, has ``"*"``.  A role that copies has a
         warp of its own, in addition to the threads of the block, and one thread of it starts the copies.
     registers
-        For each role the registers of a thread, multiples of 8 from 24 to 248; by default as many as the compiler gives
+        For each role the registers of a thread, multiples of 8 from 24 to 256; by default as many as the compiler gives
         to all.  The warps that copy are then filled up to groups of four, which give registers to the others
         (``setmaxnreg``).
 

@@ -1,0 +1,326 @@
+"""Threads with roles (``assign_roles``): some start copies, the others compute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from examples import matmul_wgmma
+from polyloop.errors import CodegenError, TransformError, VerificationError
+from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.nvrtc import compile_cuda, resources
+from tests.generated import bare, flat
+from tests.transform.checking import same_after_replay
+from tests.transform.test_tma import ANY, boxed, same
+from tests.transform.test_wgmma import BF16, TARGET, check, product
+
+Golden = Callable[[str, str], None]
+F4 = np.float32
+BOTH = {"load": "a_tile, b_tile", "compute": "*"}
+BUDGET = {"load": 40, "compute": 232}
+
+
+@cache
+def divided(
+    n: int = 64, *, groups: int = 2, lag: int = 1, stages: int = 3, any_size: bool = False, registers: bool = False
+) -> pl.LoopKernel:
+    """Return a product of which one thread starts the copies."""
+    knl = boxed(product(n, groups=groups, lag=lag, assume=ANY if any_size else ""), stages)
+    return pl.assign_roles(knl, BOTH, registers=BUDGET if registers else None)
+
+
+@cache
+def stored(*, turns: int = 0, ahead: bool = False) -> pl.LoopKernel:
+    """Return a product whose results are stored by boxes, from the place of an operand."""
+    knl = matmul_wgmma.stored_by_boxes(boxed(product(64, lag=1, assume=ANY), 4))
+    knl = pl.persist_blocks(knl, turns, ahead=ahead) if turns else knl
+    return pl.assign_roles(knl, BOTH)
+
+
+def rows(text: str = "b[k, i] = t[k, i]*t[k, 63 - i]", more: str = "", **options: Any) -> pl.LoopKernel:
+    """Return a kernel of rows that are copied to ``t``, two ahead."""
+    knl = pl.make_kernel(
+        "{[k, i]: 0 <= k < n and 0 <= i < 64}", f"{more}\n{text.replace('t[', 'a[')}",
+        [pl.GlobalArg("a, b, c", F4, shape="n, 64"), ...], target=TARGET, **options,
+    )  # fmt: skip
+    knl = pl.tag_inames(knl, "i:l.0").add_prefetch("a", "i", temporary_name="t")
+    return pl.pipeline(knl, "k", 3, via="tma")
+
+
+# {{{ numbers
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("lag", "stages"), [(1, 3), (0, 2), (2, 4)])
+def test_numbers_of_products(lag: int, stages: int) -> None:
+    knl = divided(lag=lag, stages=stages)
+    check(knl, 256, 64, 320)
+    check(knl, 128, 64, 64)  # a loop that is shorter than the pipeline
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("shape", [(130, 72, 136), (96, 56, 64), (8, 8, 8)])
+def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int]) -> None:
+    check(divided(any_size=True), *shape)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("turns", "ahead"), [(2, True), (2, False), (0, False)])
+def test_blocks_that_take_turns(turns: int, ahead: bool) -> None:
+    text = check(stored(turns=turns, ahead=ahead), 130, 136, 328)
+    assert "ring_free(" in text
+
+
+def test_a_kernel_without_products_is_the_same_in_c_and_in_the_interpreter() -> None:
+    a = np.random.default_rng(0).standard_normal((7, 64)).astype(F4)
+    text = same(pl.assign_roles(rows(), {"load": "t", "compute": "*"}), TARGET, a=a, b=np.zeros_like(a), n=7)
+    assert "bar.sync" not in text, "no warp needs another one"
+    assert text.count("__syncthreads") == 1
+
+
+def test_several_roles_that_copy() -> None:
+    knl = boxed(product(64, lag=1), 3)
+    text = check(pl.assign_roles(knl, {"compute": "*", "a": "a_tile", "b": "fetch_b"}), 64, 64, 256)
+    body = flat(bare(text))
+    assert "if (threadIdx.x == 128) {" in body
+    assert "if (threadIdx.x == 160) {" in body
+    assert "__launch_bounds__(192)" in body
+
+
+def test_warps_that_hand_on_values_meet_those_of_their_role() -> None:
+    more = "<float32> u[i] = c[k, i]   {id=u}"
+    knl = pl.assign_roles(rows("b[k, i] = t[k, 63 - i] + u[63 - i]   {dep=u}", more), {"load": "t", "compute": "*"})
+    a, c = np.random.default_rng(0).standard_normal((2, 5, 64)).astype(F4)
+    text = same(knl, TARGET, a=a, c=c, b=np.zeros_like(a), n=5)
+    assert text.count('asm volatile("bar.sync 1, 64;" ::: "memory");') == 2
+
+
+# }}}
+# {{{ text
+
+
+def test_the_text(golden: Golden) -> None:
+    golden("golden/roles.cu", pl.generate_code(divided(registers=True), target=TARGET).device_code)
+
+
+@pytest.mark.nvrtc
+def test_registers_of_products() -> None:
+    plain, copies = (pl.generate_code(divided(registers=registers), target=TARGET) for registers in (False, True))
+    found = [next(iter(resources(compile_cuda(one.device_code, "sm_90a").cubin).values())) for one in (plain, copies)]
+    assert found[0].registers < 128
+    assert found[1].registers == 168, "as many as 384 threads are launched with"
+    assert not found[0].local_bytes
+    assert not found[1].local_bytes
+
+
+@pytest.mark.nvrtc
+def test_the_text_compiles_for_blocks_that_take_turns() -> None:
+    compiled = compile_cuda(pl.generate_code(stored(turns=2, ahead=True), target=TARGET).device_code, "sm_90a")
+    assert not compiled.log
+
+
+def altered(text: str) -> dict[str, str]:
+    """Return emitted text with one mistake each."""
+    text = bare(text)
+    slot = "ring_free(&b_tile_free[(ko + 2) % 3]);"
+    assert text.count(slot) == 1
+    free = r"ring_wait\(&[ab]_tile_free\[0\], \(ko \+ 1\) % 3, &[ab]_tile_free_phases\);\n"
+    assert len(re.findall(free, text)) == 2
+    return {
+        "no wait for a free slot": re.sub(free, "", text),
+        "no wait for a copy": text.replace("ring_wait(&b_tile_ring[0], ko % 3, &b_tile_phases);\n", ""),
+        "a slot is not freed": text.replace(slot, ""),
+        "another slot is freed": text.replace("_tile_free[(ko + 2) % 3]", "_tile_free[(ko + 3) % 3]"),
+        "freed too early": text.replace("products_commit();\n", "", 1).replace(
+            slot, f"products_commit(); {slot}").replace("products_wait_1();\n", "", 1).replace(
+            f"products_commit(); {slot}", f"products_commit(); {slot} products_wait_1();"),
+        "freed by one warp": text.replace("ring_open_free(&b_tile_free[0], 3, 4)", "ring_open_free(&b_tile_free[0], 3, 1)"),
+    }  # fmt: skip
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("mistake", [
+    "no wait for a free slot", "a slot is not freed", "freed too early", "no wait for a copy", "another slot is freed",
+    "freed by one warp",
+])  # fmt: skip
+def test_fibres_see_mistakes(mistake: str) -> None:
+    program = pl.generate_code(divided(groups=1), target=TARGET)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (64, 512)), rng.integers(-3, 4, (64, 512))
+    arrays = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((64, 64), F4)}
+
+    def wrong(text: str) -> bool:
+        try:
+            outputs = run_on_fibres(replace(program, device_code=text), arrays)
+        except VerificationError:
+            return True
+        return any(not np.array_equal(found["c"], (a @ b.T).astype(F4)) for found in outputs.values())
+
+    text = altered(program.device_code)[mistake]
+    assert text != bare(program.device_code)
+    assert wrong(text)
+    assert not wrong(program.device_code)
+
+
+# }}}
+# {{{ what is said of it
+
+
+def test_waits_name_the_slots() -> None:
+    waits = [str(wait) for wait in pl.verify(divided(), target=TARGET).waits]
+    assert "'a_tile': 'product' before 'fetch_a'" not in waits
+    assert any(wait.endswith("the slots of 'a_tile', which 'load' fills") for wait in waits)
+    assert not any("barrier before" in wait for wait in waits), "nothing is left to a barrier"
+
+
+def test_explain_has_the_roles() -> None:
+    text = str(pl.explain(divided(registers=True), {"m": 1024, "n": 1024, "p": 1024}))
+    assert "128 threads have the role load: starts the copies of a_tile, b_tile, with 40 registers a thread" in text
+    assert "256 threads have the role compute: executes everything else, with 232 registers a thread" in text
+    assert "of 384 threads" in text
+
+
+def test_the_kernel_shows_its_roles_and_its_steps() -> None:
+    knl = divided()
+    assert "roles:\n    load: starts the copies of a_tile, b_tile\n    compute: executes everything else" in str(knl)
+    base = pl.make_kernel(
+        "{[k, i]: 0 <= k < n and 0 <= i < 128}", "b[k, i] = a[k, i]*a[k, 127 - i]",
+        [pl.GlobalArg("a, b", F4, shape="n, 128"), ...], target=TARGET,
+    )  # fmt: skip
+    knl = pl.tag_inames(base, "i:l.0").add_prefetch("a", "i", temporary_name="t").pipeline("k", 3, via="tma")
+    knl = pl.assign_roles(knl, {"load": "t", "compute": "*"})
+    same_after_replay(base, knl)
+    assert pl.loads(pl.dumps(knl)).roles == knl.roles
+
+
+# }}}
+# {{{ refusals
+
+
+def refused(roles: dict[str, str], knl: pl.LoopKernel | None = None, **options: Any) -> str:
+    with pytest.raises(TransformError) as caught:
+        pl.assign_roles(rows() if knl is None else knl, roles, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("roles", [
+    {"load": "t"}, {"compute": "*"}, {"one": "*", "other": "*"}, {"load": "t", "again": "fetch_a", "compute": "*"},
+])  # fmt: skip
+def test_roles_that_are_no_partition(roles: dict[str, str]) -> None:
+    assert "[bad-roles]" in refused(roles)
+
+
+def test_copies_that_no_role_has() -> None:
+    knl = boxed(product(64, lag=1), 3)
+    assert "'fetch_b' starts copies, and no role that copies has them [bad-roles]" in refused(
+        {"load": "a_tile", "compute": "*"}, knl)
+
+
+def test_instructions_that_are_no_copies() -> None:
+    assert "no producer 'b' [unknown-producer]" in refused({"load": "b", "compute": "*"})
+    knl = boxed(product(64), 2)
+    knl = pl.make_kernel("{[k, i]: 0 <= k < 8 and 0 <= i < 64}", "b[k, i] = a[k, i]*a[k, 63 - i]",
+                         [pl.GlobalArg("a, b", F4, shape="8, 64"), ...], target=TARGET)  # fmt: skip
+    knl = pl.tag_inames(knl, "i:l.0").add_prefetch("a", "i", temporary_name="t").pipeline("k", 3, via="cp.async")
+    assert "'load' can start no copies to 't' [role-instruction]" in refused({"load": "t", "compute": "*"}, knl)
+
+
+def test_roles_that_wait_for_each_other() -> None:
+    knl = pl.make_kernel("{[k, i]: 0 <= k < n and 0 <= i < 64}", "x[k + 3, i] = x[k, i]*x[k, 63 - i]   {id=step}",
+                         [pl.GlobalArg("x", F4, shape="n + 3, 64"), ...], target=TARGET)  # fmt: skip
+    knl = pl.tag_inames(knl, "i:l.0").add_prefetch("x", "i", temporary_name="t").pipeline("k", 3, via="tma")
+    text = refused({"load": "t", "compute": "*"}, knl)
+    assert "'load' and 'compute' would wait for each other [role-circle]" in text
+    assert "'fetch_x' of 'load' needs 'x', which 'step' of 'compute' sets" in text
+
+
+def test_uses_without_a_wait() -> None:
+    """Storage of two temporaries is shared by hand: the transform refuses it before."""
+    knl = rows("b[k, i] = t[k, 63 - i] + u[63 - i]   {dep=u}", "<float32> u[i] = c[k, i]   {id=u}")
+    shared = {name: replace(knl.temporaries[name], base_storage="pool") for name in ("t", "u")}
+    text = refused({"load": "t", "compute": "*"}, replace(knl, temporaries={**knl.temporaries, **shared}))
+    assert "'u' may use 'u' while 'load' copies to it [role-dependence]" in text
+    assert "instance (k=0, i=0) writes u[0] before that copy is waited for" in text
+
+
+def test_registers_that_do_not_fit() -> None:
+    knl = boxed(product(64, groups=2, lag=1), 3)
+    text = refused(BOTH, knl, registers={"load": 32, "compute": 240})
+    assert text == (
+        "assign_roles on kernel 'product': the roles of 'product' ask for more registers than there are "
+        "[role-registers]\n"
+        "  Note: 128 threads with 32, and 256 with 240, are 65536\n"
+        "  Note: blocks of 384 threads are launched with 168 a thread, which are 64512\n"
+        "  Hint: 168 to 240 for 'compute', 24 to 168 for roles that copy, the same for each"
+    )
+    for budget in ({"load": 40, "compute": 233}, {"load": 16, "compute": 232}, {"load": 40, "compute": 160},
+                   {"load": 176, "compute": 168}):  # fmt: skip
+        assert "[role-registers]" in refused(BOTH, knl, registers=budget)
+    assert "[bad-roles]" in refused(BOTH, knl, registers={"load": 40})
+
+
+def test_threads_that_are_no_warps() -> None:
+    assert "multiple of 128 threads" in refused({"load": "t", "compute": "*"}, registers={"load": 40, "compute": 232})
+    knl = pl.make_kernel("{[k, i, j]: 0 <= k < n and 0 <= i < 64 and 0 <= j < 2}", "b[k, j, i] = a[k, j, 63 - i]",
+                         [pl.GlobalArg("a, b", F4, shape="n, 2, 64"), ...], target=TARGET)  # fmt: skip
+    knl = pl.tag_inames(knl, "i:l.0, j:l.1").add_prefetch("a", "i, j", temporary_name="t").pipeline("k", 3, via="tma")
+    assert "blocks of 64 x 2 threads cannot have roles [role-threads]" in refused({"load": "t", "compute": "*"}, knl)
+
+
+def test_sums_in_which_all_threads_would_meet() -> None:
+    knl = pl.make_kernel("{[k, i]: 0 <= k < n and 0 <= i < 64}", "b[k] = sum(i, a[k, i]*a[k, 63 - i])   {id=total}",
+                         [pl.GlobalArg("a", F4, shape="n, 64"), pl.GlobalArg("b", F4, shape="n"), ...],
+                         target=TARGET)  # fmt: skip
+    knl = pl.tag_inames(knl, "i:l.0").add_prefetch("a", "i", temporary_name="t").pipeline("k", 3, via="tma")
+    knl = pl.assign_roles(knl, {"load": "t", "compute": "*"})
+    with pytest.raises(VerificationError, match="all threads of the block would meet in 'total'") as caught:
+        pl.generate_code(knl)
+    assert "[role-meeting]" in str(caught.value)
+
+
+def test_devices_without_roles() -> None:
+    with pytest.raises(CodegenError, match="has no registers that threads exchange"):
+        pl.generate_code(_rows_with_registers(), target=pl.CudaTarget("sm_90"))
+    knl = pl.assign_roles(rows(), {"load": "t", "compute": "*"})
+    assert "ring_free(" in pl.generate_code(knl, target=pl.CudaTarget("sm_90")).device_code
+    with pytest.raises(CodegenError, match="copies of boxes"):
+        pl.generate_code(knl, target=pl.CudaTarget("sm_80"))
+
+
+def _rows_with_registers() -> pl.LoopKernel:
+    knl = pl.make_kernel("{[k, i]: 0 <= k < n and 0 <= i < 256}", "b[k, i] = a[k, i]*a[k, 255 - i]",
+                         [pl.GlobalArg("a, b", F4, shape="n, 256"), ...], target=TARGET)  # fmt: skip
+    knl = pl.tag_inames(knl, "i:l.0").add_prefetch("a", "i", temporary_name="t").pipeline("k", 3, via="tma")
+    return pl.assign_roles(knl, {"load": "t", "compute": "*"}, registers=BUDGET)
+
+
+# }}}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("registers", [False, True])
+@pytest.mark.parametrize("shape", [(128, 64, 64), (512, 192, 1024), (130, 72, 136)])
+def test_products_on_a_gpu(shape: tuple[int, int, int], registers: bool) -> None:
+    m, n, p = shape
+    rng = np.random.default_rng(m)
+    a, b = rng.integers(-3, 4, (m, p)), rng.integers(-3, 4, (n, p))
+    run = pl.compile(divided(any_size=True, registers=registers, stages=4), target=TARGET)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(run(a=a.astype(BF16), b=b.astype(BF16))["c"]), (a @ b.T).astype(F4))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("turns", "ahead"), [(0, False), (3, False), (3, True)])
+def test_blocks_that_take_turns_on_a_gpu(turns: int, ahead: bool) -> None:
+    rng = np.random.default_rng(turns)
+    a, b = rng.integers(-3, 4, (330, 520)), rng.integers(-3, 4, (328, 520))
+    run = pl.compile(stored(turns=turns, ahead=ahead), target=TARGET)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(run(a=a.astype(BF16), b=b.astype(BF16))["c"]), (a @ b.T).astype(F4))
