@@ -40,14 +40,14 @@ MANY_FIELDS = {
     "kernel.arrays.ArrayArg": 13,  # Loopy's names; transforms of layouts replace them one by one
     "kernel.arrays.TemporaryVariable": 12,  # the same
     "kernel.instruction.Instruction": 20,  # Loopy's names, which insn.copy() takes; read one by one
-    "kernel.kernel.LoopKernel": 29,  # Loopy's names; read and replaced one by one
+    "kernel.kernel.LoopKernel": 30,  # Loopy's names; read and replaced one by one
     "kernel.objects.Assignment": 15,  # arguments of Loopy's class
     "kernel.text.specs.ConstantArg": 11,  # the same
     "kernel.text.specs.GlobalArg": 11,  # the same
     "kernel.text.specs.TemporaryVariable": 11,  # the same
     "runtime.explanation.AccessFacts": 15,  # results that users read, and the names of to_dict()
     "runtime.explanation.Explanation": 13,  # the same
-    "runtime.explanation.LaunchFacts": 14,  # the same
+    "runtime.explanation.LaunchFacts": 15,  # the same
     "transform.reductions.split_scan.SplitScan": 12,  # arguments of a public function
     "transform.staging.precompute.Precompute": 14,  # arguments of Loopy's function
     "transform.staging.prefetch.AddPrefetch": 17,  # the same

@@ -29,7 +29,7 @@ from polyloop.expr.nodes import CText, array_name
 from polyloop.mapping.collective_shape import Kind
 from polyloop.schedule import plan
 from polyloop.schedule.collective import Collective
-from polyloop.schedule.copy_engine import AwaitBox, AwaitStores, OpenRings, StartBox, StoreBox
+from polyloop.schedule.copy_engine import AwaitBox, AwaitStores, FreeSlot, OpenRings, StartBox, StoreBox
 from polyloop.schedule.plan import Statement
 
 __all__ = ["Assignments"]
@@ -103,7 +103,7 @@ class Assignments:
                 return call(self.expressions, statement, collective, context, self.block)
             case plan.Tensor() | plan.AwaitProducts():
                 raise AssertionError(f"'{statement.name}' is no single assignment")
-            case StartBox() | AwaitBox() | StoreBox() | AwaitStores() | OpenRings():
+            case StartBox() | AwaitBox() | StoreBox() | AwaitStores() | OpenRings() | FreeSlot():
                 raise AssertionError(f"'{statement.name}' is of a copy engine")
             case _:
                 assert_never(statement.action)

@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
-from polyloop.codegen.device.role_text import in_roles
 from polyloop.codegen.language import AXIS_NAMES
 from polyloop.codegen.loops.blocks import Numbering, numbering_of
 from polyloop.codegen.loops.context import Context
@@ -18,6 +17,7 @@ from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
 from polyloop.codegen.loops.hosts import HostLoop, host_loops
 from polyloop.codegen.loops.loops import Loops
 from polyloop.codegen.loops.regions import sequential_tree
+from polyloop.codegen.loops.roles import in_roles
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.scope import Memory, NameTypes, Scope
 from polyloop.codegen.tree.c_ast import Block
@@ -135,17 +135,17 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
     refuse_divergent(body, scope, digits.values(), together)
 
-    copies = {} if crew is None else {watch.thread: walker.run(watch.tree, context) for watch in crew.watches}
+    copies = {watch.thread: walker.run(watch.tree, context) for watch in (() if crew is None else crew.watches)}
 
     def in_turn(body: Block) -> Block:
-        persists = numbering is not None and launch.order.persists
-        if persists:
-            body = (*((numbering.of_first(ahead, has_axes=crew is None),) if ahead else ()),
-                    numbering.in_turn(body), *closing)
-        if crew is None:
-            return (*opening, *body) if persists else body
-        turns = {thread: (numbering.in_turn(block),) if persists else block for thread, block in copies.items()}
-        return (*opening, *in_roles(crew, scope.language, turns, body))
+        turns, parts = numbering if launch.order.persists else None, copies
+        if turns is not None:
+            first = (turns.of_first(ahead, has_axes=crew is None),) if ahead else ()
+            body = (*first, turns.in_turn(body), *closing)
+            parts = {thread: (turns.in_turn(block),) for thread, block in copies.items()}
+        if crew is not None:
+            body = in_roles(crew, scope.language, parts, body)
+        return body if turns is None and crew is None else (*opening, *body)
 
     kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else set()
     kept |= set() if crew is None else {name for watch in crew.watches for name in watch.phases}

@@ -41,8 +41,8 @@ from polyloop.codegen.device.box_times import with_box_times
 from polyloop.codegen.device.decoupled_lookback import with_totals_stored
 from polyloop.codegen.device.late_waits import with_late_waits
 from polyloop.codegen.device.published import with_fences
-from polyloop.codegen.device.started_sums import with_sums_started
 from polyloop.codegen.device.roles import with_roles
+from polyloop.codegen.device.started_sums import with_sums_started
 from polyloop.codegen.device.starts_ahead import with_starts_ahead
 from polyloop.codegen.device.tensors import with_matrices
 from polyloop.codegen.file_text import Described, file_text

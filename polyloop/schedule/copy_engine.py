@@ -181,7 +181,7 @@ class Crew:
     block: int
 
     def lines(self) -> Iterator[str]:
-        """Yield what each role is, in words."""
+        """Yield a sentence on each role."""
         ends = [*(watch.thread for watch in self.watches), self.block]
         for watch, end in zip(self.watches, ends[1:], strict=True):
             yield f"{end - watch.thread} threads have the role {watch.role}"

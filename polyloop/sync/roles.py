@@ -12,10 +12,10 @@ A slot is freed where its copy was started.  So what is before a start in the pr
 has then executed all of it, and its products are complete.  What uses the elements behind a start has to be behind the
 arrival of the copy, for which each thread waits by itself; that is the obligation.
 
-No role waits for ever.  Each executes its statements in the order of the program, and each wait is for something that is
-earlier in it: a copy that is waited for was started before, and a slot is free once what was before the start is done.
-So of everything that has not happened yet, the earliest can happen.  Only what a start needs besides could break this,
-data that the role of the rest computes, and that is refused.
+No role waits for ever.  Each executes its statements in the order of the program, and each wait is for something
+earlier in that order: a copy that is waited for was started before, and a slot is free once what was before the start
+is done.  So of everything that has not happened yet, the earliest can happen.  Only what a start needs besides could
+break this, data that the role of the rest computes, and that is refused.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _violations(placement: Placement, role: Role, tile: str) -> Iterator[Diagnos
 
 
 def _needed(placement: Placement, start: Placed) -> Iterator[tuple[str, str]]:
-    """Yield what a start needs that other instructions set in the same loops, with the id of one that does."""
+    """Yield the arrays and bounds that a start needs and others set in the same loops, with the id of one that does."""
     for name in sorted({*start.lowered.bounds, *(read.array for read in start.lowered.reads)}):
         for writer in writers_of(placement, name):
             if name in start.lowered.bounds or common_loops(placement, writer, start)[0]:
@@ -234,6 +234,6 @@ def register_violations(name: str, roles: Sequence[Role], rest: int, threads: in
     )
     if asked > there or most > launched or computing.registers < launched or most != few:
         fit = min(_MOST, (there - (threads - rest) * _LEAST) // rest) // _UNIT * _UNIT
-        hint = f"{launched} to {fit} for '{computing.name}', {_LEAST} to {launched} for roles that copy, the same for each"
+        hint = f"{launched} to {fit} for '{computing.name}', {_LEAST} to {launched} for each role that copies"
         why = "more registers than there are" if asked > there else "registers that threads of it cannot get"
         yield Diagnostic("role-registers", f"the roles of '{name}' ask for {why}", notes, (hint,))

@@ -43,7 +43,8 @@ def _launch(launch: Launch, statements: Mapping[str, Statement]) -> Launch:
     has_boxes = any(isinstance(statements[name].action, StartBox) for name in runs(launch.tree))
     if not has_boxes or launch.order.persists:  # what starts ahead of the next turn has times of its own
         return launch
-    return replace(launch, tree=_timed(launch.tree, statements, None if launch.turns.crew is None else mates_of(launch)))
+    mates = None if launch.turns.crew is None else mates_of(launch)
+    return replace(launch, tree=_timed(launch.tree, statements, mates))
 
 
 def mates_of(launch: Launch) -> _Mates:

@@ -73,15 +73,13 @@ class _Division:
         self.storages = dict[str, Storage]()
         self.mates = mates_of(launch)
         sizes = {t.name: t.shape for t in launch.temporaries}
-        for name in runs((*launch.ahead, *launch.tree)):
-            if isinstance(statements[name].action, StartBox):
-                tile = array_name(statements[name].lhs)
-                if tile not in self.rings:
-                    self.rings[tile], self.phases[tile] = _fresh(f"{tile}_free", taken), _fresh(f"{tile}_free_phases", taken)
-                    slots = sizes[tile][:1]
-                    self.storages[self.rings[tile]] = Storage(self.rings[tile], _RING, slots, AddressSpace.LOCAL)
-                    self.storages[self.phases[tile]] = Storage(
-                        self.phases[tile], _PHASES, (), AddressSpace.PRIVATE, cleared=True)
+        copies = (statements[name] for name in runs((*launch.ahead, *launch.tree)))
+        tiles = (array_name(copy.lhs) for copy in copies if isinstance(copy.action, StartBox))
+        for tile in dict.fromkeys(tiles):
+            ring, phases = _fresh(f"{tile}_free", taken), _fresh(f"{tile}_free_phases", taken)
+            self.rings[tile], self.phases[tile] = ring, phases
+            self.storages[ring] = Storage(ring, _RING, sizes[tile][:1], AddressSpace.LOCAL)
+            self.storages[phases] = Storage(phases, _PHASES, (), AddressSpace.PRIVATE, cleared=True)
 
     def launch(self) -> Launch:
         """Return the launch with its copies apart."""
@@ -95,7 +93,7 @@ class _Division:
         return replace(launch, tree=tree, turns=turns, temporaries=(*launch.temporaries, *self.storages.values()))
 
     def opening(self, launch: Launch) -> Tree:
-        """Return what opens the rings of a launch, and those of free slots too."""
+        """Return the opening of the rings of a launch, and of those of free slots too."""
         first, *rest = launch.turns.opening
         assert isinstance(first, Run), "rings are opened first"
         rings = tuple((name, self.storages[name].shape[0]) for name in self.rings.values())
@@ -171,7 +169,7 @@ class _Division:
             if not users or users[0] < place or any(isinstance(self.action(x), AwaitStores) for x in body[:place]):
                 continue
             low = self.first_iteration(statement, iname, [body[n] for n in users])
-            if low is None or not _is_remainder(freed.slot):
+            if low is None or _turn(freed.slot) is None:
                 continue
             at = statement.dims.index(iname)
             once, sooner = f"{node.name} first", f"{node.name} sooner"
@@ -222,33 +220,34 @@ class _Division:
         return False
 
     def action(self, node: Node) -> object:
-        """Return what a node does, None if it is no statement."""
+        """Return the action of a node, None if it is no statement."""
         return self.statements[node.name].action if isinstance(node, Run) else None
 
 
-def _is_remainder(slot: Expression) -> bool:
-    return isinstance(slot, p.Remainder) and affine_of(slot.numerator) is not None
+def _turn(slot: Expression) -> tuple[Affine, int] | None:
+    """Return the position and the number of slots of ``position % slots``; None if a slot is none."""
+    if not isinstance(slot, p.Remainder) or not isinstance(slot.denominator, int):
+        return None
+    position = affine_of(slot.numerator)
+    return None if position is None else (position, slot.denominator)
 
 
 def _moved(slot: Expression, iname: str, value: Affine) -> Expression:
     """Return a slot for another value of an iname."""
-    assert isinstance(slot, p.Remainder), "a slot of a ring"
-    form = affine_of(slot.numerator)
-    assert form is not None, "an affine number"
-    moved = form.substitute({iname: value})
-    return p.Remainder(to_expression(moved), slot.denominator) if moved.terms else moved.const % slot.denominator
+    turn = _turn(slot)
+    assert turn is not None, "a slot of a ring"
+    position, slots = turn
+    moved = position.substitute({iname: value})
+    return p.Remainder(to_expression(moved), slots) if moved.terms else moved.const % slots
 
 
 def _is_other(freed: FreeSlot, action: object) -> bool:
     """Return True if *action* waits for a slot that is not *freed*: all rings of a body advance together."""
-    if not isinstance(action, AwaitBox):
+    ahead, here = _turn(freed.slot), _turn(action.slot) if isinstance(action, AwaitBox) else None
+    if ahead is None or here is None or ahead[1] != here[1]:
         return False
-    sides = (freed.slot, action.slot)
-    if not all(isinstance(slot, p.Remainder) for slot in sides) or sides[0].denominator != sides[1].denominator:
-        return False
-    ahead, here = (affine_of(slot.numerator) for slot in sides)
-    apart = None if ahead is None or here is None else ahead.add(here, -1)
-    return apart is not None and not apart.terms and apart.const % freed.slot.denominator != 0
+    apart = ahead[0].add(here[0], -1)
+    return not apart.terms and apart.const % ahead[1] != 0
 
 
 def _on_no_thread(statement: Statement) -> Statement:

@@ -216,6 +216,12 @@ def _pipeline(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found | ({"via": via} if via != "shared" else {})
 
 
+def _roles(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    tiles = sorted(kernel.evaluations) or sorted(kernel.temporaries) or ["t0"]
+    found: dict[str, Any] = {"roles": {"load": rng.choice(tiles), "compute": "*"}}
+    return found | ({"registers": {"load": 40, "compute": 232}} if rng.random() < 0.2 else {})
+
+
 def _peel(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"iname": rng.choice(_inames(kernel)), "front": rng.choice((0, 1, 2)), "back": rng.choice((0, 1))}
 
@@ -444,6 +450,7 @@ _OWN: Final[Mapping[str, Drawer]] = {
     "add_padding": _pad,
     "add_prefetch": _prefetch,
     "affine_map_inames": _mapped,
+    "assign_roles": _roles,
     "assume": _assume,
     "buffer_array": _buffer,
     "chunk_iname": _chunk,

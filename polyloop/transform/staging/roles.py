@@ -37,15 +37,44 @@ class AssignRoles(Transform):
 
     Threads of different roles meet at no barrier: each slot of a tile has a pair of barriers in shared memory
     (mbarriers), of which one counts the bytes that have arrived, and the other the warps that do not use the slot any
-    more.  Both are derived from the pipeline, as barriers are.  Then warps that compute need not meet each other either,
-    unless they hand on values: one may be an iteration ahead of another.
+    more.  Both are derived from the pipeline, as barriers are.  Then warps that compute need not meet each other
+    either, unless they hand on values: one may be an iteration ahead of another.
 
-    >>> knl = pl.make_kernel("{[k, i]: 0 <= k < n and 0 <= i < 64}", "b[k, i] = a[k, i]*a[k, 63 - i]",
-    ...                      target=pl.CudaTarget("sm_90"))
+    >>> knl = pl.make_kernel("{[k, i]: 0 <= k < 8 and 0 <= i < 64}", "b[k, i] = a[k, i]*a[k, 63 - i]",
+    ...                      [pl.GlobalArg("a, b", np.float32, shape="8, 64")], target=pl.CudaTarget("sm_90"))
     >>> knl = pl.tag_inames(knl, "i:l.0").add_prefetch("a", "i", temporary_name="t").pipeline("k", 3, via="tma")
     >>> knl = pl.assign_roles(knl, {"load": "t", "compute": "*"})
     >>> text = body(knl, "cuda")
-    >>> print(text[text.index("    if (threadIdx.x"):])
+    >>> print(text[text.index("if (threadIdx.x"):])
+    if (threadIdx.x >= 64) {
+        if (threadIdx.x == 64) {
+            // load
+            unsigned int t_free_phases = 0;
+            ring_wait(&t_free[0], (-2 + 2) % 3, &t_free_phases);
+            ring_expect(&t_ring[0], 256);
+            box_2d(&t[0][0], &a_map, &t_ring[0], 0, 0);
+            ring_wait(&t_free[0], (-1 + 2) % 3, &t_free_phases);
+            ring_expect(&t_ring[1], 256);
+            box_2d(&t[1][0], &a_map, &t_ring[1], 0, 1);
+            for (int k = 0; k < 6; ++k) {
+                ring_wait(&t_free[0], (k + 2) % 3, &t_free_phases);
+                ring_expect(&t_ring[(k + 2) % 3], 256);
+                box_2d(&t[(k + 2) % 3][0], &a_map, &t_ring[(k + 2) % 3], 0, k + 2);
+            }
+        }
+    } else {
+        // compute
+        ring_free(&t_free[0]);
+        ring_free(&t_free[1]);
+        ring_free(&t_free[2]);
+        unsigned int t_phases = 0;
+        for (int k = 0; k < 8; ++k) {
+            ring_wait(&t_ring[0], k % 3, &t_phases);
+            b[k * 64 + tx] = t[k % 3][tx] * t[k % 3][63 - tx];
+            if (k < 5)
+                ring_free(&t_free[(k + 3) % 3]);
+        }
+    }
 
     Parameters
     ----------
@@ -63,8 +92,8 @@ class AssignRoles(Transform):
     TransformError
         ``bad-roles``, ``unknown-producer``; ``role-instruction`` for a tile that no copy engine fills; ``role-circle``
         where a copy needs data that the other role computes; ``role-dependence``, with two instances, where a tile is
-        used without a wait for its copy; ``role-threads``; ``role-registers`` for a budget that does not fit.  When code
-        is generated, ``role-meeting`` for a sum over all threads of the block, or of blocks in a cluster.
+        used without a wait for its copy; ``role-threads``; ``role-registers`` for a budget that does not fit.  When
+        code is generated, ``role-meeting`` for a sum over all threads of the block, or of blocks in a cluster.
 
     Notes
     -----
@@ -125,5 +154,5 @@ def _tiles(kernel: LoopKernel) -> dict[str, str]:
     found = dict(zip(kernel.evaluations, kernel.evaluations, strict=True))
     for instruction in kernel.instructions:
         if instruction.step is CopyStep.START or instruction.id in kernel.evaluations.values():
-            found.update({instruction.id: name for name in instruction.writes})
+            found.update(dict.fromkeys([instruction.id], *instruction.writes))
     return found
