@@ -27,9 +27,9 @@ CASES = [
     ("wgmma, 128 x 64, overlapped", "float16", 64, True, 2),
     ("wgmma, 64 x 64", "bfloat16", 64, True, 3),
     ("mma, 64 x 64", "float16", 64, False, 2),
-    ("wgmma, 128 x 64, overlapped, roles", "bfloat16", 64, True, 2),
 ]
 """Schedule, type, elements of a head, causal, and heads of queries for one of keys."""
+WITH_ROLES = ("wgmma, 128 x 64, overlapped, roles", "bfloat16", 64, True, 1)
 
 
 def case(dtype: str, head: int, n: int, *, causal: bool, group: int, m: int = 0) -> tuple[dict[str, Any], Any]:
@@ -93,8 +93,15 @@ def test_copies_start_behind_the_barrier_and_are_waited_for_at_their_use() -> No
     assert places == sorted(places)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "head", "causal", "group"), [("bfloat16", 64, True, 1), ("float16", 128, False, 2)])
+def test_numbers_with_roles(dtype: str, head: int, causal: bool, group: int) -> None:
+    test_numbers_on_fibres(WITH_ROLES[0], dtype, head, causal, group)
+
+
 def test_with_roles_groups_of_warps_do_not_meet_in_the_loop() -> None:
-    text = program(*CASES[-1]).device_code
+    text = program(*WITH_ROLES).device_code
+    assert compile_cuda(text, "sm_90a").cubin
     assert "setmaxnreg.inc.sync.aligned.u32 240" in text
     assert text.count("bar.sync 1, 256;") == 1, "for the tile of queries, which threads store"
     loop = text[text.rindex("for (int t = 1") :]
