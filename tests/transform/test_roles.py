@@ -327,54 +327,57 @@ def test_blocks_that_take_turns_on_a_gpu(turns: int, ahead: bool) -> None:
         np.testing.assert_array_equal(np.asarray(run(a=a.astype(BF16), b=b.astype(BF16))["c"]), (a @ b.T).astype(F4))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(24))
-def test_drawn_kernels(seed: int) -> None:
-    """Rows of several arrays, used by others than the threads that they are near to, in loops that were taken apart."""
-    rng = random.Random(seed)
-    threads, n = rng.choice((32, 64, 128)), rng.choice((1, 2, 5, 9))
-    uses = [f"a[k, {threads - 1} - i]", "a[k, i]", f"c[k, {threads - 1} - i]", "c[k + 1, i]", "u[i]", f"u[{threads - 1} - i]"]
+def drawn(rng: random.Random, threads: int) -> pl.LoopKernel:
+    """Return rows of two arrays, used by others than the threads that they are near to."""
+    back = f"{threads - 1} - i"
+    uses = [f"a[k, {back}]", "a[k, i]", f"c[k, {back}]", "c[k + 1, i]", "u[i]", f"u[{back}]"]
     texts = [f"<float32> u[i] = {rng.choice(('k', 'a[k, i]', 'd[k, i]'))}   {{id=u}}",
-             f"b[k, i] = {' + '.join(rng.sample(uses, rng.choice((2, 3, 4))))}   {{id=use, dep=u}}"]  # fmt: skip
+             f"b[g, k, i] = {' + '.join(rng.sample(uses, rng.choice((2, 3, 4))))}   {{id=use, dep=u}}"]  # fmt: skip
     if rng.random() < 0.5:
-        texts.append(f"e[g, i] = e[g, i] + c[k, {threads - 1} - i]   {{id=more, dep=use}}")
+        texts.append(f"e[g, i] = e[g, i] + c[k, {back}]   {{id=more, dep=use}}")
     knl = pl.make_kernel(
-        [f"{{[g, k, i]: 0 <= g < 3 and 0 <= k < n and 0 <= i < {threads}}}"],
-        "\n".join(["for g, k", *(text.replace("b[k", "b[g, k") for text in texts), "end"]),
+        f"{{[g, k, i]: 0 <= g < 3 and 0 <= k < n and 0 <= i < {threads}}}", "\n".join(["for g, k", *texts, "end"]),
         [pl.GlobalArg("a, d", F4, shape=f"n, {threads}"), pl.GlobalArg("c", F4, shape=f"n + 1, {threads}"),
          pl.GlobalArg("b", F4, shape=f"3, n, {threads}"), pl.GlobalArg("e", F4, shape=f"3, {threads}"), ...],
         target=TARGET, silenced_warnings="*",
     )  # fmt: skip
-    knl = pl.tag_inames(pl.prioritize_loops(knl, "g, k"), {"i": "l.0", "g": rng.choice(("g.0", "g.0", "ord"))})
-    tiles: list[str] = []
-    for array in "ac":
-        if array in knl.arrays() and any(array in i.reads for i in knl.instructions):
-            try:
-                knl = pl.add_prefetch(knl, array, "i", temporary_name=f"t{array}", temporary_address_space="local")
-            except TransformError:
-                continue
-            tiles.append(f"t{array}")
-    if not tiles:
-        pytest.skip("nothing is fetched")
+    return pl.tag_inames(pl.prioritize_loops(knl, "g, k"), {"i": "l.0", "g": rng.choice(("g.0", "g.0", "ord"))})
+
+
+def piped(rng: random.Random, knl: pl.LoopKernel) -> pl.LoopKernel:
+    """Return a drawn kernel with tiles that are fetched ahead, loops taken apart, blocks that take turns, and roles."""
+    tiles = [f"t{array}" for array in "ac" if any(array in i.reads for i in knl.instructions)]
+    for tile in tiles:
+        knl = pl.add_prefetch(knl, tile[1:], "i", temporary_name=tile, temporary_address_space="local")
     knl = pl.pipeline(knl, "k", rng.choice((2, 3, 4)), via="tma")
     if rng.random() < 0.4:
         knl = pl.peel(knl, "k", front=rng.choice((1, 2)), back=rng.choice((0, 1)))
     if str(knl.tag("g")) == "g.0" and rng.random() < 0.6:
         knl = pl.persist_blocks(knl, rng.choice((1, 2)), ahead=rng.random() < 0.5)
-    roles = {"load": ", ".join(tiles), "compute": "*"}
     if len(tiles) > 1 and rng.random() < 0.4:
-        roles = {"one": tiles[0], "other": tiles[1], "compute": "*"}
-    knl = pl.assign_roles(knl, roles)
-    numbers = np.random.default_rng(seed)
+        return pl.assign_roles(knl, {"one": tiles[0], "other": tiles[1], "compute": "*"})
+    return pl.assign_roles(knl, {"load": ", ".join(tiles), "compute": "*"})
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", range(24))
+def test_drawn_kernels(seed: int) -> None:
+    rng = random.Random(seed)
+    threads, n = rng.choice((32, 64, 128)), rng.choice((1, 2, 5, 9))
+    knl = drawn(rng, threads)
+    if not any({"a", "c"} & i.reads for i in knl.instructions):
+        return  # there is nothing to fetch
+    knl, numbers = piped(rng, knl), np.random.default_rng(seed)
     arrays = {name: numbers.integers(-4, 5, (n + (name == "c"), threads)).astype(F4) for name in "acd"}
     arrays |= {"b": np.zeros((3, n, threads), F4), "e": np.zeros((3, threads), F4)}
     given = {a.name: arrays[a.name] for a in knl.arguments if a.name in arrays}
     wanted = pl.interpret(knl, **{name: value.copy() for name, value in given.items()})
     try:
         program = pl.generate_code(knl)
-    except (CodegenError, VerificationError) as error:
-        assert {*error.codes} <= {"not-ahead", "not-a-box"}
+    except VerificationError as error:
+        if error.codes != ("not-ahead",):
+            raise
         return
     for order, outputs in run_on_fibres(program, given).items():
-        for name in outputs.keys():  # noqa: SIM118
+        for name in outputs.keys():  # noqa: SIM118 - iterating over a result gives its values
             np.testing.assert_array_equal(outputs[name], wanted[name], err_msg=order)
