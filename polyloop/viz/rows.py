@@ -185,12 +185,14 @@ class _Rows:
             while len(sizes) > 1 and sizes[-1] == 1:
                 sizes.pop()
             parts.append(f"grid {' x '.join(f'{size}' if len(sizes) == 1 else f'({size})' for size in sizes)}")
-        size = " x ".join(map(str, launch.local_size)) or "1"
+        size = " x ".join(map(str, launch.block)) or "1"
         parts.append(f"blocks of {size} threads")
         if launch.cluster > 1:
             parts.append(f"clusters of {launch.cluster} blocks")
         if launch.order.persists:
             parts.append(f"at most {launch.order.most} that execute the others, too")
+        if launch.turns.crew is not None:
+            parts += launch.turns.crew.lines()
         if nbytes := shared_bytes(launch.temporaries):
             parts.append(f"{nbytes} bytes of shared memory")
         return ", ".join(parts)
