@@ -199,7 +199,7 @@ def _peeled(knl: pl.LoopKernel, front: int, *, overlapped: bool = False) -> pl.L
     return pl.peel(knl, "t", front=front + overlapped, back=back) if front + back else knl
 
 
-def in_roles(knl: pl.LoopKernel, copying: int = 24, computing: int = 240) -> pl.LoopKernel:
+def in_roles(knl: pl.LoopKernel, copying: int = 40, computing: int = 232) -> pl.LoopKernel:
     """Return attention by groups of warps, in which a thread of its own fetches keys and values.
 
     ::

@@ -40,6 +40,16 @@ static __device__ __forceinline__ void ring_open_free(
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 #endif
+#ifndef POLYLOOP_RING_FREE
+#define POLYLOOP_RING_FREE
+static __device__ __forceinline__ void ring_free(unsigned long long *slot)
+{
+    const unsigned int barrier = (unsigned int)__cvta_generic_to_shared(slot);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+}
+#endif
 #ifndef POLYLOOP_MATRIX_PRODUCTS_READY_32
 #define POLYLOOP_MATRIX_PRODUCTS_READY_32
 static __device__ __forceinline__ void products_ready_32(float *d)
@@ -51,16 +61,6 @@ static __device__ __forceinline__ void products_ready_32(float *d)
             "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
             "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         :: "memory");
-}
-#endif
-#ifndef POLYLOOP_RING_FREE
-#define POLYLOOP_RING_FREE
-static __device__ __forceinline__ void ring_free(unsigned long long *slot)
-{
-    const unsigned int barrier = (unsigned int)__cvta_generic_to_shared(slot);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
 }
 #endif
 #ifndef POLYLOOP_RING_WAIT
@@ -239,6 +239,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
     } else {
         // compute
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        ring_free(&a_tile_free[0]);
+        ring_free(&b_tile_free[0]);
         __align__(8) float acc[8][2][2];
         #pragma unroll
         for (int jj_reg_2 = 0; jj_reg_2 < 8; ++jj_reg_2) {
@@ -250,8 +252,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
             }
         }
         products_ready_32(&acc[0][0][0]);
-        ring_free(&a_tile_free[0]);
-        ring_free(&b_tile_free[0]);
         if (p >= 128) {
             ring_free(&a_tile_free[1]);
             ring_free(&b_tile_free[1]);

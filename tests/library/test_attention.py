@@ -102,7 +102,7 @@ def test_numbers_with_roles(dtype: str, head: int, causal: bool, group: int) -> 
 def test_with_roles_groups_of_warps_do_not_meet_in_the_loop() -> None:
     text = program(*WITH_ROLES).device_code
     assert compile_cuda(text, "sm_90a").cubin
-    assert "setmaxnreg.inc.sync.aligned.u32 240" in text
+    assert "setmaxnreg.inc.sync.aligned.u32 232" in text
     assert text.count("bar.sync 1, 256;") == 1, "for the tile of queries, which threads store"
     loop = text[text.rindex("for (int t = 1") :]
     order = ["ring_wait(&k_tile_ring", "_kk(", "ring_wait(&v_tile_ring", "_rj(", "products_done_1_32(",

@@ -20,7 +20,8 @@ from polyloop.runtime.nvrtc import compile_cuda, resources
 from tests.generated import bare, flat
 from tests.transform.checking import same_after_replay
 from tests.transform.test_tma import ANY, boxed, same
-from tests.transform.test_wgmma import BF16, TARGET, check, product
+from tests.transform.test_wgmma import BF16, TARGET, check, inames, product
+from tests.transform.test_wgmma_lag import of_several
 
 Golden = Callable[[str, str], None]
 F4 = np.float32
@@ -84,6 +85,21 @@ def test_a_kernel_without_products_is_the_same_in_c_and_in_the_interpreter() -> 
     text = same(pl.assign_roles(rows(), {"load": "t", "compute": "*"}), TARGET, a=a, b=np.zeros_like(a), n=7)
     assert "bar.sync" not in text, "no warp needs another one"
     assert text.count("__syncthreads") == 1
+
+
+@pytest.mark.slow
+def test_sums_one_after_the_other_go_on_with_the_ring() -> None:
+    knl = of_several(1)
+    knl = pl.add_prefetch(knl, "a", f"{inames(knl, 'i')}, kk, ki", temporary_name="a_tile")
+    knl = pl.add_prefetch(knl, "b", f"{inames(knl, 'j')}, kk, ki", temporary_name="b_tile")
+    for name in ("a_tile", "b_tile"):
+        knl = pl.swizzle(knl, name, bits=3, base=3, shift=3)
+    program = pl.generate_code(pl.assign_roles(pl.pipeline(knl, "ko", stages=3, via="tma"), BOTH), target=TARGET)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (3, 64, 320)), rng.integers(-3, 4, (3, 64, 320))
+    arrays = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((3, 64, 64), F4)}
+    for order, found in run_on_fibres(program, arrays).items():
+        np.testing.assert_array_equal(found["c"], np.einsum("tik,tjk->tij", a, b).astype(F4), err_msg=order)
 
 
 def test_several_roles_that_copy() -> None:

@@ -33,7 +33,7 @@ from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.axes import is_thread_axis
 from polyloop.poly.sets import constant_bounds, preimage
 from polyloop.schedule.copy_engine import AwaitBox, AwaitStores, Crew, FreeSlot, OpenRings, StartBox, Watch
-from polyloop.schedule.plan import Launch, Schedule, Statement
+from polyloop.schedule.plan import Launch, Schedule, Share, Statement, Tensor
 from polyloop.schedule.storage import Storage
 from polyloop.sync.roles import WARP
 
@@ -129,7 +129,10 @@ class _Division:
         out: list[Node] = []
         for node in tree:
             if isinstance(node, Loop):
-                out += self.sooner(Loop(node.iname, self.freed(node.body)))
+                *first, loop = self.sooner(Loop(node.iname, self.freed(node.body)))
+                for free in first:
+                    out.insert(self.begin(free, out), free)
+                out.append(loop)
             elif isinstance(node, Run) and isinstance(start := self.statements[node.name].action, StartBox):
                 name, statement = f"{node.name} frees", _on_no_thread(self.statements[node.name])
                 action = FreeSlot(self.rings[array_name(statement.lhs)], start.slot)
@@ -157,6 +160,8 @@ class _Division:
             for k: {free slot k + 2; wait k; use k; rest}
             ->
             free slot 2; for k: {wait k; use k; free slot k + 3; rest}
+
+        The first slots are free from the beginning, or behind what used their storage before.
         """
         body, iname, first = list(loop.body), loop.iname, list[Node]()
         for node in loop.body:
@@ -190,6 +195,17 @@ class _Division:
             del body[place]
         return (*first, Loop(iname, tuple(body)))
 
+    def begin(self, free: Node, body: Sequence[Node]) -> int:
+        """Return the first position in a body ahead of which nothing uses the slot that *free* ends the use of."""
+        assert isinstance(free, Run), "a statement"
+        tiles, place = self.mates[array_name(self.statements[free.name].lhs)], len(body)
+        while place and not self.uses(body[place - 1], tiles):
+            actions = (self.statements[name].action for name in runs((body[place - 1],)))
+            if any(isinstance(action, AwaitBox | AwaitStores | FreeSlot) for action in actions):
+                break
+            place -= 1
+        return place
+
     def first_iteration(self, statement: Statement, iname: str, users: Sequence[Node]) -> int | None:
         """Return the first iteration in which a slot is freed, None if *users* may have an earlier one."""
         if iname not in statement.dims:
@@ -210,10 +226,12 @@ class _Division:
         So do products that run on, up to the wait for their group.
         """
         if isinstance(node, Barrier):
-            return node.group is not None and node.group.products
+            return node.group is not None and node.group.products and bool(node.group.arrivals)
         for name in runs((node,)):
             statement = self.statements[name]
-            if not isinstance(statement.action, AwaitBox | FreeSlot):
+            action = statement.action
+            is_first = isinstance(action, Tensor) and action.share is Share.FIRST  # which sets registers alone
+            if not is_first and not isinstance(action, AwaitBox | FreeSlot):
                 parts = (statement.lhs, statement.rhs, *statement.predicates)
                 if not tiles.isdisjoint(frozenset[str]().union(*map(variables, parts))):
                     return True
