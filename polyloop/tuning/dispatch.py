@@ -286,7 +286,7 @@ class Dispatcher(DeferredKernel):
         return () if found is None else tuple(found[1])
 
     def _ranked(self, call: CallFacts) -> tuple[str, Mapping[str, float]] | None:
-        """Return where the times are from, and the schedules with their times, the fastest first; None without any."""
+        """Return the origin of the times, and the schedules with their times, the fastest first; None without any."""
         near = self._near(call)
         if not near:
             return None

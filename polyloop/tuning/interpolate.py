@@ -32,7 +32,7 @@ _NOISE: Final = 0.1
 _UNKNOWN: Final = 0.5
 """Slowdown of a schedule that was not measured nearby, as a power of two."""
 _BEHIND: Final = 0.15
-"""How far behind the slowest of a record a schedule is that is not in it, as a power of two."""
+"""Slowdown of a schedule that a record leaves out, relative to the slowest one in it, as a power of two."""
 
 
 class Interpolation:
