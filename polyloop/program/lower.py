@@ -16,12 +16,12 @@ from polyloop.kernel.build.text_order import Item, build_tree
 from polyloop.kernel.domains import data_inames
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import is_lane
+from polyloop.kernel.tags import Unroll, is_lane
 from polyloop.kernel.tree import paths, with_collectives
 from polyloop.memo import Same, interned, memoised
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.guards import exact_parameters
-from polyloop.program.ir import Access, Accumulator, Combine, Lowered, Program
+from polyloop.program.ir import Access, Accumulator, Combine, Lowered, Program, Update
 from polyloop.program.lookback_order import waits_last
 from polyloop.program.loop_sharing import may_share
 from polyloop.program.lower_instruction import Lowering, loop_order
@@ -121,16 +121,45 @@ def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str], 
     outer = set(group[-1].inames)
     common = [next((n for n, x in enumerate(item.nest) if x not in outer), len(item.nest)) for item in items]
     items[-1] = whole
-    return [replace(item, group=whole, common=count) for item, count in zip(items, common, strict=True)]
+    towards = [_toward(item, items[k + 1 :]) for k, item in enumerate(items)]
+    return [replace(item, group=whole, common=count, toward=toward)
+            for item, count, toward in zip(items, common, towards, strict=True)]
+
+
+def _toward(item: Item, others: Sequence[Item]) -> tuple[int, str] | None:
+    """Return the level and the loop at which the nest of a later part of the instruction leaves that of *item*."""
+    for other in others:
+        for level, (own, its) in enumerate(zip(item.nest, other.nest, strict=False)):
+            if own != its:
+                return level, its
+    return None
 
 
 def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str], number: int) -> Item:
-    """Return statement *number* as an item of the text order; it shares no loop over lanes."""
+    """Return statement *number* as an item of the text order.
+
+    It shares no loop over lanes, and none that is part of a matrix instruction.
+    """
     nest = tuple([x for x in statement.inames if kernel.axis(x) is None])
     reads = frozenset([access.array for access in statement.reads])
     writes = frozenset([write.array for write in statement.writes])
     blocks = {**dict(statement.instruction.blocks), **statement.joined}
+    own = _of_matrix(kernel, statement)
     for x in nest:
-        if is_lane(kernel.tag(x)):
+        if is_lane(kernel.tag(x)) or x in own:
             blocks[x] = -1 - number
     return Item(statement.name, nest, reads, writes, after, blocks)
+
+
+def _of_matrix(kernel: LoopKernel, statement: Lowered) -> Collection[str]:
+    """Return the loops of a product by a matrix instruction: what one instruction does, and of one that is waited for
+    in groups (``wgmma``) the unrolled terms of a group.
+    """
+    matrix = statement.instruction.matrix
+    if matrix is None or not isinstance(statement.part, Update):
+        return ()
+    own = {x for _, pairs in matrix.inames for x, _ in pairs}
+    if not matrix.intrinsic.is_shared:
+        return own
+    terms = (x for term in statement.instruction.terms for x in term.inames)
+    return own.union(x for x in terms if isinstance(kernel.tag(x), Unroll))

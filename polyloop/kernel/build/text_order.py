@@ -35,6 +35,8 @@ class Item:
     ``nest`` lists its loops from the outside in, ``blocks`` the written ``for`` block of each loop
     that has one, ``after`` the statements that it must follow.  ``group`` is the instruction that the
     statement is a part of, as one item: it decides about the outermost ``common`` loops, so that no part strays.
+    ``toward`` is the loop of a reduction at the level where the nest of what begins its sum leaves it: the two may
+    join others in front of such a loop and in it.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Item:
     """Scope of a barrier, which stays behind everything before it and before everything behind it."""
     group: Item | None = None
     common: int = 0
+    toward: tuple[int, str] | None = None
 
 
 
@@ -232,14 +235,7 @@ def _insert(
     iname = nest[0]
     block = (item.blocks or {}).get(iname)
     inside = (*around, iname)
-    index = next(
-        (
-            i
-            for i in range(len(nodes) - 1, -1, -1)
-            if isinstance(node := nodes[i], _OpenLoop) and node.iname == iname and node.block == block
-        ),
-        None,
-    )
+    index = _latest(nodes, iname, block, _end(nodes, item, len(around)))
     if index is not None:
         loop = nodes[index]
         assert isinstance(loop, _OpenLoop)
@@ -259,6 +255,26 @@ def _insert(
     fresh.note(item)
     nodes.append(fresh)
     _insert(fresh.children, item, nest[1:], inside, may_share)
+
+
+def _latest(nodes: Sequence[_OpenLoop | Item], iname: str, block: int | None, end: int) -> int | None:
+    """Return the place of the latest loop over *iname* before *end*, of the same written block."""
+    for index in range(end - 1, -1, -1):
+        node = nodes[index]
+        if isinstance(node, _OpenLoop) and node.iname == iname and node.block == block:
+            return index
+    return None
+
+
+def _end(nodes: Sequence[_OpenLoop | Item], item: Item, depth: int) -> int:
+    """Return the place before which *item* looks for a loop to join: in front of the loop that its sum joins."""
+    if item.toward is None or item.toward[0] != depth or item.group is None:
+        return len(nodes)
+    iname = item.toward[1]
+    index = _latest(nodes, iname, (item.group.blocks or {}).get(iname), len(nodes))
+    if index is None or _between(nodes, index, item.group) is None or _latest(nodes, item.nest[depth], (item.blocks or {}).get(item.nest[depth]), index) is None:
+        return len(nodes)
+    return index
 
 
 def _writers_for(item: Item, loop: _OpenLoop) -> list[Item]:
