@@ -6,7 +6,7 @@ import polyloop as pl
 from polyloop.kernel.intrinsic import INTRINSICS
 
 __all__ = [
-    "in_double_precision", "in_warps", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes", "stored_by_rows",
+    "in_double_precision", "in_panels", "in_warps", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes", "stored_by_rows",
     "with_padded_copies",
 ]  # fmt: skip
 
@@ -122,13 +122,14 @@ def in_double_precision(
 def on_groups_of_warps(
     knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
     lag: int = 0, via: str = "cp.async", panels: bool = True, term: str = "k", within: str = "insn",
-    operands: tuple[str, str] = ("a", "b"), divided: bool = True,
+    operands: tuple[str, ...] = ("a", "b"), divided: bool = True,
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of some rows and columns, by an intrinsic for 64 rows and these columns.
 
     With *panels*, the second operand is stored by rows of n, otherwise by rows of k.  *term* and *within* are the loop
-    over terms and the instruction of a product in parts, *operands* the arrays whose tiles are fetched.  What is not
-    *divided* among blocks here already is, and has the loops ``i_block`` and ``jj`` of a block.
+    over terms and the instruction of a product in parts, *operands* the arrays whose tiles are fetched: that of rows,
+    and that of columns, or several for as many products *within* a block.  What is not *divided* among blocks here
+    already is, and has the loops ``i_block`` and ``jj`` of a block.
 
     Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
     waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
@@ -150,15 +151,22 @@ def on_groups_of_warps(
     knl = pl.prioritize_loops(knl, "ko, kk")
     knl = pl.tensorize(knl, within, intrinsic, lag=lag)
     # tiles in shared memory: rows of 128 bytes, swizzled
-    swept = ("wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", "jj_reg_0, jj_lane, jj_reg_2, kk, ki")
-    for array, tile, inames in zip(operands, ("a_tile", "b_tile"), swept, strict=True):
-        knl = pl.add_prefetch(knl, array, inames, temporary_name=tile, vec=16 // size)
-    if panels and columns > 64:
-        knl = pl.split_array_axis(knl, "b_tile", 1, 64)
-        knl = pl.tag_array_axes(knl, "b_tile", "N1,N2,N0")
-    for tile in ("a_tile", "b_tile"):
+    rows_swept, columns_swept = "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", "jj_reg_0, jj_lane, jj_reg_2, kk, ki"
+    for number, array in enumerate(operands):
+        tile = ("a_tile", "b_tile")[number] if number < 2 else f"{array}_tile"
+        swept = columns_swept if number else rows_swept
+        knl = pl.add_prefetch(knl, array, swept, temporary_name=tile, vec=16 // size)
+        if number and panels and columns > 64:
+            knl = in_panels(knl, tile, 64)
         knl = pl.swizzle(knl, tile, bits=3, base=(16 // size).bit_length() - 1, shift=3)
     return pl.pipeline(knl, "ko", stages=stages, via=via)
+
+
+def in_panels(knl: pl.LoopKernel, tile: str, columns: int) -> pl.LoopKernel:
+    """Return a product with a tile as panels of some columns, one behind the other."""
+    axis = len(knl.temporaries[tile].shape or ()) - 1
+    knl = pl.split_array_axis(knl, tile, axis, columns)
+    return pl.tag_array_axes(knl, tile, ",".join([*(f"N{n}" for n in range(axis + 1, 2, -1)), "N1", "N2", "N0"]))
 
 
 def with_padded_copies(knl: pl.LoopKernel, align_bytes: int = 128) -> pl.LoopKernel:
@@ -211,7 +219,6 @@ def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel
     They lie where *shares* was, which is not read any more.  Panels have rows of 128 bytes, swizzled.
     """
     knl, size, base = _buffered(knl, "box")
-    knl = pl.split_array_axis(knl, "c_tile", 1, 128 // size)
-    knl = pl.tag_array_axes(knl, "c_tile", "N1,N2,N0")
+    knl = in_panels(knl, "c_tile", 128 // size)
     knl = pl.swizzle(knl, "c_tile", bits=3, base=base, shift=3)
     return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl

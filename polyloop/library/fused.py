@@ -1,0 +1,143 @@
+"""Products in a chain with what comes before and after them, each one kernel on tensor cores of Hopper (``wgmma``).
+
+What follows a product is computed of its results while they are in registers: bias and GELU, the gate of a second
+product of the same rows, layer norm of whole rows.  Results go through shared memory, from where the copy engine stores
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import polyloop as pl
+from polyloop.expr.dtypes import dtype_name, to_dtype
+from polyloop.library.tensor_cores import in_panels, on_groups_of_warps, stored_by_boxes
+
+__all__ = ["gated", "gelu", "layer_norm", "on_rows", "on_tiles"]
+
+_MULTIPROCESSORS: Final = 132
+"""Of an H100 and of an H200."""
+_TARGET: Final = pl.CudaTarget("sm_90a")
+_SIZES: Final = "m >= 1 and n >= 1 and p >= 1 and n mod 8 = 0 and p mod 8 = 0"
+
+
+def _made(name: str, text: str, arguments: Sequence[Any], n: str = "n", sizes: str = _SIZES) -> pl.LoopKernel:
+    """Return a program of products of m by p elements with n columns."""
+    domain = f"{{[i, j, k]: 0 <= i < m and 0 <= j < {n} and 0 <= k < p}}"
+    return pl.make_kernel(domain, text, [*arguments, ...], name=name, target=_TARGET, assumptions=sizes)
+
+
+def gelu(dtype: Any = "bfloat16") -> pl.LoopKernel:
+    """Return a product with a bias and GELU: ``c[i, j] = gelu(bias[j] + sum(k, a[i, k]*b[k, j]))``."""
+    element = to_dtype(dtype)
+    return _made("product_gelu", """
+        gelu(x) := 0.5f*x*(1 + erf(0.70710678f*x))
+        <float32> s = sum(k, a[i, k]*b[k, j])             {id=product}
+        c[i, j] = gelu(s + bias[j])                       {id=result}
+        """, [
+        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("b", element, shape="p, n"),
+        pl.GlobalArg("bias", element, shape="n"), pl.GlobalArg("c", element, shape="m, n"),
+    ])  # fmt: skip
+
+
+def gated(dtype: Any = "bfloat16") -> pl.LoopKernel:
+    """Return two products of the same rows, of which one is the gate of the other: ``c = silu(a gate) * (a up)``."""
+    element = to_dtype(dtype)
+    return _made("gated_product", """
+        silu(x) := x/(1 + exp(-x))
+        <float32> g = sum(k, a[i, k]*gate[k, j])          {id=product_gate}
+        <float32> u = sum(k, a[i, k]*up[k, j])            {id=product_up}
+        c[i, j] = silu(g)*u                               {id=result, precision=fast}
+        """, [
+        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("gate, up", element, shape="p, n"),
+        pl.GlobalArg("c", element, shape="m, n"),
+    ])  # fmt: skip
+
+
+def layer_norm(n: int = 256, dtype: Any = "bfloat16", eps: float = 1e-5) -> pl.LoopKernel:
+    """Return a product of *n* columns and the layer norm of its rows, times ``gamma``, plus ``beta``."""
+    element = to_dtype(dtype)
+    return _made("product_layer_norm", f"""
+        for i
+            <float32> row[j] = sum(k, a[i, k]*b[k, j])    {{id=product}}
+            <float32> mean = sum(j, row[j])/{n}           {{id=mean}}
+            <float32> away[j] = row[j] - mean             {{id=away}}
+            <float32> scale = rsqrt(sum(j, away[j]*away[j])/{n} + {eps}f)   {{id=scale}}
+            c[i, j] = away[j]*scale*gamma[j] + beta[j]    {{id=result}}
+        end
+        """, [
+        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("b", element, shape=f"p, {n}"),
+        pl.GlobalArg("gamma, beta", element, shape=f"{n}"), pl.GlobalArg("c", element, shape=f"m, {n}"),
+    ], str(n), "m >= 1 and p >= 1 and p mod 8 = 0")  # fmt: skip
+
+
+def _word(knl: pl.LoopKernel) -> str:
+    """Return the name that intrinsics have for the type of ``a``."""
+    element = knl.arrays()["a"].dtype
+    assert element is not None, "the types of a library's programs are stated"
+    return {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+
+
+def on_tiles(
+    knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int = 4, group: int = 8, *,
+    operands: Sequence[str] = ("a", "b"), persistent: bool = True,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return products in tiles of some rows and columns, with what follows them in registers.
+
+    ::
+
+        # before
+        for i, j:  s = sum(k, a[i, k]*b[k, j]);  c[i, j] = f(s)
+        # after
+        each block (by, bx):  s = the sums of a tile, in registers;  c_tile = f(s);  the copy engine stores c_tile
+
+    Parameters
+    ----------
+    rows, columns
+        Of a tile: multiples of 64, and 256 columns at most, less for several products.
+    stages
+        Buffers of tiles, of which two are filled ahead if there are four.
+    group
+        Columns of tiles of a panel, whose blocks run together.
+    operands
+        The arrays of rows, and of columns: for several products within a tile, several of these.
+    persistent
+        Whether a block a multiprocessor stays, and fetches the next tile while it stores one.
+    """
+    intrinsic = f"wgmma_m64n{columns}k16_{_word(knl)}"
+    knl = on_groups_of_warps(
+        knl, intrinsic, rows, columns, stages, lag=1, via="tma", within="id:product*", operands=tuple(operands)
+    )
+    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=group)
+    return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
+
+
+def on_rows(knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int = 4) -> pl.LoopKernel:
+    """Return a product in blocks of some whole rows, whose sums over a row are those of four lanes.
+
+    ::
+
+        # before
+        for i:  row[j] = sum(k, a[i, k]*b[k, j]);  mean = sum(j, row[j])/n;  ..;  c[i, j] = ..
+        # after
+        each block (by):  row = the sums of a tile, in registers;  mean = lanes of a row add up what they have;  ..
+
+    A tile has *rows* rows, and all *columns* of the product, 256 at most.
+    """
+    wide = [name for name, value in knl.temporaries.items() if value.shape]
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.0")
+    knl = pl.rename_iname(knl, "j", "jj")
+    knl = pl.privatize_temporaries_with_inames(knl, "i_block", [*knl.temporaries])
+    intrinsic = f"wgmma_m64n{columns}k16_{_word(knl)}"
+    knl = on_groups_of_warps(knl, intrinsic, rows, columns, stages, lag=1, via="tma", within="id:product", divided=False)
+    for name, value in knl.temporaries.items():  # as the lanes of an instruction have rows and columns
+        if name in wide:
+            knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, 2), name, 0, 4)
+        if value.shape and not name.endswith("_tile"):
+            last = 3 if name in wide else 0
+            for length in (8, 2, 4):
+                knl = pl.split_array_axis(knl, name, last, length)
+    return stored_by_boxes(knl)
