@@ -28,19 +28,30 @@ from polyloop.runtime.gpu import gpu_available
 __all__ = ["matmul", "program", "schedules"]
 
 
-def program(dtype: Any = np.float32, result: Any = None, target: pl.Target | None = None) -> pl.LoopKernel:
-    """Return the product as it is written: ``c[i, j] = sum(k, a[i, k]*b[k, j])``."""
+def program(
+    dtype: Any = np.float32, result: Any = None, target: pl.Target | None = None, *, batched: bool = False,
+    transposed: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return the product as it is written: ``c[i, j] = sum(k, a[i, k]*b[k, j])``.
+
+    *batched*: ``c[e, i, j] = sum(k, a[e, i, k]*b[e, k, j])`` for each e; *transposed*: of ``b[j, k]``, and elements of
+    8 bits are scaled, ``c[i, j] = scale*sum(k, a[i, k]*b[j, k])``.
+    """
     element = to_dtype(dtype)
     stored = to_dtype(result) if result is not None else np.dtype(np.float32) if element.itemsize < 4 else element
+    is_scaled = element.itemsize == 1
+    batch, e, more, least = ("batch, ", "e, ", " and 0 <= e < batch", " and batch >= 1") if batched else ("",) * 4
+    right, shape = ("j, k", "n, p") if transposed else ("k, j", "p, n")
     return pl.make_kernel(
-        "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}",
-        "c[i, j] = sum(k, a[i, k]*b[k, j])",
-        [pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("b", element, shape="p, n"),
-         pl.GlobalArg("c", stored, shape="m, n"), ...],
+        f"{{[{e}i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p{more}}}",
+        f"c[{e}i, j] = {'scale*' if is_scaled else ''}sum(k, a[{e}i, k]*b[{e}{right}])",
+        [pl.GlobalArg("a", element, shape=f"{batch}m, p"), pl.GlobalArg("b", element, shape=f"{batch}{shape}"),
+         pl.GlobalArg("c", stored, shape=f"{batch}m, n"),
+         *([pl.ValueArg("scale", np.float32)] if is_scaled else []), ...],
         name="matmul",
         target=target,
-        assumptions="m >= 1 and n >= 1 and p >= 1",
-    )  # fmt: skip
+        assumptions=f"m >= 1 and n >= 1 and p >= 1{least}",
+    )
 
 
 def multiples(knl: pl.LoopKernel, of: int) -> pl.LoopKernel:
@@ -267,6 +278,78 @@ def schedules(dtype: Any = np.float32, result: Any = None) -> Mapping[str, Calla
     return (_float32 if element.itemsize == 4 else _float64)(program(element, stored))
 
 
+def single_of_batch(base: pl.LoopKernel, tiles: Tiles) -> pl.LoopKernel:
+    """Return products of a batch by threads with pieces of them in registers."""
+    return in_registers(pl.tag_inames(multiples(base, tiles.vec), "e:g.2"), tiles, grouped=False)
+
+
+def double_of_batch(base: pl.LoopKernel, vec: int, block: tuple[int, int], warp: tuple[int, int]) -> pl.LoopKernel:
+    """Return products of a batch of float64 on tensor cores."""
+    return in_double_precision(pl.tag_inames(multiples(base, vec), "e:g.2"), vec, block, warp, grouped=False)
+
+
+def _of_batch(element: np.dtype[Any], stored: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
+    """Return schedules for products of a batch: a block for each product and tile of it."""
+    base = program(element, stored, batched=True)
+    if element.itemsize == 8:
+        return {
+            f"tensor cores, tiles of {block[0]} x {block[1]}{rows}": partial(double_of_batch, base, vec, block, warp)
+            for vec, rows in ((2, ""), (1, ", any rows"))
+            for block, warp in (((128, 128), (64, 32)), ((64, 64), (32, 32)), ((32, 32), (16, 16)))
+        }
+    if element.itemsize == 4:
+        small = Tiles((64, 64), (32, 32), terms=16, stages=4)
+        return {
+            "tiles of 128 x 128": partial(single_of_batch, base, Tiles()),
+            "tiles of 128 x 64": partial(single_of_batch, base, Tiles((128, 64), (64, 32))),
+            "tiles of 64 x 64": partial(single_of_batch, base, small),
+            "tiles of 64 x 64, any rows": partial(single_of_batch, base, replace(small, vec=1)),
+            "tiles of 32 x 64, any rows": partial(
+                single_of_batch, base, Tiles((32, 64), (32, 32), terms=8, vec=1, stages=4)),
+        }  # fmt: skip
+    name = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+    wide = pl.tag_inames(program(element, stored, pl.CudaTarget("sm_90a"), batched=True), "e:g.2")
+    base = pl.tag_inames(base, "e:g.2")
+    return {
+        **{f"wgmma, tiles of {rows} x {columns}{', persistent' if stays else ''}":
+           partial(by_groups, wide, name, rows, columns, persistent=stays)
+           for rows, columns, stays in ((128, 256, True), (128, 256, False), (128, 128, True), (128, 128, False),
+                                        (64, 64, False))},
+        "mma, tiles of 64 x 64": partial(by_warps, base, name, 8),
+        "mma, tiles of 64 x 64, rows of 2": partial(by_warps, base, name, 2),
+        "mma, tiles of 64 x 64, any rows": partial(by_warps, base, name, 1),
+        "mma, tiles of 32 x 32, any rows": partial(by_warps, base, name, 1, (32, 32, 32), (16, 16), 2),
+    }  # fmt: skip
+
+
+def by_groups_in_bytes(
+    base: pl.LoopKernel, name: str, rows: int, columns: int, *, persistent: bool = False
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product of elements of 8 bits by ``wgmma``, tiles fetched and results stored by the copy engine."""
+    knl = pl.assume(base, "n mod 8 = 0 and p mod 16 = 0")
+    knl = on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k32_{name}", rows, columns, _stages(rows, columns), lag=1, via="tma", panels=False
+    )
+    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=_panel(rows, columns))
+    return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
+
+
+def _bytes(element: np.dtype[Any], stored: np.dtype[Any]) -> Mapping[str, Callable[..., pl.LoopKernel]]:
+    """Return schedules for products of elements of 8 bits, the second operand stored by rows of k."""
+    name = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}[dtype_name(element)]
+    base = program(element, stored, transposed=True)
+    hopper = program(element, stored, pl.CudaTarget("sm_90a"), transposed=True)
+    return {
+        "wgmma, tiles of 128 x 256, persistent": partial(by_groups_in_bytes, hopper, name, 128, 256, persistent=True),
+        "wgmma, tiles of 128 x 256": partial(by_groups_in_bytes, hopper, name, 128, 256),
+        "wgmma, tiles of 128 x 128": partial(by_groups_in_bytes, hopper, name, 128, 128),
+        "wgmma, tiles of 64 x 128": partial(by_groups_in_bytes, hopper, name, 64, 128),
+        "wgmma, tiles of 64 x 64": partial(by_groups_in_bytes, hopper, name, 64, 64),
+        "tiles of 64 x 64, any rows": partial(
+            in_registers, base, Tiles((64, 64), (32, 32), terms=16, vec=1), transposed=True),
+    }  # fmt: skip
+
+
 def _is_for_processors(target: pl.Target | None) -> bool:
     """Return whether dispatchers of this *target* are for C."""
     return not gpu_available()[0] if target is None else target.name == "c"
@@ -274,65 +357,98 @@ def _is_for_processors(target: pl.Target | None) -> bool:
 
 @cache
 def matmul(
-    dtype: Any = np.float32, result: Any = None, *, precision: str | None = None, target: pl.Target | None = None,
-    device: str | None = None,
+    dtype: Any = np.float32, result: Any = None, *, precision: str | None = None, batched: bool = False,
+    transposed: bool = False, target: pl.Target | None = None, device: str | None = None,
 ) -> pl.Dispatcher:  # fmt: skip
     """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` of matrices of any size.
 
     ::
 
         c = matmul()(a=a, b=b).c                         # a is m by p, b p by n, c m by n
+        c = matmul("bfloat16", batched=True)(a=a, b=b).c # of 3 axes each, the first of which numbers products
         print(matmul("bfloat16"))                        # the schedules and their conditions
         print(matmul().choose(m=128, n=8192, p=8192))    # the one for these sizes, and why
 
     Parameters
     ----------
     dtype
-        Of a and b: float32, float64, bfloat16 or float16.
+        Of a and b: float32, float64, bfloat16 or float16; float8_e4m3fn or float8_e5m2 if b is transposed.
     result
         Of c: that of a and b, or float32 for 16-bit types, which is the default: products are summed up in it.  With
-        16 bits half as much is stored, which is what other libraries do.
+        16 bits half as much is stored, which is what other libraries do.  For 8-bit types bfloat16, which is the
+        default, float16 or float32.
     precision
         ``"tf32"``: products of float32 may go through tensor cores, which take 11 bits of each element, rounded to the
         nearest; sums are in float32.  On processors there is nothing to gain, and they are computed as float32.
+    batched
+        Whether it is ``c[e, i, j] = sum(k, a[e, i, k]*b[e, k, j])``, the products of a batch, one for each ``e``.
+    transposed
+        Whether b is n by p, which tensor cores ask of elements of 8 bits.  Their products have a factor that undoes
+        the scaling of both: ``c[i, j] = scale*sum(k, a[i, k]*b[j, k])``.
     target, device
         As for :func:`polyloop.dispatch`.
 
     Raises
     ------
     ArgumentError
-        ``wrong-dtype``: another type, results of one that the library does not store, or a precision that the type
-        does not have.
+        ``wrong-dtype``: another type, results of one that the library does not store, or a precision, batches or a
+        transposed operand that the type does not have.
 
     Notes
     -----
     Schedules in "parts of" k add their parts to the result by atomic updates, unless they have two launches or
     clusters: the order
-    of a sum, and with it its rounding, may differ from call to call.  Others always give the same result.
+    of a sum, and with it its rounding, may differ from call to call.  Others always give the same result.  Hopper keeps
+    about 14 bits of a sum of products of 8-bit numbers.
 
     The recipes are in ``polyloop/library/registers.py`` and ``tensor_cores.py``.  Source: the structure is that of
     CUTLASS, https://docs.nvidia.com/cutlass/media/docs/cpp/efficient_gemm.html.
     """
-    element = element_type("matmul", dtype, "polyloop.library.matmul.program(dtype)")
+    element = _element_type(dtype, transposed=transposed)
     stored = _result_type(element, result)
-    _check_precision(element, precision)
-    base = program(element, stored)
-    if element.itemsize > 2 and _is_for_processors(target):
-        lanes = 64 // element.itemsize
+    _check_forms(element, precision, batched=batched, transposed=transposed)
+    base = program(element, stored, batched=batched, transposed=transposed)
+    if _is_for_processors(target) and element.itemsize != 2:
+        lanes = 64 // max(4, element.itemsize)
         made: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, base, lanes)}
+    elif batched or transposed:
+        made = (_of_batch if batched else _bytes)(element, stored)
     else:
         made = _tf32(base) if precision is not None else schedules(element, stored)
     kernel = "matmul" if precision is None else f"matmul in {precision}"
-    return ready(kernel, element, base, made, target, device, stored)
+    return ready(f"{kernel} of a batch" if batched else kernel, element, base, made, target, device, stored)
 
 
-def _check_precision(element: np.dtype[Any], precision: str | None) -> None:
-    """Raise ``wrong-dtype`` unless products of *element* can have a *precision*."""
-    if precision is None or (precision == "tf32" and element == np.dtype(np.float32)):
+def _element_type(dtype: Any, *, transposed: bool) -> np.dtype[Any]:
+    """Return the type of a and b: of 8 bits only where b is transposed.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``.
+    """
+    if transposed and dtype_name(to_dtype(dtype, "matmul")) in _OF_8_BITS:
+        return to_dtype(dtype, "matmul")
+    return element_type("matmul", dtype, "polyloop.library.matmul.program(dtype)")
+
+
+_OF_8_BITS: Final = ("float8_e4m3fn", "float8_e5m2")
+
+
+def _check_forms(element: np.dtype[Any], precision: str | None, *, batched: bool, transposed: bool) -> None:
+    """Raise ``wrong-dtype`` unless products of *element* can have a *precision*, and be batched or transposed."""
+    name = dtype_name(element)
+    if precision is not None and (precision != "tf32" or element != np.dtype(np.float32) or batched):
+        has, hint = f"with precision={precision!r}", "leave it out, or pass precision='tf32' for float32"
+        has += " of a batch" if batched else ""
+    elif transposed and (element.itemsize > 1 or batched):
+        has, hint = f"with {'batches and ' if batched else ''}transposed=True", "pass b as p by n"
+        hint = "leave out batched" if batched and element.itemsize == 1 else hint
+    else:
         return
     raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
-        "wrong-dtype", f"the library has no matmul of {dtype_name(element)} with precision={precision!r}", (),
-        ("leave it out, or pass precision='tf32' for float32",))])
+        "wrong-dtype", f"the library has no matmul of {name} {has}", (),
+        (f"{hint}, or schedule the program yourself: polyloop.library.matmul.program(dtype)",))])
 
 
 def _result_type(element: np.dtype[Any], result: Any) -> np.dtype[Any]:
@@ -343,12 +459,14 @@ def _result_type(element: np.dtype[Any], result: Any) -> np.dtype[Any]:
     ArgumentError
         ``wrong-dtype``.
     """
+    bytes_to = (to_dtype("bfloat16"), np.dtype(np.float16), np.dtype(np.float32))
     usual = np.dtype(np.float32) if element.itemsize < 4 else element
-    stored = usual if result is None else to_dtype(result, "matmul")
-    if stored not in (usual, element):
+    known = bytes_to if element.itemsize == 1 else tuple(dict.fromkeys((usual, element)))
+    stored = known[0] if result is None else to_dtype(result, "matmul")
+    if stored not in known:
         has = dtype_name(element)
         raise pl.ArgumentError("matmul", None, [pl.Diagnostic(
             "wrong-dtype", f"the library stores no product of {has} as {dtype_name(stored)}", (),
-            (f"pass result={' or '.join(repr(dtype_name(one)) for one in dict.fromkeys((usual, element)))}, or "
+            (f"pass result={' or '.join(repr(dtype_name(one)) for one in known)}, or "
              "schedule the program yourself: polyloop.library.matmul.program(dtype, result)",))])
     return stored

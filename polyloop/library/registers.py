@@ -48,7 +48,7 @@ class Tiles:
 
 
 def in_registers(
-    knl: pl.LoopKernel, tiles: Tiles, *, term: str = "k", grouped: bool = True
+    knl: pl.LoopKernel, tiles: Tiles, *, term: str = "k", grouped: bool = True, transposed: bool = False
 ) -> pl.LoopKernel:
     """Return the product ``c[i, j] = sum(k, a[i, k]*b[k, j])`` with pieces of it in registers of threads.
 
@@ -67,6 +67,8 @@ def in_registers(
         The loop over terms.
     grouped
         Whether blocks run down *rows* rows of blocks at a time; they then take all three axes of the grid.
+    transposed
+        Whether the product is of ``b[j, k]``.
     """
     (rows, columns), (height, width), piece, vec = tiles.block, tiles.warp, tiles.piece, tiles.vec
     lanes, high = tiles.lanes, rows // height
@@ -94,11 +96,16 @@ def in_registers(
     knl = pl.prioritize_loops(knl, "ko, ki, j_hi, i_hi, i_lo, j_lo")
     # tiles in shared memory, copied by all threads; that of a is stored transposed
     is_async, wide = tiles.stages > 2, vec if vec > 1 else None
+    axes = len(knl.arrays()["a"].shape or ())
     knl = pl.add_prefetch(
-        knl, "a", "wi, i_hi, ti, i_lo, ki", temporary_name="a_tile", dim_tags="N0,N1", pad=tiles.pad,
+        knl, "a", "wi, i_hi, ti, i_lo, ki", temporary_name="a_tile", pad=tiles.pad,
+        dim_tags=",".join([*(f"N{axes - 1 - n}" for n in range(axes - 2)), "N0", "N1"]),
         vec=None if is_async else wide,  # asynchronous copies do not turn a vector
     )  # fmt: skip
-    knl = pl.add_prefetch(knl, "b", "wj, j_hi, tj, j_lo, ki", temporary_name="b_tile", vec=wide)
+    knl = pl.add_prefetch(
+        knl, "b", "wj, j_hi, tj, j_lo, ki", temporary_name="b_tile", vec=wide,
+        dim_tags="N0,N1" if transposed else None, pad=tiles.pad if transposed else 0,
+    )  # fmt: skip
     # what a thread needs of them for one term, in registers
     for tile, part, axes in (("b_tile", "b_part", "j_hi, j_lo"), ("a_tile", "a_part", "i_hi, i_lo")):
         knl = pl.add_prefetch(

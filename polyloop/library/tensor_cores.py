@@ -91,10 +91,11 @@ def on_tensor_cores(
         return knl
     (rows, columns, terms), (height, width) = block, warp
     threads, steps = 32 * (rows // height) * (columns // width), terms // depth
+    axis = len(knl.arrays()["a"].shape or ()) - 2
     for array, length in (("a", rows), ("b", columns)):
         share = length * terms // (vec * threads * steps)
         knl = pl.split_iname(
-            knl, f"{array}_dim_0_outer", share, outer_iname=f"{array}_step", inner_iname=f"{array}_share",
+            knl, f"{array}_dim_{axis}_outer", share, outer_iname=f"{array}_step", inner_iname=f"{array}_share",
             outer_tag="unr", inner_tag="unr", do_tagged_check=False,
         )  # fmt: skip
     return pl.rename_inames(knl, "a_step, b_step", "kk", existing_ok=True)
