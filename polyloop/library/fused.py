@@ -16,7 +16,7 @@ import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.tensor_cores import in_panels, on_groups_of_warps, stored_by_boxes
 
-__all__ = ["gated", "gelu", "layer_norm", "on_rows", "on_tiles"]
+__all__ = ["dequantized", "gated", "gelu", "layer_norm", "on_converted_tiles", "on_rows", "on_tiles"]
 
 _MULTIPROCESSORS: Final = 132
 """Of an H100 and of an H200."""
@@ -72,6 +72,27 @@ def layer_norm(n: int = 256, dtype: Any = "bfloat16", eps: float = 1e-5) -> pl.L
         pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("b", element, shape=f"p, {n}"),
         pl.GlobalArg("gamma, beta", element, shape=f"{n}"), pl.GlobalArg("c", element, shape=f"m, {n}"),
     ], str(n), "m >= 1 and p >= 1 and p mod 8 = 0")  # fmt: skip
+
+
+def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16") -> pl.LoopKernel:
+    """Return a product with *weights* of 8 or 4 bits, a scale for each column: ``c = (a w(q))*scale``.
+
+    ``"float8_e4m3fn"`` or ``"float8_e5m2"``: ``q`` is p by n; ``"int4"``: p/2 by n bytes, of which the low half is a
+    weight of an even row, the high half that of the next one, in two's complement.
+    """
+    element = to_dtype(dtype)
+    word = dtype_name(element)
+    if weights == "int4":
+        rule, kind, shape = f"cast({word}, (q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", np.dtype(np.uint8), "p//2"
+    else:
+        rule, kind, shape = f"cast({word}, q[row, column])", to_dtype(weights), "p"
+    return _made("product_dequantized", f"""
+        w(row, column) := {rule}
+        c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))        {{id=product}}
+        """, [
+        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("q", kind, shape=f"{shape}, n"),
+        pl.GlobalArg("scale", np.float32, shape="n"), pl.GlobalArg("c", element, shape="m, n"),
+    ], sizes=_SIZES.replace("mod 8", "mod 16"))  # fmt: skip
 
 
 def _word(knl: pl.LoopKernel) -> str:
@@ -141,3 +162,44 @@ def on_rows(knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int
             for length in (8, 2, 4):
                 knl = pl.split_array_axis(knl, name, last, length)
     return stored_by_boxes(knl)
+
+
+def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 3) -> pl.LoopKernel:
+    """Return a product in tiles whose weights threads convert in shared memory, from as few bytes as were stored.
+
+    ::
+
+        # before
+        for i, j:  c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))
+        # after
+        each block (by, bx), each tile of terms ko:
+            a_tile, q_tile = parts of a and q, by the copy engine, *stages* - 1 ahead
+            b_tile = w(q_tile)                                  # by threads, eight neighbours each
+            the sums of a tile += a_tile*b_tile
+    """
+    word = _word(knl)
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_block", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
+    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj", outer_tag="g.0")
+    knl = pl.split_iname(knl, "k", 64, outer_iname="ko", inner_iname="k_block")
+    knl = pl.split_iname(knl, "k_block", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    for iname in ("ii", "jj"):
+        knl = pl.prioritize_loops(knl, f"ko, kk, ki, {iname}")
+    knl = pl.precompute(
+        knl, "w", "jj, kk, ki", precompute_outer_inames="by, bx, ko", precompute_inames="wk, wj",
+        temporary_name="b_tile", temporary_address_space="local", default_tag=None,
+    )  # fmt: skip
+    knl = pl.tensorize(knl, "id:product", f"wgmma_m64n{columns}k16_{word}")
+    for array, inames, vec in (("a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), ("q", "wk, wj", 16)):
+        knl = pl.add_prefetch(
+            knl, array, inames, fetch_outer_inames="by, bx, ko", temporary_name=f"{array}_tile", vec=vec
+        )
+    knl = in_panels(knl, "b_tile", 64) if columns > 64 else knl
+    for tile in ("a_tile", "b_tile"):
+        knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
+    lanes, threads = columns // 8, 2*rows
+    knl = pl.split_iname(knl, "wj", 8, outer_iname="wj_group", inner_iname="wj_lane", outer_tag=f"l%{lanes}",
+                         inner_tag="vec")  # fmt: skip
+    knl = pl.split_iname(knl, "wk", threads // lanes, outer_iname="wk_step", inner_iname="wk_row", outer_tag="unr",
+                         inner_tag=f"l/{lanes}")  # fmt: skip
+    return stored_by_boxes(pl.pipeline(knl, "ko", stages=stages, via="tma"), "a_tile")

@@ -6,15 +6,17 @@ beyond those of the program have no readers (:mod:`polyloop.optimize.over_execut
 zeros are added, which changes nothing.
 
 The statements with over-executed instances (*phantoms*) are copies from global memory, which store zeros, copies of the
-copied values, and sums of products.  Three facts are proven of the program with all phantoms: its own instances read
+copied values, or conversions of them, and sums of products.  Three facts are proven of the program with all phantoms: its own instances read
 values that its own instances copied, as before; both factors of a product that a phantom adds to a result of the
 program are zeros; asynchronous copies are started and waited for as :mod:`polyloop.sync.async_copy` demands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
 import islpy as isl
@@ -25,6 +27,7 @@ from polyloop.dataflow.pass_through import definitions
 from polyloop.dataflow.value_flow import is_exact, known_flow, readers_of, writers_of
 from polyloop.expr.dtypes import is_number
 from polyloop.expr.nodes import Expression, TypeCast
+from polyloop.expr.rewrite import children
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Box, GroupAxis
@@ -32,6 +35,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, pla
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, project_onto
+from polyloop.program.conditions import may_fail
 from polyloop.program.ir import Access, Assign, Init, Lowered, Update
 from polyloop.sync.async_copy import copy_link, copy_pairs, copy_violations
 
@@ -97,10 +101,11 @@ def whole_copies(placement: Placement, *, beyond: bool) -> dict[str, Placed]:
 
 
 def passed_on(placement: Placement, copies: Mapping[str, Placed]) -> dict[str, Placed]:
-    """Return the statements, extended to whole tiles, that pass copied elements on to another place."""
+    """Return the statements, extended to whole tiles, that pass copied elements on to another place, or convert them."""
     found: dict[str, Placed] = {}
     known = _origins(copies, {})
-    left = [s for s in placement.statements.values() if s.name not in copies and _is_copy(placement, s)]
+    others = [s for s in placement.statements.values() if s.name not in copies]
+    left = [s for s in others if _is_copy(placement, s) or _is_conversion(placement, s)]
     while step := [s for s in left if s.lowered.reads[0].array in known]:
         left = [s for s in left if s not in step]
         for placed in step:
@@ -172,10 +177,37 @@ def is_box(placement: Placement, placed: Placed) -> bool:
 
 def _is_copy(placement: Placement, placed: Placed) -> bool:
     """Return whether a statement copies numbers to a temporary, and no condition on data decides whether it does."""
-    lowered = placed.lowered
-    if not isinstance(lowered.part, Assign):
+    arrays, lowered = placement.program.kernel.arrays(), placed.lowered
+    if not isinstance(lowered.rhs, p.Subscript) or not _is_of_one(placement, placed):
         return False
-    if len(lowered.writes) != 1 or len(lowered.reads) != 1 or not isinstance(lowered.rhs, p.Subscript):
+    return bool(arrays[lowered.write.array].dtype == arrays[lowered.reads[0].array].dtype)
+
+
+def _is_conversion(placement: Placement, placed: Placed) -> bool:
+    """Return whether a statement sets an element of a temporary to a function of one other, which is always defined."""
+    kernel, lowered = placement.program.kernel, placed.lowered
+    if lowered.rhs is None or not _is_of_one(placement, placed):
+        return False
+    return _is_arithmetic(lowered.rhs) and not may_fail(kernel, lowered.rhs)
+
+
+def _is_arithmetic(term: Expression) -> bool:
+    """Return whether *term* is made of one element by sums, products, casts, and operations on bits."""
+    match term:
+        case p.Subscript() | p.Variable() | int() | float() | np.generic():
+            return True
+        case p.Sum() | p.Product() | p.BitwiseAnd() | p.BitwiseOr() | p.BitwiseXor() | p.LeftShift() | p.RightShift():
+            return all(map(_is_arithmetic, children(term)))
+        case p.Remainder(value, int()) | p.FloorDiv(value, int()) | TypeCast(_, value):
+            return _is_arithmetic(value)
+        case _:
+            return False
+
+
+def _is_of_one(placement: Placement, placed: Placed) -> bool:
+    """Return whether a statement sets a number in a temporary, reads one other, and no data decides whether it does."""
+    lowered = placed.lowered
+    if not isinstance(lowered.part, Assign) or len(lowered.writes) != 1 or len(lowered.reads) != 1:
         return False
     if not all(lowered.is_unconditional(a) and not a.fields for a in lowered.accesses):
         return False
@@ -189,8 +221,7 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
     if placement.spaces[source] is AddressSpace.GLOBAL and not _is_set_before(placement, placed, source):
         return False
     is_plain = temporary.initializer is None and not temporary.is_shuffled
-    dtype = temporary.dtype
-    if not is_plain or dtype is None or dtype != array.dtype or not is_number(dtype):
+    if not is_plain or not all(dtype is not None and is_number(dtype) for dtype in (temporary.dtype, array.dtype)):
         return False
     return is_exact(placement, temporary.name)
 
@@ -257,6 +288,34 @@ def _is_zero(term: Expression) -> bool:
 
 def _is_finite(term: Expression) -> bool:
     return isinstance(term, int | float | np.floating) and bool(np.isfinite(term))
+
+
+def _at_zero(term: Expression) -> int | None:
+    """Return the value of *term* if all elements in it are 0: an integer that every type has, or None."""
+    match term:
+        case p.Subscript():
+            return 0
+        case int() | np.integer():
+            return int(term) if abs(int(term)) <= _SMALL else None
+        case TypeCast():
+            return _at_zero(term.child)
+        case p.LeftShift(value, _) | p.RightShift(value, _):
+            return 0 if _at_zero(value) == 0 else None
+        case p.Sum() | p.BitwiseAnd() | p.BitwiseOr() | p.BitwiseXor():
+            found = [_at_zero(x) for x in children(term)]
+            known = [x for x in found if x is not None]
+            if isinstance(term, p.BitwiseAnd) and 0 in known:
+                return 0
+            result = reduce(_OPERATIONS[type(term)], known) if len(known) == len(found) else _SMALL + 1
+            return result if abs(result) <= _SMALL else None
+        case _:
+            return 0 if _is_zero(term) else None
+
+
+_SMALL: Final = 127
+_OPERATIONS: Final[Mapping[type, Callable[[int, int], int]]] = {
+    p.Sum: operator.add, p.BitwiseAnd: operator.and_, p.BitwiseOr: operator.or_, p.BitwiseXor: operator.xor,
+}  # fmt: skip
 
 
 def _is_on_matrices(update: Placed) -> bool:
@@ -369,10 +428,15 @@ class Whole:
     def _is_zero(self, given: Placement, found: Placement, reader: Placed, access: Access, instances: isl.Set) -> bool:
         """Return whether *instances* read zeros, through copies that pass them on."""
         places = isl.Map.from_range(instances)
-        writes, unwritten = definitions(found, reader, access, places, lambda source: source.name in self.passing)
+        writes, unwritten = definitions(found, reader, access, places, self._passes_zeros)
         return unwritten.is_empty() and all(
             seen.is_empty() or self._is_fill(given, source, seen.range()) for source, seen in writes
         )
+
+    def _passes_zeros(self, source: Placed) -> bool:
+        """Return whether a statement sets zeros where it reads them."""
+        rhs = source.lowered.rhs
+        return source.name in self.passing and rhs is not None and _at_zero(rhs) == 0
 
     def _is_fill(self, given: Placement, source: Placed, instances: isl.Set) -> bool:
         """Return whether *instances* of a copy store zeros: they are none of the program's."""
