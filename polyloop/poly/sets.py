@@ -47,6 +47,7 @@ __all__ = [
     "settled",
     "single_values",
     "universe",
+    "without_constant_part",
 ]
 
 SET: Final = isl.dim_type.set
@@ -414,16 +415,39 @@ def bounding_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> tu
 
     ``base`` is affine in the other dimensions and the parameters, ``extent`` the smallest
     constant that works among the lower bounds that the hull of *domain* shows.  None if there is none.
+    Bounds of a multiple of the dimension, which are quotients, are looked at where no other one works.
     """
     basic = hull_along(domain, position).remove_unknown_divs().detect_equalities()
-    name = dims[position]
+    rows = tuple(rows_of(basic, dims))
+    found = _interval_from(domain, dims, _lower_bounds(rows, dims[position]), dims[position])
+    return found or _interval_from(domain, dims, _lower_quotients(rows, dims[position]), dims[position])
+
+
+def _lower_bounds(rows: Iterable[tuple[Affine, bool]], name: str) -> Iterator[Affine]:
+    """Yield forms that the dimension *name* is not below, by constraints in which its coefficient is 1."""
+    for form, is_equality in rows:
+        coefficient = form.coefficient(name)
+        if coefficient == 1 or (coefficient == -1 and is_equality):
+            yield Affine(tuple(t for t in form.terms if t[0] != name), form.const).scale(-coefficient)
+
+
+def _lower_quotients(rows: Iterable[tuple[Affine, bool]], name: str) -> Iterator[Affine]:
+    """Yield forms that the dimension *name* is not below, by constraints of a multiple of it."""
+    for form, is_equality in rows:
+        coefficient = form.coefficient(name)
+        if coefficient > 1 or (coefficient < -1 and is_equality):
+            rest = Affine(tuple(t for t in form.terms if t[0] != name), form.const)
+            rest, by = rest.scale(-1 if coefficient > 0 else 1), abs(coefficient)
+            yield rest.add(Affine((), by - 1)).floordiv(by)
+
+
+def _interval_from(
+    domain: isl.Set, dims: Sequence[str], bases: Iterable[Affine], name: str
+) -> tuple[Affine, int] | None:
+    """Return the base from which the dimension *name* has the smallest constant extent, with this extent."""
     ls = isl.LocalSpace.from_space(domain.get_space())
     best: tuple[Affine, int] | None = None
-    for form, is_equality in rows_of(basic, dims):
-        coefficient = form.coefficient(name)
-        if abs(coefficient) != 1 or (coefficient < 0 and not is_equality):
-            continue
-        rest = Affine(tuple(t for t in form.terms if t[0] != name), form.const).scale(-coefficient)
+    for rest in bases:
         if name in rest.names():
             continue
         offset = Affine.variable(name).add(rest, -1)
@@ -431,6 +455,21 @@ def bounding_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> tu
         if top.is_int() and (best is None or _number(top) + 1 < best[1]):
             best = (rest, _number(top) + 1)
     return best
+
+
+def without_constant_part(form: Affine, domain: isl.Set, dims: Sequence[str]) -> Affine:
+    """Return *form* with a number for its terms in *dims* alone, if quotients are among these and they have one value.
+
+    ``3*floor(k/6) - 3*floor(floor(k/2)/3) + i`` is ``i``.
+    """
+    own = [term for term in form.terms if Affine((term,), 0).names() <= frozenset(dims)]
+    if not any(isinstance(var, Floor) for var, _ in own):
+        return form
+    part = form_to_aff(Affine(tuple(own), 0), isl.LocalSpace.from_space(domain.get_space()), dims)
+    low, high = domain.min_val(part), domain.max_val(part)
+    if not low.is_int() or not low.eq(high):
+        return form
+    return Affine(tuple(term for term in form.terms if term not in own), form.const + _number(low))
 
 
 def parametric_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> tuple[Affine, Affine] | None:

@@ -36,6 +36,7 @@ from polyloop.poly.sets import (
     project_onto,
     sample_set,
     set_text,
+    without_constant_part,
 )
 from polyloop.program.conditions import may_fail_in
 from polyloop.program.infer_types import infer_dtypes
@@ -520,6 +521,8 @@ def _with_instruction(
 ) -> LoopKernel:
     users = {use.instruction.id for use in target.uses}
     accepted = {use.arguments for use in target.uses}
+    dims = (*footprint.outer, *(str(number) for number in range(len(new))))
+    around = project_onto(footprint.domain, dims, footprint.outer)
 
     def staged(arguments: Sequence[Expression]) -> Expression | None:
         forms = []
@@ -531,7 +534,8 @@ def _with_instruction(
             forms = [Affine.variable(name) for name in target.names]
         elif plan.subscripts and tuple(forms) not in accepted:
             return None
-        indices = [to_expression(form.add(base, -1)) for form, base in zip(forms, footprint.bases, strict=True)]
+        offsets = (form.add(base, -1) for form, base in zip(forms, footprint.bases, strict=True))
+        indices = [to_expression(without_constant_part(form, around, footprint.outer)) for form in offsets]
         return subscripted(plan.temporary.name, indices)
 
     instructions: list[Instruction] = []
