@@ -16,7 +16,9 @@ import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.tensor_cores import in_panels, on_groups_of_warps, stored_by_boxes
 
-__all__ = ["dequantized", "gated", "gelu", "layer_norm", "on_converted_tiles", "on_rows", "on_tiles"]
+__all__ = [
+    "convolution", "dequantized", "gated", "gelu", "layer_norm", "on_converted_tiles", "on_pixels", "on_rows", "on_tiles",
+]  # fmt: skip
 
 _MULTIPROCESSORS: Final = 132
 """Of an H100 and of an H200."""
@@ -203,3 +205,60 @@ def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, 
     knl = pl.split_iname(knl, "wk", threads // lanes, outer_iname="wk_step", inner_iname="wk_row", outer_tag="unr",
                          inner_tag=f"l/{lanes}")  # fmt: skip
     return stored_by_boxes(pl.pipeline(knl, "ko", stages=stages, via="tma"), "a_tile")
+
+
+def convolution(height: int, width: int, channels: int, taps: int = 3, dtype: Any = "bfloat16") -> pl.LoopKernel:
+    """Return a convolution of images with *channels* channels, by filters of *taps* by *taps* pixels, as a product.
+
+    ::
+
+        for im, y, x, j:  c[im, y, x, j] = sum((dy, dx, ch), a[im, y + dy, x + dx, ch]*b[dy, dx, ch, j])
+
+    Results have *height* by *width* pixels; images have ``taps - 1`` rows and columns more.
+    """
+    element = to_dtype(dtype)
+    return pl.make_kernel(
+        f"{{[im, y, x, j, dy, dx, ch]: 0 <= im < images and 0 <= y < {height} and 0 <= x < {width} and 0 <= j < n "
+        f"and 0 <= dy, dx < {taps} and 0 <= ch < {channels}}}",
+        "c[im, y, x, j] = sum((dy, dx, ch), a[im, y + dy, x + dx, ch]*b[dy, dx, ch, j])   {id=product}",
+        [pl.GlobalArg("a", element, shape=f"images, {height + taps - 1}, {width + taps - 1}, {channels}"),
+         pl.GlobalArg("b", element, shape=f"{taps}, {taps}, {channels}, n"),
+         pl.GlobalArg("c", element, shape=f"images, {height}, {width}, n"), ...],
+        name="convolution",
+        target=_TARGET,
+        assumptions="images >= 1 and n >= 1 and n mod 8 = 0",
+    )  # fmt: skip
+
+
+def on_pixels(
+    knl: pl.LoopKernel, tile: tuple[int, int] = (8, 16), columns: int = 128, stages: int = 4, via: str = "tma"
+) -> pl.LoopKernel:
+    """Return a convolution as a product of pixels by filters, none of whose operands is copied beforehand.
+
+    ::
+
+        # before
+        for im, y, x, j:  c[im, y, x, j] = sum((dy, dx, ch), a[im, y + dy, x + dx, ch]*b[dy, dx, ch, j])
+        # after
+        each block (im, by, bx), each step (dy, dx, 64 channels):
+            a_tile = the pixels of the tile, moved by (dy, dx);  b_tile = the weights of this step
+            the sums of the tile += a_tile*b_tile
+
+    Parameters
+    ----------
+    tile
+        Rows and columns of pixels of a block, whose number is a multiple of 64.
+    via
+        ``"tma"`` if tiles divide the image, otherwise ``"cp.async"``: copies of whole boxes have the pixels of others.
+    """
+    for iname, size, outer, inner in (("y", tile[0], "yo", "yi"), ("x", tile[1], "xo", "xi")):
+        knl = pl.split_iname(knl, iname, size, outer_iname=outer, inner_iname=inner)
+    knl = pl.join_inames(pl.join_inames(knl, "yo, xo", "by"), "yi, xi", "i_block")
+    knl = pl.tag_inames(knl, "im:g.2, by:g.1")
+    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj", outer_tag="g.0")
+    knl = pl.split_iname(knl, "ch", 64, outer_iname="channel_step", inner_iname="k_block")
+    knl = pl.join_inames(knl, "dy, dx, channel_step", "ko")
+    return on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k16_{_word(knl)}", stages=stages, columns=columns, lag=1, via=via,
+        within="id:product", divided=False, term="",
+    )  # fmt: skip

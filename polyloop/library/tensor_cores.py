@@ -130,7 +130,7 @@ def on_groups_of_warps(
     With *panels*, the second operand is stored by rows of n, otherwise by rows of k.  *term* and *within* are the loop
     over terms and the instruction of a product in parts, *operands* the arrays whose tiles are fetched: that of rows,
     and that of columns, or several for as many products *within* a block.  What is not *divided* among blocks here
-    already is, and has the loops ``i_block`` and ``jj`` of a block.
+    already is, and has the loops ``i_block`` and ``jj`` of a block; without a *term*, ``ko`` and ``k_block`` are there.
 
     Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  Products are
     waited for *lag* iterations later, and tiles are held as long: of four stages, two are filled ahead if it is 1.
@@ -147,7 +147,8 @@ def on_groups_of_warps(
     else:
         knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj")
         knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
-    knl = pl.split_iname(knl, term, 128 // size, outer_iname="ko", inner_iname="k_block")
+    if term:
+        knl = pl.split_iname(knl, term, 128 // size, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", 32 // size, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, kk")
     knl = pl.tensorize(knl, within, intrinsic, lag=lag)
