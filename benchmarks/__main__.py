@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import arrays, codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import attention, drawn, graphs, library, panels, run
+from benchmarks.gpu import attention, drawn, fused, graphs, library, panels, run
 
 __all__ = ["BENCHMARKS", "main"]
 
@@ -19,6 +19,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "drawn": drawn.main,
     "creation": creation.main,
     "examples": examples.main,
+    "fused": fused.main,
     "gpu": run.main,
     "graphs": graphs.main,
     "growth": growth.main,

@@ -1,0 +1,189 @@
+"""Products in a chain with what comes before and after them, against float64: on fibres, by NVRTC, and on a GPU."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.codegen.program import GeneratedProgram
+from polyloop.library import fused
+from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.nvrtc import compile_cuda
+from tests.generated import flat
+
+BF16 = ml_dtypes.bfloat16
+Given = dict[str, Any]
+
+
+def drawn(rng: np.random.Generator, *shape: int, dtype: Any = BF16) -> Any:
+    return (rng.random(shape) - 0.5).astype(dtype)
+
+
+def wide(x: Any) -> Any:
+    return x.astype(np.float64)
+
+
+def gelu_case(rng: np.random.Generator, m: int, n: int, p: int, dtype: Any = BF16) -> tuple[Given, Any]:
+    a, b, bias = (drawn(rng, *shape, dtype=dtype) for shape in ((m, p), (p, n), (n,)))
+    s = wide(a) @ wide(b) + wide(bias)
+    return {"a": a, "b": b, "bias": bias}, 0.5 * s * (1 + np.vectorize(math.erf)(s / np.sqrt(2)))
+
+
+def gated_case(rng: np.random.Generator, m: int, n: int, p: int) -> tuple[Given, Any]:
+    a, gate, up = drawn(rng, m, p), drawn(rng, p, n), drawn(rng, p, n)
+    g = wide(a) @ wide(gate)
+    return {"a": a, "gate": gate, "up": up}, g / (1 + np.exp(-g)) * (wide(a) @ wide(up))
+
+
+def layer_norm_case(rng: np.random.Generator, m: int, n: int, p: int) -> tuple[Given, Any]:
+    a, b, gamma, beta = drawn(rng, m, p), drawn(rng, p, n), drawn(rng, n), drawn(rng, n)
+    away = wide(a) @ wide(b)
+    away -= away.mean(1, keepdims=True)
+    normal = away / np.sqrt((away**2).mean(1, keepdims=True) + 1e-5)
+    return {"a": a, "b": b, "gamma": gamma, "beta": beta}, normal * wide(gamma) + wide(beta)
+
+
+def weights_case(kind: str, rng: np.random.Generator, m: int, n: int, p: int) -> tuple[Given, Any]:
+    a, scale = drawn(rng, m, p), rng.random(n).astype(np.float32)
+    if kind == "int4":
+        w = rng.integers(-8, 8, (p, n))
+        q = ((w[0::2] & 15) | ((w[1::2] & 15) << 4)).astype(np.uint8)
+    else:
+        q = (4 * rng.random((p, n)) - 2).astype(getattr(ml_dtypes, kind))
+        w = wide(q)
+    return {"a": a, "q": q, "scale": scale}, wide(a) @ w * scale
+
+
+def pixels_case(rng: np.random.Generator, h: int, w: int, channels: int, images: int, n: int) -> tuple[Given, Any]:
+    a, b = drawn(rng, images, h + 2, w + 2, channels), drawn(rng, 3, 3, channels, n)
+    parts = (np.einsum("nyxc,cf->nyxf", wide(a)[:, y : y + h, x : x + w], wide(b)[y, x])
+             for y in range(3) for x in range(3))  # fmt: skip
+    return {"a": a, "b": b}, sum(parts)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A schedule, its arguments and what is expected, and sizes at edges of tiles, small ones and those of a GPU."""
+
+    make: Callable[[], pl.LoopKernel]
+    case: Callable[..., tuple[Given, Any]]
+    small: Mapping[str, int]
+    large: Mapping[str, int]
+
+
+EDGES, LARGE = {"m": 130, "n": 264, "p": 72}, {"m": 1000, "n": 1032, "p": 2056}
+EVEN, LARGE_EVEN = {"m": 130, "n": 272, "p": 80}, {"m": 1000, "n": 1040, "p": 2064}
+CHAINS: Mapping[str, Chain] = {
+    "gelu": Chain(lambda: fused.on_tiles(fused.gelu()), gelu_case, EDGES, LARGE),
+    "gelu of float16, not persistent": Chain(
+        lambda: fused.on_tiles(fused.gelu("float16"), 64, 64, 6, persistent=False),
+        partial(gelu_case, dtype=np.float16), EDGES, LARGE),
+    "gated": Chain(
+        lambda: fused.on_tiles(fused.gated(), columns=128, operands=("a", "gate", "up")), gated_case, EDGES, LARGE),
+    "gated, 64 columns": Chain(
+        lambda: fused.on_tiles(fused.gated(), columns=64, stages=6, operands=("a", "gate", "up"), persistent=False),
+        gated_case, EDGES, LARGE),
+    "layer norm": Chain(
+        lambda: fused.on_rows(fused.layer_norm()), layer_norm_case, EDGES | {"n": 256}, LARGE | {"n": 256}),
+    "layer norm, 64 rows of 128": Chain(
+        lambda: fused.on_rows(fused.layer_norm(128), 64, 128), layer_norm_case, EDGES | {"n": 128}, LARGE | {"n": 128}),
+    **{f"weights of {kind}": Chain(
+        partial(lambda kind, shape: fused.on_converted_tiles(fused.dequantized(kind), *shape), kind, shape),
+        partial(weights_case, kind), EVEN, LARGE_EVEN)
+       for kind, shape in (("float8_e4m3fn", (128, 128, 3)), ("float8_e5m2", (64, 64, 6)), ("int4", (64, 128, 4)))},
+    "convolution": Chain(
+        lambda: fused.on_pixels(fused.convolution(8, 16, 128)), pixels_case,
+        {"h": 8, "w": 16, "channels": 128, "images": 1, "n": 136},
+        {"h": 8, "w": 16, "channels": 128, "images": 5, "n": 520}),
+    "convolution at edges": Chain(
+        lambda: fused.on_pixels(fused.convolution(5, 20, 64), (4, 16), columns=64, via="cp.async"), pixels_case,
+        {"h": 5, "w": 20, "channels": 64, "images": 1, "n": 72},
+        {"h": 5, "w": 20, "channels": 64, "images": 5, "n": 520}),
+}  # fmt: skip
+
+
+@cache
+def program(name: str) -> GeneratedProgram:
+    return pl.generate_code(CHAINS[name].make())
+
+
+def compare(found: Any, expected: Any, what: str = "") -> None:
+    atol = 1e-2 * np.abs(expected).max()
+    np.testing.assert_allclose(np.asarray(found).astype(np.float64), expected, rtol=2e-2, atol=atol, err_msg=what)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", list(CHAINS))
+def test_numbers_on_fibres(name: str) -> None:
+    chain = CHAINS[name]
+    given, expected = chain.case(np.random.default_rng(0), **chain.small)
+    for order, found in run_on_fibres(program(name), {**given, "c": np.zeros(expected.shape, given["a"].dtype)}).items():
+        compare(found["c"], expected, order)
+
+
+@pytest.mark.few(3, shift=1)
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("name", list(CHAINS))
+def test_the_text_compiles(name: str) -> None:
+    assert compile_cuda(program(name).device_code, "sm_90a").cubin
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", list(CHAINS))
+def test_the_gpu_agrees(name: str) -> None:
+    chain = CHAINS[name]
+    run = pl.compile(chain.make())
+    for sizes in (chain.small, chain.large):
+        given, expected = chain.case(np.random.default_rng(0), **sizes)
+        compare(run(**given, poison=True)["c"], expected, f"{sizes}")
+
+
+def test_both_products_of_a_gate_are_added_up_in_one_loop() -> None:
+    text = program("gated").device_code
+    (loop,) = re.findall(r"for \(int ko = 0;.*?\n        }\n", text, re.DOTALL)
+    assert loop.count("products_begin();") == loop.count("products_commit();") == 2
+    assert [acc in loop for acc in ("&acc[0][0][0]", "&acc_0[0][0][0]")] == [True, True]
+    assert "wgmma" not in text[text.index(loop) + len(loop) :]
+
+
+def test_rows_are_normalized_in_registers() -> None:
+    text = flat(program("layer norm").device_code)
+    assert text.count("_sum_over_lanes_1_4_float32(acc_") == 2
+    assert "float row[32][2][2];" in text
+
+
+def test_weights_come_as_they_are_stored() -> None:
+    text = program("weights of int4").device_code
+    assert "unsigned char (&q_tile)[4][32][128]" in text
+    assert "to_float(to_bfloat16(" not in text, "a conversion that is rounded twice"
+
+
+def zero_point(edge: str) -> pl.LoopKernel:
+    """Return a product with weights that are not 0 where zeros are stored."""
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}",
+        """
+        w(row, column) := cast(bfloat16, q[row, column]) - 8
+        c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))   {id=product}
+        """,
+        [pl.GlobalArg("a", BF16, shape="m, p"), pl.GlobalArg("q", np.int8, shape="p, n"),
+         pl.GlobalArg("scale", np.float32, shape="n"), pl.GlobalArg("c", BF16, shape="m, n"), ...],
+        target=pl.CudaTarget("sm_90a"),
+        assumptions=f"m >= 1 and n >= 1 and p >= 1 and n mod 16 = 0 and p mod {edge} = 0",
+    )  # fmt: skip
+    return fused.on_converted_tiles(knl, 64, 64)
+
+
+def test_weights_that_are_not_zero_beyond_the_last_term_ask_for_whole_tiles() -> None:
+    with pytest.raises(pl.CodegenError, match="bad-tensorize|box-edge"):
+        pl.generate_code(zero_point("16"))
+    assert "wgmma_m64n64k16_bf16" in pl.generate_code(zero_point("64")).device_code
