@@ -180,10 +180,10 @@ def zero_point(edge: str) -> pl.LoopKernel:
         target=pl.CudaTarget("sm_90a"),
         assumptions=f"m >= 1 and n >= 1 and p >= 1 and n mod 16 = 0 and p mod {edge} = 0",
     )  # fmt: skip
-    return fused.on_converted_tiles(knl, 64, 64)
+    return fused.on_converted_tiles(knl, 64, 128)
 
 
 def test_weights_that_are_not_zero_beyond_the_last_term_ask_for_whole_tiles() -> None:
     with pytest.raises(pl.CodegenError, match="bad-tensorize|box-edge"):
         pl.generate_code(zero_point("16"))
-    assert "wgmma_m64n64k16_bf16" in pl.generate_code(zero_point("64")).device_code
+    assert "wgmma_m64n128k16_bf16" in pl.generate_code(zero_point("64")).device_code
