@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import islpy as isl
+import pymbolic.primitives as p
 
+from polyloop.dataflow.copy_links import copy_link, copy_pairs
 from polyloop.dataflow.value_flow import flow_of, is_exact, writers_of
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.instruction import CopyStep
-from polyloop.kernel.kernel import memoised
 from polyloop.kernel.tags import Box
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.budget import looking_at
@@ -66,28 +66,6 @@ def copy_obligations(placement: Placement) -> Iterator[Obligation]:
         yield Obligation(Claim.VALUES, f"'{name}' on its way", says, by, find, is_strict=True)
 
 
-def copy_pairs(placement: Placement) -> Iterator[tuple[Placed, Sequence[Placed]]]:
-    """Yield each arrival, with the starts of copies into its array."""
-    steps = [(s, s.lowered.instruction.step) for s in placement.statements.values()]
-    for arrival, step in steps:
-        if step is CopyStep.ARRIVAL:
-            array = arrival.lowered.write.array
-            yield arrival, [s for s, at in steps if at is CopyStep.START and s.lowered.write.array == array]
-
-
-@memoised
-def copy_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
-    """Return ``{ arrival -> last start of a copy into its element }``, and arrivals without one."""
-    write = arrival.lowered.write
-    flow = flow_of(placement, write.array, [(arrival, write)], [start])
-    sources, initial = flow.of(arrival, write)
-    if not sources:
-        space = arrival.domain.get_space().map_from_domain_and_range(start.domain.get_space())
-        return isl.Map.empty(space), initial
-    ((_, link),) = sources
-    return link, initial
-
-
 def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Placed]) -> Iterator[Diagnostic]:
     """Yield the violations of an asynchronous copy."""
     array = arrival.lowered.write.array
@@ -109,6 +87,15 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
         )
         return
     (start,) = starts
+    if _decided(start) is None or _decided(start) != _decided(arrival):
+        yield Diagnostic(
+            "not-proven",
+            f"'{arrival.lowered.instruction.id}' copies elements that data decides on",
+            ("it is not shown that what is started is what is waited for",),
+            ("let a scalar be the subscript that data decides, or fetch by via='registers'",),
+            sites=site,
+        )
+        return
     link, initial = copy_link(placement, start, arrival)
     looking_at(arrival, start)
     if not initial.is_empty():
@@ -118,7 +105,11 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
     same_thread = link
     for axis in placement.axes.all:
         same_thread = same_thread.equate(_IN, arrival.dims.index(axis), _OUT, start.dims.index(axis))
-    copied = link.apply_range(_source(start)).subtract(_source(arrival))
+    reads = [*zip(_reads(start), _reads(arrival), strict=True)]
+    copied = link.subtract(link)
+    for one, two in reads:
+        apart = link.apply_range(_element(start, one)).subtract(_element(arrival, two))
+        copied = copied.union(link.intersect_domain(apart.domain()))
     if not link.is_subset(same_thread) or not copied.is_empty():
         wrong = link.subtract(same_thread)
         wrong = link.intersect_domain(copied.domain()) if wrong.is_empty() else wrong
@@ -129,14 +120,15 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
             (
                 f"instance {instance(arrival, at)} waits for {element(arrival, arrival.lowered.write, at)}",
                 f"instance {instance(start, before)} of '{start.lowered.instruction.id}' started a copy of "
-                f"{element(start, _read(start), before)} into it",
+                f"{element(start, _reads(start)[-1], before)} into it",
             ),
             ("apply the same transforms to both halves of the copy, or pipeline the loop after them",),
             sites=site,
         )
         return
     yield from _box_violations(placement, start, arrival, link)
-    yield from _changed_source(placement, start, arrival, link)
+    for one, two in reads:
+        yield from _changed_source(placement, (start, one), (arrival, two), link)
 
 
 def _box_violations(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> Iterator[Diagnostic]:
@@ -168,9 +160,11 @@ def _box(placement: Placement, statement: Placed) -> list[str]:
     return [x for x in statement.dims if isinstance(placement.program.kernel.tag(x), Box)]
 
 
-def _changed_source(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> Iterator[Diagnostic]:
-    """Yield writes to the source of a copy between its start and its arrival."""
-    array = _read(start).array
+def _changed_source(
+    placement: Placement, begin: tuple[Placed, Access], end: tuple[Placed, Access], link: isl.Map
+) -> Iterator[Diagnostic]:
+    """Yield writes to what a copy reads, its source or a subscript, between its start and its arrival."""
+    (start, read), array = begin, begin[1].array
     if not writers_of(placement, array):
         return
     site = (start.lowered.instruction.site(),)
@@ -178,18 +172,18 @@ def _changed_source(placement: Placement, start: Placed, arrival: Placed, link: 
         message = f"'{array}' is written and copied asynchronously, and not all accesses are exact"
         yield Diagnostic("not-proven", message, hints=("fetch it by via='registers'",), sites=site)
         return
-    if is_untouched(placement, (start, _read(start)), (arrival, _read(arrival)), link):
+    if is_untouched(placement, begin, end, link):
         return
     flow = flow_of(placement, array)
-    for missing in changed_reads(flow, (start, _read(start)), (arrival, _read(arrival)), link):
+    for missing in changed_reads(flow, begin, end, link):
         if not missing.is_empty():
-            _, before = pair(link.intersect_domain(missing), arrival, start)
+            _, before = pair(link.intersect_domain(missing), end[0], start)
             yield Diagnostic(
                 "illegal-order",
                 f"'{array}' would be copied before it is written",
                 (
                     f"instance {instance(start, before)} of '{start.lowered.instruction.id}' starts to copy "
-                    f"{element(start, _read(start), before)}, which is written before the copy arrives",
+                    f"{element(start, read, before)}, which is written before the copy arrives",
                 ),
                 ("let the copy start later: with fewer stages, or not ahead of the loop's own writes",),
                 sites=site,
@@ -207,12 +201,23 @@ def _not_started(arrival: Placed, at: Mapping[str, int]) -> Diagnostic:
     )
 
 
-def _read(statement: Placed) -> Access:
-    (read,) = (access for access in statement.lowered.reads if access.leaf is not None)
-    return read
+def _reads(statement: Placed) -> list[Access]:
+    """Return what a copy reads: scalars that are subscripts, if there are any, and last the element that is copied."""
+    return [access for access in statement.lowered.reads if access.leaf is not None]
 
 
-def _source(statement: Placed) -> isl.Map:
-    """Return ``{ instance -> element that is copied }``."""
-    read = _read(statement)
+def _decided(statement: Placed) -> tuple[str | None, ...] | None:
+    """Return, for each subscript of what is copied, the scalar that it is if data decides it; None for other forms.
+
+    Loops decide all other subscripts.
+    """
+    value, forms = statement.lowered.rhs, _reads(statement)[-1].indices
+    indices = value.index_tuple if isinstance(value, p.Subscript) else ()
+    names = [None if form is not None else index.name if isinstance(index, p.Variable) else "" for form, index in
+             zip(forms, indices, strict=True)]  # fmt: skip
+    return None if "" in names else tuple(names)
+
+
+def _element(statement: Placed, read: Access) -> isl.Map:
+    """Return ``{ instance -> element that is read }``."""
     return map_from_forms(statement.domain, statement.dims, statement.indices(read), read.array)

@@ -17,6 +17,7 @@ from functools import partial
 
 import islpy as isl
 
+from polyloop.dataflow.copy_links import copy_link, copy_pairs
 from polyloop.dataflow.value_flow import readers_of, writers_of
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
@@ -55,23 +56,31 @@ def failure_obligations(comparison: Comparison) -> Iterator[Obligation]:
 
 def _unused(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
     """Yield a diagnostic for a writer of *array* with instances whose value the program may not compute."""
-    flow = comparison.flow(array)
     reads = readers_of(comparison.new, array)
     for writer in writers_of(comparison.new, array):
         if isinstance(writer.lowered.instruction.origin, Carry):
             continue
-        missing = _once(writer.domain, writer)
-        for reader, access in reads:
-            looking_at(reader, access, writer)
-            if access.guards or reader.lowered.is_conditional:
-                continue
-            for source, link in flow.of(reader, access)[0]:
-                if source is writer:
-                    seen = link.intersect_domain(reader.domain_of(access)).range()
-                    missing = missing.subtract(_once(seen, writer))
+        missing = _once(writer.domain, writer).subtract(_once(_used(comparison, writer, array), writer))
         if not missing.is_empty():
             held = next((r for r, a in reads if a.guards or r.lowered.is_conditional), None)
             yield _ahead(comparison, writer, missing, held)
+
+
+def _used(comparison: Comparison, writer: Placed, array: str) -> isl.Set:
+    """Return the instances of a writer whose value some read sees, or is on its way to a use, under no condition."""
+    found = writer.domain.subtract(writer.domain)
+    for arrival, starts in copy_pairs(comparison.new):
+        if writer in starts:
+            link, _ = copy_link(comparison.new, writer, arrival)
+            found = found.union(link.intersect_domain(_used(comparison, arrival, array)).range())
+    for reader, access in readers_of(comparison.new, array):
+        looking_at(reader, access, writer)
+        if access.guards or reader.lowered.is_conditional:
+            continue
+        for source, link in comparison.flow(array).of(reader, access)[0]:
+            if source is writer:
+                found = found.union(link.intersect_domain(reader.domain_of(access)).range())
+    return found
 
 
 def _once(instances: isl.Set, statement: Placed) -> isl.Set:

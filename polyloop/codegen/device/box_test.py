@@ -87,6 +87,7 @@ class BoxTest:
         sides = (statement.rhs, statement.lhs)
         element, self.element = reversed(sides) if self.stores else sides
         self.indices, self.places = self._forms(element), self._forms(self.element)
+        self.plain = [self._without_data(form) for form in self.indices]
         if not self.stores:
             self._check_slot()
         self.axes = self._axes()
@@ -135,6 +136,14 @@ class BoxTest:
                 raise self.refuse("not-a-box", "copies no box", f"a subscript of '{array_name(element)}' is not affine")
             found.append(form)
         return found
+
+    def _without_data(self, form: Affine) -> Affine:
+        """Return a subscript of the array without scalars that the program has read: boxes begin there, too."""
+        dims, domain = self.statement.dims, self.statement.domain
+        known = {*dims, *domain.get_var_names(_PARAM)}
+        if form.names() <= known:
+            return form
+        return Affine(tuple(term for term in form.terms if names_in(term[0]) <= known), form.const)
 
     def _check_slot(self) -> None:
         """Raise an error unless the first subscript of the tile alone says which slot of a ring a box has."""
@@ -244,7 +253,10 @@ class BoxTest:
     def _check_first(self) -> None:
         """Raise an error unless all boxes begin at multiples of 16 bytes of a row."""
         axis, unit = self.axes[0], PIECE_BYTES // self.size
-        form = self.indices[axis.number]
+        form = self.plain[axis.number]
+        if form != self.indices[axis.number]:
+            note = f"data decides at which element of a row of '{self.array.name}' it begins"
+            raise self.refuse("box-unaligned", "copies a box that no engine copies", note)
         outer = tuple((x, n) for x, n in form.terms if not names_in(x) & {*self.box})
         begins = Affine(outer, form.const + axis.low)
         rest = Affine((*outer, (Floor(begins.terms, begins.const, unit), -unit)), begins.const)
@@ -268,8 +280,10 @@ class BoxTest:
         """Return the extents from which on the engine stores zeros: those of the elements that are copied."""
         found = []
         for axis in self.axes:
-            values = map_from_forms(self.exact, self.statement.dims, [self.indices[axis.number]]).range().coalesce()
-            interval = parametric_interval(values, 0, ("x'",))
+            form = self.plain[axis.number]
+            values = map_from_forms(self.exact, self.statement.dims, [form]).range().coalesce()
+            is_data = form != self.indices[axis.number]
+            interval = None if is_data else parametric_interval(values, 0, ("x'",))
             shape = affine_of((self.array.shape or ())[axis.number])
             if interval is not None and not interval[0].names() - {*values.get_var_names(_PARAM)}:
                 found.append(interval[0].add(interval[1]))
@@ -289,9 +303,9 @@ class BoxTest:
         to_box = map_from_forms(isl.Set.universe(domain.get_space()), dims, [Affine.variable(x) for x in self.box])
         whole = whole.intersect(to_box.intersect_range(_unnamed(self.points)).domain())
         inside = whole
-        to_source = map_from_forms(whole, dims, [self.indices[axis.number] for axis in self.axes])
+        to_source = map_from_forms(whole, dims, [self.plain[axis.number] for axis in self.axes])
         for axis, extent in zip(self.axes, self.extents, strict=True):
-            beyond = map_from_forms(whole, dims, [self.indices[axis.number].add(extent, -1)])
+            beyond = map_from_forms(whole, dims, [self.plain[axis.number].add(extent, -1)])
             inside = inside.intersect(beyond.intersect_range(_up_to(beyond, -1)).domain())
         inside = inside.intersect(to_source.intersect_range(_from(to_source, 0)).domain())
         others = inside.subtract(self.exact)
@@ -309,7 +323,7 @@ class BoxTest:
         dims = self.statement.dims
         sample = sample_set(instances, dims) or {}
         sizes = [name for name in sample if name not in dims]
-        indices = [str(form.evaluate(sample)) for form in self.indices]
+        indices = [str(form.evaluate(sample)) for form in self.plain]
         where = f" for {', '.join(f'{name} = {sample[name]}' for name in sizes)}" if sizes else ""
         return f"{self.array.name}[{', '.join(indices)}]{where}"
 
