@@ -17,7 +17,8 @@ from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.tensor_cores import in_panels, on_groups_of_warps, stored_by_boxes
 
 __all__ = [
-    "convolution", "dequantized", "gated", "gelu", "layer_norm", "on_converted_tiles", "on_pixels", "on_rows", "on_tiles",
+    "convolution", "dequantized", "gated", "gelu", "grouped", "layer_norm", "on_converted_tiles", "on_groups",
+    "on_pixels", "on_rows", "on_tiles",
 ]  # fmt: skip
 
 _MULTIPROCESSORS: Final = 132
@@ -179,8 +180,27 @@ def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, 
             b_tile = w(q_tile)                                  # by threads, eight neighbours each
             the sums of a tile += a_tile*b_tile
     """
-    word = _word(knl)
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = _with_staged_rule(knl, "by", rows, columns)
+    for array, inames, vec in (("a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), ("q", "wk, wj", 16)):
+        knl = pl.add_prefetch(
+            knl, array, inames, fetch_outer_inames="by, bx, ko", temporary_name=f"{array}_tile", vec=vec
+        )
+    knl = _swizzled(knl, columns)
+    lanes, threads = columns // 8, 2*rows
+    knl = pl.split_iname(knl, "wj", 8, outer_iname="wj_group", inner_iname="wj_lane", outer_tag=f"l%{lanes}",
+                         inner_tag="vec")  # fmt: skip
+    knl = pl.split_iname(knl, "wk", threads // lanes, outer_iname="wk_step", inner_iname="wk_row", outer_tag="unr",
+                         inner_tag=f"l/{lanes}")  # fmt: skip
+    return stored_by_boxes(pl.pipeline(knl, "ko", stages=stages, via="tma"), "a_tile")
+
+
+def _with_staged_rule(knl: pl.LoopKernel, around: str, rows: int, columns: int, lag: int = 0) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` whose second operand is the rule ``w``, of which ``b_tile`` has the values.
+
+    Blocks have *rows* rows, the loop ``i_block``; *around* is the loop over these blocks.
+    """
+    word = _word(knl)
     knl = pl.split_iname(knl, "i_block", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
     knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj", outer_tag="g.0")
     knl = pl.split_iname(knl, "k", 64, outer_iname="ko", inner_iname="k_block")
@@ -188,23 +208,18 @@ def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, 
     for iname in ("ii", "jj"):
         knl = pl.prioritize_loops(knl, f"ko, kk, ki, {iname}")
     knl = pl.precompute(
-        knl, "w", "jj, kk, ki", precompute_outer_inames="by, bx, ko", precompute_inames="wk, wj",
+        knl, "w", "jj, kk, ki", precompute_outer_inames=f"{around}, bx, ko", precompute_inames="wk, wj",
         temporary_name="b_tile", temporary_address_space="local", default_tag=None,
     )  # fmt: skip
-    knl = pl.tensorize(knl, "id:product", f"wgmma_m64n{columns}k16_{word}")
-    for array, inames, vec in (("a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), ("q", "wk, wj", 16)):
-        knl = pl.add_prefetch(
-            knl, array, inames, fetch_outer_inames="by, bx, ko", temporary_name=f"{array}_tile", vec=vec
-        )
+    return pl.tensorize(knl, "id:product", f"wgmma_m64n{columns}k16_{word}", lag=lag)
+
+
+def _swizzled(knl: pl.LoopKernel, columns: int) -> pl.LoopKernel:
+    """Return a product with its tiles as ``wgmma`` reads them: rows of 128 bytes, panels of 64 columns."""
     knl = in_panels(knl, "b_tile", 64) if columns > 64 else knl
     for tile in ("a_tile", "b_tile"):
         knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
-    lanes, threads = columns // 8, 2*rows
-    knl = pl.split_iname(knl, "wj", 8, outer_iname="wj_group", inner_iname="wj_lane", outer_tag=f"l%{lanes}",
-                         inner_tag="vec")  # fmt: skip
-    knl = pl.split_iname(knl, "wk", threads // lanes, outer_iname="wk_step", inner_iname="wk_row", outer_tag="unr",
-                         inner_tag=f"l/{lanes}")  # fmt: skip
-    return stored_by_boxes(pl.pipeline(knl, "ko", stages=stages, via="tma"), "a_tile")
+    return knl
 
 
 def convolution(height: int, width: int, channels: int, taps: int = 3, dtype: Any = "bfloat16") -> pl.LoopKernel:
@@ -262,3 +277,53 @@ def on_pixels(
         knl, f"wgmma_m64n{columns}k16_{_word(knl)}", stages=stages, columns=columns, lag=1, via=via,
         within="id:product", divided=False, term="",
     )  # fmt: skip
+
+
+def grouped(rows: int = 128, dtype: Any = "bfloat16") -> pl.LoopKernel:
+    """Return products of groups of rows, each with a matrix of its own: experts of a mixture.
+
+    ::
+
+        for tile, i, j:  c[rows*tile + i, j] = sum(k, a[rows*tile + i, k]*b[group[tile], k, j])
+
+    Rows of a group lie together, and begin at a multiple of *rows*: ``group`` has the matrix of each tile of so many.
+    """
+    element = to_dtype(dtype)
+    return pl.make_kernel(
+        f"{{[tile, i, j, k]: 0 <= tile < tiles and 0 <= i < {rows} and 0 <= j < n and 0 <= k < p}}",
+        f"""
+        <> g = group[tile]                                         {{id=group}}
+        w(row, column) := b[g, row, column]
+        c[{rows}*tile + i, j] = sum(k, a[{rows}*tile + i, k]*w(k, j))     {{id=product}}
+        """,
+        [pl.GlobalArg("a", element, shape=f"{rows}*tiles, p"), pl.GlobalArg("b", element, shape="groups, p, n"),
+         pl.GlobalArg("c", element, shape=f"{rows}*tiles, n"), pl.GlobalArg("group", np.int32, shape="tiles"), ...],
+        name="grouped_product",
+        target=_TARGET,
+        assumptions="tiles >= 1 and groups >= 1 and n >= 1 and p >= 1 and n mod 128 = 0 and p mod 64 = 0",
+    )  # fmt: skip
+
+
+def on_groups(
+    knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 8, *, persistent: bool = True
+) -> pl.LoopKernel:
+    """Return products of groups in tiles of *rows* rows and some columns, the matrix of each found by the copy engine.
+
+    ::
+
+        # before
+        for tile, i, j:  c[rows*tile + i, j] = sum(k, a[rows*tile + i, k]*b[group[tile], k, j])
+        # after
+        each block (tile, bx):
+            g = group[tile]
+            a_tile, b_tile = parts of a and of matrix g, by the copy engine;  the sums of the tile += a_tile*b_tile
+    """
+    knl = pl.rename_iname(pl.tag_inames(knl, "tile:g.1"), "i", "i_block")
+    knl = _with_staged_rule(knl, "tile", rows, columns, lag=1)
+    knl = pl.add_prefetch(
+        knl, "a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", fetch_outer_inames="tile, bx, ko",
+        temporary_name="a_tile", vec=8,
+    )  # fmt: skip
+    knl = pl.pipeline(_swizzled(knl, columns), "ko", stages=stages, via="tma")
+    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=group)
+    return pl.persist_blocks(knl, _MULTIPROCESSORS) if persistent else knl

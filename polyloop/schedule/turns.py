@@ -34,7 +34,8 @@ from typing import Final
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.nodes import array_name
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree, runs
@@ -86,6 +87,12 @@ class _Use:
     array: str
     writes: bool
     span: tuple[int, int]
+
+
+def _subscripts(value: Expression) -> frozenset[str]:
+    """Return the names in the subscripts of an element."""
+    indices = value.index_tuple if isinstance(value, p.Subscript) else ()
+    return frozenset[str]().union(*map(variables, indices))
 
 
 class _Turns:
@@ -145,11 +152,14 @@ class _Turns:
                     return
         for name in self.started:
             statement = self.statements[name]
-            if statement.predicates or statement.bounds:
+            scalars = _subscripts(statement.rhs) & self.placement.program.kernel.temporaries.keys()
+            if statement.predicates or statement.bounds or scalars:
+                which = f"which elements '{statement.instruction}' copies, by {', '.join(sorted(scalars))}"
+                decides = which if scalars else f"whether '{statement.instruction}' copies"
                 yield Diagnostic(
                     "not-ahead",
                     f"copies to '{array_name(statement.lhs)}' cannot start before the next turn",
-                    (f"data decides whether '{statement.instruction}' copies",),
+                    (f"data decides {decides}",),
                     ("leave out ahead=True",),
                 )
                 return

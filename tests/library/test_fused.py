@@ -63,6 +63,15 @@ def weights_case(kind: str, rng: np.random.Generator, m: int, n: int, p: int) ->
     return {"a": a, "q": q, "scale": scale}, wide(a) @ w * scale
 
 
+def groups_case(
+    rng: np.random.Generator, tiles: int, groups: int, n: int, p: int, rows: int, dtype: Any = BF16
+) -> tuple[Given, Any]:
+    a, b = drawn(rng, rows * tiles, p, dtype=dtype), drawn(rng, groups, p, n, dtype=dtype)
+    group = rng.integers(0, groups, tiles).astype(np.int32)
+    parts = [wide(a[rows * t : rows * (t + 1)]) @ wide(b[g]) for t, g in enumerate(group)]
+    return {"a": a, "b": b, "group": group}, np.concatenate(parts)
+
+
 def pixels_case(rng: np.random.Generator, h: int, w: int, channels: int, images: int, n: int) -> tuple[Given, Any]:
     a, b = drawn(rng, images, h + 2, w + 2, channels), drawn(rng, 3, 3, channels, n)
     parts = (np.einsum("nyxc,cf->nyxf", wide(a)[:, y : y + h, x : x + w], wide(b)[y, x])
@@ -100,6 +109,13 @@ CHAINS: Mapping[str, Chain] = {
         partial(lambda kind, shape: fused.on_converted_tiles(fused.dequantized(kind), *shape), kind, shape),
         partial(weights_case, kind), EVEN, LARGE_EVEN)
        for kind, shape in (("float8_e4m3fn", (128, 128, 3)), ("float8_e5m2", (64, 64, 6)), ("int4", (64, 128, 4)))},
+    "groups": Chain(
+        lambda: fused.on_groups(fused.grouped()), partial(groups_case, rows=128),
+        {"tiles": 3, "groups": 2, "n": 128, "p": 128}, {"tiles": 37, "groups": 8, "n": 1024, "p": 2048}),
+    "groups of tiles of 64 rows": Chain(
+        lambda: fused.on_groups(fused.grouped(64, "float16"), 64, persistent=False),
+        partial(groups_case, rows=64, dtype=np.float16),
+        {"tiles": 3, "groups": 2, "n": 128, "p": 128}, {"tiles": 37, "groups": 8, "n": 1024, "p": 2048}),
     "convolution": Chain(
         lambda: fused.on_pixels(fused.convolution(8, 16, 128)), pixels_case,
         {"h": 8, "w": 16, "channels": 128, "images": 1, "n": 136},
@@ -165,6 +181,35 @@ def test_weights_come_as_they_are_stored() -> None:
     text = program("weights of int4").device_code
     assert "unsigned char (&q_tile)[4][32][128]" in text
     assert "to_float(to_bfloat16(" not in text, "a conversion that is rounded twice"
+
+
+def test_the_matrix_of_a_group_is_found_by_the_copy_engine() -> None:
+    text = flat(program("groups").device_code)
+    assert "int g = group[by];" in text
+    assert re.search(r"box_3d\( ?&b_tile\[[^;]*, g\);", text)
+
+
+def test_copies_that_data_decides_on_do_not_start_before_the_next_block() -> None:
+    knl = fused.on_groups(fused.grouped(), persistent=False)
+    with pytest.raises(pl.VerificationError, match="data decides which elements '.*' copies, by g") as refused:
+        pl.generate_code(pl.persist_blocks(knl, 4, ahead=True))
+    assert refused.value.codes == ("not-ahead",)
+
+
+def test_a_subscript_that_data_decides_is_a_scalar() -> None:
+    knl = pl.make_kernel(
+        "{[t, i, k]: 0 <= t < tiles and 0 <= i < 64 and 0 <= k < 16*p}",
+        "<> s[i] = 0\nw(row) := b[group[2*t] + group[2*t + 1], row]\n"
+        "c[64*t + i] = sum(k, a[64*t + i, k]*w(k))   {id=product}",
+        [pl.GlobalArg("a", np.float32, shape="64*tiles, 16*p"), pl.GlobalArg("b", np.float32, shape="groups, 16*p"),
+         pl.GlobalArg("c", np.float32, shape="64*tiles"), pl.GlobalArg("group", np.int32, shape="2*tiles"), ...],
+        assumptions="tiles >= 1 and p >= 1 and groups >= 1",
+    )  # fmt: skip
+    knl = pl.split_iname(pl.tag_inames(knl, "t:g.0, i:l.0"), "k", 16)
+    knl = pl.precompute(knl, "w", "k_inner", temporary_name="tile", temporary_address_space="local")
+    with pytest.raises(pl.TransformError, match="copies elements that data decides on") as refused:
+        pl.pipeline(knl, "k_outer", stages=3, via="cp.async")
+    assert refused.value.codes == ("not-proven",)
 
 
 def zero_point(edge: str) -> pl.LoopKernel:
