@@ -159,8 +159,9 @@ def _fp8_inputs(torch: Any, sizes: Sizes) -> dict[str, Any]:
 def _fp8_peers(torch: Any, arrays: Arrays) -> Mapping[str, Call]:
     scale, one = (torch.full((), value, device=_PLACE) for value in (arrays["scale"], 1.0))
     a, b = arrays["a"], arrays["b"].T
+    product = getattr(torch, "_scaled_mm")  # noqa: B009 - PyTorch has no public name for it
     return {f"_scaled_mm{', fast' if fast else ''}": partial(
-        torch._scaled_mm, a, b, scale_a=scale, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast)
+        product, a, b, scale_a=scale, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast)
         for fast in (True, False)}  # fmt: skip
 
 
@@ -214,8 +215,7 @@ def _ready(dtype: str, result: str, **how: Any) -> Mapping[str, Callable[..., pl
 
 # }}}
 
-_PERSISTENT: Final = {"persistent": True}
-_LARGE: Final = ({"m": 8192, "n": 8192, "p": 8192}, {"m": 4096, "n": 16384, "p": 4096}, {"m": 8192, "n": 8192, "p": 1024})
+_LARGE: Final = (_square(8192), {"m": 4096, "n": 16384, "p": 4096}, {"m": 8192, "n": 8192, "p": 1024})
 
 CHAINS: Final[Sequence[Chain]] = (
     Chain(

@@ -86,9 +86,10 @@ def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16") -> pl.L
     element = to_dtype(dtype)
     word = dtype_name(element)
     if weights == "int4":
-        rule, kind, shape = f"cast({word}, (q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", np.dtype(np.uint8), "p//2"
+        rule, kind = f"cast({word}, (q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", to_dtype("uint8")
     else:
-        rule, kind, shape = f"cast({word}, q[row, column])", to_dtype(weights), "p"
+        rule, kind = f"cast({word}, q[row, column])", to_dtype(weights)
+    shape = "p//2" if weights == "int4" else "p"
     return _made("product_dequantized", f"""
         w(row, column) := {rule}
         c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))        {{id=product}}
@@ -156,7 +157,9 @@ def on_rows(knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int
     knl = pl.rename_iname(knl, "j", "jj")
     knl = pl.privatize_temporaries_with_inames(knl, "i_block", [*knl.temporaries])
     intrinsic = f"wgmma_m64n{columns}k16_{_word(knl)}"
-    knl = on_groups_of_warps(knl, intrinsic, rows, columns, stages, lag=1, via="tma", within="id:product", divided=False)
+    knl = on_groups_of_warps(
+        knl, intrinsic, rows, columns, stages, lag=1, via="tma", within="id:product", divided=False
+    )
     for name, value in knl.temporaries.items():  # as the lanes of an instruction have rows and columns
         if name in wide:
             knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, 2), name, 0, 4)

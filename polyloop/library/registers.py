@@ -96,10 +96,10 @@ def in_registers(
     knl = pl.prioritize_loops(knl, "ko, ki, j_hi, i_hi, i_lo, j_lo")
     # tiles in shared memory, copied by all threads; that of a is stored transposed
     is_async, wide = tiles.stages > 2, vec if vec > 1 else None
-    axes = len(knl.arrays()["a"].shape or ())
+    rank = len(knl.arrays()["a"].shape or ())
     knl = pl.add_prefetch(
         knl, "a", "wi, i_hi, ti, i_lo, ki", temporary_name="a_tile", pad=tiles.pad,
-        dim_tags=",".join([*(f"N{axes - 1 - n}" for n in range(axes - 2)), "N0", "N1"]),
+        dim_tags=",".join([*(f"N{rank - 1 - n}" for n in range(rank - 2)), "N0", "N1"]),
         vec=None if is_async else wide,  # asynchronous copies do not turn a vector
     )  # fmt: skip
     knl = pl.add_prefetch(

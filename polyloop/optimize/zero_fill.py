@@ -6,9 +6,10 @@ beyond those of the program have no readers (:mod:`polyloop.optimize.over_execut
 zeros are added, which changes nothing.
 
 The statements with over-executed instances (*phantoms*) are copies from global memory, which store zeros, copies of the
-copied values, or conversions of them, and sums of products.  Three facts are proven of the program with all phantoms: its own instances read
-values that its own instances copied, as before; both factors of a product that a phantom adds to a result of the
-program are zeros; asynchronous copies are started and waited for as :mod:`polyloop.sync.async_copy` demands.
+copied values, or conversions of them, and sums of products.  Three facts are proven of the program with all phantoms:
+its own instances read values that its own instances copied, as before; both factors of a product that a phantom adds to
+a result of the program are zeros, by conversions of which 0 is 0; asynchronous copies are started and waited for as
+:mod:`polyloop.sync.async_copy` demands.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def whole_copies(placement: Placement, *, beyond: bool) -> dict[str, Placed]:
 
 
 def passed_on(placement: Placement, copies: Mapping[str, Placed]) -> dict[str, Placed]:
-    """Return the statements, extended to whole tiles, that pass copied elements on to another place, or convert them."""
+    """Return the statements, extended to whole tiles, that pass copied elements on to a place, or convert them."""
     found: dict[str, Placed] = {}
     known = _origins(copies, {})
     others = [s for s in placement.statements.values() if s.name not in copies]

@@ -152,8 +152,9 @@ def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str], number:
 
 
 def _of_matrix(kernel: LoopKernel, statement: Lowered) -> Collection[str]:
-    """Return the loops of a product by a matrix instruction: what one instruction does, and of one that is waited for
-    in groups (``wgmma``) the unrolled terms of a group.
+    """Return the loops of a product that are part of its matrix instruction, none for other statements.
+
+    They are what one instruction does, and of those that are waited for in groups (``wgmma``) the unrolled terms.
     """
     matrix = statement.instruction.matrix
     if matrix is None or not isinstance(statement.part, Update):

@@ -202,7 +202,7 @@ def _not_started(arrival: Placed, at: Mapping[str, int]) -> Diagnostic:
 
 
 def _reads(statement: Placed) -> list[Access]:
-    """Return what a copy reads: scalars that are subscripts, if there are any, and last the element that is copied."""
+    """Return the reads of a copy: of scalars that are subscripts, if there are any, and last of what is copied."""
     return [access for access in statement.lowered.reads if access.leaf is not None]
 
 

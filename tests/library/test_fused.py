@@ -142,7 +142,8 @@ def compare(found: Any, expected: Any, what: str = "") -> None:
 def test_numbers_on_fibres(name: str) -> None:
     chain = CHAINS[name]
     given, expected = chain.case(np.random.default_rng(0), **chain.small)
-    for order, found in run_on_fibres(program(name), {**given, "c": np.zeros(expected.shape, given["a"].dtype)}).items():
+    arrays = {**given, "c": np.zeros(expected.shape, given["a"].dtype)}
+    for order, found in run_on_fibres(program(name), arrays).items():
         compare(found["c"], expected, order)
 
 
@@ -191,7 +192,7 @@ def test_the_matrix_of_a_group_is_found_by_the_copy_engine() -> None:
 
 def test_copies_that_data_decides_on_do_not_start_before_the_next_block() -> None:
     knl = fused.on_groups(fused.grouped(), persistent=False)
-    with pytest.raises(pl.VerificationError, match="data decides which elements '.*' copies, by g") as refused:
+    with pytest.raises(pl.VerificationError, match=r"data decides which elements '.*' copies, by g") as refused:
         pl.generate_code(pl.persist_blocks(knl, 4, ahead=True))
     assert refused.value.codes == ("not-ahead",)
 
@@ -229,6 +230,6 @@ def zero_point(edge: str) -> pl.LoopKernel:
 
 
 def test_weights_that_are_not_zero_beyond_the_last_term_ask_for_whole_tiles() -> None:
-    with pytest.raises(pl.CodegenError, match="bad-tensorize|box-edge"):
+    with pytest.raises(pl.CodegenError, match=r"bad-tensorize|box-edge"):
         pl.generate_code(zero_point("16"))
     assert "wgmma_m64n128k16_bf16" in pl.generate_code(zero_point("64")).device_code

@@ -270,11 +270,11 @@ def _end(nodes: Sequence[_OpenLoop | Item], item: Item, depth: int) -> int:
     """Return the place before which *item* looks for a loop to join: in front of the loop that its sum joins."""
     if item.toward is None or item.toward[0] != depth or item.group is None:
         return len(nodes)
-    iname = item.toward[1]
-    index = _latest(nodes, iname, (item.group.blocks or {}).get(iname), len(nodes))
-    if index is None or _between(nodes, index, item.group) is None or _latest(nodes, item.nest[depth], (item.blocks or {}).get(item.nest[depth]), index) is None:
+    own, term = item.nest[depth], item.toward[1]
+    index = _latest(nodes, term, (item.group.blocks or {}).get(term), len(nodes))
+    if index is None or _between(nodes, index, item.group) is None:
         return len(nodes)
-    return index
+    return len(nodes) if _latest(nodes, own, (item.blocks or {}).get(own), index) is None else index
 
 
 def _writers_for(item: Item, loop: _OpenLoop) -> list[Item]:
