@@ -101,6 +101,16 @@ def _tiles(program: Callable[[], pl.LoopKernel], **how: Any) -> Callable[..., pl
     return lambda **_: fused.on_tiles(program(), **how)
 
 
+def _rows(rows: int, columns: int, n: int, **_: int) -> pl.LoopKernel:
+    """Return a product with layer norm in clusters of as many blocks as there are tiles in a row, 8 at most."""
+    blocks = n // columns
+    if blocks > _MOST_BLOCKS:
+        raise ValueError(f"{blocks} blocks are too many for a cluster")
+    return fused.on_rows(fused.layer_norm(n), rows, columns, blocks=blocks)
+
+
+_MOST_BLOCKS: Final = 8
+
 # }}}
 # {{{ weights of few bits
 
@@ -233,8 +243,10 @@ CHAINS: Final[Sequence[Chain]] = (
         lambda sizes: 2*_two_per_term(sizes),
     ),
     Chain(
-        "layer norm", ({"m": 65536, "n": 256, "p": 1024}, {"m": 65536, "n": 256, "p": 256}),
-        {f"{rows} x 256": lambda rows=rows, n=256, **_: fused.on_rows(fused.layer_norm(n), rows) for rows in (128, 64)},
+        "layer norm", tuple({"m": m, "n": n, "p": p} for m, n, p in (
+            (65536, 256, 1024), (65536, 256, 256), (16384, 1024, 1024), (16384, 1024, 4096), (8192, 2048, 2048))),
+        {f"{rows} x {columns}": partial(_rows, rows, columns)
+         for rows, columns in ((128, 256), (64, 256), (128, 128), (64, 128))},
         _norm_inputs, _norm, lambda torch, arrays: _in_double(torch, _norm, arrays), _eager(_norm), _two_per_term,
     ),
     *(Chain(

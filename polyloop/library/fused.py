@@ -61,7 +61,12 @@ def gated(dtype: Any = "bfloat16") -> pl.LoopKernel:
 
 
 def layer_norm(n: int = 256, dtype: Any = "bfloat16", eps: float = 1e-5) -> pl.LoopKernel:
-    """Return a product of *n* columns and the layer norm of its rows, times ``gamma``, plus ``beta``."""
+    """Return a product of *n* columns and the layer norm of its rows, times ``gamma``, plus ``beta``.
+
+    ::
+
+        for i:  c[i] = (a[i] b - mean(a[i] b))/sqrt(var(a[i] b) + eps)*gamma + beta
+    """
     element = to_dtype(dtype)
     return _made("product_layer_norm", f"""
         for i
@@ -140,34 +145,71 @@ def on_tiles(
     return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
 
-def on_rows(knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int = 4) -> pl.LoopKernel:
-    """Return a product in blocks of some whole rows, whose sums over a row are those of four lanes.
+def on_rows(
+    knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int = 4, blocks: int = 1
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product in blocks, or clusters of blocks, of some whole rows, whose sums are those of four lanes.
 
     ::
 
         # before
         for i:  row[j] = sum(k, a[i, k]*b[k, j]);  mean = sum(j, row[j])/n;  ..;  c[i, j] = ..
         # after
-        each block (by):  row = the sums of a tile, in registers;  mean = lanes of a row add up what they have;  ..
+        each cluster (by), each block of it (bx):
+            row = the sums of a tile, in registers
+            mean_part[bx] = sum(jj, row[jj])            # by the lanes of a row, in shared memory of the cluster
+            mean = sum(bx, mean_part[bx])/n;  ..;  c = ..
 
-    A tile has *rows* rows, and all *columns* of the product, 256 at most.
+    Parameters
+    ----------
+    rows, columns
+        Of a tile; 256 columns at most.
+    stages
+        Buffers of tiles.
+    blocks
+        Of a cluster, 8 at most: the product has *columns* times *blocks* columns.
     """
     wide = [name for name, value in knl.temporaries.items() if value.shape]
-    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.0")
-    knl = pl.rename_iname(knl, "j", "jj")
-    knl = pl.privatize_temporaries_with_inames(knl, "i_block", [*knl.temporaries])
+    held = [*knl.temporaries]
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    if blocks == 1:
+        knl = pl.rename_iname(knl, "j", "jj")
+    else:
+        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="jj")
+        for name in wide:
+            knl = pl.split_array_axis(knl, name, 0, columns)
+    knl = pl.privatize_temporaries_with_inames(knl, "i_block", held)
+    knl = knl if blocks == 1 else _summed_by_clusters(knl)
     intrinsic = f"wgmma_m64n{columns}k16_{_word(knl)}"
     knl = on_groups_of_warps(
         knl, intrinsic, rows, columns, stages, lag=1, via="tma", within="id:product", divided=False
     )
-    for name, value in knl.temporaries.items():  # as the lanes of an instruction have rows and columns
-        if name in wide:
-            knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, 2), name, 0, 4)
-        if value.shape and not name.endswith("_tile"):
-            last = 3 if name in wide else 0
-            for length in (8, 2, 4):
-                knl = pl.split_array_axis(knl, name, last, length)
+    for name in held:  # as the lanes of an instruction have rows and columns
+        first = int(blocks > 1)
+        for length in (2, 4) if name in wide else ():
+            knl = pl.split_array_axis(knl, name, first, length)
+        for length in (8, 2, 4):
+            knl = pl.split_array_axis(knl, name, first + 3 if name in wide else 0, length)
     return stored_by_boxes(knl)
+
+
+def _summed_by_clusters(knl: pl.LoopKernel) -> pl.LoopKernel:
+    """Return a product of rows with sums over them in parts, one of each block ``bx`` of a cluster."""
+    names = [i.id for i in knl.instructions if any("bx" in term.inames for term in i.terms) and i.id != "product"]
+    for name in names:
+        knl = pl.stage_reduction(
+            knl, "bx", f"id:{name}", sweep_inames="i_block", new_inames=f"i_{name}, b_{name}",
+            temporary_name=f"{name}_part", temporary_address_space="cluster",
+        )  # fmt: skip
+        knl = pl.duplicate_inames(knl, "bx", f"id:{name}", new_inames=f"x_{name}")
+        knl = pl.tag_inames(knl, {f"b_{name}": "c.0"})
+        inner = f"i_{name}"  # rows lie on lanes as those of the product do
+        for size, tag, own in ((8, "l/4%8", "lane_0"), (2, "unr", "reg"), (4, "l/32%4", "lane_2")):
+            outer = f"i_{name}_{own}_rest"
+            knl = pl.split_iname(knl, inner, size, outer_iname=outer, inner_iname=f"i_{name}_{own}", inner_tag=tag)
+            inner = outer
+        knl = pl.tag_inames(knl, {inner: "l/128"})
+    return pl.tag_inames(knl, "bx:c.0")
 
 
 def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 3) -> pl.LoopKernel:

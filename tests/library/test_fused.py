@@ -105,6 +105,12 @@ CHAINS: Mapping[str, Chain] = {
         lambda: fused.on_rows(fused.layer_norm()), layer_norm_case, EDGES | {"n": 256}, LARGE | {"n": 256}),
     "layer norm, 64 rows of 128": Chain(
         lambda: fused.on_rows(fused.layer_norm(128), 64, 128), layer_norm_case, EDGES | {"n": 128}, LARGE | {"n": 128}),
+    "layer norm in clusters": Chain(
+        lambda: fused.on_rows(fused.layer_norm(256), columns=128, blocks=2), layer_norm_case,
+        EDGES | {"n": 256}, LARGE | {"n": 256}),
+    "layer norm in clusters of 4": Chain(
+        lambda: fused.on_rows(fused.layer_norm(1024, "bfloat16"), blocks=4), layer_norm_case,
+        {"m": 66, "n": 1024, "p": 72}, LARGE | {"n": 1024}),
     **{f"weights of {kind}": Chain(
         partial(lambda kind, shape: fused.on_converted_tiles(fused.dequantized(kind), *shape), kind, shape),
         partial(weights_case, kind), EVEN, LARGE_EVEN)
@@ -137,7 +143,7 @@ def compare(found: Any, expected: Any, what: str = "") -> None:
     np.testing.assert_allclose(np.asarray(found).astype(np.float64), expected, rtol=2e-2, atol=atol, err_msg=what)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", list(CHAINS))
 def test_numbers_on_fibres(name: str) -> None:
     chain = CHAINS[name]
@@ -147,7 +153,7 @@ def test_numbers_on_fibres(name: str) -> None:
         compare(found["c"], expected, order)
 
 
-@pytest.mark.few(3, shift=1)
+@pytest.mark.few(1, shift=1)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", list(CHAINS))
 def test_the_text_compiles(name: str) -> None:
@@ -176,6 +182,12 @@ def test_rows_are_normalized_in_registers() -> None:
     text = flat(program("layer norm").device_code)
     assert text.count("_sum_over_lanes_1_4_float32(acc_") == 2
     assert "float row[32][2][2];" in text
+
+
+def test_parts_of_a_row_are_added_up_in_a_cluster() -> None:
+    text = flat(program("layer norm in clusters").device_code)
+    assert text.count("in_block(mean_part, x_mean)") == text.count("in_block(scale_part, x_scale)") == 1
+    assert text.count(" cluster_barrier();") == 3
 
 
 def test_weights_come_as_they_are_stored() -> None:
