@@ -22,14 +22,14 @@ from polyloop.runtime.nvrtc import compile_cuda
 FOLDER = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 UNROLLED = {
-    "matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma", "matmul_mma_any_size",
+    "gated_mlp", "matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma", "matmul_mma_any_size",
     "matmul_pipelined", "matmul_vectors", "matmul_wgmma", "prefix_sum_single_pass",
 }  # fmt: skip
 """Programs whose C text is so long that compilers take seconds for it; the CUDA C of each runs on fibres."""
 IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in NAMES]
 LACKED_BY_OPENCL = {
     **dict.fromkeys(("matmul_mma", "matmul_mma_any_size", "prefix_sum_single_pass"), "unsupported-device-function"),
-    **dict.fromkeys(("matmul_float64_mma", "matmul_fp8", "matmul_wgmma"), "shared-too-large"),
+    **dict.fromkeys(("gated_mlp", "matmul_float64_mma", "matmul_fp8", "matmul_wgmma"), "shared-too-large"),
 }
 """Programs that OpenCL refuses on a device of 48 KiB of local memory, with the code."""
 ALWAYS_IN_OPENCL = {"layer_norm_registers", "prefix_sum", "dot_two_launches", "nbody", "matmul_pipelined"}
