@@ -31,10 +31,8 @@ def narrowed(scope: Scope, dtype: DType, text: Code, have: DType) -> Code:
     """Return *text* of type *have* rounded to a type of 8 or 16 bits, as it is stored.
 
     A double is rounded once if the target can do so.  Otherwise it is rounded to float32 first, as ``ml_dtypes`` does
-    for bfloat16.  What is of the type already, and was made a float to compute with, is left as it is.
+    for bfloat16.
     """
-    if have == _FLOAT and isinstance(text, c.Apply) and text.function == scope.spelling("widen", dtype):
-        return text.arguments[0]
     if have == _DOUBLE and scope.has_spelling("narrow_double", dtype):
         return _applied(scope, "narrow_double", dtype, text)
     if have != _FLOAT:
