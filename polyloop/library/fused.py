@@ -190,7 +190,11 @@ def on_rows(
             knl = pl.split_array_axis(knl, name, first, length)
         for length in (8, 2, 4):
             knl = pl.split_array_axis(knl, name, first + 3 if name in wide else 0, length)
-    return stored_by_boxes(knl)
+        if name in wide:  # neighbours of a row are neighbours
+            axes = [f"N{6 + first - number + (number > first + 2)}" for number in range(7 + first)]
+            axes[first + 2] = "N0"
+            knl = pl.tag_array_axes(knl, name, ",".join(axes))
+    return stored_by_boxes(pl.tag_inames(knl, "jj_reg_0:vec", force=True))
 
 
 def _summed_by_clusters(knl: pl.LoopKernel) -> pl.LoopKernel:
@@ -231,10 +235,15 @@ def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, 
         knl = pl.add_prefetch(
             knl, array, inames, fetch_outer_inames="by, bx, ko", temporary_name=f"{array}_tile", vec=vec
         )
-    knl = _swizzled(knl, columns)
     lanes, threads = columns // 8, 2*rows
-    knl = pl.split_iname(knl, "wj", 8, outer_iname="wj_group", inner_iname="wj_lane", outer_tag=f"l%{lanes}",
-                         inner_tag="vec")  # fmt: skip
+    # threads convert eight neighbours at once, of a panel of 64 columns
+    knl = pl.split_iname(
+        knl, "wj", 64, outer_iname="wj_panel", inner_iname="wj_part", outer_tag=f"l/8%{columns // 64}"
+    )
+    knl = pl.split_iname(
+        knl, "wj_part", 8, outer_iname="wj_group", inner_iname="wj_lane", outer_tag="l%8", inner_tag="vec"
+    )
+    knl = _swizzled(knl, columns)
     knl = pl.split_iname(knl, "wk", threads // lanes, outer_iname="wk_step", inner_iname="wk_row", outer_tag="unr",
                          inner_tag=f"l/{lanes}")  # fmt: skip
     return stored_by_boxes(pl.pipeline(knl, "ko", stages=stages, via="tma"), "a_tile")

@@ -227,6 +227,33 @@ def test_a_subscript_that_data_decides_is_a_scalar() -> None:
     assert refused.value.codes == ("not-proven",)
 
 
+def test_a_scalar_that_changes_on_the_way_is_seen() -> None:
+    knl = pl.make_kernel(
+        ["{[t, i]: 0 <= t < tiles and 0 <= i < 64}", "{[s, k]: 0 <= s < steps and 0 <= k < 64}"],
+        """
+        w(x) := b[g, x]
+        for t
+            <> acc[i] = 0
+            for s
+                <> g = group[s]
+                for i
+                    acc[i] = acc[i] + sum(k, a[64*t + i, 64*s + k]*w(64*s + k))
+                end
+            end
+            c[64*t + i] = acc[i]
+        end
+        """,
+        [pl.GlobalArg("a", np.float32, shape="64*tiles, 64*steps"), pl.GlobalArg("c", np.float32, shape="64*tiles"),
+         pl.GlobalArg("b", np.float32, shape="groups, 64*steps"), pl.GlobalArg("group", np.int32, shape="steps"), ...],
+        assumptions="tiles >= 1 and steps >= 1 and groups >= 1",
+    )  # fmt: skip
+    knl = pl.tag_inames(knl, "t:g.0, i:l.0")
+    knl = pl.precompute(knl, "w", "k", temporary_name="tile", temporary_address_space="local")
+    with pytest.raises(pl.TransformError, match="'g' would be copied before it is written") as refused:
+        pl.pipeline(knl, "s", stages=3, via="cp.async")
+    assert refused.value.codes == ("illegal-order",)
+
+
 def zero_point(edge: str) -> pl.LoopKernel:
     """Return a product with weights that are not 0 where zeros are stored."""
     knl = pl.make_kernel(
