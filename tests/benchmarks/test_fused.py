@@ -19,7 +19,7 @@ def test_a_figure_shows_what_the_best_of_pytorch_is_measured_by() -> None:
     assert "own **1.25** (250, error 1e-03)" in str(figure)
 
 
-@pytest.mark.few(1, shift=5)
+@pytest.mark.few(1)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(("number", "name"), [(n, name) for n, chain in enumerate(CHAINS) for name in chain.schedules])
 def test_a_schedule_is_made_and_compiled(number: int, name: str) -> None:

@@ -71,7 +71,7 @@ EVERY = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(1, shift=29)
 @pytest.mark.filterwarnings("ignore:not-vectorized")
 @EVERY
 def test_every_schedule_on_fibres(dtype: str, result: str, name: str) -> None:
@@ -81,7 +81,7 @@ def test_every_schedule_on_fibres(dtype: str, result: str, name: str) -> None:
         check(dtype, result, on_fibres(schedule), sizes)
 
 
-@pytest.mark.few(1, shift=17)
+@pytest.mark.few(1, shift=29)
 @pytest.mark.nvrtc
 @pytest.mark.filterwarnings("ignore:not-vectorized")
 @EVERY

@@ -143,7 +143,7 @@ def compare(found: Any, expected: Any, what: str = "") -> None:
     np.testing.assert_allclose(np.asarray(found).astype(np.float64), expected, rtol=2e-2, atol=atol, err_msg=what)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1, shift=2)
 @pytest.mark.parametrize("name", list(CHAINS))
 def test_numbers_on_fibres(name: str) -> None:
     chain = CHAINS[name]
@@ -153,7 +153,7 @@ def test_numbers_on_fibres(name: str) -> None:
         compare(found["c"], expected, order)
 
 
-@pytest.mark.few(1, shift=1)
+@pytest.mark.few(1, shift=2)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", list(CHAINS))
 def test_the_text_compiles(name: str) -> None:
@@ -180,12 +180,14 @@ def test_both_products_of_a_gate_are_added_up_in_one_loop() -> None:
     assert "wgmma" not in text[text.index(loop) + len(loop) :]
 
 
+@pytest.mark.slow
 def test_rows_are_normalized_in_registers() -> None:
     text = flat(program("layer norm").device_code)
     assert text.count("_sum_over_lanes_1_4_float32(acc_") == 2
     assert "float row[32][2][2];" in text
 
 
+@pytest.mark.slow
 def test_parts_of_a_row_are_added_up_in_a_cluster() -> None:
     text = flat(program("layer norm in clusters").device_code)
     assert text.count("in_block(mean_part, x_mean)") == text.count("in_block(scale_part, x_scale)") == 1
@@ -204,6 +206,7 @@ def test_the_matrix_of_a_group_is_found_by_the_copy_engine() -> None:
     assert re.search(r"box_3d\( ?&b_tile\[[^;]*, g\);", text)
 
 
+@pytest.mark.slow
 def test_copies_that_data_decides_on_do_not_start_before_the_next_block() -> None:
     knl = fused.on_groups(fused.grouped(), persistent=False)
     with pytest.raises(pl.VerificationError, match=r"data decides which elements '.*' copies, by g") as refused:
