@@ -185,6 +185,39 @@ def _batch_inputs(dtype: str, torch: Any, sizes: Sizes) -> dict[str, Any]:
     return {"a": _rand(torch, batch, m, p, dtype=kind), "b": _rand(torch, batch, p, n, dtype=kind)}
 
 
+_TILE: Final = 128
+"""Rows of a tile of a group."""
+
+
+def _groups(columns: int, stages: int, *, persistent: bool, **_: int) -> pl.LoopKernel:
+    knl = pl.assume(fused.grouped(_TILE), f"n mod {columns} = 0")
+    return fused.on_groups(knl, _TILE, columns, stages, persistent=persistent)
+
+
+def _group_inputs(torch: Any, sizes: Sizes) -> dict[str, Any]:
+    tiles, groups, n, p = (sizes[name] for name in ("tiles", "groups", "n", "p"))
+    group = torch.randint(0, groups, (tiles,), device=_PLACE, dtype=torch.int32).sort().values
+    return {"a": _rand(torch, _TILE * tiles, p), "b": _rand(torch, groups, p, n), "group": group}
+
+
+def _group_peers(torch: Any, arrays: Arrays) -> Mapping[str, Call]:
+    """Return a product for each group, and PyTorch's product of groups where it has one."""
+    a, b = arrays["a"], arrays["b"]
+    counts = _TILE * torch.bincount(arrays["group"].long(), minlength=len(b))
+    parts = torch.split(a, counts.tolist())
+
+    def each() -> object:
+        return [torch.mm(part, matrix) for part, matrix in zip(parts, b, strict=True) if len(part)]
+
+    grouped = getattr(torch, "_grouped_mm", None)
+    ends = counts.cumsum(0).to(torch.int32)
+    return {"a product a group": each} | ({} if grouped is None else {"_grouped_mm": partial(grouped, a, b, offs=ends)})
+
+
+def _group_expected(_: Any, arrays: Arrays) -> Any:
+    return arrays["a"][:_TILE].double() @ arrays["b"][int(arrays["group"][0])].double()
+
+
 def _image_inputs(torch: Any, sizes: Sizes) -> dict[str, Any]:
     images, h, w, n, channels = (sizes[name] for name in ("images", "h", "w", "n", "channels"))
     return {"a": _rand(torch, images, h + 2, w + 2, channels), "b": _rand(torch, 3, 3, channels, n) / 8}
@@ -268,6 +301,13 @@ CHAINS: Final[Sequence[Chain]] = (
                               {"batch": 1024, **_square(128)})),
         ("fp32", "float32", ({"batch": 64, **_square(512)}, {"batch": 1024, **_square(128)})),
     )),
+    Chain(
+        "groups", ({"tiles": 64, "groups": 8, "n": 4096, "p": 4096}, {"tiles": 64, "groups": 32, "n": 2048, "p": 4096}),
+        {f"128 x {columns}{', persistent' if stays else ''}":
+         partial(_groups, columns, stages, persistent=stays)
+         for columns, stages, stays in ((128, 4, True), (128, 4, False), (256, 4, False))},
+        _group_inputs, None, _group_expected, _group_peers, lambda sizes: 2*_TILE*sizes["tiles"]*sizes["n"]*sizes["p"],
+    ),
     Chain(
         "convolution", ({"images": 32, "h": 64, "w": 64, "n": 256, "channels": 256},
                         {"images": 64, "h": 32, "w": 32, "n": 512, "channels": 512}),
