@@ -1,8 +1,8 @@
-"""Words of expressions that stand for others: ``clamp(x, low, high)``, ``nan`` and ``inf``."""
+"""Words of expressions that stand for others: ``clamp(x, low, high)``, ``nan`` and ``inf``; tagged names: ``a$left``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf, nan
 from typing import Final
 
@@ -10,10 +10,13 @@ import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression, array_name, function_name, targets_of
 from polyloop.expr.rewrite import map_nodes
+from polyloop.frozen import replace
+from polyloop.kernel.build.draft import fail, site_of
 from polyloop.kernel.build.plain.foreign import mapped
-from polyloop.kernel.text.parser import Parsed, ParsedInstruction, ParsedRule
+from polyloop.kernel.instruction import SubstitutionRule
+from polyloop.kernel.text.parser import Parsed, ParsedCall, ParsedInstruction, ParsedRule
 
-__all__ = ["without_shorthands"]
+__all__ = ["tagged_name", "without_shorthands", "without_tags"]
 
 _NUMBERS: Final[Mapping[str, float]] = {"nan": nan, "inf": inf}
 
@@ -52,3 +55,81 @@ def without_shorthands(
         return node
 
     return [mapped(entry, lambda expr: map_nodes(expr, written_out)) for entry in parsed]
+
+
+# {{{ tagged names
+
+
+def tagged_name(spelling: str) -> str:
+    """Return the name of the rule that ``a$left`` stands for: ``a_left``; names without a tag as they are."""
+    return spelling.replace("$", "_")
+
+
+def without_tags(parsed: Sequence[Parsed], names: Iterable[str]) -> Sequence[Parsed]:
+    """Return the statements with a rule for each tag, by which steps can tell some uses of a name from others.
+
+    ::
+
+        b[i] = a$left[i] + a[i]    =>    a_left(i) := a[i]
+                                         b[i] = a_left(i) + a[i]
+
+    So for calls of a rule: ``f$one(x)``.  A tag of what is assigned says nothing.
+
+    Raises
+    ------
+    KernelError
+        ``name-taken``: something else is called ``a_left``.
+    """
+    found: dict[str, SubstitutionRule] = {}
+    uses: dict[str, Parsed] = {}
+    taken = {*names}
+
+    def ruled(name: str, arguments: tuple[Expression, ...], spelt: Callable[..., Expression]) -> Expression:
+        base, _, _ = name.partition("$")
+        own = tagged_name(name)
+        parameters = [f"x{axis}" for axis in range(len(arguments))]
+        found.setdefault(own, SubstitutionRule.of(own, parameters, spelt(base, tuple(map(p.Variable, parameters)))))
+        return p.Call(p.Variable(own), arguments) if arguments else p.Variable(own)
+
+    def plain(node: Expression) -> Expression:
+        if type(node) is p.Variable and "$" in node.name:
+            return ruled(node.name, (), lambda base, _: p.Variable(base))
+        if type(node) is p.Subscript and "$" in array_name(node):
+            return ruled(array_name(node), node.index_tuple, lambda base, index: p.Subscript(p.Variable(base), index))
+        if type(node) is p.Call and "$" in function_name(node):
+            return ruled(function_name(node), node.parameters, lambda base, over: p.Call(p.Variable(base), over))
+        return node
+
+    def target(node: Expression) -> Expression:
+        if type(node) is p.Variable and "$" in node.name:
+            return p.Variable(node.name.partition("$")[0])
+        if type(node) is p.Subscript and "$" in array_name(node):
+            return p.Subscript(p.Variable(array_name(node).partition("$")[0]), node.index)
+        return node
+
+    statements: list[Parsed] = []
+    for entry in parsed:
+        if isinstance(entry, ParsedInstruction):
+            entry = replace(entry, assignee=map_nodes(entry.assignee, target))
+        known = {*found}
+        statements.append(mapped(entry, lambda expr: map_nodes(expr, plain)))
+        uses.update((name, entry) for name in found.keys() - known)
+    if not found:
+        return parsed
+    taken |= {name for entry in parsed for name in _named(entry)}
+    for name in found.keys() & taken:
+        entry = uses[name]
+        site = site_of(entry) if isinstance(entry, ParsedInstruction) else None
+        message = f"the rule of a tagged name would be called '{name}', as something else is"
+        raise fail("name-taken", message, hints=("choose another tag",), site=site)
+    place = statements[0].frame.place if isinstance(statements[0], ParsedCall) else statements[0].place
+    return [*(ParsedRule(rule, place) for rule in found.values()), *statements]
+
+
+def _named(entry: Parsed) -> Iterable[str]:
+    if isinstance(entry, ParsedInstruction):
+        return map(array_name, targets_of(entry.assignee))
+    return (entry.rule.name,) if isinstance(entry, ParsedRule) else ()
+
+
+# }}}
