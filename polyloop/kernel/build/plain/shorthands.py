@@ -8,6 +8,7 @@ from typing import Final
 
 import pymbolic.primitives as p
 
+from polyloop.expr.names import tagged_name
 from polyloop.expr.nodes import Expression, array_name, function_name, targets_of
 from polyloop.expr.rewrite import map_nodes
 from polyloop.frozen import replace
@@ -16,7 +17,7 @@ from polyloop.kernel.build.plain.foreign import mapped
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.text.parser import Parsed, ParsedCall, ParsedInstruction, ParsedRule
 
-__all__ = ["tagged_name", "without_shorthands", "without_tags"]
+__all__ = ["without_shorthands", "without_tags"]
 
 _NUMBERS: Final[Mapping[str, float]] = {"nan": nan, "inf": inf}
 
@@ -58,11 +59,6 @@ def without_shorthands(
 
 
 # {{{ tagged names
-
-
-def tagged_name(spelling: str) -> str:
-    """Return the name of the rule that ``a$left`` stands for: ``a_left``; names without a tag as they are."""
-    return spelling.replace("$", "_")
 
 
 def without_tags(parsed: Sequence[Parsed], names: Iterable[str]) -> Sequence[Parsed]:
