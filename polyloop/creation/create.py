@@ -27,6 +27,7 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.build.builder import build_kernel
 from polyloop.kernel.build.function import Callee, function_table
 from polyloop.kernel.build.plain.foreign import foreign_clashes
+from polyloop.kernel.build.scalar_expansion import Division
 from polyloop.kernel.build.text_order import LoopPriority, priority_chains
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.kernel import LoopKernel, Reference
@@ -219,7 +220,11 @@ def create_kernel(
         seq_dependencies=seq_dependencies,
         operations=operations_of(reductions),
     )
-    kernel = build()
+    try:
+        kernel = build()
+    except KernelError as error:
+        build = _otherwise_divided(build, kernel_data, error)
+        kernel = build()
     if shapes := open_shapes(kernel):
         build = partial(build, shapes=shapes)
         kernel = build()
@@ -228,7 +233,7 @@ def create_kernel(
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
     kernel = complete_kernel(kernel, kernel_data)
     if kernel.barriers:
-        kernel = settled(kernel, lambda: complete_kernel(build(divide=False), kernel_data))
+        kernel = settled(kernel, lambda: complete_kernel(build(division=Division.NONE), kernel_data))
     if patterns or target is not None or precision == "fast":
         kernel = replace(kernel, silenced_warnings=patterns, target=target, fast=precision == "fast")
     assert kernel.reference is not None, "a complete kernel has its reference program"
@@ -237,6 +242,38 @@ def create_kernel(
         _raise_if(kernel, hidden_conflicts(place(kernel.reference.kernel)))
     warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
     return kernel
+
+
+def _otherwise_divided(
+    build: partial[LoopKernel], kernel_data: Sequence[object] | None, error: KernelError
+) -> partial[LoopKernel]:  # fmt: skip
+    """Return *build* with another meaning of a barrier in a nest, where values cannot cross it in the innermost loop.
+
+    ::
+
+        for i
+            for t
+                s[i] = a[i] + t
+                ... lbarrier            each t is as it stands, or in each t all i meet
+                b[i] = s[7 - i]
+            end
+        end
+
+    Raises
+    ------
+    KernelError
+        *error*, if no other meaning is a program.
+    """
+    if "crosses-barrier" not in error.codes:
+        raise error
+    for division in (Division.NONE, Division.OUTER):
+        other = partial(build, division=division)
+        try:
+            complete_kernel(other(), kernel_data)
+        except KernelError:
+            continue
+        return other
+    raise error
 
 
 def complete_kernel(kernel: LoopKernel, kernel_data: Sequence[object] | None) -> LoopKernel:

@@ -103,7 +103,7 @@ class Operation:
 
 
 LINEAR: Final = "[]"
-"""Function whose call is the subscript of ``a[[e]]``, the element at offset ``e``, until the shape of ``a`` is known."""
+"""Function whose call is the subscript of ``a[[e]]``, the element at an offset, until the shape of ``a`` is known."""
 
 
 class Node(ExpressionNode):

@@ -48,7 +48,7 @@ def settled(
     Raises
     ------
     KernelError
-        ``bad-layout``: the array has gaps; ``wrong-rank``; ``type-conflict``: no operand of ``dot`` is a declared vector.
+        ``bad-layout``: the array has gaps; ``wrong-rank``; ``type-conflict``: ``dot`` of no declared vector.
     """
     used = {word for entry in parsed for word in _words(entry)}
     if not used:
@@ -59,7 +59,8 @@ def settled(
     data = declared(kernel_data, statements, fixed, defaults)
     arrays: dict[str, ArrayArg | TemporaryVariable] = dict(data.temporaries)
     arrays.update((entry.name, entry) for entry in data.arguments if isinstance(entry, ArrayArg))
-    words = _Words(arrays, tuple(pieces), used - rules - {array_name(t) for s in statements for t in targets_of(s.assignee)})
+    targets = {array_name(target) for entry in statements for target in targets_of(entry.assignee)}
+    words = _Words(arrays, tuple(pieces), used - rules - targets)
     return [words.written_out(entry) for entry in parsed]
 
 
@@ -142,9 +143,9 @@ class _Words:
         if found is None or shape is None or len(shape) < 2:
             return shape or (), False
         tags = found.dim_tags if isinstance(found.dim_tags, tuple) else None
-        if isinstance(found, ArrayArg) and not found.is_packed or (tags is not None and isinstance(found, ArrayArg)):
-            hint = "give it order='C' or order='F', or one subscript for each axis"
-            raise self.refused("bad-layout", f"elements of '{name}' cannot be counted: it has a layout of its own", hint)
+        if (isinstance(found, ArrayArg) and not found.is_packed) or (tags is not None and isinstance(found, ArrayArg)):
+            message = f"elements of '{name}' cannot be counted: it has a layout of its own"
+            raise self.refused("bad-layout", message, "give it order='C' or order='F', or one subscript for each axis")
         return shape, isinstance(found, ArrayArg) and found.order == "F"
 
     def divided(self, offset: Expression, extent: Expression) -> tuple[Expression, Expression]:

@@ -39,7 +39,7 @@ from polyloop.kernel.build.plain.foreign import bind_foreign
 from polyloop.kernel.build.plain.inline import Inlined, inline_calls
 from polyloop.kernel.build.plain.linear import settled
 from polyloop.kernel.build.plain.shorthands import without_shorthands, without_tags
-from polyloop.kernel.build.scalar_expansion import settle_barriers
+from polyloop.kernel.build.scalar_expansion import Division, settle_barriers
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import SubstitutionRule
@@ -111,9 +111,9 @@ def plain_text(
     fixed: Mapping[str, int],
     defaults: Defaults,
     *,
-    divide: bool = True,
+    division: Division = Division.INNERMOST,
 ) -> PlainText:
-    """Run the passes over the *instructions* of kernel *name*; unless barriers *divide* loops, they stay inside."""
+    """Run the passes over the *instructions* of kernel *name*; barriers divide loops as *division* says."""
     own = frozenset(x for piece in pieces for x in piece.inames)
     entries = _parsed(instructions, own, frozenset(functions.functions), operations)
     bounded, found = read_domains([entry.domain for entry in entries if isinstance(entry, ParsedLoop)], fixed)
@@ -142,7 +142,7 @@ def plain_text(
     inames = frozenset(iname for piece in pieces for iname in piece.inames)
     parsed, aliases = spread(parsed, rules, taken | inames)
     parsed, rules = share(parsed, rules, taken | inames), plain_rules(rules)
-    parsed = settle_barriers(parsed, rules, inames, divide=divide)
+    parsed = settle_barriers(parsed, rules, inames, division)
     text = PlainText(pieces, rules, parsed, {**aliases, **inlined.aliases}, inlined, taken, found)
     if not text.entries:
         raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))

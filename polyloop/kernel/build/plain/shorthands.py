@@ -1,4 +1,4 @@
-"""Words of expressions that stand for others: ``clamp(x, low, high)``, ``nan`` and ``inf``; tagged names: ``a$left``."""
+"""Words of expressions that stand for others: ``clamp(x, low, high)``, ``nan`` and ``inf``; tagged names, ``a$left``."""
 
 from __future__ import annotations
 
@@ -76,50 +76,59 @@ def without_tags(parsed: Sequence[Parsed], names: Iterable[str]) -> Sequence[Par
     KernelError
         ``name-taken``: something else is called ``a_left``.
     """
-    found: dict[str, SubstitutionRule] = {}
-    uses: dict[str, Parsed] = {}
-    taken = {*names}
-
-    def ruled(name: str, arguments: tuple[Expression, ...], spelt: Callable[..., Expression]) -> Expression:
-        base, _, _ = name.partition("$")
-        own = tagged_name(name)
-        parameters = [f"x{axis}" for axis in range(len(arguments))]
-        found.setdefault(own, SubstitutionRule.of(own, parameters, spelt(base, tuple(map(p.Variable, parameters)))))
-        return p.Call(p.Variable(own), arguments) if arguments else p.Variable(own)
-
-    def plain(node: Expression) -> Expression:
-        if type(node) is p.Variable and "$" in node.name:
-            return ruled(node.name, (), lambda base, _: p.Variable(base))
-        if type(node) is p.Subscript and "$" in array_name(node):
-            return ruled(array_name(node), node.index_tuple, lambda base, index: p.Subscript(p.Variable(base), index))
-        if type(node) is p.Call and "$" in function_name(node):
-            return ruled(function_name(node), node.parameters, lambda base, over: p.Call(p.Variable(base), over))
-        return node
-
-    def target(node: Expression) -> Expression:
-        if type(node) is p.Variable and "$" in node.name:
-            return p.Variable(node.name.partition("$")[0])
-        if type(node) is p.Subscript and "$" in array_name(node):
-            return p.Subscript(p.Variable(array_name(node).partition("$")[0]), node.index)
-        return node
-
+    rules = _TagRules()
     statements: list[Parsed] = []
-    for entry in parsed:
-        if isinstance(entry, ParsedInstruction):
-            entry = replace(entry, assignee=map_nodes(entry.assignee, target))
-        known = {*found}
-        statements.append(mapped(entry, lambda expr: map_nodes(expr, plain)))
-        uses.update((name, entry) for name in found.keys() - known)
-    if not found:
-        return parsed
-    taken |= {name for entry in parsed for name in _named(entry)}
-    for name in found.keys() & taken:
-        entry = uses[name]
-        site = site_of(entry) if isinstance(entry, ParsedInstruction) else None
+    uses: dict[str, Parsed] = {}
+    for given in parsed:
+        is_assigned = isinstance(given, ParsedInstruction)
+        entry = replace(given, assignee=map_nodes(given.assignee, _untagged)) if is_assigned else given
+        known = {*rules.found}
+        statements.append(mapped(entry, lambda expr: map_nodes(expr, rules.plain)))
+        uses.update((name, entry) for name in rules.found.keys() - known)
+    if not rules.found:
+        return statements
+    taken = {*names}.union(name for entry in parsed for name in _named(entry))
+    for name in rules.found.keys() & taken:
+        where = uses[name]
+        site = site_of(where) if isinstance(where, ParsedInstruction) else None
         message = f"the rule of a tagged name would be called '{name}', as something else is"
         raise fail("name-taken", message, hints=("choose another tag",), site=site)
     place = statements[0].frame.place if isinstance(statements[0], ParsedCall) else statements[0].place
-    return [*(ParsedRule(rule, place) for rule in found.values()), *statements]
+    return [*(ParsedRule(rule, place) for rule in rules.found.values()), *statements]
+
+
+class _TagRules:
+    """The rules of tagged names, as they are found."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, SubstitutionRule] = {}
+
+    def plain(self, node: Expression) -> Expression:
+        """Return a node, whose operands are plain, as a call of its rule if its name is tagged."""
+        if type(node) is p.Variable and "$" in node.name:
+            return self._ruled(node.name, (), lambda name, _: p.Variable(name))
+        if type(node) is p.Subscript and "$" in array_name(node):
+            name, index = array_name(node), node.index_tuple
+            return self._ruled(name, index, lambda base, over: p.Subscript(p.Variable(base), over))
+        if type(node) is p.Call and "$" in function_name(node):
+            return self._ruled(function_name(node), node.parameters, lambda name, over: p.Call(p.Variable(name), over))
+        return node
+
+    def _ruled(
+        self, name: str, arguments: tuple[Expression, ...], spelt: Callable[[str, tuple[Expression, ...]], Expression]
+    ) -> Expression:  # fmt: skip
+        own, parameters = tagged_name(name), [f"x{number}" for number in range(len(arguments))]
+        value = spelt(name.partition("$")[0], tuple(map(p.Variable, parameters)))
+        self.found.setdefault(own, SubstitutionRule.of(own, parameters, value))
+        return p.Call(p.Variable(own), arguments) if arguments else p.Variable(own)
+
+
+def _untagged(node: Expression) -> Expression:
+    if type(node) is p.Variable:
+        return p.Variable(node.name.partition("$")[0])
+    if type(node) is p.Subscript:
+        return p.Subscript(p.Variable(array_name(node).partition("$")[0]), node.index)
+    return node
 
 
 def _named(entry: Parsed) -> Iterable[str]:
