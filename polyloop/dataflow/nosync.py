@@ -88,6 +88,8 @@ def _of_different_iterations(placement: Placement, first: Placed, a: Access, sec
     """
     pairs = _met_by(placement, first, a, second, b)
     loops, _ = common_loops(placement, first, second)
+    if not loops and (first.lowered.inames or second.lowered.inames):
+        return pairs
     return pairs.subtract(equal_on(pairs, first, second, loops))
 
 
