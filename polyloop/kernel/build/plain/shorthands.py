@@ -1,4 +1,4 @@
-"""Words of expressions that stand for others: ``clamp(x, low, high)``, ``nan`` and ``inf``; tagged names, ``a$left``."""
+"""Words of expressions that stand for others: ``clamp(x, low, high)``, ``nan``, ``inf``; tagged names, ``a$left``."""
 
 from __future__ import annotations
 
