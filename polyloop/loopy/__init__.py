@@ -81,6 +81,7 @@ __all__ = [
     "ValueArg",
     "auto_test_vs_ref",
     "clear_in_mem_caches",
+    "diff_kernel",
     "find_one_rule_matching",
     "for_each_kernel",
     "generate_body",
