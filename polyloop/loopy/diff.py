@@ -58,8 +58,8 @@ def diff_kernel(
     Returns
     -------
     kernel, name
-        The kernel, and the name of the new output, ``z_dx``: axes of the output, then those of the argument.  Of several
-        outputs a dictionary with the name for each.
+        The kernel, and the name of the new output, ``z_dx``: axes of the output, then those of the argument.
+        A dictionary with the names of several outputs.
 
     Raises
     ------
