@@ -134,9 +134,9 @@ def test_an_inferred_type_may_be_stated_otherwise() -> None:
     assert wide.temporaries["t"].dtype == np.float64
     assert wide.argument("y").dtype == np.float64  # type: ignore[union-attr]
     check(wide.split_iname("i", 4), {"x": X}, {"y": 2.0 * X})
-    for refused in (knl, wide.add_dtypes({"y": F})):
+    for known in (knl, wide.add_dtypes({"y": F})):
         with pytest.raises(pl.TransformError, match=r"'x' is float32 already.*type-conflict"):
-            refused.add_dtypes({"x": np.float64})
+            known.add_dtypes({"x": np.float64})
     with pytest.raises(pl.TransformError, match="type-conflict"):
         wide.add_dtypes({"t": F})
 
@@ -376,8 +376,8 @@ def test_elements_at_offsets_of_several_axes(order: Any) -> None:
 
 
 def test_offsets_of_symbolic_axes() -> None:
-    knl = pl.make_kernel("{[i]: 0 <= i < n}", "a[[i*n + i]] = 1\nc[i] = a[[p[i]]]",
-                         [pl.GlobalArg("a", F, shape=("n", "n")), pl.GlobalArg("p", np.int32, shape="n"), ...])  # fmt: skip
+    data = [pl.GlobalArg("a", F, shape=("n", "n")), pl.GlobalArg("p", np.int32, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "a[[i*n + i]] = 1\nc[i] = a[[p[i]]]", data)
     assert "a[i, i] = 1" in str(knl)
     a, places = np.arange(9, dtype=F).reshape(3, 3), np.array([4, 2, 8], np.int32)
     whole = a * (1 - np.eye(3, dtype=F)) + np.eye(3, dtype=F)

@@ -23,6 +23,7 @@ from polyloop.transform.registry import FUNCTIONS
 __all__ = ["diff_kernel"]
 
 _differentiate: Final = public(differentiate)
+_make_kernel: Final = public(make_kernel)
 _fuse: Final = public(fuse_kernels)
 
 
@@ -72,16 +73,20 @@ def diff_kernel(
     names = {output: f"{output}_d{by}" for output in outputs}
 
     def differentiated(original: LoopKernel) -> LoopKernel:
-        parts = [_one(original, output, by, diff_iname_prefix, names[output]) for output in outputs]
-        parts = [original, *parts] if copy_outputs else parts
-        return parts[0] if len(parts) == 1 else _fuse(parts)
+        parts = [part for output in outputs for part in _parts(original, output, by, diff_iname_prefix, names[output])]
+        knl = _fuse([original, *parts] if copy_outputs else parts)
+        for output in outputs:
+            knl = FUNCTIONS["assignment_to_subst"](knl, f"grad_{output}")
+        knl = FUNCTIONS["remove_instructions"](knl, [f"unit_vectors_{output}" for output in outputs])
+        knl = FUNCTIONS["remove_unused_inames"](FUNCTIONS["remove_unused_arguments"](knl))
+        return replace(FUNCTIONS["expand_subst"](knl), name=original.name)
 
     result = lifted(differentiated)(kernel)
     return result, names[outputs[0]] if len(outputs) == 1 else names
 
 
-def _one(original: LoopKernel, output: str, by: str, prefix: str, name: str) -> LoopKernel:
-    """Return the kernel of the derivative of one output."""
+def _parts(original: LoopKernel, output: str, by: str, prefix: str, name: str) -> tuple[LoopKernel, LoopKernel]:
+    """Return the kernel of all unit vectors, and that of the derivative of one output, which reads them."""
     arrays = {entry.name: entry for entry in original.arguments if isinstance(entry, ArrayArg)}
     for wish in (output, by):
         if wish not in arrays:
@@ -95,17 +100,13 @@ def _one(original: LoopKernel, output: str, by: str, prefix: str, name: str) -> 
     for axis in reversed(range(len(shape))):
         extent = shape[axis] if isinstance(shape[axis], int) else show(shape[axis])
         knl = FUNCTIONS["to_batched"](
-            knl, extent, [seed, f"grad_{by}"], batch_iname_prefix=f"{prefix}{axis}", sequential=True)
+            knl, extent, [seed, f"grad_{by}"], batch_iname_prefix=f"{prefix}{axis}")
     rows, columns = ([f"{letter}{axis}" for axis in range(len(shape))] for letter in "rc")
     extents = [show(extent) for extent in shape]
     bounds = " and ".join(f"0 <= {r} < {n} and 0 <= {c} < {n}" for r, c, n in zip(rows, columns, extents, strict=True))
     equal = " and ".join(f"{r} == {c}" for r, c in zip(rows, columns, strict=True))
-    ones = make_kernel(
+    ones: LoopKernel = _make_kernel(
         f"{{[{', '.join((*rows, *columns))}]: {bounds}}}",
-        f"{seed}[{', '.join((*rows, *columns))}] = if({equal}, 1.0, 0.0) {{id=unit_vectors}}",
+        f"{seed}[{', '.join((*rows, *columns))}] = if({equal}, 1.0, 0.0) {{id=unit_vectors_{output}}}",
         [GlobalArg(seed, array.dtype, shape=(*shape, *shape)), ...], name=original.name)  # fmt: skip
-    knl = FUNCTIONS["assignment_to_subst"](_fuse([ones, knl]), seed)
-    knl = FUNCTIONS["remove_instructions"](knl, ["unit_vectors"])
-    knl = FUNCTIONS["remove_unused_arguments"](FUNCTIONS["rename_argument"](knl, f"grad_{by}", name))
-    knl = FUNCTIONS["expand_subst"](FUNCTIONS["remove_unused_inames"](knl))
-    return replace(knl, name=original.name)
+    return ones, FUNCTIONS["rename_argument"](knl, f"grad_{by}", name)
