@@ -27,14 +27,13 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.build.builder import build_kernel
 from polyloop.kernel.build.function import Callee, function_table
 from polyloop.kernel.build.plain.foreign import foreign_clashes
-from polyloop.kernel.build.scalar_expansion import Division
 from polyloop.kernel.build.text_order import LoopPriority, priority_chains
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.objects import InstructionObject, spelled
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.reductions import ReductionOperation, operations_of
-from polyloop.kernel.text.options import PRECISIONS
+from polyloop.kernel.text.options import PRECISIONS, Division
 from polyloop.kernel.text.parser import Parsed
 from polyloop.kernel.text.specs import Defaults, GlobalArg, check_order, read_offset
 from polyloop.kernel.tree import runs

@@ -46,11 +46,11 @@ from polyloop.kernel.build.initial_values import with_initial_values
 from polyloop.kernel.build.instructions import instructions_of
 from polyloop.kernel.build.plain.foreign import foreign_in
 from polyloop.kernel.build.plain.passes import plain_text
-from polyloop.kernel.build.scalar_expansion import Division
 from polyloop.kernel.build.sequence import sequenced
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.domains import align, with_settled_sets
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.text.options import Division
 from polyloop.kernel.text.parser import Parsed
 from polyloop.kernel.text.specs import Defaults
 from polyloop.poly.sets import parameter_space

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import TypeAlias
 
 import pymbolic.primitives as p
@@ -21,10 +20,10 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.build.draft import BarrierDraft, Draft, fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
-from polyloop.kernel.text.options import Loops
+from polyloop.kernel.text.options import Division, Loops
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedInstruction
 
-__all__ = ["Division", "expand_crossing", "settle_barriers"]
+__all__ = ["expand_crossing", "settle_barriers"]
 
 Rules: TypeAlias = Mapping[str, SubstitutionRule]
 _Numbered: TypeAlias = tuple[str, int | None]
@@ -32,15 +31,6 @@ _Numbered: TypeAlias = tuple[str, int | None]
 
 
 # {{{ which loop a barrier closes
-
-
-class Division(Enum):
-    """The loop that a barrier in a nest of ``for`` lines divides."""
-
-    INNERMOST = "innermost"
-    OUTER = "outer"
-    """The one around the innermost loop, which comes to be inside of that: the threads of ``i`` meet in each ``t``."""
-    NONE = "none"
 
 
 def settle_barriers(

@@ -11,7 +11,7 @@ from polyloop.errors import KernelError
 from polyloop.expr.nodes import LINEAR, Expression, Lookup, array_name, function_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_names, is_vector
-from polyloop.expr.rewrite import map_nodes, variables
+from polyloop.expr.rewrite import children, map_nodes, variables
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
 from polyloop.kernel.build.declare import declared
 from polyloop.kernel.build.draft import fail, site_of
@@ -92,8 +92,8 @@ class _Words:
 
     def node(self, node: Expression) -> Expression:
         """Return a node, whose operands are written out, without the word that it is."""
-        if type(node) is p.Subscript and len(node.index_tuple) == 1 and _is_call(node.index, LINEAR, 1):
-            return self.element(node, node.index.parameters[0])
+        if type(node) is p.Subscript and len(node.index_tuple) == 1 and _is_call(node.index_tuple[0], LINEAR, 1):
+            return self.element(node, children(node.index_tuple[0])[0])
         if _is_call(node, "indexof", 1) and "indexof" in self.words and type(node.parameters[0]) is p.Subscript:
             return self.number(node.parameters[0])
         if _is_call(node, "dot", 2) and "dot" in self.words:
@@ -172,7 +172,7 @@ class _Words:
         inames = {iname for piece in self.pieces for iname in piece.inames} & own
         piece = next((piece for piece in self.pieces if inames <= {*piece.inames}), None)
         if piece is None or not inames:
-            return value == 0
+            return bool(value == 0)
         names = sorted((own | variables(extent)) - {*piece.inames})
         text = f"[{', '.join(names)}] -> {{ [{', '.join(piece.inames)}] : 0 <= {show(value)} < {show(extent)} }}"
         try:
@@ -187,7 +187,7 @@ class _Words:
 
 
 def _is_call(node: Expression, name: str, count: int) -> bool:
-    return type(node) is p.Call and function_name(node) == name and len(node.parameters) == count
+    return bool(isinstance(node, p.Call) and function_name(node) == name and len(node.parameters) == count)
 
 
 def _sum(terms: Sequence[Expression]) -> Expression:

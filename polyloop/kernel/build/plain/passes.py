@@ -39,11 +39,12 @@ from polyloop.kernel.build.plain.foreign import bind_foreign
 from polyloop.kernel.build.plain.inline import Inlined, inline_calls
 from polyloop.kernel.build.plain.linear import settled
 from polyloop.kernel.build.plain.shorthands import without_shorthands, without_tags
-from polyloop.kernel.build.scalar_expansion import Division, settle_barriers
+from polyloop.kernel.build.scalar_expansion import settle_barriers
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
+from polyloop.kernel.text.options import Division
 from polyloop.kernel.text.parser import (
     Parsed,
     ParsedBarrier,

@@ -80,8 +80,9 @@ def without_tags(parsed: Sequence[Parsed], names: Iterable[str]) -> Sequence[Par
     statements: list[Parsed] = []
     uses: dict[str, Parsed] = {}
     for given in parsed:
-        is_assigned = isinstance(given, ParsedInstruction)
-        entry = replace(given, assignee=map_nodes(given.assignee, _untagged)) if is_assigned else given
+        entry = given
+        if isinstance(given, ParsedInstruction):
+            entry = replace(given, assignee=map_nodes(given.assignee, _untagged))
         known = {*rules.found}
         statements.append(mapped(entry, lambda expr: map_nodes(expr, rules.plain)))
         uses.update((name, entry) for name in rules.found.keys() - known)
