@@ -491,4 +491,15 @@ def test_full_tiles_of_a_loop_from_1_have_no_test() -> None:
         check(knl, {"x": x, "y": y}, {"y": np.concatenate([y[:1], x[:-1]])}, fibres=False)
 
 
+def test_an_array_may_be_larger_than_its_accesses_need() -> None:
+    data = [pl.GlobalArg("a, c", F, shape=None), pl.GlobalArg("b", F), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "b[i, j] = a[i, j] + c[i + 1]", data)
+    a, c = np.arange(70, dtype=F).reshape(10, 7), np.arange(9, dtype=F)
+    check(knl, {"a": a, "c": c, "n": 4, "m": 5}, {"b": a[:4, :5] + c[1:5, None]})
+    with pytest.raises(pl.ArgumentError, match="out-of-bounds"):
+        knl(a=a, c=c[:4], n=4, m=5)
+    with pytest.raises(pl.ArgumentError, match="'m' follows from no array"):
+        knl(a=a, c=c)
+
+
 # }}}

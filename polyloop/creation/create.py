@@ -224,7 +224,7 @@ def create_kernel(
     except KernelError as error:
         build = _otherwise_divided(build, kernel_data, error)
         kernel = build()
-    if shapes := open_shapes(kernel):
+    if shapes := open_shapes(kernel, kernel_data):
         build = partial(build, shapes=shapes)
         kernel = build()
     if preambles:

@@ -28,7 +28,7 @@ _PART: Final = re.compile(rf"\s*{_WHOLE}\s*", re.ASCII)
 
 @dataclass(frozen=True)
 class _Stride:
-    """How an axis is stored: the distance between neighbours [elements]."""
+    """Distance between neighbours along an axis [elements]."""
 
     stride: Any
 

@@ -118,7 +118,7 @@ class _Words:
         shape, reverse = self.axes(name)
         if len(index) != len(shape) and len(index) > 1:
             hint = f"declare it: pl.GlobalArg('{name}', shape=..) with {len(index)} axes"
-            raise self.refused("wrong-rank", f"the number of an element of '{name}' asks for its shape", hint)
+            raise self.fault("wrong-rank", f"the number of an element of '{name}' asks for its shape", hint)
         pairs = list(zip(index, shape, strict=False)) if len(index) > 1 else [(index[0], 1)]
         found: Expression = 0
         for position, extent in pairs[::-1] if reverse else pairs:
@@ -132,7 +132,7 @@ class _Words:
         vectors = [dtype for dtype in types if is_vector(dtype)]
         if not vectors:
             hint = "declare a vector: pl.GlobalArg('u', pl.vec.float4), <float4> t = ..; or write the sum of products"
-            raise self.refused("type-conflict", "neither operand of 'dot' is declared as a vector", hint)
+            raise self.fault("type-conflict", "neither operand of 'dot' is declared as a vector", hint)
         fields = field_names(vectors[0])
         return p.Sum(tuple(p.Product((Lookup(left, name), Lookup(right, name))) for name in fields))
 
@@ -145,7 +145,7 @@ class _Words:
         tags = found.dim_tags if isinstance(found.dim_tags, tuple) else None
         if (isinstance(found, ArrayArg) and not found.is_packed) or (tags is not None and isinstance(found, ArrayArg)):
             message = f"elements of '{name}' cannot be counted: it has a layout of its own"
-            raise self.refused("bad-layout", message, "give it order='C' or order='F', or one subscript for each axis")
+            raise self.fault("bad-layout", message, "give it order='C' or order='F', or one subscript for each axis")
         return shape, isinstance(found, ArrayArg) and found.order == "F"
 
     def divided(self, offset: Expression, extent: Expression) -> tuple[Expression, Expression]:
@@ -180,7 +180,7 @@ class _Words:
         except KernelError:
             return False
 
-    def refused(self, code: str, message: str, hint: str) -> KernelError:
+    def fault(self, code: str, message: str, hint: str) -> KernelError:
         """Return an error with the statement."""
         site = site_of(self.entry) if isinstance(self.entry, ParsedInstruction) else None
         return fail(code, message, hints=(hint,), site=site)
