@@ -491,6 +491,16 @@ def test_full_tiles_of_a_loop_from_1_have_no_test() -> None:
         check(knl, {"x": x, "y": y}, {"y": np.concatenate([y[:1], x[:-1]])}, fibres=False)
 
 
+def test_updates_of_a_scalar_are_where_it_is_set() -> None:
+    text = "<> t = a[i, 0] {id=s}\nt = t + 1 {id=u, dep=s}\nt = 2*t {id=v, dep=u}\nb[i] = t {dep=v}"
+    knl = pl.make_kernel("{[i]: 0 <= i < 4}", text, [pl.GlobalArg("a", F, shape=(4, 2)), pl.GlobalArg("b", F, shape=4)])
+    a = np.arange(8, dtype=F).reshape(4, 2)
+    check(pl.tag_inames(knl, "i:l.0"), {"a": a}, {"b": 2 * (a[:, 0] + 1)})
+    sums = pl.make_kernel("{[i, j]: 0 <= i < 4 and 0 <= j < 2}", "for i\n<> t = 0\nt = t + a[i, j]\nb[i] = t\nend",
+                          [pl.GlobalArg("a", F, shape=(4, 2)), pl.GlobalArg("b", F, shape=4)])  # fmt: skip
+    check(sums, {"a": a}, {"b": a.sum(1)}, fibres=False)
+
+
 def test_an_array_may_be_larger_than_its_accesses_need() -> None:
     data = [pl.GlobalArg("a, c", F, shape=None), pl.GlobalArg("b", F), ...]
     knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "b[i, j] = a[i, j] + c[i + 1]", data)
