@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from tests.transform.checking import check
+from tests.generated import bare
+from tests.transform.checking import check, cuda, refused, same_after_replay
 
 F = np.float32
 
@@ -133,9 +134,9 @@ def test_an_inferred_type_may_be_stated_otherwise() -> None:
     assert wide.temporaries["t"].dtype == np.float64
     assert wide.argument("y").dtype == np.float64  # type: ignore[union-attr]
     check(wide.split_iname("i", 4), {"x": X}, {"y": 2.0 * X})
-    for refused in (knl, wide.add_dtypes({"y": F})):
+    for known in (knl, wide.add_dtypes({"y": F})):
         with pytest.raises(pl.TransformError, match=r"'x' is float32 already.*type-conflict"):
-            refused.add_dtypes({"x": np.float64})
+            known.add_dtypes({"x": np.float64})
     with pytest.raises(pl.TransformError, match="type-conflict"):
         wide.add_dtypes({"t": F})
 
@@ -325,3 +326,190 @@ def test_sizes_that_later_steps_mend_are_conditions() -> None:
         pl.make_kernel("{[i]: 0 <= i < 9}", "y[i] = x[i]", arrays("x, y"))
     with pytest.raises(pl.KernelError, match="out-of-bounds"):
         pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i + 1]", arrays("x, y", "n"))
+
+
+# }}}
+# {{{ tagged names, offsets, products of vectors
+
+
+def test_steps_are_told_some_uses_of_a_name() -> None:
+    text = "g(x) := x + a$mid[x]\nb$res[i] = a$left[i] + a[i - 1] + g$two(i) + g(i)"
+    knl = pl.make_kernel("{[i]: 1 <= i < 8}", text, arrays("a, b"))
+    assert str(knl.substitutions["a_left"]) == "a_left(x0) := a[x0]"
+    assert str(knl.substitutions["g_two"]) == "g_two(x0) := g(x0)"
+    expected = np.zeros(8, F)
+    expected[1:] = X[1:] + X[:-1] + 2 * (np.arange(1, 8) + X[1:])
+    fetched = pl.add_prefetch(pl.precompute(knl, "g$two", "i", default_tag=None), "a$left[:]", default_tag=None)
+    assert {*fetched.temporaries} == {"g_two_value", "a_left_fetch"}
+    assert "a[i - 1]" in str(fetched)
+    check(fetched, {"a": X, "b": np.zeros(8, F)}, {"b": expected})
+    same_after_replay(knl, fetched)
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "code"),
+    [
+        ("a_left(u) := u\ny[i] = a$left[i]", arrays("a, y"), "name-taken"),
+        ("y[i] = a$[i]", arrays("a, y"), "syntax"),
+        ("y[i] = a[[i]]", [pl.GlobalArg("a", F, shape=(4, 4), strides=(8, 1)), ...], "bad-layout"),
+        ("y[i] = a[[i]] + a[i, i]", [pl.GlobalArg("y", F, shape=8), ...], "wrong-rank"),
+        ("y[i] = indexof(a[i, 0])", arrays("y"), "wrong-rank"),
+        ("y[i] = dot(a[i], a[i])", arrays("a, y"), "type-conflict"),
+    ],
+)
+def test_words_that_lack_something_are_refused(text: str, data: Any, code: str) -> None:
+    with pytest.raises(pl.KernelError) as error:
+        pl.make_kernel("{[i]: 0 <= i < 8}", text, data)
+    assert error.value.codes[0] == code
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_elements_at_offsets_of_several_axes(order: Any) -> None:
+    a = np.asarray(np.arange(12, dtype=F).reshape(3, 4), order=order)
+    text = "b[[i]] = 2*a[[i]] + indexof(a[i % 3, i // 3])"
+    knl = pl.make_kernel("{[i]: 0 <= i < 12}", text, [pl.GlobalArg("a, b", F, shape=(3, 4), order=order)])
+    number = np.arange(12).reshape((3, 4), order=order)
+    at = np.empty((3, 4), F, order=order)
+    for i in range(12):
+        at[number == i] = number[i % 3, i // 3]
+    check(knl, {"a": a}, {"b": 2 * a + at}, fibres=order == "C")
+
+
+def test_offsets_of_symbolic_axes() -> None:
+    data = [pl.GlobalArg("a", F, shape=("n", "n")), pl.GlobalArg("p", np.int32, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "a[[i*n + i]] = 1\nc[i] = a[[p[i]]]", data)
+    assert "a[i, i] = 1" in str(knl)
+    a, places = np.arange(9, dtype=F).reshape(3, 3), np.array([4, 2, 8], np.int32)
+    whole = a * (1 - np.eye(3, dtype=F)) + np.eye(3, dtype=F)
+    check(knl, {"a": a, "p": places}, {"a": whole, "c": whole.ravel()[places]})
+
+
+def test_products_of_vectors() -> None:
+    text = "<float4> t = 2*b[i]\nc[i] = dot(a[i], t) + dot(a[i], b[i])"
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", text, [pl.GlobalArg("a, b", pl.vec.float4, shape=8), ...])
+    a, b = (np.arange(k, k + 32, dtype=F).reshape(8, 4) for k in (0, 5))
+    check(knl, {name: value.view(pl.vec.float4).reshape(8) for name, value in {"a": a, "b": b}.items()},
+          {"c": 3 * (a * b).sum(1)})  # fmt: skip
+
+
+def test_vectors_of_3_and_of_8() -> None:
+    for count in (3, 8, 16):
+        domain = f"{{[i, c]: 0 <= i < 4 and 0 <= c < {count}}}"
+        knl = pl.make_kernel(domain, "y[i, c] = 2*x[i, c]", arrays("x, y", (4, count)),
+                             silenced_warnings="not-vectorized")  # fmt: skip
+        knl = pl.tag_inames(pl.tag_array_axes(knl, "x, y", "N0,vec"), {"c": "vec"})
+        x = np.arange(4 * count, dtype=F).reshape(4, count)
+        check(knl, {"x": x}, {"y": 2 * x})
+        assert ("float3" if count == 3 else f"float32x{count}") in cuda(knl)
+
+
+# }}}
+# {{{ lives of scalars, branches inside of branches, barriers between threads and loops
+
+
+@pytest.mark.parametrize("tags", [{"i": "g.0", "j": "g.0"}, {"i": "l.0", "j": "g.0"}])
+def test_a_name_has_a_life_in_each_launch(tags: dict[str, str]) -> None:
+    text = """
+        for i
+          <> t = 2*x[i]
+          t = t + x[7 - i]
+          y[i] = t
+        end
+        for j
+          t = 1
+          t = t + y[7 - j]
+          z[j] = t*j
+        end"""
+    knl = pl.tag_inames(pl.make_kernel("{[i, j]: 0 <= i, j < 8}", text, arrays("x, y, z")), tags)
+    y = 2 * X + X[::-1]
+    check(knl, {"x": X}, {"y": y, "z": (1 + y[::-1]) * np.arange(8)})
+    assert len(pl.generate_code(knl, target=pl.CudaTarget()).launches) == 2
+
+
+def test_branches_by_inames_inside_of_branches_by_data() -> None:
+    text = """
+        if x[i] > 4
+          <> t = 2*x[i]
+        elif x[i] < 2
+          if i > 3
+            t = 7
+          elif x[i] > 0
+            t = 3
+          else
+            t = x[i]
+          end
+        else
+          if i > 2
+            t = 9
+          else
+            t = 5
+          end
+        end
+        y[i] = t + 1"""
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", text, arrays("x, y"))
+    x = np.array([0, 5, 3, 1, 1, 2, 6, 4], F)
+    check(pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0"), {"x": x}, {"y": [1, 11, 6, 4, 8, 10, 13, 10]})
+    text = text.replace("<> t", "t").replace("          else\n            t = x[i]\n", "")
+    open_ = pl.make_kernel("{[i]: 0 <= i < 8}", f"<> t = 0\n{text}", arrays("x, y"), silenced_warnings="*")
+    refused(open_, lambda k: pl.tag_inames(k, "i:l.0"), "illegal-parallel")
+
+
+@pytest.mark.parametrize("barriers", [1, 3])
+def test_a_barrier_in_a_loop_with_threads_around_it(barriers: int) -> None:
+    wait = "\n... lbarrier\n"
+    lines = ["s[i] = x[i] + t", "y[i] = s[7 - i] {if=t == 2}"]
+    if barriers == 3:
+        lines[1:] = ["<> u = s[7 - i]", "s[i] = 2*u", "y[i] = s[i]"]
+    text = f"for i\nfor t\n{wait.join(lines)}\nend\nend"
+    data = [pl.TemporaryVariable("s", F, shape=(8,), address_space=pl.AddressSpace.LOCAL), *arrays("x, y")]
+    knl = pl.tag_inames(pl.make_kernel("{[i, t]: 0 <= i < 8 and 0 <= t < 3}", text, data), "i:l.0")
+    check(knl, {"x": X}, {"y": (X[::-1] + 2) * (1 if barriers == 1 else 2)})
+
+
+def test_a_denial_within_one_iteration_is_harmless() -> None:
+    text = "for i\n y[i] = 0 {id=z}\n for j\n  y[i] = y[i] + x[j] {id=u, dep=z, nosync=z}\n end\nend"
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", text, arrays("x, y"), silenced_warnings="*")
+    check(pl.tag_inames(knl, "i:l.0"), {"x": X}, {"y": np.full(8, X.sum())})
+
+
+def test_products_of_sizes_in_subscripts_are_mended_later() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "y[m*i + j] = x[j]", arrays("x, y", "12"))
+    fixed = pl.fix_parameters(knl, n=3, m=4)
+    check(fixed, {"x": np.arange(12, dtype=F)}, {"y": np.tile(np.arange(4), 3)})
+    with pytest.raises(pl.ArgumentError):
+        pl.compile(knl, target=pl.CTarget())(x=np.zeros(12, F), n=4, m=4)
+
+
+def test_full_tiles_of_a_loop_from_1_have_no_test() -> None:
+    knl = pl.make_kernel("{[i]: 1 <= i < n}", "y[i] = x[i - 1]", arrays("x, y", "n"))
+    knl = pl.split_iname(knl, "i", 4, inner_tag="unr")
+    code = bare(pl.generate_code(knl, target=pl.CTarget()).device_code)
+    assert "i >= 1" not in code
+    for n in (1, 3, 4, 9):
+        x = np.arange(n, dtype=F)
+        y = np.full(n, 9, F)
+        check(knl, {"x": x, "y": y}, {"y": np.concatenate([y[:1], x[:-1]])}, fibres=False)
+
+
+def test_updates_of_a_scalar_are_where_it_is_set() -> None:
+    text = "<> t = a[i, 0] {id=s}\nt = t + 1 {id=u, dep=s}\nt = 2*t {id=v, dep=u}\nb[i] = t {dep=v}"
+    knl = pl.make_kernel("{[i]: 0 <= i < 4}", text, [pl.GlobalArg("a", F, shape=(4, 2)), pl.GlobalArg("b", F, shape=4)])
+    a = np.arange(8, dtype=F).reshape(4, 2)
+    check(pl.tag_inames(knl, "i:l.0"), {"a": a}, {"b": 2 * (a[:, 0] + 1)})
+    sums = pl.make_kernel("{[i, j]: 0 <= i < 4 and 0 <= j < 2}", "for i\n<> t = 0\nt = t + a[i, j]\nb[i] = t\nend",
+                          [pl.GlobalArg("a", F, shape=(4, 2)), pl.GlobalArg("b", F, shape=4)])  # fmt: skip
+    check(sums, {"a": a}, {"b": a.sum(1)}, fibres=False)
+
+
+def test_an_array_may_be_larger_than_its_accesses_need() -> None:
+    data = [pl.GlobalArg("a, c", F, shape=None), pl.GlobalArg("b", F), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "b[i, j] = a[i, j] + c[i + 1]", data)
+    a, c = np.arange(70, dtype=F).reshape(10, 7), np.arange(9, dtype=F)
+    check(knl, {"a": a, "c": c, "n": 4, "m": 5}, {"b": a[:4, :5] + c[1:5, None]})
+    with pytest.raises(pl.ArgumentError, match="out-of-bounds"):
+        knl(a=a, c=c[:4], n=4, m=5)
+    with pytest.raises(pl.ArgumentError, match="'m' follows from no array"):
+        knl(a=a, c=c)
+
+
+# }}}

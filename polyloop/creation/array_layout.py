@@ -24,6 +24,7 @@ from polyloop.kernel.layout import (
     part_names,
     shared_address,
     strides_of,
+    with_long_vectors,
 )
 
 __all__ = ["layout_names_violations", "layout_violations", "with_layouts"]
@@ -71,6 +72,7 @@ def _with_layout(kernel: LoopKernel, array: ArrayArg, taken: Sequence[str]) -> t
             message = f"'{array.name}' has {rank} axes and {len(tags)} strides or dim_tags"
             hints = ("give one for each axis",)
             raise KernelError("make_kernel", kernel.name, [Diagnostic("bad-layout", message, hints=hints)])
+        tags = with_long_vectors(tags, array.shape)
         names = dict.fromkeys(range(rank), "")
         names |= {axis: fresh(f"{array.name}_stride{axis}") for axis in auto_axes(tags)}
         strides = strides_of(array.shape, tags, [names[axis] for axis in range(rank)])
@@ -162,11 +164,12 @@ def _apart_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
             return
         for extent, tag in zip(array.shape, array.dim_tags, strict=False):
             most = _MOST_PARTS if isinstance(tag, Separate) else 4
+            known = f"of at most {most}" if isinstance(tag, Separate) else "of 2, 3, 4, 8 or 16"
             if isinstance(tag, Separate | Vectorized) and not (isinstance(extent, int) and 1 <= extent <= most):
                 yield Diagnostic(
                     "bad-layout",
                     f"the axis of '{array.name}' that is tagged {tag} has {show(extent)} elements",
-                    hints=(f"such an axis has a constant extent of at most {most}: say it with shape=",),
+                    hints=(f"such an axis has a constant extent {known}: say it with shape=",),
                 )
                 return
         if any(isinstance(tag, Separate) for tag in array.dim_tags):

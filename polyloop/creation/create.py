@@ -33,7 +33,7 @@ from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.objects import InstructionObject, spelled
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.reductions import ReductionOperation, operations_of
-from polyloop.kernel.text.options import PRECISIONS
+from polyloop.kernel.text.options import PRECISIONS, Division
 from polyloop.kernel.text.parser import Parsed
 from polyloop.kernel.text.specs import Defaults, GlobalArg, check_order, read_offset
 from polyloop.kernel.tree import runs
@@ -219,8 +219,12 @@ def create_kernel(
         seq_dependencies=seq_dependencies,
         operations=operations_of(reductions),
     )
-    kernel = build()
-    if shapes := open_shapes(kernel):
+    try:
+        kernel = build()
+    except KernelError as error:
+        build = _otherwise_divided(build, kernel_data, error)
+        kernel = build()
+    if shapes := open_shapes(kernel, kernel_data):
         build = partial(build, shapes=shapes)
         kernel = build()
     if preambles:
@@ -228,7 +232,7 @@ def create_kernel(
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
     kernel = complete_kernel(kernel, kernel_data)
     if kernel.barriers:
-        kernel = settled(kernel, lambda: complete_kernel(build(divide=False), kernel_data))
+        kernel = settled(kernel, lambda: complete_kernel(build(division=Division.NONE), kernel_data))
     if patterns or target is not None or precision == "fast":
         kernel = replace(kernel, silenced_warnings=patterns, target=target, fast=precision == "fast")
     assert kernel.reference is not None, "a complete kernel has its reference program"
@@ -237,6 +241,38 @@ def create_kernel(
         _raise_if(kernel, hidden_conflicts(place(kernel.reference.kernel)))
     warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
     return kernel
+
+
+def _otherwise_divided(
+    build: partial[LoopKernel], kernel_data: Sequence[object] | None, error: KernelError
+) -> partial[LoopKernel]:  # fmt: skip
+    """Return *build* with another meaning of a barrier in a nest, where values cannot cross it in the innermost loop.
+
+    ::
+
+        for i
+            for t
+                s[i] = a[i] + t
+                ... lbarrier            each t is as it stands, or in each t all i meet
+                b[i] = s[7 - i]
+            end
+        end
+
+    Raises
+    ------
+    KernelError
+        *error*, if no other meaning is a program.
+    """
+    if "crosses-barrier" not in error.codes:
+        raise error
+    for division in (Division.NONE, Division.OUTER):
+        other = partial(build, division=division)
+        try:
+            complete_kernel(other(), kernel_data)
+        except KernelError:
+            continue
+        return other
+    raise error
 
 
 def complete_kernel(kernel: LoopKernel, kernel_data: Sequence[object] | None) -> LoopKernel:

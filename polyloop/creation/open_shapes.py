@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pymbolic.primitives as p
 
@@ -11,13 +11,18 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.text.specs import GlobalArg
 from polyloop.verification.bounds import footprint_extents, unbounded_inames
 
 __all__ = ["open_shapes"]
 
 
-def open_shapes(kernel: LoopKernel) -> Mapping[str, tuple[Expression, ...]]:
+def open_shapes(
+    kernel: LoopKernel, kernel_data: Sequence[object] | None = None
+) -> Mapping[str, tuple[Expression, ...]]:  # fmt: skip
     """Return the shapes of array arguments with an extent that their accesses do not say.
+
+    Arrays that are only read and listed with ``shape=None`` have the extents of the array passed, all of them.
 
     ::
 
@@ -28,15 +33,20 @@ def open_shapes(kernel: LoopKernel) -> Mapping[str, tuple[Expression, ...]]:
     arrays = [entry.name for entry in kernel.arguments if isinstance(entry, ArrayArg) and entry.shape is None]
     if not arrays or any(True for _ in name_clashes(kernel)) or any(True for _ in unbounded_inames(kernel)):
         return {}
+    of_calls = {part.strip() for entry in kernel_data or () if isinstance(entry, GlobalArg) and entry.shape is None
+                for part in entry.name.split(",")}  # fmt: skip
+    of_calls -= {name for instruction in kernel.instructions for name in instruction.writes}
     found: dict[str, tuple[Expression, ...]] = {}
     taken: list[str] = []
     for name in arrays:
         extents = footprint_extents(kernel, name)
-        if isinstance(extents, Diagnostic) or not any(isinstance(extent, Diagnostic) for extent in extents):
+        if isinstance(extents, Diagnostic):
+            continue
+        if name not in of_calls and not any(isinstance(extent, Diagnostic) for extent in extents):
             continue
         shape: list[Expression] = []
         for axis, extent in enumerate(extents):
-            if isinstance(extent, Diagnostic):
+            if isinstance(extent, Diagnostic) or name in of_calls:
                 taken.append(kernel.fresh(f"{name}_shape{axis}", taken))
                 shape.append(p.Variable(taken[-1]))
             else:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
 
+import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
@@ -25,7 +28,8 @@ def alternatives(
         else:        y[i] = 2       <- this one: y[i] has a value from here on, from one of the two
 
     The branches must be in one iteration and write one element; no statement from the first to the last of them may
-    write a variable of their conditions, nor *array* but for this element in each of these iterations.
+    write a variable of their conditions, nor *array* but for this element in each of these iterations.  One has written
+    in the instances of the last one; the others may have fewer.
 
     Parameters
     ----------
@@ -45,28 +49,46 @@ def alternatives(
     for group in groups.values():
         for name, members in _ends(placement, group, given).items():
             low, high = (_position(placement, entry) for entry in (members[0], members[-1]))
+            own = members[-1].domain
             inside = [entry for entry in writers if low <= _position(placement, entry) <= high]
-            if all(entry in group and entry.domain.is_equal(members[0].domain) for entry in inside):
+            inside = [entry for entry in inside if entry not in group or not entry.domain.is_disjoint(own)]
+            if all(entry in group for entry in inside):
                 found[name] = tuple(inside)
     return found
 
 
+@dataclass
+class _Case:
+    """Writers of which one writes in the instances ``domain``, if the conditions hold."""
+
+    conditions: tuple[Expression, ...]
+    domain: isl.Set
+    members: list[Placed]
+
+
 def _ends(placement: Placement, group: Sequence[Placed], given: Sequence[Expression]) -> dict[str, list[Placed]]:
-    """Return the last writers of exhaustive branches among the writers *group* of one element, with all of these."""
+    """Return the last writers of exhaustive branches among the writers *group* of one element, with all of these.
+
+    Inner branches by conditions on inames are writers with parts of the instances: together they complete another one.
+    """
     ends: dict[str, list[Placed]] = {}
-    open_cases: list[tuple[tuple[Expression, ...], list[Placed]]] = []
+    open_cases: list[_Case] = []
     for writer in sorted(group, key=lambda entry: _position(placement, entry)):
-        predicates, members = writer.lowered.predicates, [writer]
-        while not set(predicates) <= {*given}:
-            other = next((case for case in open_cases if _complete(placement, case, (predicates, members))), None)
-            if other is None:
+        case = _Case(writer.lowered.predicates, writer.domain, [writer])
+        while not set(case.conditions) <= {*given}:
+            others = [other for other in open_cases if _complete(placement, other, case)]
+            if not others or not case.domain.is_subset(reduce(isl.Set.union, (other.domain for other in others))):
                 break
-            open_cases.remove(other)
-            predicates, members = predicates[:-1], [*other[1], *members]
-        if not set(predicates) <= {*given}:
-            open_cases.append((predicates, members))
+            for other in others:
+                other.domain = other.domain.subtract(case.domain)
+            open_cases = [other for other in open_cases if not other.domain.is_empty()]
+            members = {member.name: member for other in (*others, case) for member in other.members}
+            ordered = sorted(members.values(), key=lambda entry: _position(placement, entry))
+            case = _Case(case.conditions[:-1], case.domain, ordered)
+        if not set(case.conditions) <= {*given}:
+            open_cases.append(case)
         else:
-            ends[writer.name] = members
+            ends[writer.name] = case.members
     return ends
 
 
@@ -74,17 +96,13 @@ def _position(placement: Placement, statement: Placed) -> tuple[int, ...]:
     return tuple(entry for entry in placement.program.places[statement.name] if isinstance(entry, int))
 
 
-def _complete(
-    placement: Placement,
-    first: tuple[tuple[Expression, ...], list[Placed]],
-    second: tuple[tuple[Expression, ...], list[Placed]],
-) -> bool:
+def _complete(placement: Placement, first: _Case, second: _Case) -> bool:
     """Return True if two cases are complementary: their last conditions are negations, the others are equal."""
-    (a, earlier), (b, later) = first, second
+    a, b = first.conditions, second.conditions
     if a[:-1] != b[:-1] or not (a[-1] == p.LogicalNot(b[-1]) or b[-1] == p.LogicalNot(a[-1])):
         return False
-    start, end = earlier[0], later[-1]
-    if any(not start.domain.is_equal(member.domain) for member in (*earlier, *later)):
+    start, end = first.members[0], second.members[-1]
+    if first.domain.is_disjoint(second.domain):
         return False
     loops, before = common_loops(placement, start, end)
     if not before or set(loops) != set(loops_among(start.dims)):

@@ -82,10 +82,13 @@ def proven_conflict(placement: Placement, source: str, sink: str, what_to_do: st
 
 
 def _of_different_iterations(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> isl.Map:
-    """Return the pairs of instances that access one cell, without those of one iteration of all loops of both."""
+    """Return the pairs of instances that access one cell, without those of one iteration of the loops that both share.
+
+    One thread executes these, as long as loops further inside are sequential.
+    """
     pairs = _met_by(placement, first, a, second, b)
     loops, _ = common_loops(placement, first, second)
-    if {*first.lowered.inames} != {*loops} or {*second.lowered.inames} != {*loops}:
+    if not loops and (first.lowered.inames or second.lowered.inames):
         return pairs
     return pairs.subtract(equal_on(pairs, first, second, loops))
 

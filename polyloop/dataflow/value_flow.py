@@ -418,7 +418,7 @@ def _under_conditions(
             continue
         link = _direct(placement, end, reader, access, loops)
         if link is not None:
-            return tuple((member, link) for member in members)
+            return tuple((member, _into(link, member)) for member in members)
     return ()
 
 
@@ -430,8 +430,14 @@ def _of_branches(
     for writer, link in links:
         for member in branches.get(writer.name, (writer,)):
             _, known = found.get(member.name, (member, None))
-            found[member.name] = (member, link if known is None else known.union(link))
+            own = link if member is writer else _into(link, member)
+            found[member.name] = (member, own if known is None else known.union(own))
     return tuple(found.values())
+
+
+def _into(link: isl.Map, member: Placed) -> isl.Map:
+    """Return the pairs of *link* whose writer is an instance of *member*, one of several branches."""
+    return link.intersect_range(member.domain)
 
 
 def hides_others(writer: Placed, array: str) -> bool:

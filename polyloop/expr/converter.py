@@ -18,7 +18,7 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.constants import ConstantError, folded
 from polyloop.expr.lexical import IF_NAME, NUMBER_NAME
 from polyloop.expr.names import RESERVED, check_identifier, too_many_axes
-from polyloop.expr.nodes import Expression, Lookup, Operation, added, negate
+from polyloop.expr.nodes import LINEAR, Expression, Lookup, Operation, added, negate
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.source import Source
 
@@ -243,7 +243,7 @@ class Converter:
             parts = tuple(map(self.convert, index.elts))
             return p.Subscript(array, parts[0] if len(parts) == 1 else parts)
         if type(index) is ast.List and len(index.elts) == 1:
-            index = index.elts[0]  # a[[e]], the element at an offset: that of an array of one axis
+            return p.Subscript(array, p.Call(p.Variable(LINEAR), (self.convert(index.elts[0]),)))
         return p.Subscript(array, self.convert(index))
 
     def attribute(self, node: ast.Attribute) -> Expression:

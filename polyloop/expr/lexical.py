@@ -25,7 +25,7 @@ NUMBER_NAME: Final = "\u00e8"
 WORD_NAME: Final = "\u00ea"
 """Begins the name that stands for a word of Python in the place of a variable; it too is two bytes long."""
 
-_STRAY: Final = re.compile(r"[^A-Za-z0-9_\s()\[\],.:+\-*/%<>=&|^~!]|!(?!=)", re.ASCII)
+_STRAY: Final = re.compile(r"[^A-Za-z0-9_\s()\[\],.:+\-*/%<>=&|^~!$]|!(?!=)|(?<!\w)\$|\$(?![A-Za-z_])", re.ASCII)
 _NUMBER_RUN_ON: Final = re.compile(
     r"(?<![\w.])(?>0[xX][0-9a-fA-F_]+|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)(?=[A-Za-z_])([A-Za-z_]\w*)",
     re.ASCII,
@@ -37,7 +37,8 @@ _OPERATOR_WORDS: Final = frozenset({"and", "or", "not", "if", "else"})
 _UNSUPPORTED_WORDS: Final = frozenset(kwlist) - _OPERATOR_WORDS - {"True", "False"}
 _FREE_WORDS: Final = _UNSUPPORTED_WORDS - {"lambda", "yield", "await", "None"}
 """Words that begin no expression of Python, and mean nothing in kernels: variables may be called so."""
-_FREE: Final = re.compile(rf"(?<![\w.])(?:{'|'.join(sorted(_FREE_WORDS))})(?!\w)", re.ASCII)
+_TAGGED: Final = r"[A-Za-z_]\w*\$[A-Za-z_]\w*"
+_FREE: Final = re.compile(rf"(?<![\w.])(?:{_TAGGED}|(?:{'|'.join(sorted(_FREE_WORDS))})(?!\w))", re.ASCII)
 
 
 def replace_if_calls(text: str) -> str:
@@ -54,7 +55,10 @@ def replace_if_calls(text: str) -> str:
 
 
 def replace_words(text: str) -> tuple[str, dict[int, str]]:
-    """Return *text* with a name for each word of Python that stands for a variable, and the words by offset [bytes]."""
+    """Return *text* with a name for each word that is no name of Python, and the words by offset [bytes].
+
+    These are words of Python that stand for variables, and tagged names: ``a$left``.
+    """
     words: dict[int, str] = {}
 
     def replace(match: re.Match[str]) -> str:
@@ -124,6 +128,7 @@ _STRAY_HINTS: Final = {
     "!": "write 'not x', or 'a != b'",
     "{": "options belong at the end of the line: x = y {id=first}",
     "?": "write if(condition, a, b)",
+    "$": "a tag stands behind a name: a$left[i]",
     "@": "write the matrix product as a reduction: sum(k, a[i, k]*b[k, j])",
 }
 _TAIL_HINTS: Final = {

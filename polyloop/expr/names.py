@@ -8,7 +8,8 @@ from typing import Final
 from polyloop.errors import Diagnostic
 from polyloop.expr.functions import FUNCTIONS
 
-__all__ = ["KERNEL_NAME", "RESERVED", "RULE_NAME", "check_identifier", "is_identifier", "too_many_axes"]
+__all__ = ["KERNEL_NAME", "RESERVED", "RULE_NAME", "check_identifier", "is_identifier", "tagged_name",
+           "too_many_axes"]
 
 _C11 = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -67,6 +68,11 @@ _VARIABLES: Final = frozenset({"name", "argument name"})
 def is_identifier(name: str) -> bool:
     """Return whether *name* is spelt as an identifier: ASCII letters, digits, ``_``; not ``__`` first."""
     return _IDENTIFIER.fullmatch(name) is not None and not name.startswith("__")
+
+
+def tagged_name(spelling: str) -> str:
+    """Return the name of the rule that a tagged name stands for, ``a_left`` for ``a$left``; other names as they are."""
+    return spelling.replace("$", "_")
 
 
 def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:

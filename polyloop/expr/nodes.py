@@ -18,6 +18,7 @@ import numpy as np
 from pymbolic.primitives import ExpressionNode, Product, expr_dataclass
 
 __all__ = [
+    "LINEAR",
     "CText",
     "Expression",
     "Extreme",
@@ -99,6 +100,10 @@ class Operation:
 
     def __str__(self) -> str:
         return self.text or self.name
+
+
+LINEAR: Final = "[]"
+"""Function whose call is the subscript of ``a[[e]]``, the element at an offset, until the shape of ``a`` is known."""
 
 
 class Node(ExpressionNode):

@@ -44,7 +44,7 @@ class CInstruction:
         Variables that the text reads: names of arrays (any element), of scalars and of sizes, or elements such as
         ``"a[i]"``.
     assignees
-        Variables that the text may assign: ``"t"``, ``"b[i]"``; nothing else.
+        Variables that the text may assign: ``"t"``, ``"b[i]"``, or ``"b"`` for any element of an array; nothing else.
     predicates
         Conditions, as text.
     convergent

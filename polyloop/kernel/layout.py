@@ -34,6 +34,7 @@ __all__ = [
     "part_names",
     "shared_address",
     "strides_of",
+    "with_long_vectors",
 ]
 
 
@@ -151,6 +152,32 @@ def apart_axes(tags: tuple[DimTag, ...] | Auto | None) -> tuple[int, ...]:
     if not isinstance(tags, tuple):
         return ()
     return tuple(axis for axis, tag in enumerate(tags) if isinstance(tag, Separate | Vectorized))
+
+
+_LONG: Final = (8, 16)
+"""Numbers of components for which CUDA and C have no type: their vectors are stored as an axis of their own."""
+
+
+def with_long_vectors(tags: tuple[DimTag, ...], shape: Sequence[Expression]) -> tuple[DimTag, ...]:
+    """Return tags in which a ``vec`` axis of 8 or 16 components is the contiguous axis, at the same addresses.
+
+    ::
+
+        N0,vec of (n, 8)    =>    N1,N0
+    """
+    if not tags or not isinstance(tags[-1], Vectorized) or shape[-1] not in _LONG or len(tags) != len(shape):
+        return tags
+    count: Expression = shape[-1]
+
+    def around(tag: DimTag) -> DimTag:
+        match tag:
+            case Nested(level, pad):
+                return Nested(level + 1, pad if pad == 1 else pad * count)
+            case Strided(stride) if stride is not None:
+                return Strided(stride * count if isinstance(stride, int) else p.Product((stride, count)))
+        return tag
+
+    return (*map(around, tags[:-1]), Nested(0))
 
 
 def part_names(name: str, tags: Sequence[DimTag], shape: Sequence[Expression]) -> tuple[str, ...]:

@@ -15,6 +15,9 @@ from polyloop.errors import ArgumentError as LoopyTypeError
 from polyloop.errors import PolyloopError as LoopyError
 from polyloop.errors import PolyloopWarning as LoopyWarning
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.layout import Separate as SeparateArrayArrayDimTag
+from polyloop.kernel.layout import Strided as FixedStrideArrayDimTag
+from polyloop.kernel.layout import Vectorized as VectorArrayDimTag
 from polyloop.loopy import match
 from polyloop.loopy.call import Executor as ExecutorBase
 from polyloop.loopy.creation import (
@@ -30,12 +33,20 @@ from polyloop.loopy.creation import (
     set_options,
 )
 from polyloop.loopy.data import ConstantArg, GlobalArg, TemporaryVariable, ValueArg
+from polyloop.loopy.diff import diff_kernel
 from polyloop.loopy.functions import NumpyType, PreambleInfo, ScalarCallable
 from polyloop.loopy.missing import MISSING as _MISSING
 from polyloop.loopy.missing import refused as _refused
 from polyloop.loopy.options import CacheMode, Options, set_caching_enabled
 from polyloop.loopy.paths import install as _install
-from polyloop.loopy.steps import auto_test_vs_ref, for_each_kernel, split_array_dim, tag_inames, tag_instructions
+from polyloop.loopy.steps import (
+    auto_test_vs_ref,
+    for_each_kernel,
+    split_array_dim,
+    tag_array_axes,
+    tag_inames,
+    tag_instructions,
+)
 from polyloop.loopy.steps import lifted as _lifted
 from polyloop.loopy.targets import CTarget, CudaTarget, OpenCLTarget
 from polyloop.loopy.text import (
@@ -65,6 +76,7 @@ __all__ = [
     "ExecutableCTarget",
     "ExecutableCWithGNULibcTarget",
     "ExecutorBase",
+    "FixedStrideArrayDimTag",
     "GlobalArg",
     "LoopKernel",
     "LoopyError",
@@ -76,11 +88,14 @@ __all__ = [
     "PreambleInfo",
     "PyOpenCLTarget",
     "ScalarCallable",
+    "SeparateArrayArrayDimTag",
     "TemporaryVariable",
     "TranslationUnit",
     "ValueArg",
+    "VectorArrayDimTag",
     "auto_test_vs_ref",
     "clear_in_mem_caches",
+    "diff_kernel",
     "find_one_rule_matching",
     "for_each_kernel",
     "generate_body",
@@ -107,6 +122,7 @@ __all__ = [
     "set_caching_enabled",
     "set_options",
     "split_array_dim",
+    "tag_array_axes",
     "tag_inames",
     "tag_instructions",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Auto
 from polyloop.kernel.objects import BarrierInstruction, NoOpInstruction
 from polyloop.loopy.data import listed, marks_of
+from polyloop.loopy.external import with_external
 from polyloop.loopy.functions import foreign_of, generated, mangled
 from polyloop.loopy.missing import refused
 from polyloop.loopy.options import Options
@@ -203,15 +204,23 @@ def register_callable(
         return translation_unit.with_functions([_as_function(callable_, function_identifier)])
     if hasattr(callable_, "with_types"):
         if hasattr(callable_, "emit_call_insn"):
-            hint = "functions of scalars have with_types and generate_preambles; arrays are passed by a CInstruction"
-            problem = Diagnostic("bad-function", f"'{function_identifier}' writes its own calls", (), (hint,))
-            raise KernelError("register_callable", None, [problem])
+            return _with_external(translation_unit, function_identifier, callable_)
         return translation_unit.with_functions(foreign_of(callable_, function_identifier))
     if isinstance(callable_, Function | ForeignFunction) and callable_.name == function_identifier:
         return translation_unit.with_functions([callable_])
     hint = "pass what lp.make_function returns, or a pl.ForeignFunction of this name with its C text as preamble"
     message = f"'{function_identifier}' cannot be a {type(callable_).__name__}"
     raise KernelError("register_callable", None, [Diagnostic("bad-function", message, (), (hint,))])
+
+
+def _with_external(unit: TranslationUnit, name: str, callable_: Any) -> TranslationUnit:
+    """Return the unit whose kernels that wait for *name* have calls that *callable_* writes."""
+    waiting = [entry for entry in unit.waiting if entry.missing == name]
+    changed = replace(unit, waiting=tuple(entry for entry in unit.waiting if entry.missing != name),
+                      creations=tuple(entry for entry in unit.creations if entry not in [w.creation for w in waiting]))
+    for entry in waiting:
+        changed = changed.with_creation(with_external(entry.creation, name, callable_), entry.steps)
+    return changed
 
 
 def inline_callable_kernel(translation_unit: TranslationUnit, function_name: str) -> TranslationUnit:

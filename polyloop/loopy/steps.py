@@ -21,7 +21,8 @@ from polyloop.loopy.view import Kernel, plain
 from polyloop.testing.auto_test import auto_test_vs_ref as _compared
 from polyloop.transform.registry import FUNCTIONS
 
-__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "split_array_dim", "tag_inames", "tag_instructions"]
+__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "split_array_dim", "tag_array_axes", "tag_inames",
+           "tag_instructions"]
 
 
 def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,6 +118,13 @@ def _marked(given: Any, kind: str, more: Any) -> Any:
         return replace(given, marks=with_marks(given.marks, kind, more))
     view = given if isinstance(given, Kernel) else Kernel(given)
     return Kernel(view.kernel, with_marks(view.marks, kind, more))
+
+
+def tag_array_axes(unit: Any, ary_names: Any, dim_tags: Any) -> Any:
+    """Tag the axes of arrays as :func:`polyloop.tag_array_axes` does; tags may be objects, ``VectorArrayDimTag()``."""
+    if not isinstance(dim_tags, str) and not hasattr(dim_tags, "items"):
+        dim_tags = [str(entry) for entry in dim_tags]
+    return lifted(FUNCTIONS["tag_array_axes"])(unit, ary_names, dim_tags)
 
 
 def split_array_dim(

@@ -37,6 +37,8 @@ from polyloop.program.digits_to_axes import with_digit_axes
 __all__ = ["VECTOR_LENGTHS", "lane_violations", "lanes_last", "with_lanes"]
 
 VECTOR_LENGTHS = (2, 4, 8, 16)
+_LANE_COUNTS = (2, 3, 4, 8, 16)
+"""Three lanes run one by one, on the components of a vector."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,11 @@ def lane_violations(kernel: LoopKernel, inames: Collection[str]) -> Iterator[Dia
                 ("each of its values becomes a lane of every statement",),
                 (f'split it: pl.split_iname(knl, "{iname}", 4, inner_tag="{tag}")',),
             )
-        elif isinstance(tag, Vectorize) and extent.count not in VECTOR_LENGTHS:
+        elif isinstance(tag, Vectorize) and extent.count not in _LANE_COUNTS:
             yield Diagnostic(
                 "bad-lanes",
                 f"iname '{iname}' cannot be '{tag}': it has {extent.count} values",
-                (f"vectors have {', '.join(map(str, VECTOR_LENGTHS[:-1]))} or {VECTOR_LENGTHS[-1]} lanes",),
+                (f"vectors have {', '.join(map(str, _LANE_COUNTS[:-1]))} or {_LANE_COUNTS[-1]} lanes",),
                 ("split by one of these lengths",),
             )
 

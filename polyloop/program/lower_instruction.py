@@ -118,7 +118,8 @@ class Lowering:
         rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
         lhs = self.target(instruction.assignee, reads)
         visible = self.visible(instruction.inames)
-        writes = tuple(access_of(target, visible, guards=self.guards) for target in targets_of(lhs))
+        writes = tuple(self.written_whole(target) or access_of(target, visible, guards=self.guards)
+                       for target in targets_of(lhs))  # fmt: skip
         self.guards = ()
         predicates = tuple(
             self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
@@ -247,6 +248,13 @@ class Lowering:
             return self.rewrite(value, inames, domain, reads)
         reads.append(Access(value.name, (None,) * len(array.shape), self.next_operand(), guards=self.guards))
         return value
+
+    def written_whole(self, target: Expression) -> Access | None:
+        """Return the write of any element of an array that C text assigns by its name; None of other targets."""
+        array = self.arrays.get(target.name) if isinstance(target, p.Variable) and self.instruction.is_c else None
+        if array is None or not array.shape:
+            return None
+        return Access(array.name, (None,) * len(array.shape), guards=self.guards)
 
     def next_operand(self) -> Operand:
         """Return the kind of the next read of the text, with its number."""

@@ -12,16 +12,19 @@ from polyloop.edge.words import shown
 from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.expr.dtypes import DType, dtype_name, find_dtype
 from polyloop.expr.promotion import Weak
+from polyloop.expr.rules import expand_rules
+from polyloop.expr.typing import infer_type
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import apart_axes, part_names
 from polyloop.kernel.passed import masked_problem
 from polyloop.memo import memoised
-from polyloop.program.infer_types import infer_dtypes, unknown_dtype
+from polyloop.program.infer_types import dtype_table, infer_dtypes, unknown_dtype
 from polyloop.runtime.arguments import missing_array, wrong_dtype
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.sizes import dense, wrong_axes
 from polyloop.runtime.views import ArrayView, HostMemory, Memory, call_error, is_device_array
+from polyloop.transform.instructions.specialize import inferred_names
 
 __all__ = ["Facts", "Specialization", "facts", "open_arguments", "specialization"]
 
@@ -36,7 +39,7 @@ class Facts:
     Attributes
     ----------
     kinds
-        Type of each argument that has none in the kernel.
+        Type of each argument that has none in the kernel, or one that constants alone say, and is passed in another.
     layouts
         Array -> ``dim_tags``, for those that are passed in another layout than the kernel's.
     on_device
@@ -82,7 +85,7 @@ def facts(kernel: LoopKernel, given: Mapping[str, object], memory: Memory | None
     for name in given.keys() - asked.names:
         raise call_error(kernel.name, unknown_name("argument", name, asked.names))
     kinds, layouts, outputs = dict[str, Kind](), dict[str, str](), dict[str, DType]()
-    for array, adapts in asked.arrays:
+    for array, adapts, is_free in asked.arrays:
         value = _whole(array, given)
         if value is None:
             if array.is_input:
@@ -92,6 +95,8 @@ def facts(kernel: LoopKernel, given: Mapping[str, object], memory: Memory | None
         if array.dtype is None:
             found = outputs if array.is_output and not array.is_input else kinds
             found[array.name] = _element(kernel.name, array.name, view)
+        elif is_free and view.dtype != array.dtype:
+            kinds[array.name] = _element(kernel.name, array.name, view)
         if adapts and (tags := _layout(view)) is not None:
             layouts[array.name] = tags
     for argument in asked.values:
@@ -104,11 +109,12 @@ def facts(kernel: LoopKernel, given: Mapping[str, object], memory: Memory | None
 class _Asked:
     """The arguments that types and layouts of a call are read off: numbers without a type, and arrays.
 
-    With each array stands whether it may have another layout.  *names* are those that a call may pass.
+    With each array stands whether it may have another layout, and whether another type.  *names* are those that a call
+    may pass.
     """
 
     values: tuple[ValueArg, ...]
-    arrays: tuple[tuple[ArrayArg, bool], ...]
+    arrays: tuple[tuple[ArrayArg, bool, bool], ...]
     names: frozenset[str]
 
 
@@ -116,18 +122,37 @@ class _Asked:
 def _asked(kernel: LoopKernel) -> _Asked:
     has_text = any(each.is_c for each in kernel.instructions)  # C text subscripts arrays as they are stored
     names, arrays = {*kernel.parameters, *(argument.name for argument in kernel.arguments)}, []
+    free = _free_arrays(kernel)
     for argument in kernel.arguments:
         if not isinstance(argument, ArrayArg):
             continue
         tags = argument.dim_tags if isinstance(argument.dim_tags, tuple) else None
         if not apart_axes(tags):
-            arrays.append((argument, _adapts(argument) and not has_text))
+            arrays.append((argument, _adapts(argument) and not has_text, argument.name in free))
             continue
-        arrays.append((argument, False))
+        arrays.append((argument, False, False))
         assert tags is not None, "an axis is apart by its tag"
         names.update(part_names(argument.name, tags, argument.shape or ()))
     values = tuple(a for a in open_arguments(kernel) if isinstance(a, ValueArg))
     return _Asked(values, tuple(arrays), frozenset(names))
+
+
+def _free_arrays(kernel: LoopKernel) -> frozenset[str]:
+    """Return the arrays whose types nothing but constants says, or that are read: a call says their types.
+
+    ``a[i] = 0`` makes an int32 array only where none is passed.
+    """
+    known = {entry.name: entry for entry in kernel.arguments if isinstance(entry, ArrayArg) and entry.dtype is not None}
+    names = inferred_names(kernel) & known.keys() if known else frozenset[str]()
+    if not names:
+        return names
+    table = dtype_table(kernel)
+    firm = {name for name in names if not known[name].is_input}
+    fixed = {
+        entry.target for entry in kernel.instructions if entry.target in firm and not entry.is_c
+        and not isinstance(infer_type(expand_rules(entry.expression, kernel.substitutions), table.get), Weak)
+    }  # fmt: skip
+    return names - fixed
 
 
 def _whole(array: ArrayArg, given: Mapping[str, object]) -> object:
@@ -237,6 +262,7 @@ def specialization(kernel: LoopKernel, call: Facts) -> Specialization:
     strong = {name: kind for name, kind in call.kinds if not isinstance(kind, Weak)}
     weak = {name: kind for name, kind in call.kinds if isinstance(kind, Weak)}
     wanted = [argument.name for argument in open_arguments(kernel)]
+    wanted += [name for name in strong if name not in wanted]
     found, passed = _inferred(kernel, strong, weak, call), dict(call.outputs)
     only = {name: passed[name] for name in wanted if found[name] is None and name in passed}
     if only:  # nothing else says their types

@@ -108,7 +108,10 @@ def _cuts_in(
         free[cut] = max(free.get(cut, 0), first + 1)
     if free:
         own, passed = (_homes(placement, block, in_memory=in_memory) for in_memory in (False, True))
-        cuts += [min(range(low, cut + 1), key=lambda at: (_living(own, at), _living(passed, at), -at))
+        lives = _lives(placement, block, {name for name, home in own.items()
+                                          if any(home[0] < cut and low <= home[1] for cut, low in free.items())})
+        others = {name: {home} for name, home in passed.items()}
+        cuts += [min(range(low, cut + 1), key=lambda at: (_living(lives, at), _living(others, at), -at))
                  for cut, low in free.items()]  # fmt: skip
     return sorted(set(cuts))
 
@@ -123,7 +126,7 @@ def _nodes(tree: Tree, block: Block) -> Tree:
     return tree
 
 
-def _homes(placement: Placement, block: Block, *, in_memory: bool) -> list[tuple[int, int]]:
+def _homes(placement: Placement, block: Block, *, in_memory: bool) -> dict[str, tuple[int, int]]:
     """Return the first and the last position in *block* where each variable is used: of private and shared ones.
 
     With *in_memory*: of those in global memory that something in *block* writes.
@@ -140,12 +143,28 @@ def _homes(placement: Placement, block: Block, *, in_memory: bool) -> list[tuple
             if is_global == in_memory and (not in_memory or access.array in written):
                 low, high = found.get(access.array, (position, position))
                 found[access.array] = min(low, position), max(high, position)
-    return list(found.values())
+    return found
 
 
-def _living(homes: Iterable[tuple[int, int]], position: int) -> int:
-    """Return the number of variables used on both sides of *position*."""
-    return sum(low < position <= high for low, high in homes)
+def _lives(placement: Placement, block: Block, names: Iterable[str]) -> dict[str, set[tuple[int, int]]]:
+    """Return the positions in *block* of each write of a variable with those of the reads that see it.
+
+    A name that is set anew has several lives, and between them nothing is lost.
+    """
+    places = placement.program.places
+    found: dict[str, set[tuple[int, int]]] = {}
+    for name in sorted(names):
+        for source, reader, link in _links(placement, name):
+            ends = places[source.name], places[reader.name]
+            if all(path[: len(block)] == block for path in ends) and not link.is_empty():
+                first, last = (_position(path, len(block)) for path in ends)
+                found.setdefault(name, set()).add((first, last))
+    return found
+
+
+def _living(spans: Mapping[str, set[tuple[int, int]]], position: int) -> int:
+    """Return the number of variables that are in use on both sides of *position*."""
+    return sum(any(low < position <= high for low, high in found) for found in spans.values())
 
 
 def _written_cuts(placement: Placement) -> dict[Block, list[int]]:

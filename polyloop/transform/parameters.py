@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeAlias, TypeVar
 
+from polyloop.expr.names import tagged_name
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.transform.declare import Keyed, Names, Takes
 
@@ -95,7 +96,7 @@ TemporaryName: TypeAlias = Annotated[str, Names.TEMPORARY]
 TemporaryNames: TypeAlias = Annotated[tuple[str, ...], _LIST, Names.TEMPORARY]
 ArgumentName: TypeAlias = Annotated[str, Names.ARGUMENT]
 ArgumentNames: TypeAlias = Annotated[tuple[str, ...], _LIST, Names.ARGUMENT]
-RuleName: TypeAlias = Annotated[str, Names.RULE]
+RuleName: TypeAlias = Annotated[str, Takes(str, tagged_name), Names.RULE]
 InsnId: TypeAlias = Annotated[str, Names.INSTRUCTION]
 InsnIds: TypeAlias = Annotated[tuple[str, ...], _LIST, Names.INSTRUCTION]
 InsnMatch: TypeAlias = Annotated[str, Names.MATCH]

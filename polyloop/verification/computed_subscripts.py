@@ -200,7 +200,7 @@ class Inside:
         """Return the outcome for all sizes of *context*, or an instance that violates the condition.
 
         The condition counts as violated if it fails for all sizes that are tried, or for all large values of a
-        parameter that may be large.
+        parameter of the extent that may be large: a constant extent bounds sizes, which later steps and calls give.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class Inside:
                 bad.append({**sizes, **found})
         if not bad:
             return Outcome.CHECKED if names else Outcome.INSIDE
-        for name in names:
+        for name in sorted(variables(self.extent)):
             most = max(sizes[name] for sizes in (*good, *bad))
             if all(sizes[name] < most for sizes in good) and not _with_sizes(context, {name: _LARGE}).is_empty():
                 return next(sizes for sizes in bad if sizes[name] == most)

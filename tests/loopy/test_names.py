@@ -41,6 +41,7 @@ OFFERED = [
     "set_temporary_scope", "simplify_indices", "split_arg_axis", "split_array_axis", "split_array_dim",
     "split_iname", "split_reduction_inward", "split_reduction_outward", "t_unit_to_python", "tag_array_axes",
     "tag_data_axes", "tag_inames", "tag_instructions", "to_batched", "unprivatize_temporaries_with_inames",
+    "FixedStrideArrayDimTag", "SeparateArrayArrayDimTag", "VectorArrayDimTag", "diff_kernel",
     "register_preamble_generators", "to_loopy_type", "untag_inames",
 ]  # fmt: skip
 REPLACED = [
@@ -115,6 +116,9 @@ def test_errors_are_those_of_the_package() -> None:
         (lambda: lp.register_callable(lp.make_kernel("{:}", "y[:] = f(x[:])"), "f", print), "bad-function"),
         (lambda: lp.inline_callable_kernel(lp.make_kernel("{:}", "y[:] = f(x[:])"), "f"), "unknown-function"),
         (lambda: str(lp.generate_code_v2(lp.make_kernel("{:}", "y[:] = f(x[:])"))), "unknown-function"),
+        (lambda: lp.diff_kernel(lp.make_kernel("{[i]: 0 <= i < 4}", "y[i] = x[i]"), "y", "x", batch_axes_in_by={0}),
+         "not-offered"),
+        (lambda: lp.diff_kernel(lp.make_kernel("{[i]: 0 <= i < 4}", "y[i] = x[i]"), "z", "x"), "unknown-argument"),
         (lambda: lp.find_one_rule_matching(lp.make_kernel("{[i]: 0 <= i < 4}", "y[i] = i"), "f*"), "not-offered"),
     ],
 )  # fmt: skip

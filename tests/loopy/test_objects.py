@@ -100,15 +100,6 @@ def test_a_callable_that_accepts_nothing_is_refused() -> None:
         lp.register_callable(knl, "f", Never("f"))
 
 
-def test_a_callable_that_writes_its_calls_is_refused() -> None:
-    class Written(Sinc):
-        def emit_call_insn(self) -> None: ...
-
-    knl = lp.make_kernel("{[i]: 0 <= i < n}", "y[i] = f(x[i])")
-    with pytest.raises(lp.LoopyError, match=r"writes its own calls \[bad-function\]"):
-        lp.register_callable(knl, "f", Written("f"))
-
-
 def test_symbols_are_found_by_manglers() -> None:
     def constants(kernel: object, name: str) -> tuple[Any, str] | None:
         del kernel

@@ -414,3 +414,21 @@ def test_gpu_a_stream_is_that_of_the_specialization_that_is_called() -> None:
             assert bool((out == a @ b).all())
     with pytest.raises(CompilerError, match="no-stream"):
         knl(A, B, stream=side)
+
+
+def test_a_type_that_constants_alone_say_is_that_of_the_array_passed() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i] {id=b}\na[i] = 0 {dep=b}\nc[i] = 1",
+                         [pl.GlobalArg("a, b, c", shape="n"), ...])  # fmt: skip
+    assert {argument.dtype for argument in knl.arguments} == {np.dtype(np.int32)}
+    for dtype in (np.int32, np.float32, np.int32):
+        a = np.array([1.5, 2, 3], dtype)
+        result = knl(a=a.copy(), c=np.zeros(3, np.float64))
+        assert (result.a.dtype, result.b.dtype, result.c.dtype) == (dtype, dtype, np.float64)
+        np.testing.assert_array_equal(result.b, a)
+        np.testing.assert_array_equal(result.a + result.c, np.ones(3))
+    assert knl.specialized(a=np.zeros(3)).argument("b").dtype == np.float64  # type: ignore[union-attr]
+    declared = pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = a[i] + 1", [pl.GlobalArg("a", np.int32, shape="n"), ...])
+    assert "'a' has dtype float32, expected int32" in refused(lambda: declared(a=np.zeros(3, np.float32)))
+    firm = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i]", [pl.GlobalArg("a", np.int32), ...])
+    assert "'b' has dtype float32, expected int32" in refused(
+        lambda: firm(a=np.zeros(3, np.int32), b=np.zeros(3, np.float32)))  # fmt: skip

@@ -208,11 +208,11 @@ def test_lanes_have_a_constant_number() -> None:
     )
 
 
-def test_vectors_have_2_4_8_or_16_lanes() -> None:
-    text = refused(chained(), lambda k: pl.split_iname(k, "i", 3, inner_tag="vec"), "bad-lanes")
+def test_vectors_have_2_3_4_8_or_16_lanes() -> None:
+    text = refused(chained(), lambda k: pl.split_iname(k, "i", 5, inner_tag="vec"), "bad-lanes")
     assert text == (
-        "split_iname on kernel 'chained': iname 'i_inner' cannot be 'vec': it has 3 values [bad-lanes]\n"
-        "  Note: vectors have 2, 4, 8 or 16 lanes\n"
+        "split_iname on kernel 'chained': iname 'i_inner' cannot be 'vec': it has 5 values [bad-lanes]\n"
+        "  Note: vectors have 2, 3, 4, 8 or 16 lanes\n"
         "  Hint: split by one of these lengths"
     )
     check_chained(pl.split_iname(chained(), "i", 3, inner_tag="ilp"))

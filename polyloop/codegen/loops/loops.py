@@ -37,6 +37,7 @@ from polyloop.schedule.plan import Schedule
 __all__ = ["Loops"]
 
 _NONE: Final = frozenset[str]()
+_MOST_IN_FRONT: Final = 1  # tiles before the first full one that are written in front of a loop
 _WRITTEN_OUT: Final = 32  # limit on peeled first iterations that are written out; more of them get a loop
 _INT_MAX: Final = 2**31 - 1
 
@@ -206,8 +207,11 @@ class Loops:
             return self._slabs(node, bounds, counts, context, inner)
         inside = self.within(name, bounds, context)
         if name in self.forms.tiles and self.may_peel and bounds.stride is None:
-            full = [] if self.reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
-            if full:
+            rows = [] if self.reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
+            front = 0 if name in self.forms.fronts else _front(name, rows, _start(bounds))
+            if front and self._is_tested(node):
+                return self._begun(node, bounds, front, context, inner)
+            if full := [row for row in rows if row.coefficient(name) < 0]:
                 return self._peeled(node, bounds, full, context, inner)
         return self.plain(node, bounds, context, inside, inner, self._hint(name))
 
@@ -402,7 +406,7 @@ class Loops:
         return show(tuple(tuple(form.add(Affine((), distance)) for form in forms) for forms in bound), context)
 
     def _full_iterations(self, node: Loop, inside: Context, known: frozenset[str]) -> list[Affine]:
-        """Return upper bounds on a tile loop below which every tile is full; empty if a separation does not pay.
+        """Return bounds on a tile loop between which every tile is full; empty if a separation does not pay.
 
         A row that has the loop's iname inside of a floor, too, is no bound on it.
         """
@@ -410,7 +414,35 @@ class Loops:
         decided = (known | {name}) - self.threads - self.bounds
         tile = Tile(frozenset({name}), decided, has_barrier(node.body))
         rows = self.full(tile, (node,), inside)
-        return [row for row in rows if row.coefficient(name) < 0 and not any(mentions(v, name) for v, _ in row.terms)]
+        return [row for row in rows if row.coefficient(name) and not any(mentions(v, name) for v, _ in row.terms)]
+
+    def _is_tested(self, node: Loop) -> bool:
+        """Return True if bounds become conditions in a loop: on threads, on lanes, or where loops are unrolled."""
+        tags = self.forms.tags
+        inside = {x for name in runs(node.body) for x in self.statements[name].dims}
+        return any(x in self.threads or isinstance(tags.get(x), Unroll | Vectorize) for x in inside)
+
+    def _begun(
+        self, node: Loop, bounds: Bounds, front: int, context: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a tile loop whose first tiles, which are not full, stand in front of it.
+
+        ::
+
+            for (t = 0; t < n; ++t) tested   ->   tested for t = 0; for (t = 1; t < n; ++t) as ever
+        """
+        name, start = node.iname, _start(bounds)
+        assert start is not None, "tiles in front are counted from a number"
+        end, begin = Affine((), start + front), self._lower_text(bounds.lower, context)
+        limit = self._upper_text(bounds.upper, context)
+        outside = context.add(bounds.facts).add([Affine(((name, -1),), start + front - 1)])
+        early = self._possible(node, inner - self.threads, outside)
+        saved, self.may_peel = self.may_peel, False
+        last = self.scope.index_extreme("min", (self._upper_text(((end,),), context), limit))
+        first = self._between(early, begin, last, outside, inner)
+        self.may_peel = saved
+        rest = replace(bounds, lower=((end,),), lower_rows=(Affine(((name, 1),), -start - front),))
+        return (*first, *self._rest(node, rest, (0, 0), context, inner))
 
     def _peeled(
         self, node: Loop, bounds: Bounds, full: Sequence[Affine], context: Context, inner: frozenset[str]
@@ -494,6 +526,15 @@ class Loops:
             outer,
             [extreme(inner, [form_text(form, self.scope, context) for form in forms]) for forms in bound],
         )
+
+def _front(name: str, rows: Sequence[Affine], start: int | None) -> int:
+    """Return the number of first tiles below the constant bounds *rows* on full ones, 0 if it is not small."""
+    if start is None:
+        return 0
+    lower = [row for row in rows if row.coefficient(name) > 0 and len(row.terms) == 1]
+    count = max([-(row.const // row.coefficient(name)) - start for row in lower], default=0)
+    return count if 0 < count <= _MOST_IN_FRONT else 0
+
 
 def _start(bounds: Bounds) -> int | None:
     """Return the first value of a loop if it is a number."""

@@ -50,6 +50,7 @@ from polyloop.kernel.build.sequence import sequenced
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.domains import align, with_settled_sets
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.text.options import Division
 from polyloop.kernel.text.parser import Parsed
 from polyloop.kernel.text.specs import Defaults
 from polyloop.poly.sets import parameter_space
@@ -74,12 +75,12 @@ def build_kernel(
     functions: FunctionTable = _NO_FUNCTIONS,
     seq_dependencies: bool = False,
     operations: tuple[Operation, ...] = (),
-    divide: bool = True,
+    division: Division = Division.INNERMOST,
     shapes: Mapping[str, tuple[Expression, ...]] = _NO_SHAPES,
 ) -> LoopKernel:
     """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open.
 
-    *instructions* may have been parsed already.  Unless barriers shall *divide* loops, they stay inside of them.
+    *instructions* may have been parsed already.  Barriers divide loops as *division* says.
     *shapes* are those of arrays that leave theirs open.
     """
     problem = check_identifier(name, KERNEL_NAME)
@@ -87,7 +88,8 @@ def build_kernel(
         raise KernelError("make_kernel", None, [problem])
     fixed = fixed_parameters
     pieces, found = read_domains(listed(domains), fixed)
-    text = plain_text(pieces, instructions, kernel_data, name, functions, operations, fixed, defaults, divide=divide)
+    text = plain_text(
+        pieces, instructions, kernel_data, name, functions, operations, fixed, defaults, division=division)
     data = declared(kernel_data, text.statements, fixed, defaults, text.inlined.program.temporaries)
     text, data = with_initial_values(text, data)
     condition = condition_of(assumptions, fixed)

@@ -68,7 +68,12 @@ def _is_partial(draft: Draft) -> bool:
 
 
 def _around(draft: Draft, name: str, writers: Sequence[Draft]) -> frozenset[str]:
-    """Return the loops that *draft* inherits from the *writers* of a temporary."""
+    """Return the loops that *draft* inherits from the *writers* of a temporary.
+
+    An update, ``t = t + 1``, goes where the statements are that set the temporary anew.
+    """
+    if any(writer is draft for writer in writers) and not _is_partial(draft):
+        writers = [writer for writer in writers if name not in variables(writer.expanded)] or writers
     loops = {
         writer.id: writer.inames.difference(
             _closed(writer, draft), *map(variables, targets_of(writer.parsed.assignee, name)))

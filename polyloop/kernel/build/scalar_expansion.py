@@ -20,7 +20,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.build.draft import BarrierDraft, Draft, fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
-from polyloop.kernel.text.options import Loops
+from polyloop.kernel.text.options import Division, Loops
 from polyloop.kernel.text.parser import Parsed, ParsedBarrier, ParsedInstruction
 
 __all__ = ["expand_crossing", "settle_barriers"]
@@ -34,20 +34,65 @@ _Numbered: TypeAlias = tuple[str, int | None]
 
 
 def settle_barriers(
-    entries: Sequence[Parsed], rules: Rules, inames: frozenset[str], *, divide: bool = True
+    entries: Sequence[Parsed], rules: Rules, inames: frozenset[str], division: Division = Division.INNERMOST
 ) -> list[Parsed]:
     """Return *entries* in which barriers close no written loop around statements that have loops further inside.
-
-    Unless they shall *divide* loops, barriers close none at all.
 
     ``for t`` / ``b[i] = a[i]`` / ``... lbarrier`` / ``a[i] = b[i - 1]`` / ``end``: the innermost loop is that over
     ``i``, which the barrier divides, and it runs in each iteration of ``t``.
     """
     found = list(entries)
     for iname, numbers in _cut_loops(entries):
-        if not divide or any(_is_around_others(entry, iname, numbers, rules, inames) for entry in entries):
+        if any(_is_around_others(entry, iname, numbers, rules, inames) for entry in entries):
+            found = [_uncut(entry, iname, numbers) for entry in found]
+        elif division is Division.OUTER:
+            found = _turned(found, iname, numbers)
+        elif division is Division.NONE:
             found = [_uncut(entry, iname, numbers) for entry in found]
     return found
+
+
+def _turned(entries: Sequence[Parsed], iname: str, numbers: frozenset[int]) -> list[Parsed]:
+    """Return *entries* with a divided loop around the one that was around it, which is divided in its place.
+
+    ::
+
+        for i: for t: s[i] = a[i]; barrier; b[i] = s[7 - i]
+        ->
+        for t: (for i: s[i] = a[i]); barrier; (for i: b[i] = s[7 - i])
+
+    Other statements in the loop around keep it as it is: the result is then *entries*.
+    """
+    placed = [entry for entry in entries if isinstance(entry, ParsedInstruction | ParsedBarrier)]
+    statements = [entry for entry in placed if isinstance(entry, ParsedInstruction)]
+    inside = [entry for entry in statements if not numbers.isdisjoint(entry.loops.numbers)]
+    around = {entry.loops.numbers[: entry.loops.written.index(iname)] for entry in inside}
+    if len(around) != 1 or not (outside := next(iter(around))):
+        return [*entries]
+    if len(inside) != sum(outside[-1] in entry.loops.numbers for entry in statements):
+        return [*entries]
+    depth = len(outside) - 1
+    free = max(*numbers, *(n for entry in placed for n in entry.loops.numbers)) + 1
+    parts = {n: outside[-1] if n == min(numbers) else free + k for k, n in enumerate(sorted(numbers))}
+    outer = inside[0].loops.written[depth]
+
+    def turned(entry: Parsed) -> Parsed:
+        if isinstance(entry, ParsedBarrier) and entry.closed is not None and entry.closed[1] in numbers:
+            _, old, new = entry.closed
+            loops = replace(entry.loops, written=(*entry.loops.written[:depth], iname),
+                            numbers=(*outside[:depth], min(numbers)))  # fmt: skip
+            return replace(entry, loops=loops, closed=(outer, parts[old], parts[new]))
+        if not isinstance(entry, ParsedInstruction) or numbers.isdisjoint(entry.loops.numbers):
+            return entry
+        written, given = entry.loops.written, entry.loops.numbers
+        loops = replace(
+            entry.loops,
+            written=(*written[:depth], iname, outer, *written[depth + 2 :]),
+            numbers=(*given[:depth], min(numbers), parts[given[depth + 1]], *given[depth + 2 :]),
+        )
+        return replace(entry, loops=loops)
+
+    return [turned(entry) for entry in entries]
 
 
 def _cut_loops(entries: Sequence[Parsed]) -> list[tuple[str, frozenset[int]]]:

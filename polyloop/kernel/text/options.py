@@ -18,7 +18,7 @@ from polyloop.frozen import quick, replace
 from polyloop.kernel.text.logical_lines import OPERATION, fail
 from polyloop.kernel.text.match import Glob, Match, Subject, parse_match
 
-__all__ = ["PRECISIONS", "Loops", "NoSync", "Options", "Order", "SyncScope", "parse_options"]
+__all__ = ["PRECISIONS", "Division", "Loops", "NoSync", "Options", "Order", "SyncScope", "parse_options"]
 
 
 class SyncScope(Enum):
@@ -39,6 +39,15 @@ class NoSync:
     def __str__(self) -> str:
         which = self.which.pattern if isinstance(self.which, Glob) else str(self.which)
         return which if self.scope is SyncScope.ANY else f"{which}@{self.scope.value}"
+
+
+class Division(Enum):
+    """The loop that a barrier in a nest of ``for`` lines divides."""
+
+    INNERMOST = "innermost"
+    OUTER = "outer"
+    """The one around the innermost loop, which comes to be inside of that: the threads of ``i`` meet in each ``t``."""
+    NONE = "none"
 
 
 @quick

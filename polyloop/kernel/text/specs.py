@@ -62,7 +62,7 @@ class GlobalArg:
         Element type: NumPy type, its name, or None to infer it.
     shape
         Extents [elements]: ``"n, n"``, ``(n, 16)``, or ``auto``, also as text (the default), to take the smallest
-        shape that holds every access.
+        shape that holds every access. None: those of the array passed, which the kernel only reads; it may be larger.
     strides
         Distances along each axis [elements]; by default packed as *order* says.  ``auto``, for one axis or for all,
         takes them from the array passed: the generated function gets arguments ``a_stride0``, ``a_stride1``, ..

@@ -31,7 +31,7 @@ from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.parameters import Pairs, Space, TemporaryNames, names_of
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
 
-__all__ = ["AddDtypes", "Assume", "FixParameters", "SetTemporaryAddressSpace"]
+__all__ = ["AddDtypes", "Assume", "FixParameters", "SetTemporaryAddressSpace", "inferred_names"]
 
 _PARAM = isl.dim_type.param
 
@@ -266,7 +266,7 @@ class AddDtypes(Transform):
                 yield from error.found
                 continue
             old = known[name]
-            if old is not None and old != wanted and name not in _inferred(kernel):
+            if old is not None and old != wanted and name not in inferred_names(kernel):
                 yield Diagnostic(
                     "type-conflict",
                     f"'{name}' is {dtype_name(old)} already and cannot become {dtype_name(wanted)}",
@@ -280,7 +280,7 @@ class AddDtypes(Transform):
         wanted = {name: to_dtype(dtype) for name, dtype in self.dtypes}
         known = {name: entry.dtype for name, entry in (*_named(kernel.arguments), *kernel.temporaries.items())}
         changes = any(known[name] not in (None, dtype) for name, dtype in wanted.items())
-        types = {**(dict.fromkeys(_inferred(kernel)) if changes else {}), **wanted}
+        types = {**(dict.fromkeys(inferred_names(kernel)) if changes else {}), **wanted}
 
         def stated(old: LoopKernel) -> LoopKernel:
             arguments = tuple(replace(a, dtype=types.get(a.name, a.dtype)) for a in old.arguments)
@@ -302,7 +302,7 @@ def _named(entries: Iterable[Argument]) -> Iterator[tuple[str, Argument]]:
     return ((entry.name, entry) for entry in entries)
 
 
-def _inferred(kernel: LoopKernel) -> frozenset[str]:
+def inferred_names(kernel: LoopKernel) -> frozenset[str]:
     """Return the variables whose types follow from others, so that another type may be stated.
 
     There are none where a transform has made temporaries: their types follow from those that would change.

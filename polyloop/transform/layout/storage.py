@@ -9,7 +9,7 @@ from polyloop.creation.array_layout import with_layouts
 from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.layout import DimTag, order_tags, packed
+from polyloop.kernel.layout import DimTag, order_tags, packed, with_long_vectors
 from polyloop.program.reference import in_loops_of, restated
 
 __all__ = ["array_violations", "axis_number", "axis_order", "on_both", "tagged", "tags_of", "text_violations",
@@ -74,7 +74,7 @@ def tags_of(array: ArrayArg | TemporaryVariable) -> tuple[DimTag, ...] | None:
 
 def tagged(array: ArrayArg | TemporaryVariable, tags: tuple[DimTag, ...]) -> ArrayArg | TemporaryVariable:
     """Return *array* with its axes stored as *tags* say."""
-    rank = len(array.shape or ())
+    rank, tags = len(array.shape or ()), with_long_vectors(tags, array.shape or ())
     if isinstance(array, TemporaryVariable):
         return replace(array, dim_tags=None if tags == order_tags(rank, "C") else tags)
     for order in "CF":

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
+import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import DType
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.kernel import LoopKernel
@@ -24,7 +25,7 @@ from polyloop.transform.instructions.matching import meant
 from polyloop.transform.staging.uses import Use, find_uses, free_inames
 
 __all__ = ["Filling", "Place", "Plan", "Target", "Temporary", "contiguous_axis", "fresh_id", "target_of", "uses_of",
-           "with_whole_axes"]
+           "whole_axes", "with_whole_axes"]
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,18 @@ class Place:
         return Place(tuple(dict.fromkeys(name for swept, _ in found for name in swept)), found[0][1])
 
 
+def whole_axes(kernel: LoopKernel, source: str) -> tuple[Expression, ...]:
+    """Return the extents of an array, or of that whose elements the rule *source* stands for; none of another rule."""
+    arrays = kernel.arrays()
+    if source in arrays:
+        return arrays[source].shape or ()
+    rule = kernel.substitutions[source]
+    value = rule.value
+    if type(value) is not p.Subscript or value.index_tuple != tuple(map(p.Variable, rule.parameters)):
+        return ()
+    return arrays[array_name(value)].shape or ()
+
+
 def with_whole_axes(
     kernel: LoopKernel, source: str, given: tuple[Affine | None, ...], inames: tuple[str, ...], domain: isl.Set
 ) -> tuple[tuple[str, ...], isl.Set, tuple[Affine, ...]]:
@@ -226,7 +239,7 @@ def with_whole_axes(
     forms: list[Affine] = []
     rows: list[Row] = []
     dims = inames
-    shape = kernel.arrays()[source].shape or ()
+    shape = whole_axes(kernel, source)
     for axis, (form, extent) in enumerate(zip(given, shape, strict=True)):
         if form is not None:
             forms.append(form)

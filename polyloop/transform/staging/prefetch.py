@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.names import tagged_name
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.rewrite import substitute
@@ -30,7 +31,7 @@ from polyloop.transform.parameters import (
     Space,
     TagText,
 )
-from polyloop.transform.staging.plan import Filling, Place, Plan, Temporary, fresh_id
+from polyloop.transform.staging.plan import Filling, Place, Plan, Temporary, fresh_id, whole_axes
 from polyloop.transform.staging.staged import Staging
 from polyloop.transform.staging.uses import Use, find_uses
 
@@ -73,7 +74,8 @@ class AddPrefetch(Staging):
     ----------
     var_name
         The array; every read of it inside the swept loops is redirected.  ``"a[:, i]"`` names it with the subscripts of
-        the elements to fetch, as *footprint_subscripts* does.
+        the elements to fetch, as *footprint_subscripts* does.  ``"a$left"`` means the reads with this tag in the text,
+        or another rule.
     sweep_inames
         Inames over which the elements are stored at once; for whole axes by default those of the subscripts along them.
     dim_arg_names
@@ -147,8 +149,8 @@ class AddPrefetch(Staging):
 
     @property
     def array(self) -> str:
-        """Name of the array."""
-        return self.var_name.partition("[")[0].strip()
+        """Name of the array, or of the rule of a tagged name."""
+        return tagged_name(self.var_name.partition("[")[0].strip())
 
     @property
     def subscripts(self) -> tuple[str, ...]:
@@ -156,9 +158,20 @@ class AddPrefetch(Staging):
         _, bracket, inside = self.var_name.partition("[")
         return (*((inside.rstrip().removesuffix("]"),) if bracket else ()), *(self.footprint_subscripts or ()))
 
+    def _is_rule(self, kernel: LoopKernel) -> bool:
+        return self.array in kernel.substitutions and self.array not in kernel.arrays()
+
+    def _uses(self, kernel: LoopKernel) -> list[Use]:
+        return [use for use in find_uses(kernel, self.array, self._is_rule(kernel)) if isinstance(use, Use)]
+
+    def _rank(self, kernel: LoopKernel) -> int:
+        if self._is_rule(kernel):
+            return len(kernel.substitutions[self.array].parameters)
+        return len(kernel.arrays()[self.array].shape or ())
+
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         arrays = kernel.arrays()
-        if self.array not in arrays:
+        if self.array not in arrays and not self._is_rule(kernel):
             yield unknown_name("array", self.array, arrays)
             return
         if self.rule_name is not None:
@@ -171,7 +184,7 @@ class AddPrefetch(Staging):
             yield from found
             return
         yield from self.plan_violations(kernel)
-        rank = len(arrays[self.array].shape or ()) if self.storage_axes is None else len(self.storage_axes)
+        rank = self._rank(kernel) if self.storage_axes is None else len(self.storage_axes)
         if self.dim_arg_names is not None and len(self.dim_arg_names) != rank:
             yield Diagnostic(
                 "wrong-rank",
@@ -185,7 +198,7 @@ class AddPrefetch(Staging):
         if not sweep and self.compute_at is None:
             sweep = tuple(dict.fromkeys(name for text in self.subscripts for name in self._along(kernel, text)))
         given = Place(sweep, self._outer(kernel, sweep), self.compute_at)
-        return given.found(kernel, self.array, False, self.temporary_address_space == "private")
+        return given.found(kernel, self.array, self._is_rule(kernel), self.temporary_address_space == "private")
 
     def _outer(self, kernel: LoopKernel, sweep: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the given loops around the copy that it needs."""
@@ -194,8 +207,7 @@ class AddPrefetch(Staging):
         outer = [iname for iname in self.fetch_outer_inames if iname not in sweep]
         if self.temporary_address_space != "local":
             return tuple(outer)
-        uses = (use for use in find_uses(kernel, self.array, False) if isinstance(use, Use))
-        needed = {name for use in uses for form in use.arguments for name in form.names()}
+        needed = {name for use in self._uses(kernel) for form in use.arguments for name in form.names()}
         return tuple(iname for iname in outer if iname in needed or not is_thread(kernel.tag(iname)))
 
     @property
@@ -210,7 +222,7 @@ class AddPrefetch(Staging):
         if self.fetch_outer_inames is None or not place.sweep:
             return ""
         known = {*place.sweep, *(place.outer or ()), *kernel.parameters}
-        uses = [use for use in find_uses(kernel, self.array, False) if isinstance(use, Use)]
+        uses = self._uses(kernel)
         missed = {use.instruction.id for use in uses
                   if not {name for form in use.arguments for name in form.names()} <= known}  # fmt: skip
         left = list(dict.fromkeys(use.instruction.id for use in uses if use.instruction.id not in missed))
@@ -220,20 +232,20 @@ class AddPrefetch(Staging):
         """Yield the inames of reads along the whole axes of a subscript, without those that it names."""
         forms = _forms(kernel, text) or ()
         named = {name for form in forms if form is not None for name in form.names()}
-        for use in find_uses(kernel, self.array, False):
-            if isinstance(use, Use) and len(use.arguments) == len(forms):
+        for use in self._uses(kernel):
+            if len(use.arguments) == len(forms):
                 for form, argument in zip(forms, use.arguments, strict=True):
                     if form is None:
                         yield from sorted(argument.names() - named - {*kernel.parameters})
 
     def _subscript_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        rank = len(kernel.arrays()[self.array].shape or ())
+        rank = self._rank(kernel)
         known = {*kernel.inames, *kernel.parameters}
         for text in self.subscripts:
             forms = _forms(kernel, text)
             if forms is None or len(forms) != rank or any(
                 form is not None and not form.names() <= known for form in forms
-            ):
+            ) or (None in forms and not whole_axes(kernel, self.array)):
                 yield Diagnostic(
                     "bad-value",
                     f"'{text}' is no subscript of '{self.array}' that is affine in inames and parameters",
@@ -247,7 +259,7 @@ class AddPrefetch(Staging):
         instruction = self.prefetch_insn_id or fresh_id(kernel, f"fetch_{self.array}")
         return Plan(
             self.array,
-            False,
+            self._is_rule(kernel),
             place.sweep,
             place.outer,
             Temporary(name, self.temporary_address_space, self.storage_axes, self.dim_tags or "", self.pad),

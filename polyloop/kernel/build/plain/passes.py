@@ -4,6 +4,8 @@
 pass                  result
 ====================  ============================================================================================
 ``_parsed``           statements, if they were given as text; domains of ``for`` lines with bounds
+``without_tags``      a rule for each tagged name, ``a$left``
+``settled``           words that ask for shapes and types written out: ``a[[e]]``, ``indexof``, ``dot``
 ``without_shorthands``  words such as ``clamp`` written out
 ``bind_foreign``      calls of foreign functions carry their definitions
 ``plain_left_sides``  rules in right sides only
@@ -35,12 +37,14 @@ from polyloop.kernel.build.plain.cse import plain_rules, share
 from polyloop.kernel.build.plain.desugar import duplicate_inames, names_in, spread
 from polyloop.kernel.build.plain.foreign import bind_foreign
 from polyloop.kernel.build.plain.inline import Inlined, inline_calls
-from polyloop.kernel.build.plain.shorthands import without_shorthands
+from polyloop.kernel.build.plain.linear import settled
+from polyloop.kernel.build.plain.shorthands import without_shorthands, without_tags
 from polyloop.kernel.build.scalar_expansion import settle_barriers
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
+from polyloop.kernel.text.options import Division
 from polyloop.kernel.text.parser import (
     Parsed,
     ParsedBarrier,
@@ -108,15 +112,17 @@ def plain_text(
     fixed: Mapping[str, int],
     defaults: Defaults,
     *,
-    divide: bool = True,
+    division: Division = Division.INNERMOST,
 ) -> PlainText:
-    """Run the passes over the *instructions* of kernel *name*; unless barriers *divide* loops, they stay inside."""
+    """Run the passes over the *instructions* of kernel *name*; barriers divide loops as *division* says."""
     own = frozenset(x for piece in pieces for x in piece.inames)
     entries = _parsed(instructions, own, frozenset(functions.functions), operations)
     bounded, found = read_domains([entry.domain for entry in entries if isinstance(entry, ParsedLoop)], fixed)
     pieces = (*pieces, *bounded)
     parsed: Sequence[Parsed] = [entry for entry in entries if not isinstance(entry, ParsedLoop)]
-    parsed = without_shorthands(parsed, _listed(pieces, kernel_data), functions.foreign)
+    listed = _listed(pieces, kernel_data)
+    parsed = settled(without_tags(parsed, listed), pieces, kernel_data, fixed, defaults)
+    parsed = without_shorthands(parsed, listed, functions.foreign)
     parsed = plain_left_sides(bind_foreign(parsed, functions.foreign))
     inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions.functions)
     parsed, pieces = inlined.program.statements, inlined.program.domains
@@ -137,7 +143,7 @@ def plain_text(
     inames = frozenset(iname for piece in pieces for iname in piece.inames)
     parsed, aliases = spread(parsed, rules, taken | inames)
     parsed, rules = share(parsed, rules, taken | inames), plain_rules(rules)
-    parsed = settle_barriers(parsed, rules, inames, divide=divide)
+    parsed = settle_barriers(parsed, rules, inames, division)
     text = PlainText(pieces, rules, parsed, {**aliases, **inlined.aliases}, inlined, taken, found)
     if not text.entries:
         raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
