@@ -21,60 +21,88 @@ __all__ = ["floyd_warshall", "floyd_warshall_text", "lu", "lu_text", "main"]
 
 
 def lu_text(dtype: Any) -> pl.LoopKernel:
-    """Return LU without pivoting, in place, as three loops."""
+    """Return LU without pivoting, in place, as three loops.
+
+    The iname ``y`` has one value: by its tag what has no column of blocks of its own runs in one, with its copies.
+    """
     text = """
     low(x, y) := a[x, y]
     up(x, y) := a[x, y]
-    for k
-        for i
-            a[i, k] = a[i, k]/a[k, k] {id=scale}
-        end
-        for p, q
+    pivot(x) := a[x, x]
+    for k, y, p
+        a[p, k] = a[p, k]/pivot(k) {id=scale}
+        for q
             a[p, q] = a[p, q] - low(p, k)*up(k, q) {id=update}
         end
     end
     """
-    domains = ["{[k]: 0 <= k < n}", "[n, k] -> {[i]: k < i < n}", "[n, k] -> {[p, q]: k < p, q < n}"]
+    domains = ["{[k]: 0 <= k < n}", "{[y]: y = 0}", "[n, k] -> {[p]: k < p < n}", "[n, k] -> {[q]: k < q < n}"]
     return pl.make_kernel(domains, text, [pl.GlobalArg("a", dtype, shape="n, n"), ...], name="lu")
 
 
 def lu(
-    dtype: Any, width: int = 64, strip: int = 8, *, threads: int = 512, tile: int = 64, part: int = 4, depth: int = 16,
+    dtype: Any, width: int = 64, *, rows: int = 16, tile: int = 64, part: int = 4, depth: int = 16,
 ) -> pl.LoopKernel:  # fmt: skip
-    """Return LU by panels of *width* columns, each factored by strips of *strip* columns.
+    """Return LU by panels of *width* columns: three launches a panel.
 
-    A strip is factored by one block, with a thread for each row.  Then what is to its right in the panel follows; when
-    the panel is done, the rows to its right, and all that is below them, by tiles in shared memory and registers.
+    The block on the diagonal is factored in shared memory by one block of threads.  Then rows below it and columns
+    beside it are solved for, each by blocks that hold a part of them; and what is left is updated, by tiles in shared
+    memory and registers.
 
     Parameters
     ----------
-    threads
-        Rows of a strip that are worked on at once.
+    rows
+        Rows of threads of the blocks that factor and solve.
     tile, part, depth
         Elements of a tile along an axis, of these for one thread, and terms that are staged at once.
     """
-    knl = lu_text(dtype)
-    knl = pl.split_iname(knl, "k", width, outer_iname="kp", inner_iname="kk")
-    knl = pl.split_instruction(knl, "id:update", f"q < {width}*kp + {width}", new_id="right")
-    knl = pl.split_instruction(knl, "id:right", f"p < {width}*kp + {width}", new_id="trail")
-    knl = pl.duplicate_inames(knl, "kk, p, q", "id:trail", new_inames=["kt", "pt", "qt"])
-    knl = pl.duplicate_inames(knl, "kk, p, q", "id:right", new_inames=["kr", "pr", "qr"])
-    knl = pl.prioritize_loops(knl, "qr, kr, pr")
-    # the panel, by strips
-    knl = pl.split_iname(knl, "kk", strip, outer_iname="ks", inner_iname="ki")
-    end = f"{width}*kp + {strip}*ks + {strip}"
-    knl = pl.split_instruction(knl, "id:update", f"q < {end}", new_id="beside")
-    knl = pl.split_instruction(knl, "id:beside", f"p < {end}", new_id="below")
-    knl = pl.duplicate_inames(knl, "ki, p, q", "id:below", new_inames=["kb", "pb", "qb"])
-    knl = pl.duplicate_inames(knl, "ki, p, q", "id:beside", new_inames=["kx", "px", "qx"])
-    knl = pl.prioritize_loops(pl.prioritize_loops(knl, "qx, kx, px"), "pb, qb, kb")
-    for iname in ("i", "p"):
-        knl = pl.split_iname(knl, iname, threads, inner_tag="l.0")
-    knl = pl.split_iname(knl, "qx", 64, inner_tag="l.0")
-    knl = pl.split_iname(knl, "pb", 8, outer_tag="g.0", inner_tag="l.1")
-    knl = pl.split_iname(knl, "qb", width, inner_tag="l.0")
-    knl = pl.split_iname(knl, "qr", 64, outer_tag="g.0", inner_tag="l.0")
-    return _by_tiles(knl, tile, part, depth)
+    knl = pl.split_iname(lu_text(dtype), "k", width, outer_iname="kp", inner_iname="kk")
+    end = f"{width}*kp + {width}"
+    knl = pl.split_instruction(knl, "id:update", f"q < {end}", new_id="right")
+    knl = pl.split_instruction(knl, "id:right", f"p < {end}", new_id="trail")
+    knl = pl.duplicate_inames(knl, "kk, y, p, q", "id:trail", new_inames=["kt", "yt", "pt", "qt"])
+    knl = pl.duplicate_inames(knl, "kk, y, p, q", "id:right", new_inames=["kr", "yr", "pr", "qr"])
+    knl = pl.split_instruction(knl, "id:update", f"p < {end}", new_id="below")
+    knl = pl.split_instruction(knl, "id:scale", f"p < {end}", new_id="divide")
+    knl = pl.distribute_loops(knl, "kk", "id:divide or id:below")
+    knl = pl.duplicate_inames(knl, "kk, y, p, q", "id:divide or id:below", new_inames=["kb", "yb", "pb", "qb"])
+    knl = pl.tag_inames(knl, "y:g.1, yr:g.1, yb:g.1")
+    return _by_tiles(_beside(_below(_diagonal(knl, width, rows), width, rows), width, rows), tile, part, depth)
+
+
+_SHARED: dict[str, Any] = {"temporary_address_space": "local"}
+
+
+def _diagonal(knl: pl.LoopKernel, width: int, rows: int) -> pl.LoopKernel:
+    """Return LU with the block on the diagonal in shared memory: ``i`` and ``q`` along a row, ``p`` on rows."""
+    knl = pl.split_iname(knl, "p", width, outer_iname="pd", inner_iname="pi", outer_tag="g.0")
+    knl = pl.tag_inames(pl.duplicate_inames(knl, "pi", "id:scale", new_inames=["i"]), "i:l.0")
+    knl = pl.split_iname(knl, "q", width, outer_iname="qd", inner_iname="qi", inner_tag="l.0")
+    knl = pl.split_iname(knl, "pi", rows, outer_iname="po", inner_iname="pl", inner_tag="l.1")
+    return pl.buffer_array(knl, "a", "kk, i, po, pl, qd, qi", within="id:scale or id:update",
+                           temporary_name="diagonal", **_SHARED)  # fmt: skip
+
+
+def _below(knl: pl.LoopKernel, width: int, rows: int) -> pl.LoopKernel:
+    """Return LU with some rows below the diagonal for each block, in shared memory beside what they are solved by."""
+    knl = pl.split_iname(knl, "pb", rows, outer_iname="pbo", inner_iname="pbi", outer_tag="g.0", inner_tag="l.1")
+    knl = pl.split_iname(knl, "qb", width, outer_iname="qbo", inner_iname="qbi", inner_tag="l.0")
+    knl = pl.prioritize_loops(knl, "kp, kb")
+    outer = {"precompute_outer_inames": "kp, yb, pbo", **_SHARED}
+    knl = pl.precompute(knl, "up", "kb, qbo, qbi", within="id:below", temporary_name="up_b", **outer)
+    knl = pl.precompute(knl, "pivot", "kb", within="id:divide", temporary_name="pivots", **outer)
+    return pl.buffer_array(knl, "a", "kb, pbi, qbo, qbi", within="id:divide or id:below", temporary_name="rows",
+                           **_SHARED)  # fmt: skip
+
+
+def _beside(knl: pl.LoopKernel, width: int, rows: int) -> pl.LoopKernel:
+    """Return LU with some columns beside the diagonal for each block, in shared memory with what they are solved by."""
+    knl = pl.split_iname(knl, "qr", width, outer_iname="qro", inner_iname="qri", outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "pr", rows, outer_iname="pro", inner_iname="pri", inner_tag="l.1")
+    knl = pl.prioritize_loops(knl, "kp, kr")
+    knl = pl.precompute(knl, "low", "kr, pro, pri", within="id:right", temporary_name="low_r",
+                        precompute_outer_inames="kp, yr, qro", **_SHARED)  # fmt: skip
+    return pl.buffer_array(knl, "a", "kr, pro, pri, qri", within="id:right", temporary_name="columns", **_SHARED)
 
 
 def _by_tiles(knl: pl.LoopKernel, tile: int, part: int, depth: int) -> pl.LoopKernel:
@@ -84,12 +112,11 @@ def _by_tiles(knl: pl.LoopKernel, tile: int, part: int, depth: int) -> pl.LoopKe
         knl = pl.split_iname(knl, f"{iname}i", tile // part, outer_iname=f"{iname}r", inner_iname=f"{iname}l",
                              outer_tag="unr", inner_tag=f"l.{axis}")  # fmt: skip
     knl = pl.split_iname(knl, "kt", depth, outer_iname="kto", inner_iname="kti")
-    knl = pl.prioritize_loops(knl, "kp, ptb, qtb, kto, kti, ptr, qtr")
-    knl = pl.precompute(knl, "low", "ptr, ptl, kti", within="id:trail", temporary_name="low_t",
-                        temporary_address_space="local", precompute_outer_inames="kp, ptb, qtb, kto")  # fmt: skip
-    knl = pl.precompute(knl, "up", "qtr, qtl, kti", within="id:trail", temporary_name="up_t",
-                        temporary_address_space="local", precompute_outer_inames="kp, ptb, qtb, kto")  # fmt: skip
-    return pl.buffer_array(knl, "a", "kto, kti, ptr, qtr", within="id:trail", temporary_name="sums")
+    knl = pl.prioritize_loops(knl, "kp, ptb, qtb, kto, kti, ptr, qtr, yt")
+    outer = {"precompute_outer_inames": "kp, ptb, qtb, kto", **_SHARED}
+    knl = pl.precompute(knl, "low", "ptr, ptl, kti", within="id:trail", temporary_name="low_t", **outer)
+    knl = pl.precompute(knl, "up", "qtr, qtl, kti", within="id:trail", temporary_name="up_t", **outer)
+    return pl.buffer_array(knl, "a", "kto, kti, ptr, qtr, yt", within="id:trail", temporary_name="sums")
 
 
 def floyd_warshall_text(dtype: Any, block: int) -> pl.LoopKernel:

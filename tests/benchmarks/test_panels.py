@@ -32,9 +32,9 @@ def shortest(d: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_lu_by_panels_and_strips() -> None:
-    knl = lu(D, 8, 4, threads=8, tile=8, part=2, depth=4)
-    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code.count("__global__") == 4
+def test_lu_by_panels() -> None:
+    knl = lu(D, 8, rows=4, tile=8, part=2, depth=4)
+    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code.count("__global__") == 3
     for n in (5, 19):
         check(knl, {"a": matrix(n)}, {"a": factored(matrix(n))}, rtol=1e-11)
 
@@ -50,7 +50,7 @@ def test_floyd_warshall_by_blocks() -> None:
 @pytest.mark.slow
 def test_launches_of_lu_as_it_is_measured_have_blocks_of_their_own() -> None:
     text = pl.generate_code(lu(D), target=pl.CudaTarget("sm_90")).device_code
-    assert [int(n) for n in re.findall(r"__launch_bounds__\((\d+)", text)] == [512, 512, 64, 256]
+    assert [int(n) for n in re.findall(r"__launch_bounds__\((\d+)", text)] == [1024, 1024, 256]
 
 
 @pytest.mark.gpu

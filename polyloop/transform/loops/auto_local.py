@@ -57,18 +57,21 @@ def _is_auto(kernel: LoopKernel, iname: str) -> bool:
 def _threads_of_users(
     kernel: LoopKernel, instruction: Instruction, others: Sequence[Instruction], block: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Return the threads along each axis that use the temporaries of a copy: those of its launch, of *block* at most.
+    """Return the threads along each axis that use the temporaries of a copy, or share a loop with its users.
 
-    A launch has the shape of its own statements, which a copy for it must not enlarge.
+    They are of its launch.  A launch has the shape of its own statements, which a copy for it must not enlarge.
     """
     if any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values()):
         return block  # launches share it
-    own = {name for name in (*instruction.reads, *instruction.writes) if name in kernel.temporaries}
     threads = dict.fromkeys(block, 1)
-    for user in others:
-        if own.isdisjoint((*user.reads, *user.writes)):
+    own = {name for name in (*instruction.reads, *instruction.writes) if name in kernel.temporaries}
+    users = [other for other in others if not own.isdisjoint((*other.reads, *other.writes))]
+    inside = {(iname, dict(user.blocks).get(iname)) for user in users for iname in user.inames
+              if iname not in instruction.inames and kernel.axis(iname) is None}  # fmt: skip
+    for other in others:
+        if other not in users and inside.isdisjoint((iname, dict(other.blocks).get(iname)) for iname in other.inames):
             continue
-        for iname in (*user.inames, *(x for term in user.terms for x in term.inames)):
+        for iname in (*other.inames, *(x for term in other.terms for x in term.inames)):
             axis = kernel.axis(iname)
             if axis in threads:
                 least, most = iname_range(kernel, iname)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -36,7 +36,8 @@ class DistributeLoops(Transform):
     iname
         The loop; loops around it stay shared.
     groups
-        Match expressions.  The instructions of each get a loop of their own; those of none keep the one that they have.
+        Match expressions.  The instructions of each get a loop of their own, behind instructions of none that stand
+        between them if that is legal; those of none keep the one that they have.
 
     Raises
     ------
@@ -88,7 +89,18 @@ class DistributeLoops(Transform):
         instructions = tuple(
             in_block(i, self.iname, numbers[i.id]) if i.id in numbers else i for i in kernel.instructions
         )
-        return replace(kernel, instructions=instructions)
+        found = replace(kernel, instructions=instructions)
+        if all(len(open_loops(found, self.iname, self._members(kernel, group))) < 2 for group in self.groups):
+            return found
+        behind = self._behind(found, numbers)
+        return found if any(nest_violations(behind)) else behind
+
+    def _behind(self, kernel: LoopKernel, numbers: Mapping[str, int]) -> LoopKernel:
+        """Return *kernel* with the groups, one after the other, behind what is left of the loop."""
+        left = [i for i in kernel.instructions if i.id not in numbers]
+        grouped = sorted((i for i in kernel.instructions if i.id in numbers), key=lambda i: numbers[i.id])
+        end = max((n + 1 for n, i in enumerate(left) if self.iname in i.inames), default=0)
+        return replace(kernel, instructions=(*left[:end], *grouped, *left[end:]))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         for group in self.groups:

@@ -43,6 +43,7 @@ from polyloop.program.infer_types import infer_dtypes
 from polyloop.program.lower import loop_order, lower
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.loops.reorder import add_priority
+from polyloop.transform.staging.placement import outside_of_loops
 from polyloop.transform.staging.plan import Plan, Target, target_of, uses_of, with_whole_axes
 from polyloop.transform.staging.uses import Use, expanded_to, terms_outside
 from polyloop.transform.staging.wide_copy import vectorized
@@ -235,6 +236,7 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     if bounds := _bounds_of(kernel, instruction):
         _found(kernel, plan, data_footprint(plan.source, bounds, uses[0].instruction))
     result = _with_instruction(kernel, plan, footprint, new, instruction, target)
+    result = outside_of_loops(result, instruction.id, footprint.outer)
     checked = not footprint.is_exact or plan.is_rule or plan.subscripts or any(use.guarded for use in uses)
     if checked and (outside := out_of_bounds(kernel, result, instruction)) is not None:
         if plan.bounding_box is None:
