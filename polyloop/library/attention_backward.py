@@ -1,0 +1,208 @@
+"""The backward pass of attention: gradients of q, k and v by three programs, whose products run on tensor cores.
+
+Scores and weights are computed anew from q, k and ``lse``.  One program has blocks of queries and a loop over tiles of
+keys, and adds up dq; another has blocks of keys and a loop over tiles of queries, and adds up dk and dv.  Nothing is
+added atomically: the gradients of two calls are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+import polyloop as pl
+from polyloop.expr.dtypes import dtype_name, to_dtype
+from polyloop.library.fragments import in_fragments, in_panels, short_name
+from polyloop.library.scores import LOG2_E, Scores
+
+__all__ = ["VARIANTS", "Variant", "by_groups", "delta_program", "delta_scheduled", "program", "scheduled"]
+
+_LN_2: Final = "0.6931471805599453f"
+
+
+def delta_program(dtype: Any = "bfloat16", head: int = 128, group: int = 1) -> pl.LoopKernel:
+    """Return the sums of outputs times their gradients: ``delta[h, g, i] = sum(d, d_o[h, g, i, d]*o[h, g, i, d])``."""
+    element = to_dtype(dtype)
+    shape = f"heads, {group}, n"
+    return pl.make_kernel(
+        f"{{[h, g, i, d]: 0 <= h < heads and 0 <= g < {group} and 0 <= i < n and 0 <= d < {head}}}",
+        "delta[h, g, i] = sum(d, cast(float32, d_o[h, g, i, d])*cast(float32, o[h, g, i, d]))  {id=delta}",
+        [pl.GlobalArg("o, d_o", element, shape=f"{shape}, {head}"), pl.GlobalArg("delta", np.float32, shape=shape), ...],
+        name="attention_delta",
+        assumptions="heads >= 1 and n >= 1",
+    )
+
+
+def delta_scheduled(dtype: Any = "bfloat16", head: int = 128, group: int = 1) -> pl.LoopKernel:
+    """Return :func:`delta_program` with a group of lanes a query, which load 16 bytes each."""
+    lanes = min(head // 8, 32)
+    knl = delta_program(dtype, head, group)
+    knl = pl.split_iname(knl, "i", 256 // lanes, outer_iname="ib", inner_iname="ii", outer_tag="g.0", inner_tag="l.1")
+    knl = pl.split_iname(knl, "d", 8, outer_iname="part", inner_iname="lane", inner_tag="vec")
+    return pl.tag_inames(knl, "g:g.1, h:g.2, part:l.0")
+
+
+def program(
+    of: Iterable[str] = ("dk", "dv"), dtype: Any = "bfloat16", head: int = 128, *, group: int = 1, rows: int = 128,
+    columns: int = 64, target: pl.Target | None = None, scores: Scores | None = None,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return gradients of attention as they are written: sums over tiles, for blocks of rows.
+
+    ::
+
+        for h, g, b, i:                                          # dq: query of a block
+            for t:                                               # tile of keys
+                w[j] = exp2(scale*sum(c, q[i, c]*k[j, c]) - log2(e)*lse[i])
+                ds[j] = w[j]*(sum(e, d_o[i, e]*v[j, e]) - delta[i])
+                dq_sum[d] = dq_sum[d] + sum(j, ds[j]*k[j, d])
+            dq[i, d] = ln(2)*scale*dq_sum[d]
+        for h, b, i:                                             # dk, dv: key of a block
+            for g, t:                                            # tile of queries
+                w[j] = exp2(scale*sum(c, k[i, c]*q[j, c]) - log2(e)*lse[j])
+                dv_sum[d] = dv_sum[d] + sum(j, w[j]*d_o[j, d])
+                ds[j] = w[j]*(sum(e, v[i, e]*d_o[j, e]) - delta[j])
+                dk_sum[d] = dk_sum[d] + sum(j, ds[j]*q[j, d])
+            dv[i, d] = dv_sum[d];  dk[i, d] = ln(2)*scale*dk_sum[d]
+
+    Parameters
+    ----------
+    of
+        The gradients: ``"dq"`` alone, or ``"dk"``, ``"dv"`` or both.
+    dtype, head, group, scores
+        As for :func:`polyloop.library.attention.program`.
+    rows, columns
+        Of a block, and of a tile: queries and keys of dq, keys and queries of dk and dv.
+
+    Returns
+    -------
+    LoopKernel
+        Arguments are those of the forward pass, ``d_o``, the gradient of o, and ``delta`` by :func:`delta_program`.
+    """
+    element, scores, wanted = to_dtype(dtype), scores or Scores(), tuple(of)
+    _check(wanted)
+    is_dq = wanted == ("dq",)
+    word, causal = dtype_name(element), scores.causal
+    own, others = ("n", "n" if causal else "m") if is_dq else ("n" if causal else "m", "n")
+    first = f"n - {rows} - {rows}*b" if is_dq and causal else f"{rows}*b"  # long rows first
+    begin = f"{rows}*b + " if causal and not is_dq else ""
+    row, column, last = f"{first} + i", f"{begin}{columns}*t + j", f"{begin}{columns}*t + jk"
+    query, key = (row, column) if is_dq else (column, row)
+    tiles = f"t >= 0 and {begin}{columns}*t < {others}"
+    if causal and is_dq:
+        tiles = f"t >= 0 and {columns}*t < {first} + {rows}"
+        tiles += f" and {columns}*t + {columns} > {first} - {scores.window} + 1" if scores.window else ""
+    elif scores.window:
+        tiles += f" and {columns}*t < {rows + scores.window - 1}"
+    held, moved = ("q", "d_o"), ("k", "v")
+    (left, right), (left_grad, right_grad) = zip(held, moved, strict=True) if is_dq else zip(moved, held, strict=True)
+
+    def at(array: str, index: str, along: str) -> str:
+        return f"{array}[h, {'g, ' if array in held else ''}{index}, {along}]"
+
+    has_ds = is_dq or "dk" in wanted
+    low = "low[i]" if is_dq else f"{LOG2_E}*lse[h, g, {column}]"
+    away = "away[i]" if is_dq else f"delta[h, g, {column}]"
+    bent = "*(1 - bend[i, j]*bend[i, j])" if scores.cap else ""
+    lines = [
+        f"<float32> s[i, j] = sum(c, {at(left, row, 'c')}*{at(right, column, 'c')})   {{id=s}}",
+        f"<float32> dp[i, j] = sum(e, {at(left_grad, row, 'e')}*{at(right_grad, column, 'e')})   {{id=dp}}" * has_ds,
+        scores.changed("i, j", query, key),
+        scores.masked("i, j", query, key),
+        f"<float32> w[i, j] = exp2({scores.factor}s[i, j] - {low})        {{id=w, precision=fast}}",
+    ]
+    if "dv" in wanted:
+        lines += [f"<{word}> p[i, j] = w[i, j]          {{id=p}}",
+                  f"dv_sum[i, d] = dv_sum[i, d] + sum(jk, p[i, jk]*{at('d_o', last, 'd')})      {{id=dv_sum}}"]
+    if has_ds:
+        name = wanted[0] if is_dq else "dk"
+        lines += [f"<{word}> ds[i, j] = w[i, j]*(dp[i, j] - {away}){bent}          {{id=ds}}",
+                  f"{name}_sum[i, d] = {name}_sum[i, d] + sum(jk, ds[i, jk]*{at(right, last, 'd')})"
+                  f"      {{id={name}_sum}}"]
+    starts = [f"<float32> {name}_sum[i, d] = 0     {{id={name}_0}}" for name in wanted]
+    if is_dq:
+        starts += [f"<float32> low[i] = {LOG2_E}*lse[h, g, {row}]    {{id=low}}",
+                   f"<float32> away[i] = delta[h, g, {row}]          {{id=away}}"]
+    ends = [f"{at(name, row, 'd').replace('[h, ', '[h, g, ' if is_dq else '[h, ')} = "
+            f"{'' if name == 'dv' else f'{_LN_2}*scale*'}{name}_sum[i, d]     {{id={name}}}" for name in wanted]
+    around, inside = ("h, g, b", "t") if is_dq else ("h, b", "g, t")
+    shapes = {"n": f"heads, {group}, n", "m": f"heads, {'n' if causal else 'm'}"}
+    of_queries = ["q", "d_o"] if has_ds or "dv" in wanted else ["q"]
+    of_keys = ["k", "v"] if has_ds else ["k"]
+    outputs = {"dq": of_queries, "dk": of_keys, "dv": of_keys}
+    for name in wanted:
+        outputs[name].append(name)
+    sizes = f"n mod {rows if is_dq else columns} = 0" if not causal else f"n mod {max(rows, columns)} = 0"
+    return pl.make_kernel(
+        [
+            f"{{[h, g]: 0 <= h < heads and 0 <= g < {group}}}",
+            f"{{[b]: 0 <= b and {rows}*b < {own}}}",
+            f"{{[t]: {tiles}}}",
+            f"{{[i]: 0 <= i < {rows}}}",
+            f"{{[j, jk]: 0 <= j, jk < {columns}}}",
+            f"{{[c, e, d]: 0 <= c, e, d < {head}}}",
+        ],
+        "\n".join([f"for {around}", scores.known, *starts, f"for {inside}", *lines, "end", *ends, "end"]),
+        [
+            pl.GlobalArg(", ".join(of_queries), element, shape=f"{shapes['n']}, {head}"),
+            pl.GlobalArg(", ".join(of_keys), element, shape=f"{shapes['m']}, {head}"),
+            pl.GlobalArg("lse, delta" if has_ds else "lse", np.float32, shape=shapes["n"]),
+            pl.ValueArg("scale", np.float32),
+            *scores.arguments(element, group, "n" if causal else "m"),
+            ...,
+        ],
+        name=f"attention_{'_'.join(wanted)}",
+        target=target,
+        assumptions=f"heads >= 1 and n >= 1 and {sizes}"
+                    + ("" if causal else f" and m >= 1 and m mod {columns if is_dq else rows} = 0"),
+    )  # fmt: skip
+
+
+def _check(wanted: tuple[str, ...]) -> None:
+    """Raise ``bad-value`` unless one program has the gradients *wanted*."""
+    if wanted not in (("dq",), ("dk",), ("dv",), ("dk", "dv")):
+        raise pl.ArgumentError("attention", None, [pl.Diagnostic(
+            "bad-value", f"no program has the gradients {', '.join(wanted) or '(none)'} alone", (),
+            ("ask for ('dq',), ('dk', 'dv'), ('dk',) or ('dv',)",))])
+
+
+def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, causal: bool = False) -> pl.LoopKernel:
+    """Return gradients in blocks of groups of four warps, 64 rows each, by ``wgmma``.
+
+    Weights and gradients of scores, of 16 bits, are the first operands of the second products, from registers.
+    """
+    word = short_name(knl, "k")
+    rows, columns = knl.temporaries["s"].shape or ()
+    sums = [name for name in ("dv_sum", "dk_sum", "dq_sum") if name in knl.temporaries]
+    head = (knl.temporaries[sums[0]].shape or ())[1]
+    is_dq = "dq_sum" in sums
+    knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2" if is_dq else "b:g.0, h:g.1")
+    knl = pl.split_iname(knl, "i", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
+    products = {"s": "c", "dp": "e"} if "dp" in knl.temporaries else {"s": "c"}
+    for name, iname in products.items():
+        knl = pl.split_iname(knl, iname, 64, outer_iname=f"{iname}_outer", inner_iname=f"{iname}_panel",
+                             outer_tag="unr")  # fmt: skip
+        knl = pl.split_iname(knl, f"{iname}_panel", 16, outer_iname=f"{iname}_step", inner_iname=f"{iname}_in",
+                             outer_tag="unr")  # fmt: skip
+        knl = pl.tensorize(knl, f"id:{name}", f"wgmma_m64n{columns}k16_{word}")
+    knl = in_fragments(knl, (8, 2, 4), "low", "away", "s", "bend", "dp", "w", "p", "ds")
+    knl = pl.split_iname(knl, "jk", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    for name in sums:
+        knl = pl.tensorize(knl, f"id:{name}", f"wgmma_m64n{head}k16_{word}", from_registers=True)
+    knl = in_fragments(knl, (8, 2, 4), *sums)
+    # tiles in shared memory: rows of 128 bytes, swizzled; those of the loop serve both products
+    held, moved = (("q", "d_o"), ("k", "v")) if is_dq else (("k", "v"), ("q", "d_o"))
+    lanes, across = "wg, ii_lane_0, ii_reg, ii_lane_2", "j_reg_0 + 2*j_lane + 8*j_reg_2"
+    for name, iname in zip(held, products.values(), strict=False):
+        knl = pl.add_prefetch(
+            knl, name, f"{lanes}, {iname}_outer, {iname}_step, {iname}_in", fetch_outer_inames=f"h, {'g, ' * is_dq}b",
+            temporary_name=f"{name}_tile", vec=8)  # fmt: skip
+        knl = in_panels(knl, f"{name}_tile", head)
+    begin = f"{rows}*b + " if causal and not is_dq else ""
+    for name in moved:
+        knl = pl.add_prefetch(
+            knl, name, lanes, fetch_outer_inames="h, g, b, t", temporary_name=f"{name}_tile", vec=8,
+            footprint_subscripts=[f"h, {'' if is_dq else 'g, '}{begin}{columns}*t + {across}, :"])  # fmt: skip
+        knl = in_panels(knl, f"{name}_tile", head)
+    return knl if via is None else pl.pipeline(knl, "t", stages=stages, via=via)

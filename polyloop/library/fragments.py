@@ -1,0 +1,39 @@
+"""What recipes of attention share: temporaries as tensor cores leave results, and tiles as these read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polyloop as pl
+from polyloop.expr.dtypes import dtype_name
+
+__all__ = ["in_fragments", "in_panels", "short_name"]
+
+
+def short_name(knl: pl.LoopKernel, array: str) -> str:
+    """Return the type of an array's elements, of 16 bits, as names of instructions have it."""
+    element = knl.arrays()[array].dtype
+    assert element is not None, "the types of a library's programs are stated"
+    return {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+
+
+def in_fragments(knl: pl.LoopKernel, rows: tuple[int, ...], *known: str) -> pl.LoopKernel:
+    """Return *knl* with the axes of temporaries divided as tensor cores leave results: a thread has some of each.
+
+    Those of *known* are divided that the program has.
+    """
+    names = tuple(name for name in known if name in knl.temporaries)
+    wide = [name for name in names if len(knl.temporaries[name].shape or ()) > 1]
+    for axis, lengths, own in ((1, (2, 4), wide), (0, rows, names)):
+        for length in lengths:
+            knl = pl.split_array_axis(knl, own, axis, length)
+    return knl
+
+
+def in_panels(knl: pl.LoopKernel, tile: str, head: int) -> pl.LoopKernel:
+    """Return *knl* with a *tile* of rows of *head* elements, of 16 bits, in panels of 128 bytes, swizzled."""
+    if head > 64:
+        axes = len(knl.temporaries[tile].shape or ())
+        knl = pl.split_array_axis(knl, tile, axes - 1, 64)
+        knl = pl.tag_array_axes(knl, tile, ",".join([*(f"N{axes - n}" for n in range(axes - 2)), "N1", "N2", "N0"]))
+    return pl.swizzle(knl, tile, bits=3, base=3, shift=3)
