@@ -87,7 +87,8 @@ def program(
     own, others = ("n", "n" if causal else "m") if is_dq else ("n" if causal else "m", "n")
     first = f"n - {rows} - {rows}*b" if is_dq and causal else f"{rows}*b"  # long rows first
     begin = f"{rows}*b + " if causal and not is_dq else ""
-    row, column, last = f"{first} + i", f"{begin}{columns}*t + j", f"{begin}{columns}*t + jk"
+    row = f"{first} + i"
+    column, beside, term, last = (f"{begin}{columns}*t + {iname}" for iname in ("j", "l", "jk", "lk"))
     query, key = (row, column) if is_dq else (column, row)
     tiles = f"t >= 0 and {begin}{columns}*t < {others}"
     if causal and is_dq:
@@ -103,29 +104,31 @@ def program(
 
     has_ds = is_dq or "dk" in wanted
     low = "low[i]" if is_dq else f"{LOG2_E}*lse[h, g, {column}]"
-    away = "away[i]" if is_dq else f"delta[h, g, {column}]"
-    bent = "*(1 - bend[i, j]*bend[i, j])" if scores.cap else ""
+    away = "away[i]" if is_dq else f"delta[h, g, {beside}]"
+    bent = "*(1 - bend[i, l]*bend[i, l])" if scores.cap else ""
     lines = [
         f"<float32> s[i, j] = sum(c, {at(left, row, 'c')}*{at(right, column, 'c')})   {{id=s}}",
-        f"<float32> dp[i, j] = sum(e, {at(left_grad, row, 'e')}*{at(right_grad, column, 'e')})   {{id=dp}}" * has_ds,
+        f"<float32> dp[i, l] = sum(e, {at(left_grad, row, 'e')}*{at(right_grad, beside, 'e')})   {{id=dp}}" * has_ds,
         scores.changed("i, j", query, key),
         scores.masked("i, j", query, key),
         f"<float32> w[i, j] = exp2({scores.factor}s[i, j] - {low})        {{id=w, precision=fast}}",
     ]
     if "dv" in wanted:
         lines += [f"<{word}> p[i, j] = w[i, j]          {{id=p}}",
-                  f"dv_sum[i, d] = dv_sum[i, d] + sum(jk, p[i, jk]*{at('d_o', last, 'd')})      {{id=dv_sum}}"]
+                  f"dv_sum[i, d] = dv_sum[i, d] + sum(jk, p[i, jk]*{at('d_o', term, 'd')})      {{id=dv_sum}}"]
     if has_ds:
         name = wanted[0] if is_dq else "dk"
-        lines += [f"<{word}> ds[i, j] = w[i, j]*(dp[i, j] - {away}){bent}          {{id=ds}}",
-                  f"{name}_sum[i, d] = {name}_sum[i, d] + sum(jk, ds[i, jk]*{at(right, last, 'd')})"
+        lines += [f"<{word}> ds[i, l] = w[i, l]*(dp[i, l] - {away}){bent}          {{id=ds}}",
+                  f"{name}_sum[i, f] = {name}_sum[i, f] + sum(lk, ds[i, lk]*{at(right, last, 'f')})"
                   f"      {{id={name}_sum}}"]
-    starts = [f"<float32> {name}_sum[i, d] = 0     {{id={name}_0}}" for name in wanted]
+    along = {"dv": "d", "dk": "f", "dq": "f"}
+    starts = [f"<float32> {name}_sum[i, {along[name]}] = 0     {{id={name}_0}}" for name in wanted]
     if is_dq:
         starts += [f"<float32> low[i] = {LOG2_E}*lse[h, g, {row}]    {{id=low}}",
                    f"<float32> away[i] = delta[h, g, {row}]          {{id=away}}"]
-    ends = [f"{at(name, row, 'd').replace('[h, ', '[h, g, ' if is_dq else '[h, ')} = "
-            f"{'' if name == 'dv' else f'{_LN_2}*scale*'}{name}_sum[i, d]     {{id={name}}}" for name in wanted]
+    ends = [f"{name}[h, {'g, ' * is_dq}{row}, {along[name]}] = "
+            f"{'' if name == 'dv' else f'{_LN_2}*scale*'}{name}_sum[i, {along[name]}]     {{id={name}}}"
+            for name in wanted]  # fmt: skip
     around, inside = ("h, g, b", "t") if is_dq else ("h, b", "g, t")
     shapes = {"n": f"heads, {group}, n", "m": f"heads, {'n' if causal else 'm'}"}
     of_queries = ["q", "d_o"] if has_ds or "dv" in wanted else ["q"]
@@ -140,8 +143,8 @@ def program(
             f"{{[b]: 0 <= b and {rows}*b < {own}}}",
             f"{{[t]: {tiles}}}",
             f"{{[i]: 0 <= i < {rows}}}",
-            f"{{[j, jk]: 0 <= j, jk < {columns}}}",
-            f"{{[c, e, d]: 0 <= c, e, d < {head}}}",
+            *(f"{{[{iname}]: 0 <= {iname} < {columns}}}" for iname in ("j", "l", "jk", "lk")),
+            *(f"{{[{iname}]: 0 <= {iname} < {head}}}" for iname in ("c", "e", "d", "f")),
         ],
         "\n".join([f"for {around}", scores.known, *starts, f"for {inside}", *lines, "end", *ends, "end"]),
         [
@@ -187,8 +190,9 @@ def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, c
                              outer_tag="unr")  # fmt: skip
         knl = pl.tensorize(knl, f"id:{name}", f"wgmma_m64n{columns}k16_{word}")
     knl = in_fragments(knl, (8, 2, 4), "low", "away", "s", "bend", "dp", "w", "p", "ds")
-    knl = pl.split_iname(knl, "jk", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     for name in sums:
+        iname = "jk" if name == "dv_sum" else "lk"
+        knl = pl.split_iname(knl, iname, 16, outer_iname=f"{iname}_step", inner_iname=f"{iname}_in", outer_tag="unr")
         knl = pl.tensorize(knl, f"id:{name}", f"wgmma_m64n{head}k16_{word}", from_registers=True)
     knl = in_fragments(knl, (8, 2, 4), *sums)
     # tiles in shared memory: rows of 128 bytes, swizzled; those of the loop serve both products
