@@ -170,7 +170,7 @@ def _check(wanted: tuple[str, ...]) -> None:
             ("ask for ('dq',), ('dk', 'dv'), ('dk',) or ('dv',)",))])
 
 
-def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, causal: bool = False) -> pl.LoopKernel:
+def by_groups(knl: pl.LoopKernel, stages: int = 2, *, causal: bool = False) -> pl.LoopKernel:
     """Return gradients in blocks of groups of four warps, 64 rows each, by ``wgmma``.
 
     Weights and gradients of scores, of 16 bits, are the first operands of the second products, from registers.
@@ -209,4 +209,13 @@ def by_groups(knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, c
             knl, name, lanes, fetch_outer_inames="h, g, b, t", temporary_name=f"{name}_tile", vec=8,
             footprint_subscripts=[f"h, {'' if is_dq else 'g, '}{begin}{columns}*t + {across}, :"])  # fmt: skip
         knl = in_panels(knl, f"{name}_tile", head)
-    return knl if via is None else pl.pipeline(knl, "t", stages=stages, via=via)
+    for name, iname in (("lse", "j"), ("delta", "l")):
+        if not is_dq and name in knl.arrays():
+            knl = pl.add_prefetch(
+                knl, name, f"{iname}_reg_0, {iname}_lane, {iname}_reg_2", temporary_name=f"{name}_tile",
+                temporary_address_space="local", fetch_outer_inames="h, g, b, t", vec=4)  # fmt: skip
+    knl = pl.pipeline(knl, "t", stages=stages, via="tma")
+    # tiles on the diagonal, which have a mask: the last ones of a block of queries, the first ones of a block of keys
+    diagonal = -(-rows // columns) if causal else 0
+    front, back = (0, diagonal) if is_dq else (diagonal, 0)
+    return pl.peel(knl, "t", front=stages - 1 + front, back=back)  # copies begin stages - 1 iterations ahead
