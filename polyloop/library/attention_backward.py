@@ -7,7 +7,9 @@ added atomically: the gradients of two calls are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +19,7 @@ from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.fragments import in_fragments, in_panels, short_name
 from polyloop.library.scores import LOG2_E, Scores
 
-__all__ = ["VARIANTS", "Variant", "by_groups", "delta_program", "delta_scheduled", "program", "scheduled"]
+__all__ = ["VARIANTS", "Variant", "by_groups", "by_warps", "delta_program", "delta_scheduled", "program", "scheduled"]
 
 _LN_2: Final = "0.6931471805599453f"
 
@@ -170,52 +172,156 @@ def _check(wanted: tuple[str, ...]) -> None:
             ("ask for ('dq',), ('dk', 'dv'), ('dk',) or ('dv',)",))])
 
 
+@dataclass(frozen=True)
+class _Form:
+    """What a schedule asks of a program: sizes of blocks, its products with their inames, and what they are of.
+
+    ``scores`` and ``sums`` are instruction -> iname of columns, iname of terms.
+    """
+
+    rows: int
+    columns: int
+    head: int
+    word: str
+    scores: Mapping[str, tuple[str, str]]
+    sums: Mapping[str, tuple[str, str]]
+    causal: bool
+
+    @property
+    def is_dq(self) -> bool:
+        """Whether blocks are of queries."""
+        return "dq_sum" in self.sums
+
+    @property
+    def grid(self) -> str:
+        """The axes of blocks."""
+        return "b:g.0, g:g.1, h:g.2" if self.is_dq else "b:g.0, h:g.1"
+
+
+_SCORES: Final = {"s": ("j", "c"), "dp": ("l", "e")}
+_SUMS: Final = {"dv_sum": ("d", "jk"), "dk_sum": ("f", "lk"), "dq_sum": ("f", "lk")}
+_HELD: Final = ("low", "away", "s", "bend", "dp", "w", "p", "ds")
+"""Temporaries of a program but for sums, in registers."""
+
+
+def _form(knl: pl.LoopKernel, causal: bool) -> _Form:
+    scores, sums = ({name: own for name, own in these.items() if name in knl.temporaries} for these in (_SCORES, _SUMS))
+    (rows, columns), (_, head) = (knl.temporaries[name].shape or () for name in ("s", next(iter(sums))))
+    assert isinstance(rows, int) and isinstance(columns, int) and isinstance(head, int), "numbers"  # noqa: PT018
+    return _Form(rows, columns, head, short_name(knl, "k"), scores, sums, causal)
+
+
 def by_groups(knl: pl.LoopKernel, stages: int = 2, *, causal: bool = False) -> pl.LoopKernel:
     """Return gradients in blocks of groups of four warps, 64 rows each, by ``wgmma``.
 
-    Weights and gradients of scores, of 16 bits, are the first operands of the second products, from registers.
+    Weights and gradients of scores, of 16 bits, are the first operands of the second products, from registers.  Tiles
+    of the loop are fetched *stages* - 1 ahead, and serve both products.
     """
-    word = short_name(knl, "k")
-    rows, columns = knl.temporaries["s"].shape or ()
-    sums = [name for name in ("dv_sum", "dk_sum", "dq_sum") if name in knl.temporaries]
-    head = (knl.temporaries[sums[0]].shape or ())[1]
-    is_dq = "dq_sum" in sums
-    knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2" if is_dq else "b:g.0, h:g.1")
+    form = _form(knl, causal)
+    knl = pl.tag_inames(knl, form.grid)
     knl = pl.split_iname(knl, "i", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
-    products = {"s": "c", "dp": "e"} if "dp" in knl.temporaries else {"s": "c"}
-    for name, iname in products.items():
-        knl = pl.split_iname(knl, iname, 64, outer_iname=f"{iname}_outer", inner_iname=f"{iname}_panel",
-                             outer_tag="unr")  # fmt: skip
-        knl = pl.split_iname(knl, f"{iname}_panel", 16, outer_iname=f"{iname}_step", inner_iname=f"{iname}_in",
-                             outer_tag="unr")  # fmt: skip
-        knl = pl.tensorize(knl, f"id:{name}", f"wgmma_m64n{columns}k16_{word}")
-    knl = in_fragments(knl, (8, 2, 4), "low", "away", "s", "bend", "dp", "w", "p", "ds")
-    for name in sums:
-        iname = "jk" if name == "dv_sum" else "lk"
-        knl = pl.split_iname(knl, iname, 16, outer_iname=f"{iname}_step", inner_iname=f"{iname}_in", outer_tag="unr")
-        knl = pl.tensorize(knl, f"id:{name}", f"wgmma_m64n{head}k16_{word}", from_registers=True)
-    knl = in_fragments(knl, (8, 2, 4), *sums)
-    # tiles in shared memory: rows of 128 bytes, swizzled; those of the loop serve both products
-    held, moved = (("q", "d_o"), ("k", "v")) if is_dq else (("k", "v"), ("q", "d_o"))
-    lanes, across = "wg, ii_lane_0, ii_reg, ii_lane_2", "j_reg_0 + 2*j_lane + 8*j_reg_2"
-    for name, iname in zip(held, products.values(), strict=False):
-        knl = pl.add_prefetch(
-            knl, name, f"{lanes}, {iname}_outer, {iname}_step, {iname}_in", fetch_outer_inames=f"h, {'g, ' * is_dq}b",
-            temporary_name=f"{name}_tile", vec=8)  # fmt: skip
-        knl = in_panels(knl, f"{name}_tile", head)
-    begin = f"{rows}*b + " if causal and not is_dq else ""
+    for name, (_, term) in form.scores.items():
+        knl = pl.split_iname(knl, term, 64, outer_iname=f"{term}_outer", inner_iname=f"{term}_panel", outer_tag="unr")
+        knl = pl.split_iname(
+            knl, f"{term}_panel", 16, outer_iname=f"{term}_step", inner_iname=f"{term}_in", outer_tag="unr")
+        knl = pl.tensorize(knl, f"id:{name}", f"wgmma_m64n{form.columns}k16_{form.word}")
+    knl = in_fragments(knl, (8, 2, 4), *_HELD)
+    for name, (_, term) in form.sums.items():
+        knl = pl.split_iname(knl, term, 16, outer_iname=f"{term}_step", inner_iname=f"{term}_in", outer_tag="unr")
+        knl = pl.tensorize(knl, f"id:{name}", f"wgmma_m64n{form.head}k16_{form.word}", from_registers=True)
+    knl = in_fragments(knl, (8, 2, 4), *form.sums)
+    parts = ("wg, ii_lane_0, ii_reg, ii_lane_2", {"reg_0": 1, "lane": 2, "reg_2": 8}, ("outer", "step", "in"))
+    knl = _fetched(knl, form, *parts, partial(in_panels, head=form.head))
+    return _peeled(pl.pipeline(knl, "t", stages=stages, via="tma"), form, stages - 1)
+
+
+def by_warps(knl: pl.LoopKernel, *, causal: bool = False) -> pl.LoopKernel:
+    """Return gradients in blocks of warps, 16 rows each, by ``mma.sync``: for devices before Hopper."""
+    form = _form(knl, causal)
+    knl = pl.tag_inames(knl, form.grid)
+    knl = pl.split_iname(knl, "i", 16, outer_iname="warp", inner_iname="ii", outer_tag="l/32")
+    for products, held in ((form.scores, _HELD), (form.sums, tuple(form.sums))):
+        for name, (column, term) in products.items():
+            knl = pl.split_iname(
+                knl, column, 8, outer_iname=f"{column}_outer", inner_iname=f"{column}_in", outer_tag="unr")
+            knl = pl.split_iname(knl, term, 16, outer_iname=f"{term}_step", inner_iname=f"{term}_in", outer_tag="unr")
+            knl = pl.tensorize(
+                knl, f"id:{name}", f"mma_m16n8k16_{form.word}", from_registers=products is form.sums)
+        knl = in_fragments(knl, (8, 2), *held)
+    parts = ("warp, ii_lane, ii_reg", {"in_reg": 1, "in_lane": 2, "outer": 8}, ("step", "in"))
+    knl = _fetched(knl, form, *parts, pl.swizzle)
+    return _peeled(pl.pipeline(knl, "t", stages=2, via="cp.async"), form, 1)
+
+
+def _fetched(
+    knl: pl.LoopKernel, form: _Form, rows: str, column: Mapping[str, int], term: Sequence[str],
+    laid_out: Callable[[pl.LoopKernel, str], pl.LoopKernel],
+) -> pl.LoopKernel:  # fmt: skip
+    """Return *knl* with tiles in shared memory, *laid_out* for matrix instructions.
+
+    *rows* are the inames of a row; *column* has the parts of a column with their weights, *term* those of a term.
+    """
+    held, moved = (("q", "d_o"), ("k", "v")) if form.is_dq else (("k", "v"), ("q", "d_o"))
+    for name, (_, own) in zip(held, form.scores.values(), strict=False):
+        sweep = ", ".join([rows, *(f"{own}_{part}" for part in term)])
+        around = "h, g, b" if form.is_dq else "h, b"
+        knl = pl.add_prefetch(knl, name, sweep, fetch_outer_inames=around, temporary_name=f"{name}_tile", vec=8)
+        knl = laid_out(knl, f"{name}_tile")
+    begin = "" if form.is_dq else "g, " + f"{form.rows}*b + " * form.causal
+    across = " + ".join(f"{weight}*j_{part}" for part, weight in column.items())
     for name in moved:
         knl = pl.add_prefetch(
-            knl, name, lanes, fetch_outer_inames="h, g, b, t", temporary_name=f"{name}_tile", vec=8,
-            footprint_subscripts=[f"h, {'' if is_dq else 'g, '}{begin}{columns}*t + {across}, :"])  # fmt: skip
-        knl = in_panels(knl, f"{name}_tile", head)
-    for name, iname in (("lse", "j"), ("delta", "l")):
-        if not is_dq and name in knl.arrays():
+            knl, name, rows, fetch_outer_inames="h, g, b, t", temporary_name=f"{name}_tile", vec=8,
+            footprint_subscripts=[f"h, {begin}{form.columns}*t + {across}, :"])  # fmt: skip
+        knl = laid_out(knl, f"{name}_tile")
+    for name, own in () if form.is_dq else (("lse", "j"), ("delta", "l")):
+        if name in knl.arrays():
+            sweep = ", ".join(f"{own}_{part}" for part in column)
             knl = pl.add_prefetch(
-                knl, name, f"{iname}_reg_0, {iname}_lane, {iname}_reg_2", temporary_name=f"{name}_tile",
-                temporary_address_space="local", fetch_outer_inames="h, g, b, t", vec=4)  # fmt: skip
-    knl = pl.pipeline(knl, "t", stages=stages, via="tma")
-    # tiles on the diagonal, which have a mask: the last ones of a block of queries, the first ones of a block of keys
-    diagonal = -(-rows // columns) if causal else 0
-    front, back = (0, diagonal) if is_dq else (diagonal, 0)
-    return pl.peel(knl, "t", front=stages - 1 + front, back=back)  # copies begin stages - 1 iterations ahead
+                knl, name, sweep, fetch_outer_inames="h, g, b, t", temporary_name=f"{name}_tile",
+                temporary_address_space="local", vec=4)  # fmt: skip
+    return knl
+
+
+def _peeled(knl: pl.LoopKernel, form: _Form, ahead: int) -> pl.LoopKernel:
+    """Return *knl* with tiles on the diagonal set apart, which have a mask; copies begin iterations *ahead*.
+
+    They are the last ones of a block of queries, and the first ones of a block of keys.
+    """
+    diagonal = -(-form.rows // form.columns) if form.causal else 0
+    front, back = (0, diagonal) if form.is_dq else (diagonal, 0)
+    return pl.peel(knl, "t", front=ahead + front, back=back)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A schedule: by groups of warps or by warps, rows of a block, columns of a tile, and tiles in shared memory."""
+
+    groups: bool
+    rows: int
+    columns: int
+    stages: int = 2
+
+
+VARIANTS: Final[Mapping[str, Variant]] = {
+    "wgmma, 128 x 128": Variant(True, 128, 128),
+    "wgmma, 128 x 64": Variant(True, 128, 64),
+    "wgmma, 128 x 32": Variant(True, 128, 32),
+    "wgmma, 64 x 64": Variant(True, 64, 64),
+    "mma, 64 x 64": Variant(False, 64, 64),
+    "mma, 64 x 32": Variant(False, 64, 32),
+}
+"""By name."""
+
+
+def scheduled(
+    of: Iterable[str], name: str, dtype: Any = "bfloat16", head: int = 128, *, group: int = 1,
+    scores: Scores | None = None,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return :func:`program` by the schedule called *name* in ``VARIANTS``."""
+    found, scores = VARIANTS[name], scores or Scores()
+    target = pl.CudaTarget("sm_90a") if found.groups else None
+    knl = program(of, dtype, head, group=group, rows=found.rows, columns=found.columns, target=target, scores=scores)
+    if found.groups:
+        return by_groups(knl, found.stages, causal=scores.causal)
+    return by_warps(knl, causal=scores.causal)
