@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from math import prod
 from typing import Any, Final
 
@@ -16,14 +17,15 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
-from polyloop.library.scores import LEAST, Scores
+from polyloop.library.fragments import in_fragments as _in_fragments
+from polyloop.library.fragments import check_heads, in_panels, short_name
+from polyloop.library.records import ready
+from polyloop.library.scores import LEAST, NONE_SEEN, Scores
 
-__all__ = ["VARIANTS", "by_groups", "by_warps", "in_roles", "program", "scheduled"]
+__all__ = ["VARIANTS", "Variant", "attention", "by_groups", "by_warps", "in_roles", "program", "scheduled"]
 
 _BEGIN: Final = "-1e29f"
 """The maximum of no scores, which is above those that are not seen."""
-NONE_SEEN: Final = "1e30f"
-"""The logarithm that is stored for a query that sees no key: exponentials less it are 0."""
 
 
 def program(
@@ -169,19 +171,6 @@ def program(
     )
 
 
-def _in_fragments(knl: pl.LoopKernel, rows: tuple[int, ...], *known: str) -> pl.LoopKernel:
-    """Return *knl* with the axes of temporaries divided as tensor cores leave results: a thread has some of each.
-
-    Those of *known* are divided that the program has.
-    """
-    names = tuple(name for name in known if name in knl.temporaries)
-    wide = [name for name in names if len(knl.temporaries[name].shape or ()) > 1]
-    for axis, lengths, own in ((1, (2, 4), wide), (0, rows, names)):
-        for length in lengths:
-            knl = pl.split_array_axis(knl, own, axis, length)
-    return knl
-
-
 def by_groups(
     knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, overlapped: bool = False
 ) -> pl.LoopKernel:
@@ -190,9 +179,7 @@ def by_groups(
     The weights of a tile, of 16 bits, are the first operand of the second product, from registers.  Tiles of keys and
     values are fetched *stages* - 1 ahead.
     """
-    element = knl.arrays()["q"].dtype
-    assert element is not None, "the types of a library's programs are stated"
-    word = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+    word = short_name(knl, "q")
     keys, head = ((knl.temporaries[name].shape or ())[1] for name in ("s", "acc"))
     assert isinstance(head, int), "a number"
     knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
@@ -214,11 +201,7 @@ def by_groups(
         around = "h, g, b" if name == "q" else None
         tile = f"{name}_tile"
         knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=tile, vec=8)
-        if head > 64:
-            axes = len(knl.temporaries[tile].shape or ())
-            knl = pl.split_array_axis(knl, tile, axes - 1, 64)
-            knl = pl.tag_array_axes(knl, tile, ",".join([*(f"N{axes - n}" for n in range(axes - 2)), "N1", "N2", "N0"]))
-        knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
+        knl = in_panels(knl, tile, head)
     if via is not None:
         knl = pl.pipeline(knl, "t", stages=stages, via=via)
     return _peeled(knl, 0 if via is None else stages - 1, overlapped=overlapped)
@@ -258,9 +241,7 @@ def in_roles(knl: pl.LoopKernel, copying: int = 40, computing: int = 232) -> pl.
 
 def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return attention in blocks of warps, 16 queries each, by ``mma.sync``: for devices before Hopper."""
-    element = knl.arrays()["q"].dtype
-    assert element is not None, "the types of a library's programs are stated"
-    word = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+    word = short_name(knl, "q")
     knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
     knl = pl.split_iname(knl, "i", 16, outer_iname="warp", inner_iname="ii", outer_tag="l/32")
     knl = pl.split_iname(knl, "j", 8, outer_iname="nj", inner_iname="jj", outer_tag="unr")
@@ -307,17 +288,66 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "wgmma, 128 x 128, overlapped, roles": Variant(True, 128, 128, overlapped=True, roles=True),
     "wgmma, 128 x 64, overlapped, roles": Variant(True, 128, 64, overlapped=True, roles=True),
     "mma, 64 x 64": Variant(False, 64, 64),
+    "mma, 64 x 32": Variant(False, 64, 32),
 }
-"""By name."""
+"""By name.  Heads of 256 elements have room for tiles of 64 keys in two stages."""
+_FIRST: Final = "wgmma, 128 x 64"
+"""The schedule that was the fastest of most calls that were measured."""
 
 
 def scheduled(
-    name: str, dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1
-) -> pl.LoopKernel:
-    """Return attention by the schedule called *name* in ``VARIANTS``; see :func:`program` for the others."""
+    name: str, dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1,
+    scores: Scores | None = None, lse: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return attention by the schedule called *name* in ``VARIANTS``; see :func:`program` for the others.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``, ``bad-value``: another type, or a head of other than 64, 128 or 256 elements.
+    """
+    check_heads("attention", dtype, head, group)
     found = VARIANTS[name]
     target = pl.CudaTarget("sm_90a") if found.groups else None
     knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys,
-                  overlapped=found.overlapped, target=target)
+                  overlapped=found.overlapped, target=target, scores=scores, lse=lse)  # fmt: skip
     knl = by_groups(knl, found.stages, overlapped=found.overlapped) if found.groups else by_warps(knl)
     return in_roles(knl) if found.roles else knl
+
+
+@cache
+def attention(
+    dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1, scores: Scores | None = None,
+    lse: bool = False, target: pl.Target | None = None, device: str | None = None,
+) -> pl.Dispatcher:  # fmt: skip
+    """Return attention, ``o = softmax(scale*q k^T) v``, for numbers of queries and keys that are multiples of 64.
+
+    ::
+
+        o = attention("bfloat16", 128, causal=True)(q=q, k=k, v=v, scale=log2(e)/sqrt(128)).o
+        print(attention("bfloat16", 128).choose(heads=64, n=4096, m=4096))
+
+    Parameters
+    ----------
+    dtype, head, causal, group, scores, lse
+        As for :func:`program`, which tells the arguments of a call, too.
+    target, device
+        As for :func:`polyloop.dispatch`.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``, ``bad-value``: another type, or a head of other than 64, 128 or 256 elements.
+
+    Notes
+    -----
+    Each schedule is a recurrence of its own, over tiles of its size, and results differ by rounding.  Source: T. Dao,
+    "FlashAttention-2", 2023, https://arxiv.org/abs/2307.08691.
+    """
+    check_heads("attention", dtype, head, group)
+    scores = scores or Scores(causal=causal)
+    base = program(dtype, head, group=group, queries=64, keys=32, scores=scores, lse=lse)
+    names = sorted(VARIANTS, key=lambda name: name != _FIRST)
+    made = {name: partial(scheduled, name, dtype, head, group=group, scores=scores, lse=lse) for name in names}
+    kernel = f"attention of {head}{', causal' * scores.causal}"
+    return ready(kernel, to_dtype(dtype), base, made, target, device, vouched=True)

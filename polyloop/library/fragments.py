@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import polyloop as pl
-from polyloop.expr.dtypes import dtype_name
+from polyloop.expr.dtypes import dtype_name, to_dtype
 
-__all__ = ["in_fragments", "in_panels", "short_name"]
+__all__ = ["check_heads", "in_fragments", "in_panels", "short_name"]
 
 
 def short_name(knl: pl.LoopKernel, array: str) -> str:
@@ -37,3 +37,25 @@ def in_panels(knl: pl.LoopKernel, tile: str, head: int) -> pl.LoopKernel:
         knl = pl.split_array_axis(knl, tile, axes - 1, 64)
         knl = pl.tag_array_axes(knl, tile, ",".join([*(f"N{axes - n}" for n in range(axes - 2)), "N1", "N2", "N0"]))
     return pl.swizzle(knl, tile, bits=3, base=3, shift=3)
+
+
+def check_heads(kernel: str, dtype: Any, head: int, group: int) -> None:
+    """Raise an error unless there are schedules for heads of *head* elements of *dtype*, *group* of them a head of keys.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``, ``bad-value``.
+    """
+    name = dtype_name(to_dtype(dtype, kernel))
+    if name not in ("bfloat16", "float16"):
+        raise pl.ArgumentError(kernel, None, [pl.Diagnostic(
+            "wrong-dtype", f"the library has no {kernel} of {name}", (),
+            ("pass bfloat16 or float16, or schedule the program yourself: "
+             "polyloop.library.attention.program(dtype, head)",))])
+    if head not in (64, 128, 256) or group < 1:
+        what = f"a head of {head} elements" if group > 0 else f"{group} heads of queries for one of keys"
+        raise pl.ArgumentError(kernel, None, [pl.Diagnostic(
+            "bad-value", f"the library has no {kernel} with {what}", (),
+            ("pad q, k and v with zeros to 64, 128 or 256 elements: scores stay as they are" if group > 0
+             else "pass group=1 where each head of queries has keys of its own",))])

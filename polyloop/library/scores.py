@@ -8,10 +8,12 @@ from typing import Final
 
 import polyloop as pl
 
-__all__ = ["LEAST", "LOG2_E", "Scores"]
+__all__ = ["LEAST", "LOG2_E", "NONE_SEEN", "Scores"]
 
 LEAST: Final = "-1e30f"
 """A score that adds nothing to a sum: of keys that a query does not see."""
+NONE_SEEN: Final = "1e30f"
+"""The logarithm that is stored for a query that sees no key: exponentials less it are 0."""
 LOG2_E: Final = "1.4426950408889634f"
 
 
