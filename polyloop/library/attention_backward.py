@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
-from polyloop.library.fragments import in_fragments, in_panels, short_name
+from polyloop.library.fragments import check_heads, in_fragments, in_panels, short_name
+from polyloop.library.records import ready
 from polyloop.library.scores import LOG2_E, Scores
 
-__all__ = ["VARIANTS", "Variant", "by_groups", "by_warps", "delta_program", "delta_scheduled", "program", "scheduled"]
+__all__ = [
+    "VARIANTS", "Gradients", "Variant", "by_groups", "by_warps", "delta_program", "delta_scheduled", "gradients", "program",
+    "scheduled",
+]
 
 _LN_2: Final = "0.6931471805599453f"
 
@@ -123,13 +127,16 @@ def program(
         lines += [f"<{word}> ds[i, l] = w[i, l]*(dp[i, l] - {away}){bent}          {{id=ds}}",
                   f"{name}_sum[i, f] = {name}_sum[i, f] + sum(lk, ds[i, lk]*{at(right, last, 'f')})"
                   f"      {{id={name}_sum}}"]
-    along = {"dv": "d", "dk": "f", "dq": "f"}
-    starts = [f"<float32> {name}_sum[i, {along[name]}] = 0     {{id={name}_0}}" for name in wanted]
+    terms = {"dv": "d", "dk": "f", "dq": "f"}
+    across, along = ["j", *["l", "lk"] * has_ds], ["c", *["e", "f"] * has_ds]
+    if "dv" in wanted:
+        across, along = [*across, "jk"], [*along, "d"]
+    starts = [f"<float32> {name}_sum[i, {terms[name]}] = 0     {{id={name}_0}}" for name in wanted]
     if is_dq:
         starts += [f"<float32> low[i] = {LOG2_E}*lse[h, g, {row}]    {{id=low}}",
                    f"<float32> away[i] = delta[h, g, {row}]          {{id=away}}"]
-    ends = [f"{name}[h, {'g, ' * is_dq}{row}, {along[name]}] = "
-            f"{'' if name == 'dv' else f'{_LN_2}*scale*'}{name}_sum[i, {along[name]}]     {{id={name}}}"
+    ends = [f"{name}[h, {'g, ' * is_dq}{row}, {terms[name]}] = "
+            f"{'' if name == 'dv' else f'{_LN_2}*scale*'}{name}_sum[i, {terms[name]}]     {{id={name}}}"
             for name in wanted]  # fmt: skip
     around, inside = ("h, g, b", "t") if is_dq else ("h, b", "g, t")
     shapes = {"n": f"heads, {group}, n", "m": f"heads, {'n' if causal else 'm'}"}
@@ -145,8 +152,8 @@ def program(
             f"{{[b]: 0 <= b and {rows}*b < {own}}}",
             f"{{[t]: {tiles}}}",
             f"{{[i]: 0 <= i < {rows}}}",
-            *(f"{{[{iname}]: 0 <= {iname} < {columns}}}" for iname in ("j", "l", "jk", "lk")),
-            *(f"{{[{iname}]: 0 <= {iname} < {head}}}" for iname in ("c", "e", "d", "f")),
+            *(f"{{[{iname}]: 0 <= {iname} < {columns}}}" for iname in across),
+            *(f"{{[{iname}]: 0 <= {iname} < {head}}}" for iname in along),
         ],
         "\n".join([f"for {around}", scores.known, *starts, f"for {inside}", *lines, "end", *ends, "end"]),
         [
@@ -159,6 +166,7 @@ def program(
         ],
         name=f"attention_{'_'.join(wanted)}",
         target=target,
+        silenced_warnings=["not-vectorized"] if scores.bias and not is_dq else [],  # a bias is read by columns
         assumptions=f"heads >= 1 and n >= 1 and {sizes}"
                     + ("" if causal else f" and m >= 1 and m mod {columns if is_dq else rows} = 0"),
     )  # fmt: skip
@@ -304,7 +312,6 @@ class Variant:
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
-    "wgmma, 128 x 128": Variant(True, 128, 128),
     "wgmma, 128 x 64": Variant(True, 128, 64),
     "wgmma, 128 x 32": Variant(True, 128, 32),
     "wgmma, 64 x 64": Variant(True, 64, 64),
@@ -318,10 +325,91 @@ def scheduled(
     of: Iterable[str], name: str, dtype: Any = "bfloat16", head: int = 128, *, group: int = 1,
     scores: Scores | None = None,
 ) -> pl.LoopKernel:  # fmt: skip
-    """Return :func:`program` by the schedule called *name* in ``VARIANTS``."""
+    """Return :func:`program` by the schedule called *name* in ``VARIANTS``.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``, ``bad-value``: another type, or a head of other than 64, 128 or 256 elements.
+    """
+    check_heads("attention", dtype, head, group)
     found, scores = VARIANTS[name], scores or Scores()
     target = pl.CudaTarget("sm_90a") if found.groups else None
     knl = program(of, dtype, head, group=group, rows=found.rows, columns=found.columns, target=target, scores=scores)
     if found.groups:
         return by_groups(knl, found.stages, causal=scores.causal)
     return by_warps(knl, causal=scores.causal)
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """The backward pass of attention: programs that are called one after another.
+
+    Attributes
+    ----------
+    programs
+        ``"delta"``, which computes the sums that the others begin with, and a dispatcher for each program of gradients.
+    arguments
+        The names of those of each program.
+    """
+
+    programs: Mapping[str, pl.Dispatcher]
+    arguments: Mapping[str, tuple[str, ...]]
+
+    def __call__(self, **arguments: Any) -> dict[str, Any]:
+        """Return ``dq``, ``dk`` and ``dv`` for the arguments of the forward pass, its ``o`` and ``lse``, and ``d_o``.
+
+        Raises
+        ------
+        ArgumentError
+            ``missing-argument``, and others as the programs, each of which takes some of them.
+        """
+        known = dict(arguments)
+        for program, run in self.programs.items():
+            found = run(**{name: known[name] for name in self.arguments[program] if name in known})
+            known |= {name: found[name] for name in ("delta", "dq", "dk", "dv") if name in program}
+        return {name: known[name] for name in ("dq", "dk", "dv")}
+
+
+@cache
+def gradients(
+    dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1, scores: Scores | None = None,
+    target: pl.Target | None = None, device: str | None = None,
+) -> Gradients:  # fmt: skip
+    """Return the backward pass of :func:`polyloop.library.attention.attention` with these parameters.
+
+    ::
+
+        run = attention("bfloat16", 128, causal=True, lse=True)(q=q, k=k, v=v, scale=scale)
+        found = gradients("bfloat16", 128, causal=True)(q=q, k=k, v=v, o=run.o, lse=run.lse, d_o=d_o, scale=scale)
+        found["dq"], found["dk"], found["dv"]
+
+    Numbers of queries and keys are multiples of 64.  dk and dv are sums over the heads of queries of a head of keys; a
+    bias has no gradient here.  Heads of 256 elements have a program for dk and one for dv: both do not fit registers.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``, ``bad-value``: another type, or a head of other than 64, 128 or 256 elements.
+
+    Notes
+    -----
+    Source: T. Dao, "FlashAttention-2", 2023, https://arxiv.org/abs/2307.08691; without its atomic additions.
+    """
+    check_heads("attention", dtype, head, group)
+    element, scores = to_dtype(dtype), scores or Scores(causal=causal)
+    base = delta_program(dtype, head, group)
+    made = {"delta": pl.dispatch(base, {"lanes": delta_scheduled(dtype, head, group)}, target=target, device=device)}
+    takes = {"delta": tuple(argument.name for argument in base.arguments)}
+    for of in (("dq",), ("dk", "dv")) if head < _WIDE else (("dq",), ("dk",), ("dv",)):
+        base, title = program(of, dtype, head, group=group, rows=64, columns=32, scores=scores), ", ".join(of)
+        recipes = {
+            name: partial(scheduled, of, name, dtype, head, group=group, scores=scores) for name in VARIANTS}
+        kernel = f"attention of {head}{', causal' * scores.causal}: {title}"
+        made[title] = ready(kernel, element, base, recipes, target, device, vouched=True)
+        takes[title] = tuple(argument.name for argument in base.arguments)
+    return Gradients(made, takes)
+
+
+_WIDE: Final = 256
+"""Elements of a head of which registers have no room for two sums."""
