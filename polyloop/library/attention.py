@@ -17,8 +17,8 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
-from polyloop.library.fragments import in_fragments as _in_fragments
 from polyloop.library.fragments import check_heads, in_panels, short_name
+from polyloop.library.fragments import in_fragments as _in_fragments
 from polyloop.library.records import ready
 from polyloop.library.scores import LEAST, NONE_SEEN, Scores
 

@@ -21,8 +21,8 @@ from polyloop.library.records import ready
 from polyloop.library.scores import LOG2_E, Scores
 
 __all__ = [
-    "VARIANTS", "Gradients", "Variant", "by_groups", "by_warps", "delta_program", "delta_scheduled", "gradients", "program",
-    "scheduled",
+    "VARIANTS", "Gradients", "Variant", "by_groups", "by_warps", "delta_program", "delta_scheduled", "gradients",
+    "program", "scheduled",
 ]
 
 _LN_2: Final = "0.6931471805599453f"
@@ -35,7 +35,8 @@ def delta_program(dtype: Any = "bfloat16", head: int = 128, group: int = 1) -> p
     return pl.make_kernel(
         f"{{[h, g, i, d]: 0 <= h < heads and 0 <= g < {group} and 0 <= i < n and 0 <= d < {head}}}",
         "delta[h, g, i] = sum(d, cast(float32, d_o[h, g, i, d])*cast(float32, o[h, g, i, d]))  {id=delta}",
-        [pl.GlobalArg("o, d_o", element, shape=f"{shape}, {head}"), pl.GlobalArg("delta", np.float32, shape=shape), ...],
+        [pl.GlobalArg("o, d_o", element, shape=f"{shape}, {head}"),
+         pl.GlobalArg("delta", np.float32, shape=shape), ...],
         name="attention_delta",
         assumptions="heads >= 1 and n >= 1",
     )

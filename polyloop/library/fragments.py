@@ -40,7 +40,7 @@ def in_panels(knl: pl.LoopKernel, tile: str, head: int) -> pl.LoopKernel:
 
 
 def check_heads(kernel: str, dtype: Any, head: int, group: int) -> None:
-    """Raise an error unless there are schedules for heads of *head* elements of *dtype*, *group* of them a head of keys.
+    """Raise an error unless there are schedules for heads of *head* elements of *dtype*, in groups of *group*.
 
     Raises
     ------

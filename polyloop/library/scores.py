@@ -101,7 +101,7 @@ class Scores:
         if self.lengths:
             found.append(pl.GlobalArg("lengths", "int32", shape="heads"))
         if self.bias:
-            found.append(pl.GlobalArg("bias", element, shape=f"heads, {group}, n, {keys}"))  # type: ignore[arg-type]
+            found.append(pl.GlobalArg("bias", element, shape=f"heads, {group}, n, {keys}"))
         if self.cap:
             found.append(pl.ValueArg("cap", "float32"))
         return found

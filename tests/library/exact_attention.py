@@ -17,7 +17,7 @@ CAP = 1.5
 
 
 def drawn(scores: Scores, n: int, m: int, head: int, group: int, dtype: Any = ml_dtypes.bfloat16) -> dict[str, Any]:
-    """Return the arguments of a forward pass of two heads of keys, of which the second has none if there are lengths."""
+    """Return the arguments of a forward pass of two heads of keys; if there are lengths, the second has no keys."""
     rng = np.random.default_rng(n + head)
     given = {"q": rng.standard_normal((2, group, n, head)).astype(dtype),
              **{name: rng.standard_normal((2, m, head)).astype(dtype) for name in "kv"},
@@ -31,15 +31,15 @@ def drawn(scores: Scores, n: int, m: int, head: int, group: int, dtype: Any = ml
     return given
 
 
-def exact(given: Mapping[str, Any], scores: Scores, d_o: Any = None) -> dict[str, Any]:
+def exact(given: Mapping[str, Any], scores: Scores, d_o: Any = None, cap: float = CAP) -> dict[str, Any]:
     """Return ``o`` and ``lse`` in float64; with *d_o*, ``delta``, ``dq``, ``dk`` and ``dv``, too."""
     q, k, v = (given[name].astype(np.float64) for name in "qkv")
     n, m, head = q.shape[2], k.shape[1], q.shape[3]
     x = np.einsum("hgic,hjc->hgij", q, k) / np.sqrt(head)
     slope = np.ones_like(x)
     if scores.cap:
-        slope = 1 - np.tanh(x / CAP)**2
-        x = CAP * np.tanh(x / CAP)
+        slope = 1 - np.tanh(x / cap)**2
+        x = cap * np.tanh(x / cap)
     if scores.bias:
         x = x + given["bias"].astype(np.float64)
     i, j = np.arange(n)[:, None], np.arange(m)[None]
