@@ -295,11 +295,16 @@ def _fetched(
 def _peeled(knl: pl.LoopKernel, form: _Form, ahead: int) -> pl.LoopKernel:
     """Return *knl* with tiles on the diagonal set apart, which have a mask; copies begin iterations *ahead*.
 
-    They are the last ones of a block of queries, and the first ones of a block of keys.
+    They are the last ones of a block of queries, and the first ones of a block of keys.  More than two stay in the
+    loop, which then has the mask: as many copies of its text take registers.
     """
     diagonal = -(-form.rows // form.columns) if form.causal else 0
+    diagonal = diagonal if diagonal <= _PEELED else 0
     front, back = (0, diagonal) if form.is_dq else (diagonal, 0)
     return pl.peel(knl, "t", front=ahead + front, back=back)
+
+
+_PEELED: Final = 2
 
 
 @dataclass(frozen=True)
