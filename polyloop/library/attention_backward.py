@@ -183,7 +183,7 @@ def _check(wanted: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class _Form:
-    """What a schedule asks of a program: sizes of blocks, its products with their inames, and what they are of.
+    """Facts of a program that a schedule asks for: sizes of blocks, and its products with their inames.
 
     ``scores`` and ``sums`` are instruction -> iname of columns, iname of terms.
     """
@@ -198,7 +198,7 @@ class _Form:
 
     @property
     def is_dq(self) -> bool:
-        """Whether blocks are of queries."""
+        """True if blocks are of queries."""
         return "dq_sum" in self.sums
 
     @property

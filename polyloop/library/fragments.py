@@ -1,4 +1,4 @@
-"""What recipes of attention share: temporaries as tensor cores leave results, and tiles as these read them."""
+"""Parts of recipes of attention: temporaries as tensor cores leave results, and tiles as these read them."""
 
 from __future__ import annotations
 

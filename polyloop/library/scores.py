@@ -50,17 +50,17 @@ class Scores:
 
     @property
     def is_plain(self) -> bool:
-        """Whether scores are products, times a scale, up to a mask."""
+        """True if scores are products, times a scale, up to a mask."""
         return not (self.bias or self.cap)
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether there may be queries that see no key."""
+        """True if there may be queries that see no key."""
         return self.lengths or self.bias
 
     @property
     def factor(self) -> str:
-        """What scores are multiplied by before ``exp2``."""
+        """The factor of scores in ``exp2``, as text."""
         return "scale*" if self.is_plain else ""
 
     def changed(self, at: str, query: str, key: str) -> str:
