@@ -98,8 +98,8 @@ def program(
                 <float32> s[i, j] = sum(c, q[h, g, {query}, c]*k[h, {key}, c])   {{id=s}}
     """
     after = f"""
-                {scores.changed("i, j", query, key)}
-                {scores.masked("i, j", query, key)}
+                {scores.statements("i, j", query, key)}
+                {scores.masks("i, j", query, key)}
                 <float32> high[i] = max(top[i], max(j, s[i, j]))   {{id=high}}
                 <float32> shrink[i] = exp2({factor}(top[i] - high[i]))          {{id=shrink, precision=fast}}
                 top[i] = high[i]                                   {{id=top}}

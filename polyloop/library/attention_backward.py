@@ -116,8 +116,8 @@ def program(
     lines = [
         f"<float32> s[i, j] = sum(c, {at(left, row, 'c')}*{at(right, column, 'c')})   {{id=s}}",
         f"<float32> dp[i, l] = sum(e, {at(left_grad, row, 'e')}*{at(right_grad, beside, 'e')})   {{id=dp}}" * has_ds,
-        scores.changed("i, j", query, key),
-        scores.masked("i, j", query, key),
+        scores.statements("i, j", query, key),
+        scores.masks("i, j", query, key),
         f"<float32> w[i, j] = exp2({scores.factor}s[i, j] - {low})        {{id=w, precision=fast}}",
     ]
     if "dv" in wanted:

@@ -63,14 +63,14 @@ class Scores:
         """The factor of scores in ``exp2``, as text."""
         return "scale*" if self.is_plain else ""
 
-    def changed(self, at: str, query: str, key: str) -> str:
+    def statements(self, at: str, query: str, key: str) -> str:
         """Return statements that change the scores ``s[at]`` of a query and a key, but for the mask.
 
         They leave them times log2(e) where they are not plain, and the tanh in ``bend`` if there is a cap.
         """
-        return "\n".join(self._changed(at, query, key))
+        return "\n".join(self._statements(at, query, key))
 
-    def _changed(self, at: str, query: str, key: str) -> Iterator[str]:
+    def _statements(self, at: str, query: str, key: str) -> Iterator[str]:
         value = f"scale*s[{at}]"
         if self.cap:
             yield f"<float32> bend[{at}] = 1 - 2/(1 + exp2(2*scale/cap*s[{at}]))  {{id=bend, precision=fast}}"
@@ -80,7 +80,7 @@ class Scores:
         if not self.is_plain:
             yield f"s[{at}] = {value}   {{id=changed}}"
 
-    def masked(self, at: str, query: str, key: str) -> str:
+    def masks(self, at: str, query: str, key: str) -> str:
         """Return the statements that hide keys from queries: ``hidden`` by lengths, and ``mask`` by their numbers."""
         found = []
         if self.lengths:

@@ -109,7 +109,8 @@ def test_another_program_is_refused() -> None:
 
 def test_another_program_that_is_vouched_for() -> None:
     """Two sums of the same numbers; arguments are compared all the same."""
-    other = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i] + x[i]", [pl.GlobalArg("x, y", np.float32, shape="n"), ...])
+    data = [pl.GlobalArg("x, y", np.float32, shape="n"), ...]
+    other = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i] + x[i]", data)
     d = pl.dispatch(PROGRAM, {"other": other, "plain": PROGRAM}, target=C, vouched=True)
     assert d.choose(n=3).name == "other"
     assert d(x=np.ones(3, np.float32)).y.tolist() == [2, 2, 2]
