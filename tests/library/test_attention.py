@@ -60,7 +60,8 @@ def program(name: str, dtype: str, head: int, causal: bool, group: int) -> Gener
 
 @pytest.mark.parametrize(("name", "dtype", "head", "causal", "group"), CASES)
 def test_numbers_on_fibres(name: str, dtype: str, head: int, causal: bool, group: int) -> None:
-    given, expected = case(dtype, head, 256, causal=causal, group=group)
+    n = 256 if "wgmma" in name else 128  # warps of mma.sync take longer on fibres
+    given, expected = case(dtype, head, n, causal=causal, group=group)
     made = program(name, dtype, head, causal, group)
     for order, found in run_on_fibres(made, {**given, "o": np.zeros(expected.shape, KINDS[dtype])}).items():
         np.testing.assert_allclose(found["o"].astype(np.float64), expected, rtol=2e-2, atol=1e-2, err_msg=order)

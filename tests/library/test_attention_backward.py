@@ -88,7 +88,7 @@ def test_gradients_on_fibres(of: Of, name: str, head: int, group: int, scores: S
 ])  # fmt: skip
 def test_sums_fit_registers(of: Of, name: str, head: int) -> None:
     made = made_of(of, name, head, 1, Scores(causal=True))
-    (image,) = read_cubin(compile_cuda(made.device_code, "sm_90a").cubin).values()
+    (image,) = read_cubin(compile_cuda(made.device_code, "sm_90a" if "wgmma" in name else "sm_80").cubin).values()
     assert image.local_bytes == 0
 
 
