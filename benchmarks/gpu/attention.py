@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import polyloop as pl
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.kernel.devices import find_device
 from polyloop.library.attention import VARIANTS, scheduled
 from polyloop.library.attention_backward import VARIANTS as GRADIENTS
 from polyloop.library.attention_backward import delta_scheduled
@@ -35,7 +36,7 @@ from polyloop.runtime.invoke import load
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import read_cubin
 
-__all__ = ["JOBS", "Figure", "Job", "Made", "main"]
+__all__ = ["JOBS", "Figure", "Job", "Made", "main", "recorded"]
 
 _PLACE: Final = "cuda"
 _SAMPLES: Final = 9
@@ -130,13 +131,17 @@ def make(job: Job, part: str, name: str) -> Made:
 
 @dataclass(frozen=True)
 class Figure:
-    """Times of one call [us]: PyTorch's kernels' and the schedules', with their errors; ``operations`` of the call."""
+    """Times of one call [us]: PyTorch's kernels' and the schedules', with their errors; ``operations`` of the call.
+
+    ``parts`` has the times of all schedules of each of its programs.
+    """
 
     job: str
     operations: float
     peers: Mapping[str, float]
     times: Mapping[str, float]
     errors: Mapping[str, float]
+    parts: Mapping[str, Mapping[str, float]]
 
     def __str__(self) -> str:
         rate = {name: self.operations / found * 1e-6 for name, found in {**self.peers, **self.times}.items()}
@@ -153,6 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", metavar="WORD", help="calls with all of these words in their names")
     parser.add_argument("--variants", default="", metavar="A,B", help="schedules with one of these words")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write everything as JSON")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write the times by which calls are chosen")
     parser.add_argument("--seconds", type=float, default=400.0, help="begin no call after this time")
     options = parser.parse_args(arguments)
     is_there, reason = gpu_available()
@@ -168,7 +174,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures.append(figure)
         if options.save is not None:
             options.save.write_text(json.dumps([asdict(one) for one in figures], indent=1))
+    if options.record is not None:
+        options.record.write_text(recorded(figures, jobs, find_device(device_name() or "").name))
     return int(any(not error < _LIMIT for figure in figures for error in figure.errors.values()))
+
+
+def recorded(figures: Sequence[Figure], jobs: Sequence[Job], device: str) -> str:
+    """Return the times of *figures*, measured on *device*, as :mod:`polyloop.library.records` reads them."""
+    named, lines = {str(job): job for job in jobs}, []
+    for figure in figures:
+        job = named[figure.job]
+        if job.ragged or job.bias:  # a call that differs in them alone takes the same schedule
+            continue
+        sizes = {"heads": job.heads, "n": job.n} | ({} if job.causal else {"m": job.n})
+        for part, times in figure.parts.items():
+            title = "" if part == "o" else f": {part.replace(',', ', ')}"
+            lines.append(json.dumps({
+                "kernel": f"attention of {job.head}{', causal' * job.causal}{title}", "dtype": job.dtype,
+                "sizes": sizes, "device": device,
+                "seconds": {name: float(f"{1e-6 * time:.3g}") for name, time in sorted(times.items(), key=_time)},
+            }))  # fmt: skip
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _time(item: tuple[str, float]) -> float:
+    return item[1]
 
 
 def _names(part: str, wanted: Sequence[str]) -> list[str]:
@@ -255,7 +285,8 @@ def forward_figure(torch: Any, device: Any, job: Job, made: Mapping[str, Sequenc
     own = list(_ready(job, made["o"], given, device.synchronize))
     errors = {name: _apart(torch, call.result["o"], wanted) for name, call in own}
     times = _in_turn(device, [*peers, *own])
-    return Figure(str(job), job.operations, {name: times.pop(name) for name, _ in peers}, times, errors)
+    rivals = {name: times.pop(name) for name, _ in peers}
+    return Figure(str(job), job.operations, rivals, times, errors, {"o": times})
 
 
 def backward_figure(torch: Any, device: Any, job: Job, made: Mapping[str, Sequence[Made]]) -> Figure:
@@ -266,10 +297,10 @@ def backward_figure(torch: Any, device: Any, job: Job, made: Mapping[str, Sequen
     given["o"], given["lse"] = _forward(torch, job, given)
     calls = dict(_ready(job, made["delta"], given, device.synchronize))
     given["delta"] = calls["delta"].result["delta"]
-    names = ["delta"]
+    names, parts = ["delta"], {}
     for part in job.parts:
         own = list(_ready(job, made[part], given, device.synchronize))
-        times = _in_turn(device, own)
+        times = parts[part] = _in_turn(device, own)
         best = min(times, key=lambda name: times[name])
         print(f"{job}, {part} [us]: {', '.join(f'{name} {time:.0f}' for name, time in times.items())}", file=sys.stderr)
         names.append(f"{part} {best}")
@@ -283,7 +314,8 @@ def backward_figure(torch: Any, device: Any, job: Job, made: Mapping[str, Sequen
     found = {name: calls[part].result[name] for part in job.parts for name in part.split(",")}
     errors = {title: _gradients_apart(torch, job, given, found)}
     times = _in_turn(device, [*peers, (title, whole)])
-    return Figure(str(job), job.operations, {name: times.pop(name) for name, _ in peers}, times, errors)
+    rivals = {name: times.pop(name) for name, _ in peers}
+    return Figure(str(job), job.operations, rivals, times, errors, parts)
 
 
 def _scores(torch: Any, job: Job, given: Mapping[str, Any], head: int, rows: Any) -> Any:
