@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from math import prod
 from typing import Any, Final
 
@@ -16,16 +17,21 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
+from polyloop.library.fragments import check_heads, in_panels, short_name
+from polyloop.library.fragments import in_fragments as _in_fragments
+from polyloop.library.records import ready
+from polyloop.library.scores import LEAST, NONE_SEEN, Scores
 
-__all__ = ["VARIANTS", "by_groups", "by_warps", "in_roles", "program", "scheduled"]
+__all__ = ["VARIANTS", "Variant", "attention", "by_groups", "by_warps", "in_roles", "program", "scheduled"]
 
-_LEAST: Final = "-1e30f"
-"""A score that adds nothing to a sum: of keys that a query does not see."""
+_BEGIN: Final = "-1e29f"
+"""The maximum of no scores, which is above those that are not seen."""
 
 
 def program(
     dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1, queries: int = 128,
-    keys: int = 128, overlapped: bool = False, target: pl.Target | None = None,
+    keys: int = 128, overlapped: bool = False, target: pl.Target | None = None, scores: Scores | None = None,
+    lse: bool = False,
 ) -> pl.LoopKernel:  # fmt: skip
     """Return attention as it is written: a recurrence over tiles of some keys, for blocks of some queries.
 
@@ -46,37 +52,58 @@ def program(
     dtype
         Of q, k, v and o: bfloat16 or float16.
     head
-        Elements of a query: 64 or 128.
+        Elements of a query: 64, 128 or 256.
     causal
         Whether query i sees keys 0 to i alone, of as many as there are queries.
     group
         Heads of queries for one head of keys.
     queries, keys
         Of a block, and of a tile.
+    scores
+        What else becomes of scores, and whether they are causal, in place of *causal*.
+    lse
+        Whether ``lse[h, g, i]``, the logarithm of the sum of exponentials of a query's scores, is stored: the backward
+        pass begins with it.
 
     Returns
     -------
     LoopKernel
-        ``q`` and ``o`` are (heads, group, queries*blocks, head), ``k`` and ``v`` (heads, keys*tiles, head); heads of
-        several batches follow one another.  ``scale`` is that of scores, times log2(e).
+        ``q`` and ``o`` are (heads, group, n, head), ``k`` and ``v`` (heads, m, head), n and m multiples of *queries*
+        and *keys*; if it is causal, m is n.  Heads of several batches follow one another.  ``scale`` is that of scores,
+        times log2(e); ``cap`` and ``bias`` are of scores as they are.
+
+    Notes
+    -----
+    A query that sees no key has an output of 0, and 1e30 in ``lse``.
     """
     element = to_dtype(dtype)
-    first = f"{queries}*blocks - {queries} - {queries}*b" if causal else f"{queries}*b"  # long rows first
-    keys_of = f"{queries}*blocks" if causal else f"{keys}*tiles"
-    seen = f"{keys}*t < {first} + {queries}" if causal else "t < tiles"
-    past = f"{keys}*t - {keys} < {first} + {queries}" if causal else "t - 1 < tiles"
-    tiles = f"0 <= t and {past if overlapped else seen}"
-    mask = f"s[i, j] = s[i, j] if {keys}*t + j <= {first} + i else {_LEAST}   {{id=mask}}" if causal else ""
-    sizes = "" if causal else " and tiles >= 1"
+    scores = scores or Scores(causal=causal)
+    causal, factor = scores.causal, scores.factor
+    first = f"n - {queries} - {queries}*b" if causal else f"{queries}*b"  # long rows first
+    keys_of = "n" if causal else "m"
+
+    def ends(tile: str) -> str:
+        """Return the condition that a *tile* is not behind the last that a query of a block sees."""
+        return f"{keys}*({tile}) < {first} + {queries}" if causal else f"{keys}*({tile}) < m"
+
+    def begins(tile: str) -> str:
+        """Return the condition that a *tile* is not before the first that a query of a block sees."""
+        return f"{tile} >= 0" + (f" and {keys}*({tile}) + {keys} > {first} - {scores.window} + 1" * bool(scores.window))
+
+    tiles = f"{begins('t')} and {ends('t - 1' if overlapped else 't')}"
+    seen = ends("t")
+    query, key = f"{first} + i", f"{keys}*t + j"
+    sizes = "" if causal else " and m >= 1"
     before = f"""
-                <float32> s[i, j] = sum(c, q[h, g, {first} + i, c]*k[h, {keys}*t + j, c])   {{id=s}}
+                <float32> s[i, j] = sum(c, q[h, g, {query}, c]*k[h, {key}, c])   {{id=s}}
     """
     after = f"""
-                {mask}
+                {scores.statements("i, j", query, key)}
+                {scores.masks("i, j", query, key)}
                 <float32> high[i] = max(top[i], max(j, s[i, j]))   {{id=high}}
-                <float32> shrink[i] = exp2(scale*(top[i] - high[i]))          {{id=shrink, precision=fast}}
+                <float32> shrink[i] = exp2({factor}(top[i] - high[i]))          {{id=shrink, precision=fast}}
                 top[i] = high[i]                                   {{id=top}}
-                <float32> w[i, j] = exp2(scale*s[i, j] - scale*top[i])        {{id=w, precision=fast}}
+                <float32> w[i, j] = exp2({factor}s[i, j] - {factor}top[i])        {{id=w, precision=fast}}
                 total[i] = total[i]*shrink[i] + sum(j, w[i, j])    {{id=total}}
     """
     after_product = ", dep=acc" if overlapped else ""
@@ -86,7 +113,7 @@ def program(
                 if {seen}
                     {before}
                 end
-                if t >= 1
+                if {begins('t - 1')}
                     acc[i, d] = acc[i, d] + sum(jk, p[i, jk]*v[h, {keys}*t - {keys} + jk, d])   {{id=acc, dep=*acc_0:s}}
                 end
                 if {seen}
@@ -102,10 +129,15 @@ def program(
                 {weights}
                 acc[i, d] = acc[i, d]*shrink[i] + sum(jk, p[i, jk]*v[h, {keys}*t + jk, d])      {{id=acc}}
         """
+    output, logarithm = "acc[i, d]/total[i]", f"0.6931471805599453f*({factor}top[i] + log2(total[i]))"
+    if scores.may_be_empty:
+        output, logarithm = (f"({text} if total[i] > 0 else {other})"
+                             for text, other in ((output, "0.0f"), (logarithm, NONE_SEEN)))  # fmt: skip
+    statistics = f"lse[h, g, {query}] = {logarithm}    {{id=lse}}" if lse else ""
     return pl.make_kernel(
         [
             f"{{[h, g]: 0 <= h < heads and 0 <= g < {group}}}",
-            "{[b]: 0 <= b < blocks}",
+            f"{{[b]: 0 <= b and {queries}*b < n}}",
             f"{{[t]: {tiles}}}",
             f"{{[i]: 0 <= i < {queries}}}",
             f"{{[j, jk]: 0 <= j, jk < {keys}}}",
@@ -113,34 +145,30 @@ def program(
         ],
         f"""
         for h, g, b
-            <float32> top[i] = {_LEAST}                            {{id=top_0}}
+            {scores.known}
+            <float32> top[i] = {_BEGIN if scores.may_be_empty or scores.window else LEAST}        {{id=top_0}}
             <float32> total[i] = 0                                 {{id=total_0}}
             <float32> acc[i, d] = 0                                {{id=acc_0}}
             for t
                 {steps}
             end
-            o[h, g, {first} + i, d] = acc[i, d]/total[i]       {{id=o}}
+            o[h, g, {query}, d] = {output}       {{id=o}}
+            {statistics}
         end
         """,
         [
-            pl.GlobalArg("q, o", element, shape=f"heads, {group}, {queries}*blocks, {head}"),
+            pl.GlobalArg("q, o", element, shape=f"heads, {group}, n, {head}"),
             pl.GlobalArg("k, v", element, shape=f"heads, {keys_of}, {head}"),
+            *([pl.GlobalArg("lse", np.float32, shape=f"heads, {group}, n")] if lse else []),
             pl.ValueArg("scale", np.float32),
+            *scores.arguments(element, group, keys_of),
             ...,
         ],
         name="attention",
         target=target,
-        assumptions=f"heads >= 1 and blocks >= 1{sizes}",
+        assumptions=f"heads >= 1 and n >= 1 and n mod {max(queries, keys) if causal else queries} = 0"
+                    + ("" if causal else f"{sizes} and m mod {keys} = 0"),
     )
-
-
-def _in_fragments(knl: pl.LoopKernel, rows: tuple[int, ...], *names: str) -> pl.LoopKernel:
-    """Return *knl* with the axes of temporaries divided as tensor cores leave results: a thread has some of each."""
-    wide = [name for name in names if len(knl.temporaries[name].shape or ()) > 1]
-    for axis, lengths, own in ((1, (2, 4), wide), (0, rows, names)):
-        for length in lengths:
-            knl = pl.split_array_axis(knl, own, axis, length)
-    return knl
 
 
 def by_groups(
@@ -151,9 +179,7 @@ def by_groups(
     The weights of a tile, of 16 bits, are the first operand of the second product, from registers.  Tiles of keys and
     values are fetched *stages* - 1 ahead.
     """
-    element = knl.arrays()["q"].dtype
-    assert element is not None, "the types of a library's programs are stated"
-    word = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+    word = short_name(knl, "q")
     keys, head = ((knl.temporaries[name].shape or ())[1] for name in ("s", "acc"))
     assert isinstance(head, int), "a number"
     knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
@@ -162,7 +188,7 @@ def by_groups(
     knl = pl.split_iname(knl, "c_panel", 16, outer_iname="cc", inner_iname="ci", outer_tag="unr")
     knl = pl.split_iname(knl, "jk", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.tensorize(knl, "id:s", f"wgmma_m64n{keys}k16_{word}")
-    knl = _in_fragments(knl, (8, 2, 4), "top", "total", "high", "shrink", "s", "w", "p")
+    knl = _in_fragments(knl, (8, 2, 4), "top", "total", "high", "shrink", "s", "bend", "w", "p")
     knl = pl.tensorize(knl, "id:acc", f"wgmma_m64n{head}k16_{word}", from_registers=True)
     knl = _in_fragments(knl, (8, 2, 4), "acc")
     # tiles in shared memory: rows of 128 bytes, swizzled
@@ -175,11 +201,7 @@ def by_groups(
         around = "h, g, b" if name == "q" else None
         tile = f"{name}_tile"
         knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=tile, vec=8)
-        if head > 64:
-            axes = len(knl.temporaries[tile].shape or ())
-            knl = pl.split_array_axis(knl, tile, axes - 1, 64)
-            knl = pl.tag_array_axes(knl, tile, ",".join([*(f"N{axes - n}" for n in range(axes - 2)), "N1", "N2", "N0"]))
-        knl = pl.swizzle(knl, tile, bits=3, base=3, shift=3)
+        knl = in_panels(knl, tile, head)
     if via is not None:
         knl = pl.pipeline(knl, "t", stages=stages, via=via)
     return _peeled(knl, 0 if via is None else stages - 1, overlapped=overlapped)
@@ -219,9 +241,7 @@ def in_roles(knl: pl.LoopKernel, copying: int = 40, computing: int = 232) -> pl.
 
 def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return attention in blocks of warps, 16 queries each, by ``mma.sync``: for devices before Hopper."""
-    element = knl.arrays()["q"].dtype
-    assert element is not None, "the types of a library's programs are stated"
-    word = {"bfloat16": "bf16", "float16": "f16"}[dtype_name(element)]
+    word = short_name(knl, "q")
     knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
     knl = pl.split_iname(knl, "i", 16, outer_iname="warp", inner_iname="ii", outer_tag="l/32")
     knl = pl.split_iname(knl, "j", 8, outer_iname="nj", inner_iname="jj", outer_tag="unr")
@@ -229,7 +249,7 @@ def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
     knl = pl.split_iname(knl, "c", 16, outer_iname="cc", inner_iname="ci", outer_tag="unr")
     knl = pl.split_iname(knl, "jk", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.tensorize(knl, "id:s", f"mma_m16n8k16_{word}")
-    knl = _in_fragments(knl, (8, 2), "top", "total", "high", "shrink", "s", "w", "p")
+    knl = _in_fragments(knl, (8, 2), "top", "total", "high", "shrink", "s", "bend", "w", "p")
     knl = pl.tensorize(knl, "id:acc", f"mma_m16n8k16_{word}", from_registers=True)
     knl = _in_fragments(knl, (8, 2), "acc")
     swept = {
@@ -268,17 +288,66 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "wgmma, 128 x 128, overlapped, roles": Variant(True, 128, 128, overlapped=True, roles=True),
     "wgmma, 128 x 64, overlapped, roles": Variant(True, 128, 64, overlapped=True, roles=True),
     "mma, 64 x 64": Variant(False, 64, 64),
+    "mma, 64 x 32": Variant(False, 64, 32),
 }
-"""By name."""
+"""By name.  Heads of 256 elements have room for tiles of 64 keys in two stages."""
+_FIRST: Final = "wgmma, 128 x 64"
+"""The schedule that was the fastest of most calls that were measured."""
 
 
 def scheduled(
-    name: str, dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1
-) -> pl.LoopKernel:
-    """Return attention by the schedule called *name* in ``VARIANTS``; see :func:`program` for the others."""
+    name: str, dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1,
+    scores: Scores | None = None, lse: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return attention by the schedule called *name* in ``VARIANTS``; see :func:`program` for the others.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``, ``bad-value``: another type, or a head of other than 64, 128 or 256 elements.
+    """
+    check_heads("attention", dtype, head, group)
     found = VARIANTS[name]
     target = pl.CudaTarget("sm_90a") if found.groups else None
     knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys,
-                  overlapped=found.overlapped, target=target)
+                  overlapped=found.overlapped, target=target, scores=scores, lse=lse)  # fmt: skip
     knl = by_groups(knl, found.stages, overlapped=found.overlapped) if found.groups else by_warps(knl)
     return in_roles(knl) if found.roles else knl
+
+
+@cache
+def attention(
+    dtype: Any = "bfloat16", head: int = 128, *, causal: bool = False, group: int = 1, scores: Scores | None = None,
+    lse: bool = False, target: pl.Target | None = None, device: str | None = None,
+) -> pl.Dispatcher:  # fmt: skip
+    """Return attention, ``o = softmax(scale*q k^T) v``, for numbers of queries and keys that are multiples of 64.
+
+    ::
+
+        o = attention("bfloat16", 128, causal=True)(q=q, k=k, v=v, scale=log2(e)/sqrt(128)).o
+        print(attention("bfloat16", 128).choose(heads=64, n=4096, m=4096))
+
+    Parameters
+    ----------
+    dtype, head, causal, group, scores, lse
+        As for :func:`program`, which tells the arguments of a call, too.
+    target, device
+        As for :func:`polyloop.dispatch`.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-dtype``, ``bad-value``: another type, or a head of other than 64, 128 or 256 elements.
+
+    Notes
+    -----
+    Each schedule is a recurrence of its own, over tiles of its size, and results differ by rounding.  Source: T. Dao,
+    "FlashAttention-2", 2023, https://arxiv.org/abs/2307.08691.
+    """
+    check_heads("attention", dtype, head, group)
+    scores = scores or Scores(causal=causal)
+    base = program(dtype, head, group=group, queries=64, keys=32, scores=scores, lse=lse)
+    names = sorted(VARIANTS, key=lambda name: name != _FIRST)
+    made = {name: partial(scheduled, name, dtype, head, group=group, scores=scores, lse=lse) for name in names}
+    kernel = f"attention of {head}{', causal' * scores.causal}"
+    return ready(kernel, to_dtype(dtype), base, made, target, device, vouched=True)

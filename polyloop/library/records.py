@@ -28,13 +28,13 @@ def _entries() -> tuple[dict[str, Any], ...]:
 
 def ready(
     kernel: str, dtype: np.dtype[Any], program: pl.LoopKernel, schedules: Mapping[str, Any],
-    target: pl.Target | None, device: str | None, result: np.dtype[Any] | None = None,
+    target: pl.Target | None, device: str | None, result: np.dtype[Any] | None = None, *, vouched: bool = False,
 ) -> pl.Dispatcher:  # fmt: skip
     """Return the dispatcher of a ready kernel for elements of *dtype*, with the times that were measured of it.
 
-    *result* is the type of its results where there is a choice.
+    *result* is the type of its results where there is a choice; *vouched* is as for :func:`polyloop.dispatch`.
     """
-    found = pl.dispatch(program, schedules, target=target, device=device)
+    found = pl.dispatch(program, schedules, target=target, device=device, vouched=vouched)
     which = (kernel, str(dtype), None if result is None else str(result))
     own = [entry for entry in _entries() if (entry["kernel"], entry["dtype"], entry.get("result")) == which]
     found.read_record(json.dumps([{**entry, "dtypes": {}} for entry in own]))

@@ -102,11 +102,15 @@ class Dispatcher(DeferredKernel):
         The schedules, in the order in which they were given.
     """
 
-    def __init__(self, program: LoopKernel, schedules: Recipes, target: Target | None, device: Device | None) -> None:
+    def __init__(
+        self, program: LoopKernel, schedules: Recipes, target: Target | None, device: Device | None, *,
+        vouched: bool = False,
+    ) -> None:  # fmt: skip
         self._program, self._given_target, self._device = program, target, device
         self._is_cuda = _is_cuda(schedules, target)
         self._families = {
-            name: Family(name, made, self._program, self._target_for) for name, made in schedules.items()}
+            name: Family(name, made, self._program, self._target_for, vouched=vouched)
+            for name, made in schedules.items()}
         self._choices: dict[tuple[object, ...], Chosen] = {}
         self._estimates: dict[tuple[object, ...], float] = {}
         self._measured: dict[tuple[object, ...], _Measured] = {}  # by call and device
@@ -486,6 +490,7 @@ def dispatch(
     *,
     target: Target | None = None,
     device: str | Device | None = None,
+    vouched: bool = False,
 ) -> Dispatcher:
     """Return one callable of several schedules of one program, which chooses at each call.
 
@@ -523,6 +528,9 @@ def dispatch(
     device
         Model that the choice is made for, as for :func:`polyloop.explain`; by default the GPU of this machine, and
         ``"H200"`` for CUDA where there is none.
+    vouched
+        Whether the caller vouches that schedules compute the same, though their programs are written otherwise, as
+        recurrences over tiles of other sizes are.  Then arguments alone are compared.
 
     Returns
     -------
@@ -548,7 +556,7 @@ def dispatch(
             () if is_mapping else (f"given: {shown(schedules)}",),
             ('pass them by names: pl.dispatch(program, {"plain": knl})',))])  # fmt: skip
     is_cuda = _is_cuda(schedules, target)
-    return Dispatcher(program, schedules, target, _model(device) if is_cuda else None)
+    return Dispatcher(program, schedules, target, _model(device) if is_cuda else None, vouched=vouched)
 
 
 def _model(device: str | Device | None) -> Device | None:

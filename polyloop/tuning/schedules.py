@@ -123,10 +123,13 @@ class Family:
     made
         A transformed kernel; or a function whose parameters are sizes of the program, none where they do not matter,
         called when a call's conditions are first looked at.
+    vouched
+        Whether what programs compute is not compared.
     """
 
     def __init__(self, name: str, made: LoopKernel | Callable[..., LoopKernel], program: LoopKernel,
-                 target_for: TargetFor) -> None:  # fmt: skip
+                 target_for: TargetFor, *, vouched: bool = False) -> None:  # fmt: skip
+        self._vouched = vouched
         self.name, self._made, self._program, self._target_for = name, made, program, target_for
         self.sizes = () if isinstance(made, LoopKernel) else tuple(_parameters(name, made, program))
         self._known: dict[tuple[int, ...], Schedule | Refused] = {}
@@ -177,7 +180,7 @@ class Family:
             raise _refusal(Diagnostic(
                 "unknown-dtype", f"schedule '{self.name}' leaves the type of '{still[0].name}' open", (),
                 (f'state it: knl.add_dtypes({{"{still[0].name}": "float32"}})',)))
-        if problem := _difference(self._program, kernel, self.name):
+        if problem := _difference(self._program, kernel, self.name, vouched=self._vouched):
             raise _refusal(problem)
         return Schedule(self.name, kernel, self._target_for(kernel), open_types)
 
@@ -196,8 +199,11 @@ def _parameters(name: str, function: Callable[..., object], program: LoopKernel)
             raise _refusal(renewed(problem, notes=(*problem.notes, f"schedule '{name}' is a function of it")))
 
 
-def _difference(program: LoopKernel, kernel: LoopKernel, name: str) -> Diagnostic | None:
-    """Return the difference of the program of *kernel* from *program*; None if it is not, for some sizes and types."""
+def _difference(program: LoopKernel, kernel: LoopKernel, name: str, *, vouched: bool) -> Diagnostic | None:
+    """Return the difference of the program of *kernel* from *program*; None if it is not, for some sizes and types.
+
+    If it is *vouched* for what they compute, arguments are compared alone.
+    """
     mine = program
     types = {argument.name: argument.dtype for argument in kernel.arguments if argument.dtype is not None}
     wanted = {argument.name: types[argument.name] for argument in open_arguments(program) if argument.name in types}
@@ -206,7 +212,8 @@ def _difference(program: LoopKernel, kernel: LoopKernel, name: str) -> Diagnosti
         mine = mine.fix_parameters(**kernel.fixed) if kernel.fixed else mine
     except PolyloopError as error:
         return renewed(error.found[0], notes=(*error.found[0].notes, f"schedule '{name}' has it"))
-    one, other = (f"{fingerprint(each)}\n{_interface(each)}".splitlines() for each in (mine, kernel))
+    texts = (f"{'' if vouched else fingerprint(each)}\n{_interface(each)}" for each in (mine, kernel))
+    one, other = (text.splitlines() for text in texts)
     if one == other:
         return None
     here = next((pair for pair in zip_longest(one, other, fillvalue="") if pair[0] != pair[1]), ("", ""))

@@ -309,6 +309,8 @@ def test_fast_functions_only_on_request() -> None:
     assert "o[i] = expf(x[i]) / x[i];" in pl.generate_code(fast, target=pl.CTarget()).device_code
     split = pl.split_iname(fast, "i", 16, outer_tag="g.0", inner_tag="l.0")
     assert "__expf(" in pl.generate_code(split, target=pl.CudaTarget()).device_code
+    wide = pl.split_iname(pl.assume(fast, "n mod 4 = 0"), "i", 4, inner_tag="vec")
+    assert pl.generate_code(wide, target=pl.CudaTarget()).device_code.count("__expf(x_v.") == 4
     np.testing.assert_array_equal(pl.interpret(fast, x=SINGLE).o, pl.interpret(knl, x=SINGLE).o)
 
 

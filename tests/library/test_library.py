@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 
 import polyloop as pl
 from polyloop import library
+from polyloop.library.attention import attention
+from polyloop.library.attention_backward import gradients
 from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.tuning.schedules import Schedule
@@ -271,10 +274,18 @@ RECORDED = [
 ]
 
 
+def attention_of(kernel: str, dtype: str, **options: Any) -> pl.Dispatcher:
+    """Return the dispatcher of attention that records call *kernel*, such as ``attention of 256, causal: dk``."""
+    head, causal, part = re.fullmatch(r"attention of (\d+)(, causal)?(?:: (.+))?", kernel).groups()  # type: ignore[union-attr]
+    given = {"head": int(head), "causal": causal is not None, **options}
+    return gradients(dtype, **given).programs[part] if part else attention(dtype, **given)
+
+
 @pytest.mark.parametrize(("kernel", "dtype", "result"), sorted({entry[:3] for entry in RECORDED}, key=str))
 def test_times_that_come_with_the_library_are_of_its_schedules(kernel: str, dtype: str, result: str | None) -> None:
     which = (dtype,) if result is None else (dtype, result)
-    d = getattr(library, kernel)(*which, target=pl.CudaTarget("sm_90"), device="H100")
+    made = getattr(library, kernel, None) or partial(attention_of, kernel)
+    d = made(*which, target=pl.CudaTarget("sm_90"), device="H100")
     listed = str(d)
     for *of, sizes, names in RECORDED:
         if of == [kernel, dtype, result]:

@@ -130,6 +130,22 @@ def test_a_footprint_that_is_given() -> None:
     assert "no use of 'a' inside the swept loops stays in the footprint that was given" in text
 
 
+def test_a_footprint_serves_reads_by_other_inames() -> None:
+    """Rows of a tile are swept by j in one statement, and by k in the other: neither has all inames of the sweep."""
+    knl = pl.make_kernel(
+        "{[t, j, k, i]: 0 <= t < n and 0 <= j, k < 8 and 0 <= i < 4}",
+        "b[t, i] = sum(j, a[8*t + j]) + i  {id=b}\nc[t, i] = sum(k, a[8*t + k]*a[8*t + k]) + i  {id=c}",
+        [pl.GlobalArg("a", np.float32, shape="8*n"), pl.GlobalArg("b, c", np.float32, shape="n, 4"), ...],
+    )  # fmt: skip
+    tiled = pl.tag_inames(knl, "t:g.0, i:l.0")
+    tile = pl.add_prefetch(tiled, "a", "i", fetch_outer_inames="t", footprint_subscripts=["8*t + j"])
+    text = cuda(tile)
+    assert text.count("a_fetch[j]") + text.count("a_fetch[k]") == 3
+    pl.check_equivalence(knl, tile, sizes={"n": 3})
+    text = refused(tiled, lambda x: pl.add_prefetch(x, "a", "i", fetch_outer_inames="t"), "outer-missing")
+    assert "the elements depend on iname" in text
+
+
 @pytest.mark.parametrize(("at", "size"), [("i_outer", "a_fetch[18]"), ("i_inner", "a_fetch[3]")])
 def test_a_place_in_the_nest(at: str, size: str) -> None:
     base = pl.split_iname(blur(), "i", 16)

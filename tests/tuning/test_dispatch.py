@@ -107,6 +107,17 @@ def test_another_program_is_refused() -> None:
         pl.dispatch(PROGRAM, {"other": PROGRAM.rename_argument("x", "z")})
 
 
+def test_another_program_that_is_vouched_for() -> None:
+    """Two sums of the same numbers; arguments are compared all the same."""
+    data = [pl.GlobalArg("x, y", np.float32, shape="n"), ...]
+    other = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i] + x[i]", data)
+    d = pl.dispatch(PROGRAM, {"other": other, "plain": PROGRAM}, target=C, vouched=True)
+    assert d.choose(n=3).name == "other"
+    assert d(x=np.ones(3, np.float32)).y.tolist() == [2, 2, 2]
+    with pytest.raises(pl.TuningError, match="other-program"):
+        pl.dispatch(PROGRAM, {"other": PROGRAM.rename_argument("x", "z")}, vouched=True)
+
+
 def test_bad_schedules() -> None:
     for none in ({}, [PROGRAM], PROGRAM, {1: PROGRAM}):
         with pytest.raises(pl.TuningError, match="no-schedules"):

@@ -244,6 +244,7 @@ class _Printer:
         places: list[Code] = [
             c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
         if is_held:
+            self.scope.values.pop(f"{self.statement.name}#a", None)  # iterations that stand side by side have their own
             name, loops = self.fragment("a"), self.a.loops
             registers = prod(part.extent for part in self.a.parts if not part.in_lane) // self.intrinsic.per_register
             yield Declare(self.register, name.text, (*(n for _, n in loops), registers))

@@ -232,6 +232,7 @@ class LaneLoops:
         """Return the statement for all lanes at once."""
         assert isinstance(node.body[0], Run), "a plan is made for one statement"
         statement = self.statements[node.body[0].name]
+        self.scope.fast = statement.fast
         values = self.scope.values
         saved = values[plan.lanes.iname]
         self.scope.findings.wide += at_once(self.scope, statement, plan)

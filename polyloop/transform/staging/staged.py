@@ -178,8 +178,8 @@ def _sweep_violations(kernel: LoopKernel, plan: Plan) -> Iterator[Diagnostic]:
     if len({len(use.arguments) for use in uses}) > 1:
         message = f"{kind} '{source}' is used with different numbers of indices"
         yield Diagnostic("wrong-rank", message, hints=("give every use as many",))
-    meant = [use for use in uses if use.arguments in plan.subscripts] or uses
-    yield from _outer_violations(kernel, source, is_rule, sweep, outer, meant)
+    if not plan.subscripts:  # these say which elements: for all values of inames that are not outer ones
+        yield from _outer_violations(kernel, source, is_rule, sweep, outer, uses)
 
 
 def _outer_violations(
