@@ -7,9 +7,10 @@ the reads of an instruction are numbered in the order of its text (*leaves*), an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from polyloop.frozen import replace
 from polyloop.kernel.build.text_order import Item, build_tree
@@ -24,7 +25,7 @@ from polyloop.program.guards import exact_parameters
 from polyloop.program.ir import Access, Accumulator, Combine, Lowered, Program
 from polyloop.program.lookback_order import waits_last
 from polyloop.program.loop_sharing import may_share
-from polyloop.program.lower_instruction import Lowering, loop_order
+from polyloop.program.lower_instruction import Lowering, inputs_of, loop_order
 from polyloop.program.written_barriers import barrier_items
 
 __all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
@@ -94,18 +95,63 @@ def _free_name(wish: str, taken: Collection[str]) -> str:
     return name
 
 
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Statements and accumulators of one instruction, with the names that these asked for and got."""
+
+    statements: Sequence[Lowered]
+    accumulators: Sequence[Accumulator]
+    names: Sequence[tuple[str, str]]
+
+
+_MOST_GROUPS: Final = 64
+
+
+@memoised
+def _groups(instruction: Instruction) -> dict[Hashable, _Group]:
+    """Return how *instruction* was taken apart in the kernels that have it, by what of a kernel matters there."""
+    del instruction
+    return {}
+
+
 def _taken_apart(
     kernel: LoopKernel, instruction: Instruction, taken: set[str]
 ) -> tuple[Sequence[Lowered], Sequence[Accumulator]]:
-    """Return the statements and accumulators of an instruction, and add their names to *taken*."""
+    """Return the statements and accumulators of an instruction, and add their names to *taken*.
+
+    An instruction that a transform leaves as it is keeps its statements, and what is known of them.
+    """
+    inputs = inputs_of(kernel, instruction)
+    groups = _groups(instruction)
+    found = None if inputs is None else groups.get(inputs)
+    if found is not None and (names := _as_before(found.names, taken)) is not None:
+        taken.update(names)
+        return found.statements, found.accumulators
+    asked: list[tuple[str, str]] = []
 
     def fresh(wish: str) -> str:
         name = _free_name(wish, taken)
         taken.add(name)
+        asked.append((wish, name))
         return name
 
     lowering = Lowering(kernel, instruction, fresh)
-    return lowering.statements(), lowering.accumulators
+    group = _Group(lowering.statements(), lowering.accumulators, asked)
+    if inputs is not None:
+        if len(groups) >= _MOST_GROUPS:
+            groups.clear()
+        groups[inputs] = group
+    return group.statements, group.accumulators
+
+
+def _as_before(names: Sequence[tuple[str, str]], taken: set[str]) -> list[str] | None:
+    """Return the names that were given out, None if others would be given out beside those *taken* now."""
+    given: list[str] = []
+    for wish, name in names:
+        if name in taken or _free_name(wish, taken.union(given)) != name:
+            return None
+        given.append(name)
+    return given
 
 
 def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str], number: int) -> list[Item]:
