@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import islpy as isl
 
 from polyloop.mapping.thread_mapping import Placed, Placement
@@ -9,12 +11,16 @@ from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows
 
-__all__ = ["earlier", "time_forms"]
+__all__ = ["earlier", "forms_of_time", "time_forms"]
 
 
 def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
     """Return the execution time of *statement*'s instances: positions and loop inames, padded to *depth*."""
-    place = placement.program.places[statement.name]
+    return forms_of_time(statement, placement.program.places[statement.name], depth)
+
+
+def forms_of_time(statement: Placed, place: Sequence[int | str], depth: int) -> list[Affine]:
+    """Return the execution time of *statement*'s instances at a *place* in the loop tree (:func:`time_forms`)."""
     forms = [
         Affine((), entry) if isinstance(entry, int) else statement.forms.get(entry) or Affine.variable(entry)
         for entry in place

@@ -17,7 +17,7 @@ import islpy as isl
 from polyloop.dataflow.direct_links import affine_link, are_forms, extent_in, in_iteration, is_determined
 from polyloop.dataflow.last_writes import Accesses, last_writes
 from polyloop.dataflow.must_write import alternatives
-from polyloop.dataflow.times import time_forms
+from polyloop.dataflow.times import forms_of_time
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
@@ -327,7 +327,49 @@ def known_may_flow(placement: Placement, array: str) -> Flow:
 
 @memoised
 def _flow(placement: Placement, array: str) -> Flow:
-    return flow_of(placement, array)
+    """Return the dataflow of *array*, one for the programs whose statements that access it are the same in one order."""
+    writers, reads = (entries.get(array, []) for entries in _by_array(placement))
+    if not writers or not reads:
+        return flow_of(placement, array)
+    statements = tuple(dict.fromkeys([*writers, *(reader for reader, _ in reads)]))
+    places = _ranked([placement.program.places[statement.name] for statement in statements])
+    inputs = (array, placement.spaces[array], placement.axes, tuple(map(Same, statements)), *places)
+    flows = _flows(statements[0])
+    found = flows.get(inputs)
+    if found is None:
+        if len(flows) >= _MOST_FLOWS:
+            flows.clear()
+        found = flows[inputs] = flow_of(placement, array)
+    return found
+
+
+_MOST_FLOWS: Final = 64
+
+
+@memoised
+def _flows(statement: Placed) -> dict[Hashable, Flow]:
+    """Return the dataflow of arrays that *statement* accesses, by all other inputs."""
+    del statement
+    return {}
+
+
+def _ranked(places: Sequence[tuple[int | str, ...]]) -> list[tuple[int | str, ...]]:
+    """Return *places* in the loop tree with positions 0, 1, .. in each sequence, as if there were no other statements.
+
+    ::
+
+        (2, "i", 0), (2, "i", 3), (7,)    ->    (0, "i", 0), (0, "i", 1), (1,)
+    """
+    steps: dict[tuple[int | str, ...], set[int]] = {}
+    for place in places:
+        for depth, entry in enumerate(place):
+            if type(entry) is int:
+                steps.setdefault(place[:depth], set()).add(entry)
+    ranks = {prefix: {step: rank for rank, step in enumerate(sorted(found))} for prefix, found in steps.items()}
+    return [
+        tuple([ranks[place[:depth]][entry] if type(entry) is int else entry for depth, entry in enumerate(place)])
+        for place in places
+    ]
 
 
 @memoised
@@ -450,11 +492,13 @@ def _computed(
     """Return the dataflow from *writers*, by ISL; only those in *sure* kill earlier writes."""
     looking_at(array, *writers, *(reader for reader, _ in reads))
     space = placement.spaces[array]
-    depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
+    named = tuple(dict.fromkeys([*(s.name for s in writers), *(s.name for s, _ in reads)]))
+    places = dict(zip(named, _ranked([placement.program.places[name] for name in named]), strict=True))
+    depth = max(map(len, places.values()))
 
     def side(statement: Placed, accesses: Sequence[Access]) -> _Side:
         cells = [Same(storage_map(placement, statement, access, space)) for access in accesses]
-        times = tuple(time_forms(placement, statement, depth))
+        times = tuple(forms_of_time(statement, places[statement.name], depth))
         subscripts = tuple([statement.indices(access) for access in accesses])
         return _Side(Same(statement.domain), statement.dims, times, tuple(cells), subscripts)
 

@@ -98,16 +98,16 @@ def inputs_of(kernel: LoopKernel, instruction: Instruction) -> Hashable | None:
     arrays = kernel.arrays()
     named = [*variables(instruction.assignee).union(*map(variables, expressions))]
     known = (kernel.parameters, exact_parameters(kernel))
-    own = (*map(Same, expressions), tuple(sorted((name, bool(arrays[name].shape)) for name in named if name in arrays)))
+    uses = (*map(Same, expressions), tuple(sorted((name, bool(arrays[name].shape)) for name in named if name in arrays)))
     if not instruction.terms:
-        return known, own
+        return known, uses
     inames = tuple(dict.fromkeys([*instruction.inames, *(x for term in instruction.terms for x in term.inames)]))
     domains = (instruction.domain, *(term.domain for term in instruction.terms))
     bounds = [name for domain in domains for name in bound_variables(domain, kernel.parameters)]
     joined = tuple((name, *joined_loops(kernel, inames, [name]).items()) for name in sorted({*named, *bounds}))
     tags = tuple([(kernel.tag(x), kernel.axis(x)) for x in inames])
-    chains = tuple([tuple(x for x in chain if x in inames) for chain in kernel.loop_priority])
-    return known, own, joined, tags, chains
+    chains = tuple([own for chain in kernel.loop_priority if len(own := tuple(x for x in chain if x in inames)) > 1])
+    return known, uses, joined, tags, chains
 
 
 class Lowering:
