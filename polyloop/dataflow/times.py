@@ -11,7 +11,7 @@ from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows
 
-__all__ = ["earlier", "forms_of_time", "time_forms"]
+__all__ = ["earlier", "forms_of_time", "ranked", "time_forms"]
 
 
 def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
@@ -55,3 +55,22 @@ def _earlier(placement: Placement, first: Placed, second: Placed, or_equal: bool
             return found.unwrap()
         equal = add_rows(equal, names, [Row(later, is_equality=True)])
     return (found.union(equal) if or_equal else found).unwrap()
+
+
+def ranked(places: Sequence[tuple[int | str, ...]]) -> list[tuple[int | str, ...]]:
+    """Return *places* in the loop tree with positions 0, 1, .. in each sequence, as if there were no other statements.
+
+    ::
+
+        (2, "i", 0), (2, "i", 3), (7,)    ->    (0, "i", 0), (0, "i", 1), (1,)
+    """
+    steps: dict[tuple[int | str, ...], set[int]] = {}
+    for place in places:
+        for depth, entry in enumerate(place):
+            if type(entry) is int:
+                steps.setdefault(place[:depth], set()).add(entry)
+    ranks = {prefix: {step: rank for rank, step in enumerate(sorted(found))} for prefix, found in steps.items()}
+    return [
+        tuple([ranks[place[:depth]][entry] if type(entry) is int else entry for depth, entry in enumerate(place)])
+        for place in places
+    ]

@@ -7,6 +7,7 @@ separately (``polyloop.sync.races``).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -17,7 +18,7 @@ import islpy as isl
 from polyloop.dataflow.direct_links import affine_link, are_forms, extent_in, in_iteration, is_determined
 from polyloop.dataflow.last_writes import Accesses, last_writes
 from polyloop.dataflow.must_write import alternatives
-from polyloop.dataflow.times import forms_of_time
+from polyloop.dataflow.times import forms_of_time, ranked
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
@@ -254,10 +255,13 @@ def _direct_among(
     the loop tree are tried, as long as few others are in between.
     """
     places = placement.program.places
-    here = places[reader.name]
-    before = sorted((w for w in writers if places[w.name] < here), key=lambda w: places[w.name], reverse=True)
-    for writer in before[:_FEW]:
-        between = [o for o in writers if o is not writer and _is_between(placement, writer, o, reader)]
+    ordered = sorted(writers, key=lambda w: places[w.name])
+    order = [places[w.name] for w in ordered]
+    here = bisect_left(order, places[reader.name])
+    for number in range(here - 1, max(here - _FEW, 0) - 1, -1):
+        writer, end = ordered[number], _end_of_step(order[number], places[reader.name])
+        first = bisect_left(order, end[:-1] + order[number][len(end) - 1 : len(end)])
+        between = [*ordered[first:number], *ordered[number + 1 : bisect_left(order, end)]]
         if len(between) > _FEW:
             break
         if any(_may_intervene(placement, writer, other, reader, access) for other in between):
@@ -285,6 +289,14 @@ def _is_between(placement: Placement, writer: Placed, other: Placed, reader: Pla
     assert isinstance(step, int), f"{writer.name} and {other.name} diverge at a loop"
     assert isinstance(end, int), f"{writer.name} and {reader.name} diverge at a loop"
     return begin <= step <= end
+
+
+def _end_of_step(first: tuple[int | str, ...], last: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return a place behind all that are between *first* and *last* as :func:`_is_between` has it."""
+    depth = _depth(first, last)
+    end = last[depth]
+    assert isinstance(end, int), f"{first} and {last} diverge at a loop"
+    return (*last[:depth], end + 1)
 
 
 def _depth(first: Sequence[object], last: Sequence[object]) -> int:
@@ -332,7 +344,7 @@ def _flow(placement: Placement, array: str) -> Flow:
     if not writers or not reads:
         return flow_of(placement, array)
     statements = tuple(dict.fromkeys([*writers, *(reader for reader, _ in reads)]))
-    places = _ranked([placement.program.places[statement.name] for statement in statements])
+    places = ranked([placement.program.places[statement.name] for statement in statements])
     inputs = (array, placement.spaces[array], placement.axes, tuple(map(Same, statements)), *places)
     flows = _flows(statements[0])
     found = flows.get(inputs)
@@ -351,25 +363,6 @@ def _flows(statement: Placed) -> dict[Hashable, Flow]:
     """Return the dataflow of arrays that *statement* accesses, by all other inputs."""
     del statement
     return {}
-
-
-def _ranked(places: Sequence[tuple[int | str, ...]]) -> list[tuple[int | str, ...]]:
-    """Return *places* in the loop tree with positions 0, 1, .. in each sequence, as if there were no other statements.
-
-    ::
-
-        (2, "i", 0), (2, "i", 3), (7,)    ->    (0, "i", 0), (0, "i", 1), (1,)
-    """
-    steps: dict[tuple[int | str, ...], set[int]] = {}
-    for place in places:
-        for depth, entry in enumerate(place):
-            if type(entry) is int:
-                steps.setdefault(place[:depth], set()).add(entry)
-    ranks = {prefix: {step: rank for rank, step in enumerate(sorted(found))} for prefix, found in steps.items()}
-    return [
-        tuple([ranks[place[:depth]][entry] if type(entry) is int else entry for depth, entry in enumerate(place)])
-        for place in places
-    ]
 
 
 @memoised
@@ -493,7 +486,7 @@ def _computed(
     looking_at(array, *writers, *(reader for reader, _ in reads))
     space = placement.spaces[array]
     named = tuple(dict.fromkeys([*(s.name for s in writers), *(s.name for s, _ in reads)]))
-    places = dict(zip(named, _ranked([placement.program.places[name] for name in named]), strict=True))
+    places = dict(zip(named, ranked([placement.program.places[name] for name in named]), strict=True))
     depth = max(map(len, places.values()))
 
     def side(statement: Placed, accesses: Sequence[Access]) -> _Side:
