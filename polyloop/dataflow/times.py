@@ -11,7 +11,7 @@ from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows
 
-__all__ = ["earlier", "forms_of_time", "ranked", "time_forms"]
+__all__ = ["common_depth", "earlier", "end_of_step", "forms_of_time", "is_between", "ranked", "time_forms"]
 
 
 def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
@@ -74,3 +74,37 @@ def ranked(places: Sequence[tuple[int | str, ...]]) -> list[tuple[int | str, ...
         tuple([ranks[place[:depth]][entry] if type(entry) is int else entry for depth, entry in enumerate(place)])
         for place in places
     ]
+
+
+def is_between(placement: Placement, writer: Placed, other: Placed, reader: Placed) -> bool:
+    """Return True if *other* is between *writer* and *reader* in the loop tree.
+
+    Statements that run in between, in one iteration of the loops that both share, are inside of all of these loops, at
+    positions from the writer's to the reader's.
+    """
+    places = placement.program.places
+    first, last, place = places[writer.name], places[reader.name], places[other.name]
+    depth = common_depth(first, last)
+    if place[:depth] != first[:depth]:
+        return False
+    begin, step, end = first[depth], place[depth], last[depth]
+    assert isinstance(begin, int), f"{writer.name} and {reader.name} diverge at a loop"
+    assert isinstance(step, int), f"{writer.name} and {other.name} diverge at a loop"
+    assert isinstance(end, int), f"{writer.name} and {reader.name} diverge at a loop"
+    return begin <= step <= end
+
+
+def end_of_step(first: tuple[int | str, ...], last: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return a place behind all that are between *first* and *last* as :func:`is_between` has it."""
+    depth = common_depth(first, last)
+    end = last[depth]
+    assert isinstance(end, int), f"{first} and {last} diverge at a loop"
+    return (*last[:depth], end + 1)
+
+
+def common_depth(first: Sequence[object], last: Sequence[object]) -> int:
+    """Return the length of the longest common prefix of two places."""
+    depth = 0
+    while first[depth : depth + 1] == last[depth : depth + 1] and depth < len(first):
+        depth += 1
+    return depth

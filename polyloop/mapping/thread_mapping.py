@@ -7,11 +7,10 @@ others see (the *owner*), and by every index if it writes private memory (it is 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
-from typing import Final
 
 import islpy as isl
 
@@ -34,7 +33,7 @@ from polyloop.mapping.mixed_radix import (
 )
 from polyloop.mapping.mixed_radix_axes import digit_bound, with_digit_parts
 from polyloop.mapping.warp_axes import bound_axes, with_warps
-from polyloop.memo import Same, memoised
+from polyloop.memo import By, Same, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.axes import CLUSTER_AXIS, is_block_axis, is_thread_axis, loops_among, thread_axis
 from polyloop.poly.sets import (
@@ -225,25 +224,13 @@ def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: A
     owned = _owned(kernel, axes, space, statement.inames)
     tags = tuple([(kernel.tag(x), kernel.axis(x)) for x in statement.inames])
     bounds = bound_axes(kernel, statement.bounds) if statement.bounds else ()
-    inputs = (Same(kernel.assumptions), axes, owned, tags, tuple(sorted(bounds)))
-    places = _places(statement)
-    found = places.get(inputs)
-    if found is None:
-        if len(places) >= _MOST_PLACES:
-            places.clear()
-        found = (_place_digits if axes.has_digits else _place_statement)(kernel, statement, axes, owned)
-        places[inputs] = found
-    return found
-
-
-_MOST_PLACES: Final = 64
+    return _placed(statement, By((Same(kernel.assumptions), tags, tuple(sorted(bounds))), kernel), axes, owned)
 
 
 @memoised
-def _places(statement: Lowered) -> dict[Hashable, Placed]:
-    """Return *statement* as it was placed for the kernels that have it, by what of a kernel matters there."""
-    del statement
-    return {}
+def _placed(statement: Lowered, given: By[LoopKernel], axes: Axes, owned: frozenset[str]) -> Placed:
+    """Return a statement on its threads, one for all kernels in which its inames have the same tags."""
+    return (_place_digits if axes.has_digits else _place_statement)(given.value, statement, axes, owned)
 
 
 def _owned(kernel: LoopKernel, axes: Axes, space: AddressSpace, inames: Sequence[str]) -> frozenset[str]:

@@ -5,7 +5,7 @@ The reads of an instruction are numbered in the order of its text (*leaves*).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import is_
 from typing import Final
@@ -35,14 +35,13 @@ from polyloop.kernel.instruction import Instruction, Term, may_group
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import ThreadDigit, is_in_warp, is_lane
 from polyloop.kernel.updates import update_of
-from polyloop.memo import Same
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.axes import is_block_axis
 from polyloop.poly.intervals import is_computed
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 from polyloop.program.conditions import conditions_of_terms, held_back, joined_loops, names_in_terms
 from polyloop.program.expand_lanes import lanes_last
-from polyloop.program.guards import Guard, decided_by_data, exact_parameters, guarded_children, guarded_domain, guards_a_reduction
+from polyloop.program.guards import Guard, decided_by_data, exact_parameters, guarded_children, guarded_domain
 from polyloop.program.ir import (
     Access,
     AccessKind,
@@ -59,7 +58,7 @@ from polyloop.program.ir import (
     Update,
 )
 
-__all__ = ["NESTED_DIGITS", "Lowering", "access_of", "inputs_of", "loop_order"]
+__all__ = ["NESTED_DIGITS", "Lowering", "access_of", "loop_order"]
 
 NESTED_DIGITS: Final = (
     "threads combine along up to three digits that follow each other, each with all of its values and nothing beside "
@@ -82,32 +81,6 @@ def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tupl
         left.remove(chosen)
         chains = [[x for x in chain if x != chosen] for chain in chains]
     return tuple(order)
-
-
-def inputs_of(kernel: LoopKernel, instruction: Instruction) -> Hashable | None:
-    """Return what of *kernel* the statements of *instruction* depend on, besides names that are taken.
-
-    None if that is not told: C text, and terms that a condition may hold back.
-    """
-    if instruction.is_c:
-        return None
-    rules = kernel.substitutions
-    expressions = [expand_rules(e, rules) for e in (instruction.expression, *instruction.predicates)]
-    if instruction.terms and (instruction.predicates or guards_a_reduction(expressions[0])):
-        return None
-    arrays = kernel.arrays()
-    named = [*variables(instruction.assignee).union(*map(variables, expressions))]
-    known = (kernel.parameters, exact_parameters(kernel))
-    uses = (*map(Same, expressions), tuple(sorted((name, bool(arrays[name].shape)) for name in named if name in arrays)))
-    if not instruction.terms:
-        return known, uses
-    inames = tuple(dict.fromkeys([*instruction.inames, *(x for term in instruction.terms for x in term.inames)]))
-    domains = (instruction.domain, *(term.domain for term in instruction.terms))
-    bounds = [name for domain in domains for name in bound_variables(domain, kernel.parameters)]
-    joined = tuple((name, *joined_loops(kernel, inames, [name]).items()) for name in sorted({*named, *bounds}))
-    tags = tuple([(kernel.tag(x), kernel.axis(x)) for x in inames])
-    chains = tuple([own for chain in kernel.loop_priority if len(own := tuple(x for x in chain if x in inames)) > 1])
-    return known, uses, joined, tags, chains
 
 
 class Lowering:
