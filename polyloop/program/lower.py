@@ -146,7 +146,7 @@ def _lowered_alone(kernel: LoopKernel, instruction: Instruction, taken: Collecti
 
 
 def _inputs(kernel: LoopKernel, instruction: Instruction) -> Hashable | None:
-    """Return what of *kernel* the statements of *instruction* depend on, besides names that are taken.
+    """Return the parts of *kernel* that decide the statements of *instruction*, besides names that are taken.
 
     None if that is not told: C text, and terms that a condition may hold back.
     """
