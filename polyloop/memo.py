@@ -14,7 +14,7 @@ from inspect import signature
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakValueDictionary
 
-__all__ = ["Same", "forgotten", "interned", "known", "memoised"]
+__all__ = ["By", "Same", "forgotten", "interned", "known", "memoised"]
 
 _K = TypeVar("_K")
 _P = ParamSpec("_P")
@@ -38,6 +38,22 @@ class Same(Generic[_V]):
 
     def __hash__(self) -> int:
         return id(self.value)
+
+
+class By(Generic[_V]):
+    """An argument that counts by *key*, by value: what of it matters to the function that is memoised."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, key: Hashable, value: _V) -> None:
+        self.key = key
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is By and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
 
 class _Memory:

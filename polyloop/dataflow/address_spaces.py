@@ -176,7 +176,8 @@ class _Meant:
 
     def _is_digit(self, axis: str, form: Affine) -> bool:
         """Return True if equal values of *form* imply equal indices of *axis*: *axis* is a digit of the sum *form*."""
-        dims = [x for x in self.writer.dims if x in form.names()]
+        names = form.names()
+        dims = [x for x in self.writer.dims if x in names]
         if axis not in dims or not {*dims} <= {*self.reader.dims}:
             return False
         return separates([form], dims, lambda dim: joint_extent(dim, self.writer, self.reader))
@@ -213,7 +214,7 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
     if made or reference is None or not is_exact(reference, name):
         for writer, write in writes:
             for reader, access in readers:
-                yield _meetings(writer, write, reader, access, by_element=name in kernel.partials)
+                yield _meetings(writer, write, reader, access, name in kernel.partials)
         return
     flow = known_flow(reference, name)
     for (original, _), sources in zip(flow.reads, flow.sources, strict=True):
@@ -269,7 +270,8 @@ def _is_copy(statement: Placed, reference: Placed) -> bool:
     )
 
 
-def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_element: bool) -> _Meant:
+@memoised
+def _meetings(left: Placed, write: Access, right: Placed, read: Access, by_element: bool) -> _Meant:
     """Return the pairs that access one element in the same iteration of the inames that both have.
 
     With *by_element*, for an array with an element for each iteration, inames in subscripts need not be equal.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import islpy as isl
 
 from polyloop.mapping.thread_mapping import Placed, Placement
@@ -9,12 +11,16 @@ from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows
 
-__all__ = ["earlier", "time_forms"]
+__all__ = ["common_depth", "earlier", "end_of_step", "forms_of_time", "is_between", "ranked", "time_forms"]
 
 
 def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
     """Return the execution time of *statement*'s instances: positions and loop inames, padded to *depth*."""
-    place = placement.program.places[statement.name]
+    return forms_of_time(statement, placement.program.places[statement.name], depth)
+
+
+def forms_of_time(statement: Placed, place: Sequence[int | str], depth: int) -> list[Affine]:
+    """Return the execution time of *statement*'s instances at a *place* in the loop tree (:func:`time_forms`)."""
     forms = [
         Affine((), entry) if isinstance(entry, int) else statement.forms.get(entry) or Affine.variable(entry)
         for entry in place
@@ -49,3 +55,56 @@ def _earlier(placement: Placement, first: Placed, second: Placed, or_equal: bool
             return found.unwrap()
         equal = add_rows(equal, names, [Row(later, is_equality=True)])
     return (found.union(equal) if or_equal else found).unwrap()
+
+
+def ranked(places: Sequence[tuple[int | str, ...]]) -> list[tuple[int | str, ...]]:
+    """Return *places* in the loop tree with positions 0, 1, .. in each sequence, as if there were no other statements.
+
+    ::
+
+        (2, "i", 0), (2, "i", 3), (7,)    ->    (0, "i", 0), (0, "i", 1), (1,)
+    """
+    steps: dict[tuple[int | str, ...], set[int]] = {}
+    for place in places:
+        for depth, entry in enumerate(place):
+            if type(entry) is int:
+                steps.setdefault(place[:depth], set()).add(entry)
+    ranks = {prefix: {step: rank for rank, step in enumerate(sorted(found))} for prefix, found in steps.items()}
+    return [
+        tuple([ranks[place[:depth]][entry] if type(entry) is int else entry for depth, entry in enumerate(place)])
+        for place in places
+    ]
+
+
+def is_between(placement: Placement, writer: Placed, other: Placed, reader: Placed) -> bool:
+    """Return True if *other* is between *writer* and *reader* in the loop tree.
+
+    Statements that run in between, in one iteration of the loops that both share, are inside of all of these loops, at
+    positions from the writer's to the reader's.
+    """
+    places = placement.program.places
+    first, last, place = places[writer.name], places[reader.name], places[other.name]
+    depth = common_depth(first, last)
+    if place[:depth] != first[:depth]:
+        return False
+    begin, step, end = first[depth], place[depth], last[depth]
+    assert isinstance(begin, int), f"{writer.name} and {reader.name} diverge at a loop"
+    assert isinstance(step, int), f"{writer.name} and {other.name} diverge at a loop"
+    assert isinstance(end, int), f"{writer.name} and {reader.name} diverge at a loop"
+    return begin <= step <= end
+
+
+def end_of_step(first: tuple[int | str, ...], last: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return a place behind all that are between *first* and *last* as :func:`is_between` has it."""
+    depth = common_depth(first, last)
+    end = last[depth]
+    assert isinstance(end, int), f"{first} and {last} diverge at a loop"
+    return (*last[:depth], end + 1)
+
+
+def common_depth(first: Sequence[object], last: Sequence[object]) -> int:
+    """Return the length of the longest common prefix of two places."""
+    depth = 0
+    while first[depth : depth + 1] == last[depth : depth + 1] and depth < len(first):
+        depth += 1
+    return depth

@@ -7,6 +7,7 @@ separately (``polyloop.sync.races``).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -17,13 +18,13 @@ import islpy as isl
 from polyloop.dataflow.direct_links import affine_link, are_forms, extent_in, in_iteration, is_determined
 from polyloop.dataflow.last_writes import Accesses, last_writes
 from polyloop.dataflow.must_write import alternatives
-from polyloop.dataflow.times import time_forms
+from polyloop.dataflow.times import common_depth, end_of_step, forms_of_time, is_between, ranked
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.updates import EXCHANGE
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, owner_axes, storage_map
-from polyloop.memo import Same, interned, memoised
+from polyloop.memo import By, Same, interned, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
 from polyloop.poly.budget import NoAnswer, looking_at
@@ -254,10 +255,13 @@ def _direct_among(
     the loop tree are tried, as long as few others are in between.
     """
     places = placement.program.places
-    here = places[reader.name]
-    before = sorted((w for w in writers if places[w.name] < here), key=lambda w: places[w.name], reverse=True)
-    for writer in before[:_FEW]:
-        between = [o for o in writers if o is not writer and _is_between(placement, writer, o, reader)]
+    ordered = sorted(writers, key=lambda w: places[w.name])
+    order = [places[w.name] for w in ordered]
+    here = bisect_left(order, places[reader.name])
+    for number in range(here - 1, max(here - _FEW, 0) - 1, -1):
+        writer, end = ordered[number], end_of_step(order[number], places[reader.name])
+        first = bisect_left(order, end[:-1] + order[number][len(end) - 1 : len(end)])
+        between = [*ordered[first:number], *ordered[number + 1 : bisect_left(order, end)]]
         if len(between) > _FEW:
             break
         if any(_may_intervene(placement, writer, other, reader, access) for other in between):
@@ -269,36 +273,10 @@ def _direct_among(
     return None
 
 
-def _is_between(placement: Placement, writer: Placed, other: Placed, reader: Placed) -> bool:
-    """Return True if *other* is between *writer* and *reader* in the loop tree.
-
-    Statements that run in between, in one iteration of the loops that both share, are inside of all of these loops, at
-    positions from the writer's to the reader's.
-    """
-    places = placement.program.places
-    first, last, place = places[writer.name], places[reader.name], places[other.name]
-    depth = _depth(first, last)
-    if place[:depth] != first[:depth]:
-        return False
-    begin, step, end = first[depth], place[depth], last[depth]
-    assert isinstance(begin, int), f"{writer.name} and {reader.name} diverge at a loop"
-    assert isinstance(step, int), f"{writer.name} and {other.name} diverge at a loop"
-    assert isinstance(end, int), f"{writer.name} and {reader.name} diverge at a loop"
-    return begin <= step <= end
-
-
-def _depth(first: Sequence[object], last: Sequence[object]) -> int:
-    """Return the length of the longest common prefix of two places."""
-    depth = 0
-    while first[depth : depth + 1] == last[depth : depth + 1] and depth < len(first):
-        depth += 1
-    return depth
-
-
 def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: Placed, access: Access) -> bool:
     """Return True if *other* may write the element between *writer* and *reader* in one iteration of their loops.
 
-    It is in between in the loop tree (:func:`_is_between`).  A reader that writes the element itself does so after the
+    It is in between in the loop tree (:func:`is_between`).  A reader that writes the element itself does so after the
     read.
     """
     first, last = (placement.program.places[s.name] for s in (writer, reader))
@@ -306,7 +284,7 @@ def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: 
     space = placement.spaces[access.array]
     left = storage_map(placement, reader, access, space)
     right = storage_map(placement, other, other.lowered.writes_to(access.array)[0], space)
-    loops = [x for x in first[: _depth(first, last)] if isinstance(x, str)]
+    loops = [x for x in first[: common_depth(first, last)] if isinstance(x, str)]
     pairs = left.apply_range(right.reverse())
     for loop in loops:
         pairs = pairs.equate(_IN, reader.dims.index(loop), _OUT, other.dims.index(loop))
@@ -327,7 +305,21 @@ def known_may_flow(placement: Placement, array: str) -> Flow:
 
 @memoised
 def _flow(placement: Placement, array: str) -> Flow:
-    return flow_of(placement, array)
+    """Return the dataflow of *array*, one for all programs in which the same statements access it in one order."""
+    writers, reads = writers_of(placement, array), readers_of(placement, array)
+    if not writers or not reads:
+        return flow_of(placement, array)
+    statements = tuple(dict.fromkeys([*writers, *(reader for reader, _ in reads)]))
+    places = ranked([placement.program.places[statement.name] for statement in statements])
+    inputs = (placement.spaces[array], placement.axes, tuple(map(Same, statements)), *places)
+    return _shared_flow(statements[0], By(inputs, placement), array)
+
+
+@memoised
+def _shared_flow(statement: Placed, given: By[Placement], array: str) -> Flow:
+    """Return the dataflow of *array*, which *statement* accesses; it is kept there."""
+    del statement
+    return flow_of(given.value, array)
 
 
 @memoised
@@ -407,13 +399,13 @@ def _under_conditions(
         loops, earlier = common_loops(placement, end, reader)
         if not earlier or reader in members or not {*loops_among(end.dims)} <= {*loops}:
             continue
-        between = [s for s in placement.statements.values() if _is_between(placement, members[0], s, reader)]
+        between = [s for s in placement.statements.values() if is_between(placement, members[0], s, reader)]
         written = {write.array for statement in between for write in statement.lowered.writes}
         conditions = {name for member in members for part in member.lowered.predicates for name in variables(part)}
         others = [s for s in between if s not in members and s in writers]
         if not written.isdisjoint(conditions) or any(
             not s.lowered.writes_to(access.array)[0].is_affine() or _may_intervene(placement, end, s, reader, access)
-            for s in others if _is_between(placement, end, s, reader)
+            for s in others if is_between(placement, end, s, reader)
         ):  # fmt: skip
             continue
         link = _direct(placement, end, reader, access, loops)
@@ -456,11 +448,13 @@ def _computed(
     """Return the dataflow from *writers*, by ISL; only those in *sure* kill earlier writes."""
     looking_at(array, *writers, *(reader for reader, _ in reads))
     space = placement.spaces[array]
-    depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
+    named = tuple(dict.fromkeys([*(s.name for s in writers), *(s.name for s, _ in reads)]))
+    places = dict(zip(named, ranked([placement.program.places[name] for name in named]), strict=True))
+    depth = max(map(len, places.values()))
 
     def side(statement: Placed, accesses: Sequence[Access]) -> _Side:
         cells = [Same(storage_map(placement, statement, access, space)) for access in accesses]
-        times = tuple(time_forms(placement, statement, depth))
+        times = tuple(forms_of_time(statement, places[statement.name], depth))
         subscripts = tuple([statement.indices(access) for access in accesses])
         return _Side(Same(statement.domain), statement.dims, times, tuple(cells), subscripts)
 

@@ -13,6 +13,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.tags import ThreadDigit
 from polyloop.mapping.hardware_axes import Axes
 from polyloop.mapping.mixed_radix import digit_of_terms
+from polyloop.memo import memoised
 from polyloop.poly.axes import digit_parts
 from polyloop.program.ir import Combine, Init, Lowered, Program
 
@@ -43,7 +44,13 @@ def _elementary(program: Program, statement: Lowered, axes: Axes) -> Lowered:
         tag = kernel.tag(iname)
         assert isinstance(tag, ThreadDigit), "a digit"
         raise VerificationError("schedule", kernel.name, [digit_of_terms(iname, tag, instruction)])
-    across = tuple(own for axis in part.across for own in _parts(axis, axes))
+    return _spread(statement, tuple(own for axis in part.across for own in _parts(axis, axes)))
+
+
+@memoised
+def _spread(statement: Lowered, across: tuple[str, ...]) -> Lowered:
+    part = statement.part
+    assert isinstance(part, Init | Combine), "of a reduction across threads"
     return replace(statement, part=replace(part, across=across))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import prod
 
 import islpy as isl
@@ -33,7 +33,7 @@ from polyloop.mapping.mixed_radix import (
 )
 from polyloop.mapping.mixed_radix_axes import digit_bound, with_digit_parts
 from polyloop.mapping.warp_axes import bound_axes, with_warps
-from polyloop.memo import memoised
+from polyloop.memo import By, Same, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.axes import CLUSTER_AXIS, is_block_axis, is_thread_axis, loops_among, thread_axis
 from polyloop.poly.sets import (
@@ -219,14 +219,18 @@ def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: A
     Shared memory is written by one owner: by the first thread along axes without an iname.  Global memory is written by
     the first block along such axes, too.
     """
-    return _placed(kernel, statement, axes, _owned(kernel, axes, space, statement.inames))
+    if not axes.all:
+        return _on_one_thread(statement, kernel.assumptions)
+    owned = _owned(kernel, axes, space, statement.inames)
+    tags = tuple([(kernel.tag(x), kernel.axis(x)) for x in statement.inames])
+    bounds = bound_axes(kernel, statement.bounds) if statement.bounds else ()
+    return _placed(statement, By((Same(kernel.assumptions), tags, tuple(sorted(bounds))), kernel), axes, owned)
 
 
 @memoised
-def _placed(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
-    if not axes.all:
-        return _on_one_thread(statement, kernel.assumptions)
-    return (_place_digits if axes.has_digits else _place_statement)(kernel, statement, axes, owned)
+def _placed(statement: Lowered, given: By[LoopKernel], axes: Axes, owned: frozenset[str]) -> Placed:
+    """Return a statement on its threads, one for all kernels in which its inames have the same tags."""
+    return (_place_digits if axes.has_digits else _place_statement)(given.value, statement, axes, owned)
 
 
 def _owned(kernel: LoopKernel, axes: Axes, space: AddressSpace, inames: Sequence[str]) -> frozenset[str]:
@@ -348,8 +352,9 @@ def _view(
     return DigitView(dims, partial(_over, kernel, statement, dims, shown, statement.exact, within), shown)
 
 
+@cache
 def _axis_order(axis: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in axis.split(".")[1:])
+    return tuple([int(part) for part in axis.split(".")[1:]])
 
 
 def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:

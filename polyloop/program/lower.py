@@ -7,20 +7,23 @@ the reads of an instruction are numbered in the order of its text (*leaves*), an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.build.text_order import Item, build_tree
-from polyloop.kernel.domains import data_inames
+from polyloop.kernel.domains import bound_variables, data_inames
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Unroll, is_lane
 from polyloop.kernel.tree import paths, with_collectives
-from polyloop.memo import Same, interned, memoised
+from polyloop.memo import By, Same, interned, memoised
+from polyloop.program.conditions import joined_loops
 from polyloop.program.expand_lanes import with_lanes
-from polyloop.program.guards import exact_parameters
+from polyloop.program.guards import exact_parameters, guards_a_reduction
 from polyloop.program.ir import Access, Accumulator, Combine, Lowered, Program, Update
 from polyloop.program.lookback_order import waits_last
 from polyloop.program.loop_sharing import may_share
@@ -94,18 +97,89 @@ def _free_name(wish: str, taken: Collection[str]) -> str:
     return name
 
 
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Statements and accumulators of one instruction, with the names that these asked for and got."""
+
+    statements: Sequence[Lowered]
+    accumulators: Sequence[Accumulator]
+    names: Sequence[tuple[str, str]]
+
+
 def _taken_apart(
     kernel: LoopKernel, instruction: Instruction, taken: set[str]
 ) -> tuple[Sequence[Lowered], Sequence[Accumulator]]:
-    """Return the statements and accumulators of an instruction, and add their names to *taken*."""
+    """Return the statements and accumulators of an instruction, and add their names to *taken*.
+
+    An instruction that a transform leaves as it is keeps its statements, and what is known of them.
+    """
+    inputs = _inputs(kernel, instruction)
+    if inputs is None:
+        found = _lowered_alone(kernel, instruction, taken)
+    else:
+        found = _group(instruction, By(inputs, (kernel, frozenset(taken))))
+        if not _is_as_before(found.names, taken):
+            found = _lowered_alone(kernel, instruction, taken)
+    taken.update(name for _, name in found.names)
+    return found.statements, found.accumulators
+
+
+@memoised
+def _group(instruction: Instruction, given: By[tuple[LoopKernel, frozenset[str]]]) -> _Group:
+    kernel, taken = given.value
+    return _lowered_alone(kernel, instruction, taken)
+
+
+def _lowered_alone(kernel: LoopKernel, instruction: Instruction, taken: Collection[str]) -> _Group:
+    """Return the statements of one instruction, whose new names are not among those *taken*."""
+    asked: list[tuple[str, str]] = []
+    names = {*taken}
 
     def fresh(wish: str) -> str:
-        name = _free_name(wish, taken)
-        taken.add(name)
+        name = _free_name(wish, names)
+        names.add(name)
+        asked.append((wish, name))
         return name
 
     lowering = Lowering(kernel, instruction, fresh)
-    return lowering.statements(), lowering.accumulators
+    return _Group(lowering.statements(), lowering.accumulators, asked)
+
+
+def _inputs(kernel: LoopKernel, instruction: Instruction) -> Hashable | None:
+    """Return the parts of *kernel* that decide the statements of *instruction*, besides names that are taken.
+
+    None if that is not told: C text, and terms that a condition may hold back.
+    """
+    if instruction.is_c:
+        return None
+    rules = kernel.substitutions
+    expressions = [expand_rules(e, rules) for e in (instruction.expression, *instruction.predicates)]
+    if instruction.terms and (instruction.predicates or guards_a_reduction(expressions[0])):
+        return None
+    arrays = kernel.arrays()
+    named = [*variables(instruction.assignee).union(*map(variables, expressions))]
+    known = (kernel.parameters, exact_parameters(kernel))
+    read = tuple(sorted((name, bool(arrays[name].shape)) for name in named if name in arrays))
+    uses = (*map(Same, expressions), read)
+    if not instruction.terms:
+        return known, uses
+    inames = tuple(dict.fromkeys([*instruction.inames, *(x for term in instruction.terms for x in term.inames)]))
+    domains = (instruction.domain, *(term.domain for term in instruction.terms))
+    bounds = [name for domain in domains for name in bound_variables(domain, kernel.parameters)]
+    joined = tuple((name, *joined_loops(kernel, inames, [name]).items()) for name in sorted({*named, *bounds}))
+    tags = tuple([(kernel.tag(x), kernel.axis(x)) for x in inames])
+    chains = tuple([own for chain in kernel.loop_priority if len(own := tuple(x for x in chain if x in inames)) > 1])
+    return known, uses, joined, tags, chains
+
+
+def _is_as_before(names: Sequence[tuple[str, str]], taken: Collection[str]) -> bool:
+    """Return True if the names that were given out would be given out beside those *taken* now."""
+    given = {*taken}
+    for wish, name in names:
+        if _free_name(wish, given) != name:
+            return False
+        given.add(name)
+    return True
 
 
 def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str], number: int) -> list[Item]:

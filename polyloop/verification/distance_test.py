@@ -24,7 +24,7 @@ executed by the threads that share one copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -32,6 +32,7 @@ from itertools import pairwise
 import islpy as isl
 
 from polyloop.dataflow.conflicts import never_meet
+from polyloop.dataflow.times import ranked
 from polyloop.dataflow.value_flow import Flow, is_exact, known_flow, known_may_flow, readers_of, writers_of
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import memoised
@@ -57,14 +58,6 @@ class _Distances:
     second: Placed
     names: tuple[str, ...]
     found: isl.Set
-
-
-@dataclass(frozen=True, eq=False)
-class _Users:
-    """Statements of the reference program that access a variable, and the distances between those accesses."""
-
-    statements: tuple[Placed, ...]
-    distances: tuple[_Distances, ...]
 
 
 @memoised
@@ -94,8 +87,10 @@ def keeps_order(new: Placement, old: Placement, variable: str) -> bool:
         around = _around(old, variable)
         if around is None or not _together(found, around, owner):
             return False
-    return all(_is_once(one) for one in found.values()) and all(
-        _in_order(new, found[entry.first], found[entry.second], entry, owner) for entry in users.distances
+    if not all(_is_once(one) for one in found.values()):
+        return False
+    return _has_same_order(new, old, found.values()) or all(
+        _in_order(new, found[entry.first], found[entry.second], entry, owner) for entry in _distances(old, variable)
     )
 
 
@@ -107,13 +102,21 @@ def _accesses(statement: Placed, variable: str) -> list[Access]:
 
 
 @memoised
-def _users(old: Placement, variable: str) -> _Users | None:
+def _users(old: Placement, variable: str) -> tuple[Placed, ...] | None:
     """Return the statements of the program that access *variable*, None if the distance test does not apply."""
     statements = tuple(dict.fromkeys((*writers_of(old, variable), *(s for s, _ in readers_of(old, variable)))))
     if old.axes.all or not all(_is_plain(statement, variable) for statement in statements):
         return None
-    found = [_distances(old, first, second, variable) for first, second in _links(old, statements, variable)]
-    return _Users(statements, tuple(entry for entry in found if entry is not None))
+    return statements
+
+
+@memoised
+def _distances(old: Placement, variable: str) -> tuple[_Distances, ...]:
+    """Return the distances between the accesses to *variable* in the program."""
+    statements = _users(old, variable)
+    assert statements is not None, "the test does not apply"
+    found = [_distance(old, first, second, variable) for first, second in _links(old, statements, variable)]
+    return tuple([entry for entry in found if entry is not None])
 
 
 def _links(old: Placement, statements: Sequence[Placed], variable: str) -> Iterator[tuple[Placed, Placed]]:
@@ -168,8 +171,11 @@ def _is_plain(statement: Placed, variable: str) -> bool:
     )
 
 
-def _distances(old: Placement, first: Placed, second: Placed, variable: str) -> _Distances | None:
+def _distance(old: Placement, first: Placed, second: Placed, variable: str) -> _Distances | None:
     """Return the distances from *first* to a later *second* that accesses the same element; None if there are none."""
+    loops, earlier = common_loops(old, first, second)
+    if not loops and not earlier:
+        return None
     sides = (_accesses(first, variable), _accesses(second, variable))
     if all(never_meet(a, b) for a in sides[0] for b in sides[1]):
         return None
@@ -177,7 +183,6 @@ def _distances(old: Placement, first: Placed, second: Placed, variable: str) -> 
     if pairs is None:
         return None
     names = tuple(x for x in first.dims if x in second.dims)
-    loops, earlier = common_loops(old, first, second)
     parts = []
     for loop in loops:
         i, j = first.dims.index(loop), second.dims.index(loop)
@@ -267,9 +272,9 @@ class _Copied:
     """The least and greatest value of each dimension, None where there is none."""
 
 
-def _copies(new: Placement, users: _Users, variable: str) -> dict[Placed, _Copied] | None:
+def _copies(new: Placement, users: Sequence[Placed], variable: str) -> dict[Placed, _Copied] | None:
     """Return the copy of each statement in *users*, None unless each has exactly one and no other accesses exist."""
-    originals = {(s.lowered.instruction.id, type(s.lowered.part), s.lowered.number): s for s in users.statements}
+    originals = {(s.lowered.instruction.id, type(s.lowered.part), s.lowered.number): s for s in users}
     mine = dict.fromkeys((*writers_of(new, variable), *(s for s, _ in readers_of(new, variable))))
     found: dict[Placed, _Copied] = {}
     for statement in mine:
@@ -283,7 +288,7 @@ def _copies(new: Placement, users: _Users, variable: str) -> dict[Placed, _Copie
         if one is None or not _same_accesses(one, variable):
             return None
         found[reference] = one
-    return found if len(originals) == len(users.statements) == len(found) else None
+    return found if len(originals) == len(users) == len(found) else None
 
 
 def _copied(statement: Placed, reference: Placed, origin: Copy) -> _Copied | None:
@@ -359,6 +364,19 @@ def _together(found: Mapping[Placed, _Copied], around: Sequence[str], owner: Seq
     same = add_rows(_steps(dims, copies, copies), dims, [Row(_linear(first.forms[x], dims), True) for x in around])
     equal = add_rows(universe(_NOTHING, dims), dims, [Row(Affine.variable(x), True) for x in owner])
     return bool(same.is_subset(equal))
+
+
+def _has_same_order(new: Placement, old: Placement, copies: Collection[_Copied]) -> bool:
+    """Return True if the copies have the loops and the order of their originals, as where no step has touched them.
+
+    Each loop around several of them has the value of the original's, so two instances are in the order of theirs.
+    """
+    here = ranked([new.program.places[one.new.name] for one in copies])
+    there = ranked([old.program.places[one.reference.name] for one in copies])
+    return here == there and all(
+        one.forms[x] == Affine.variable(x) for one, place in zip(copies, there, strict=True) for x in place
+        if isinstance(x, str)
+    )  # fmt: skip
 
 
 def _in_order(new: Placement, first: _Copied, second: _Copied, far: _Distances, owner: Sequence[str]) -> bool:

@@ -238,11 +238,13 @@ class AllPairs:
         found = keeps_order(new, old, variable)
         users = known(kept._users, old).get((variable,))
         if users is not None:
-            links = list(self._links(old, users.statements, variable))
-            self.saved += len(users.statements) ** 2 > len(links)
+            links = list(self._links(old, users, variable))
+            self.saved += len(users) ** 2 > len(links)
             self.verdicts.append(found)
             with self._monkeypatch.context() as patch, forgotten():
-                patch.setattr(kept, "_users", inspect.unwrap(kept._users))
+                patch.setattr(kept, "_has_same_order", lambda *_: False)
+                for name in ("_users", "_distances"):
+                    patch.setattr(kept, name, inspect.unwrap(getattr(kept, name)))
                 patch.setattr(kept, "_links", lambda old, statements, variable: product(statements, repeat=2))
                 assert keeps_order(new, old, variable) == found
         return found
