@@ -16,7 +16,8 @@ import polyloop as pl
 from examples import matmul_processor, prefix_sum_single_pass
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Declare, For
-from polyloop.codegen.tree.parallel import shared_by_threads
+from polyloop.codegen.tree.cprinter import print_block
+from polyloop.codegen.tree.parallel import behind_pointers, shared_by_threads
 from polyloop.runtime.ccompile import find_compiler
 
 THREADS = pl.CTarget(openmp=True)
@@ -254,3 +255,62 @@ def test_products_and_sums_round_once_if_asked() -> None:
     exactly = {pl.compile(knl, target=pl.CTarget(contract=on))(a=a, b=b, c=c.copy()).c[0] for on in (True, False)}
     assert exactly <= {0.0, 2.0**-60}
     assert pl.compile(knl, target=pl.CTarget())(a=a, b=b, c=c.copy()).c[0] == 0.0
+
+
+def test_panels_begin_in_cache_lines_and_are_used_through_pointers() -> None:
+    lines = [line.strip() for line in _text(matmul_processor.transformed()).splitlines()]
+    at = lines.index("_Alignas(64) float b_panel_memory[64][256];")
+    assert lines[at + 1 : at + 3] == [
+        "float (*volatile b_panel_at)[256] = b_panel_memory;",
+        "float (*const b_panel)[256] = b_panel_at;",
+    ]
+    assert "float part[12][2][16];" in lines  # a register tile has no address that anything else may have
+    assert "volatile" not in _text(matmul_processor.transformed(), pl.CTarget())
+
+
+def test_a_row_of_a_panel_is_used_through_a_pointer_to_elements() -> None:
+    lanes = For("int", "v", c.integer(0), c.binary(c.OPERATORS["<"], c.Name("v"), c.integer(8)), (), axis="v")
+    row, small = Declare("float", "row", (2048,)), Declare("float", "small", (1024,))
+    assert behind_pointers((row, small), lambda name: f"{name}_0") == (row, small)  # nothing keeps vectors here
+    changed, same, _ = behind_pointers((row, small, lanes), lambda name: f"{name}_0")
+    assert print_block((changed,)) == [
+        "    _Alignas(64) float row_memory_0[2048];",
+        "    float *volatile row_at_0 = row_memory_0;",
+        "    float *const row = row_at_0;",
+    ]
+    assert same == small
+
+
+def test_loops_over_panels_are_not_divided_and_those_over_register_tiles_are() -> None:
+    text = _text(matmul_processor.transformed())
+    assert "ko_full" not in text
+    assert "for (int ko = 0; ko < (p + 63) / 64; ++ko) {" in text
+    assert "i_tile < i_tile_full" in text
+
+
+def _inner_points() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, j]: 1 <= i < n - 1 and 1 <= j < n - 1}",
+        "v[i, j] = u[i - 1, j] + u[i, j - 1] + u[i + 1, j] + u[i, j + 1]",
+        [pl.GlobalArg("u, v", np.int32, shape="n, n")],
+    )
+    knl = pl.split_iname(pl.split_iname(knl, "i", 4, outer_tag="g.0"), "j", 8)
+    return pl.prioritize_loops(knl, "j_outer, i_inner, j_inner")
+
+
+def test_the_first_tile_of_a_loop_that_begins_at_1_has_a_text_of_its_own() -> None:
+    text = _text(_inner_points())
+    assert "// The first tile, which is cut at its beginning." in text
+    assert "for (int j_outer = 1; j_outer < j_outer_full; ++j_outer) {" in text
+    assert "for (int j_inner = 0; j_inner < 8; ++j_inner) {" in text
+    assert "The first tile" not in _text(_inner_points(), pl.CTarget())
+
+
+def test_tiles_that_are_cut_at_their_beginning_are_right() -> None:
+    run = pl.compile(_inner_points(), target=THREADS)
+    for n in (0, 1, 2, 3, 4, 8, 9, 10, 17, 18, 19, 40):
+        u = np.random.default_rng(n).integers(-9, 9, (n, n), np.int32)
+        wanted = np.zeros_like(u)
+        if n > 2:
+            wanted[1:-1, 1:-1] = u[:-2, 1:-1] + u[1:-1, :-2] + u[2:, 1:-1] + u[1:-1, 2:]
+        assert np.array_equal(run(u=u, v=np.zeros_like(u)).v, wanted), n
