@@ -60,9 +60,9 @@ def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: 
 
 
 def in_vectors(
-    base: pl.LoopKernel, lanes: int, block: tuple[int, int] = (264, 32), terms: int = 256
+    base: pl.LoopKernel, lanes: int, block: tuple[int, int] = (264, 32), terms: int = 256, height: int = 12
 ) -> pl.LoopKernel:  # fmt: skip
-    """Return a product for a processor, by tiles of 12 rows and two vectors of some lanes each, in its registers.
+    """Return a product for a processor, by tiles of *height* rows and two vectors of some lanes each, in its registers.
 
     ::
 
@@ -80,7 +80,7 @@ def in_vectors(
     rows, vectors = block
     knl = pl.split_iname(base, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "j", vectors*lanes, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
-    knl = pl.split_iname(knl, "i_block", 12, outer_iname="i_tile", inner_iname="row", inner_tag="ilp")
+    knl = pl.split_iname(knl, "i_block", height, outer_iname="i_tile", inner_iname="row", inner_tag="ilp")
     knl = pl.split_iname(knl, "j_block", 2*lanes, outer_iname="j_tile", inner_iname="column")
     knl = pl.split_iname(knl, "column", lanes, outer_iname="vector", inner_iname="lane")
     knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="ki")

@@ -1,5 +1,6 @@
 """Arguments of OpenCL programs on a queue, and the times of calls there."""
 
+# ruff: noqa: ANN401  # PyOpenCL is optional, and imported at the moment of use
 from __future__ import annotations
 
 import time

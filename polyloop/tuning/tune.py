@@ -333,7 +333,7 @@ def _most_registers(compiled: CompiledKernel) -> int | None:
 
 @contextmanager
 def _in_place(
-    kernel: CompiledKernel, sets: Sequence[Arguments], queue: Any
+    kernel: CompiledKernel, sets: Sequence[Arguments], queue: Any  # noqa: ANN401  # PyOpenCL has no types
 ) -> Iterator[tuple[list[dict[str, Any]], Clock]]:
     """Give the arguments where the kernel runs, NumPy arrays copied to the device, and a clock for it."""
     if queue is not None:

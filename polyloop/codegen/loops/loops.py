@@ -200,7 +200,7 @@ class Loops:
         return (*chain.from_iterable(first), *self._rest(node, rest, (0, back), context, inner))
 
     def _begins_partly(self, node: Loop, start: int, inside: Context, bounds: Bounds, known: frozenset[str]) -> bool:
-        """Return True if the first tile alone is cut at its beginning, as where the loop that was divided begins at 1."""
+        """Return True if the first tile alone is cut at its beginning, as where the divided loop begins at 1."""
         name = node.iname
         is_tile = name in self.forms.tiles and self.may_peel and bounds.stride is None
         if not (is_tile and self.scope.language.loops.lanes) or self.reads(bounds.forms()):

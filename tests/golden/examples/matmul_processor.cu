@@ -4,7 +4,7 @@
 // Sizes: a: m x p, b: p x n, c: m x n
 // Launch: matmul_processor, grid ((n + 255) / 256, (m + 131) / 132), block (1)
 // Assumes: m >= 1; n >= 1; p >= 1; c overlaps no other array
-// Indices have 32 bits: m*p, p*n, m*n, n + 559, m + 275, p + 63 must not exceed 2147483647
+// Indices have 32 bits: m*p, p*n, m*n, n + 559, m + 269, p + 63 must not exceed 2147483647
 
 extern "C" __global__ void matmul_processor(
     const float *__restrict__ a,
@@ -17,11 +17,11 @@ extern "C" __global__ void matmul_processor(
     const int bx = blockIdx.x, by = blockIdx.y;
     if (132 * by + 131 < m && 256 * bx + 255 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
-        float acc[8][11][12][2][16];
+        float acc[8][22][6][2][16];
         for (int j_tile = 0; j_tile < 8; ++j_tile) {
-            for (int i_tile = 0; i_tile < 11; ++i_tile) {
+            for (int i_tile = 0; i_tile < 22; ++i_tile) {
                 #pragma unroll
-                for (int row = 0; row < 12; ++row) {
+                for (int row = 0; row < 6; ++row) {
                     #pragma unroll
                     for (int vector = 0; vector < 2; ++vector) {
                         #pragma unroll
@@ -33,7 +33,7 @@ extern "C" __global__ void matmul_processor(
         }
         // Full tiles, without tests; the others begin at ko_full.
         const int ko_full = p / 64;
-        float part[12][2][16];
+        float part[6][2][16];
         float b_panel[64][256];
         float a_panel[132][64];
         for (int ko = 0; ko < ko_full; ++ko) {
@@ -46,9 +46,9 @@ extern "C" __global__ void matmul_processor(
                     a_panel[a_dim_0][a_dim_1] = a[(132 * by + a_dim_0) * p + 64 * ko + a_dim_1];
             }
             for (int j_tile = 0; j_tile < 8; ++j_tile) {
-                for (int i_tile = 0; i_tile < 11; ++i_tile) {
+                for (int i_tile = 0; i_tile < 22; ++i_tile) {
                     #pragma unroll
-                    for (int row = 0; row < 12; ++row) {
+                    for (int row = 0; row < 6; ++row) {
                         #pragma unroll
                         for (int vector = 0; vector < 2; ++vector) {
                             #pragma unroll
@@ -58,18 +58,18 @@ extern "C" __global__ void matmul_processor(
                     }
                     for (int ki = 0; ki < 64; ++ki) {
                         #pragma unroll
-                        for (int row = 0; row < 12; ++row) {
+                        for (int row = 0; row < 6; ++row) {
                             #pragma unroll
                             for (int vector = 0; vector < 2; ++vector) {
                                 #pragma unroll
                                 for (int lane = 0; lane < 16; ++lane)
-                                    part[row][vector][lane] += a_panel[12 * i_tile + row][ki]
+                                    part[row][vector][lane] += a_panel[6 * i_tile + row][ki]
                                         * b_panel[ki][32 * j_tile + 16 * vector + lane];
                             }
                         }
                     }
                     #pragma unroll
-                    for (int row = 0; row < 12; ++row) {
+                    for (int row = 0; row < 6; ++row) {
                         #pragma unroll
                         for (int vector = 0; vector < 2; ++vector) {
                             #pragma unroll
@@ -90,9 +90,9 @@ extern "C" __global__ void matmul_processor(
                     a_panel[a_dim_0][a_dim_1] = a[(132 * by + a_dim_0) * p + 64 * ko + a_dim_1];
             }
             for (int j_tile = 0; j_tile < 8; ++j_tile) {
-                for (int i_tile = 0; i_tile < 11; ++i_tile) {
+                for (int i_tile = 0; i_tile < 22; ++i_tile) {
                     #pragma unroll
-                    for (int row = 0; row < 12; ++row) {
+                    for (int row = 0; row < 6; ++row) {
                         #pragma unroll
                         for (int vector = 0; vector < 2; ++vector) {
                             #pragma unroll
@@ -102,18 +102,18 @@ extern "C" __global__ void matmul_processor(
                     }
                     for (int ki = 0; ki < p - 64 * ko; ++ki) {
                         #pragma unroll
-                        for (int row = 0; row < 12; ++row) {
+                        for (int row = 0; row < 6; ++row) {
                             #pragma unroll
                             for (int vector = 0; vector < 2; ++vector) {
                                 #pragma unroll
                                 for (int lane = 0; lane < 16; ++lane)
-                                    part[row][vector][lane] += a_panel[12 * i_tile + row][ki]
+                                    part[row][vector][lane] += a_panel[6 * i_tile + row][ki]
                                         * b_panel[ki][32 * j_tile + 16 * vector + lane];
                             }
                         }
                     }
                     #pragma unroll
-                    for (int row = 0; row < 12; ++row) {
+                    for (int row = 0; row < 6; ++row) {
                         #pragma unroll
                         for (int vector = 0; vector < 2; ++vector) {
                             #pragma unroll
@@ -125,15 +125,15 @@ extern "C" __global__ void matmul_processor(
             }
         }
         for (int j_tile = 0; j_tile < 8; ++j_tile) {
-            for (int i_tile = 0; i_tile < 11; ++i_tile) {
+            for (int i_tile = 0; i_tile < 22; ++i_tile) {
                 #pragma unroll
-                for (int row = 0; row < 12; ++row) {
+                for (int row = 0; row < 6; ++row) {
                     #pragma unroll
                     for (int vector = 0; vector < 2; ++vector) {
                         #pragma unroll
                         for (int lane = 0; lane < 16; ++lane)
                             c[
-                                (132 * by + 12 * i_tile + row) * n
+                                (132 * by + 6 * i_tile + row) * n
                                 + 256 * bx
                                 + 32 * j_tile
                                 + 16 * vector
@@ -144,12 +144,12 @@ extern "C" __global__ void matmul_processor(
             }
         }
     } else {
-        float acc[8][11][12][2][16];
+        float acc[8][22][6][2][16];
         for (int j_tile = 0; j_tile < min(8, (n + 31) / 32 - 8 * bx); ++j_tile) {
-            for (int i_tile = 0; i_tile < min(11, (m + 11) / 12 - 11 * by); ++i_tile) {
+            for (int i_tile = 0; i_tile < min(22, (m + 5) / 6 - 22 * by); ++i_tile) {
                 #pragma unroll
-                for (int row = 0; row < 12; ++row) {
-                    if (132 * by + 12 * i_tile + row < m) {
+                for (int row = 0; row < 6; ++row) {
+                    if (132 * by + 6 * i_tile + row < m) {
                         #pragma unroll
                         for (int vector = 0; vector < 2; ++vector) {
                             #pragma unroll
@@ -162,7 +162,7 @@ extern "C" __global__ void matmul_processor(
                 }
             }
         }
-        float part[12][2][16];
+        float part[6][2][16];
         float b_panel[64][256];
         float a_panel[132][64];
         for (int ko = 0; ko < (p + 63) / 64; ++ko) {
@@ -175,10 +175,10 @@ extern "C" __global__ void matmul_processor(
                     a_panel[a_dim_0][a_dim_1] = a[(132 * by + a_dim_0) * p + 64 * ko + a_dim_1];
             }
             for (int j_tile = 0; j_tile < min(8, (n + 31) / 32 - 8 * bx); ++j_tile) {
-                for (int i_tile = 0; i_tile < min(11, (m + 11) / 12 - 11 * by); ++i_tile) {
+                for (int i_tile = 0; i_tile < min(22, (m + 5) / 6 - 22 * by); ++i_tile) {
                     #pragma unroll
-                    for (int row = 0; row < 12; ++row) {
-                        if (132 * by + 12 * i_tile + row < m) {
+                    for (int row = 0; row < 6; ++row) {
+                        if (132 * by + 6 * i_tile + row < m) {
                             #pragma unroll
                             for (int vector = 0; vector < 2; ++vector) {
                                 #pragma unroll
@@ -191,24 +191,23 @@ extern "C" __global__ void matmul_processor(
                     }
                     for (int ki = 0; ki < min(64, p - 64 * ko); ++ki) {
                         #pragma unroll
-                        for (int row = 0; row < 12; ++row) {
-                            if (132 * by + 12 * i_tile + row < m) {
+                        for (int row = 0; row < 6; ++row) {
+                            if (132 * by + 6 * i_tile + row < m) {
                                 #pragma unroll
                                 for (int vector = 0; vector < 2; ++vector) {
                                     #pragma unroll
                                     for (int lane = 0; lane < 16; ++lane) {
                                         if (256 * bx + 32 * j_tile + 16 * vector + lane < n)
-                                            part[row][vector][lane] +=
-                                                a_panel[12 * i_tile + row][ki]
-                                                    * b_panel[ki][32 * j_tile + 16 * vector + lane];
+                                            part[row][vector][lane] += a_panel[6 * i_tile + row][ki]
+                                                * b_panel[ki][32 * j_tile + 16 * vector + lane];
                                     }
                                 }
                             }
                         }
                     }
                     #pragma unroll
-                    for (int row = 0; row < 12; ++row) {
-                        if (132 * by + 12 * i_tile + row < m) {
+                    for (int row = 0; row < 6; ++row) {
+                        if (132 * by + 6 * i_tile + row < m) {
                             #pragma unroll
                             for (int vector = 0; vector < 2; ++vector) {
                                 #pragma unroll
@@ -224,10 +223,10 @@ extern "C" __global__ void matmul_processor(
             }
         }
         for (int j_tile = 0; j_tile < min(8, (n + 31) / 32 - 8 * bx); ++j_tile) {
-            for (int i_tile = 0; i_tile < min(11, (m + 11) / 12 - 11 * by); ++i_tile) {
+            for (int i_tile = 0; i_tile < min(22, (m + 5) / 6 - 22 * by); ++i_tile) {
                 #pragma unroll
-                for (int row = 0; row < 12; ++row) {
-                    const int i = 132 * by + 12 * i_tile + row;
+                for (int row = 0; row < 6; ++row) {
+                    const int i = 132 * by + 6 * i_tile + row;
                     if (i < m) {
                         #pragma unroll
                         for (int vector = 0; vector < 2; ++vector) {
