@@ -11,7 +11,7 @@ import numpy as np
 
 import polyloop as pl
 from examples import matmul_tiled
-from polyloop.library.matmul import in_vectors
+from polyloop.library.matmul import in_panels
 
 SIZES = [
     {"m": 1, "n": 1, "p": 1},
@@ -35,7 +35,7 @@ def program(dtype: Any = np.float32) -> pl.LoopKernel:
 
 
 def transformed() -> pl.LoopKernel:
-    return in_vectors(program(), 16, block=(132, 16), terms=64, height=6)
+    return in_panels(program(), 16, block=(132, 16), terms=64, height=6)
 
 
 if __name__ == "__main__":

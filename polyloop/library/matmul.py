@@ -59,7 +59,22 @@ def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: 
     return in_registers(knl, tiles, term="k_part", grouped=False)
 
 
-def in_vectors(
+def in_vectors(base: pl.LoopKernel, lanes: int) -> pl.LoopKernel:
+    """Return a product for one core of a processor, by tiles of 12 rows and two vectors of some lanes each.
+
+    Operands are read where they lie.  Without OpenMP, whose directives :func:`in_panels` counts on, GCC keeps these
+    tiles in registers and not those.
+    """
+    knl = pl.split_iname(base, "i", 144, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "j", 24*lanes, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    knl = pl.split_iname(knl, "i_block", 12, outer_iname="i_tile", inner_iname="row", inner_tag="ilp")
+    knl = pl.split_iname(knl, "j_block", 2*lanes, outer_iname="j_tile", inner_iname="column")
+    knl = pl.split_iname(knl, "column", lanes, outer_iname="vector", inner_iname="lane")
+    knl = pl.tag_inames(knl, {"vector": "ilp", "lane": "vec"})
+    return pl.prioritize_loops(knl, "j_tile, i_tile")
+
+
+def in_panels(
     base: pl.LoopKernel, lanes: int, block: tuple[int, int] = (264, 32), terms: int = 256, height: int = 12
 ) -> pl.LoopKernel:  # fmt: skip
     """Return a product for a processor, by tiles of *height* rows and two vectors of some lanes each, in its registers.
@@ -340,7 +355,11 @@ def matmul(
     base = program(element, stored)
     if element.itemsize > 2 and _is_for_processors(target):
         lanes = 64 // element.itemsize
-        made: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, base, lanes)}
+        shared = target is not None and target.openmp
+        made: Mapping[str, Any] = {
+            f"panels, vectors of {lanes}" if shared else f"vectors of {lanes}":
+                partial(in_panels if shared else in_vectors, base, lanes)
+        }
     else:
         made = _tf32(base) if precision is not None else schedules(element, stored)
     kernel = "matmul" if precision is None else f"matmul in {precision}"
