@@ -286,31 +286,3 @@ def test_loops_over_panels_are_not_divided_and_those_over_register_tiles_are() -
     assert "ko_full" not in text
     assert "for (int ko = 0; ko < (p + 63) / 64; ++ko) {" in text
     assert "i_tile < i_tile_full" in text
-
-
-def _inner_points() -> pl.LoopKernel:
-    knl = pl.make_kernel(
-        "{[i, j]: 1 <= i < n - 1 and 1 <= j < n - 1}",
-        "v[i, j] = u[i - 1, j] + u[i, j - 1] + u[i + 1, j] + u[i, j + 1]",
-        [pl.GlobalArg("u, v", np.int32, shape="n, n")],
-    )
-    knl = pl.split_iname(pl.split_iname(knl, "i", 4, outer_tag="g.0"), "j", 8)
-    return pl.prioritize_loops(knl, "j_outer, i_inner, j_inner")
-
-
-def test_the_first_tile_of_a_loop_that_begins_at_1_has_a_text_of_its_own() -> None:
-    text = _text(_inner_points())
-    assert "// The first tile, which is cut at its beginning." in text
-    assert "for (int j_outer = 1; j_outer < j_outer_full; ++j_outer) {" in text
-    assert "for (int j_inner = 0; j_inner < 8; ++j_inner) {" in text
-    assert "The first tile" not in _text(_inner_points(), pl.CTarget())
-
-
-def test_tiles_that_are_cut_at_their_beginning_are_right() -> None:
-    run = pl.compile(_inner_points(), target=THREADS)
-    for n in (0, 1, 2, 3, 4, 8, 9, 10, 17, 18, 19, 40):
-        u = np.random.default_rng(n).integers(-9, 9, (n, n), np.int32)
-        wanted = np.zeros_like(u)
-        if n > 2:
-            wanted[1:-1, 1:-1] = u[:-2, 1:-1] + u[1:-1, :-2] + u[2:, 1:-1] + u[1:-1, 2:]
-        assert np.array_equal(run(u=u, v=np.zeros_like(u)).v, wanted), n

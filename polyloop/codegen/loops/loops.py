@@ -188,8 +188,6 @@ class Loops:
         ends = self.forms.fronts.get(name)
         if front and start is not None and ends is not None:
             front = max(0, ends.end - start)
-        if not front and start is not None and self._begins_partly(node, start, inside, bounds, known):
-            return self._behind_first(node, bounds, start, (0, back), context, inner)
         if not front or start is None or front > _WRITTEN_OUT:
             return self._rest(node, bounds, (front, back), context, inner)
         quiet = Loop(name, without_barriers(node.body)) if ends is not None and ends.is_quiet else node
@@ -198,35 +196,6 @@ class Loops:
         rows = (Affine(((name, 1),), -start),)
         rest = replace(bounds, lower=((Affine((), start),),), lower_rows=rows)
         return (*chain.from_iterable(first), *self._rest(node, rest, (0, back), context, inner))
-
-    def _begins_partly(self, node: Loop, start: int, inside: Context, bounds: Bounds, known: frozenset[str]) -> bool:
-        """Return True if the first tile alone is cut at its beginning, as where the divided loop begins at 1."""
-        name = node.iname
-        is_tile = name in self.forms.tiles and self.may_peel and bounds.stride is None
-        if not (is_tile and self.scope.language.loops.lanes) or self.reads(bounds.forms()):
-            return False
-        decided = (known | {name}) - self.bounds
-        rows = self.full(Tile(frozenset({name}), decided, has_barrier(node.body)), (node,), inside)
-        first = [row for row in rows if [variable for variable, _ in row.terms] == [name] and row.coefficient(name) > 0]
-        return bool(first) and all(row.coefficient(name) * (start + 1) + row.const >= 0 for row in first)
-
-    def _behind_first(
-        self, node: Loop, bounds: Bounds, start: int, counts: tuple[int, int], context: Context, inner: frozenset[str]
-    ) -> Block:
-        """Return a loop whose first iteration has a text of its own.
-
-        ::
-
-            for (t = 0; t < n; ++t) tested   ->   tested for t = 0; for (t = 1; t < n; ++t) fast
-        """
-        saved, self.may_peel = self.may_peel, False
-        first = self._instance(node, start, context, inner)
-        self.may_peel = saved
-        name = node.iname
-        later = Affine(((name, 1),), -start - 1)
-        rest = replace(bounds, lower=((Affine((), start + 1),),), lower_rows=(later,))
-        said = Comment("The first tile, which is cut at its beginning.")
-        return (said, *first, *self._rest(node, rest, counts, context, inner))
 
     def _rest(
         self, node: Loop, bounds: Bounds, counts: tuple[int, int], context: Context, inner: frozenset[str]
