@@ -19,7 +19,7 @@ import numpy as np
 
 import polyloop as pl
 from examples import matmul_processor
-from polyloop.library.matmul import in_vectors
+from polyloop.library.matmul import in_panels
 from polyloop.runtime.ccompile import open_library
 
 __all__ = ["main"]
@@ -78,7 +78,7 @@ def _jacobi() -> pl.LoopKernel:
 
 
 def _product(dtype: type[np.generic]) -> Callable[[], pl.LoopKernel]:
-    return lambda: in_vectors(matmul_processor.program(dtype), 64 // np.dtype(dtype).itemsize)
+    return lambda: in_panels(matmul_processor.program(dtype), 64 // np.dtype(dtype).itemsize)
 
 
 @dataclass(frozen=True)

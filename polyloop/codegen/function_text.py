@@ -20,7 +20,13 @@ from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.tree.c_ast import Block, For, Group, If, Node
 from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
-from polyloop.codegen.tree.parallel import has_block_loop, has_long_loop, in_vectors, shared_by_threads
+from polyloop.codegen.tree.parallel import (
+    behind_pointers,
+    has_block_loop,
+    has_long_loop,
+    in_vectors,
+    shared_by_threads,
+)
 from polyloop.codegen.unit import Unit
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
@@ -180,7 +186,8 @@ def _body(function: Function) -> Block:
 
     body = function.scope.indices.settle(function.body, fresh)
     body = in_vectors(body, loops.lanes) if loops.lanes else body
-    return shared_by_threads(body, loops.blocks) if loops.blocks else body
+    body = shared_by_threads(body, loops.blocks) if loops.blocks else body
+    return behind_pointers(body, names.fresh) if loops.lanes else body
 
 
 def _axis_lines(function: Function, unit: Unit) -> list[str]:

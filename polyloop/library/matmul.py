@@ -71,7 +71,11 @@ def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: 
 
 
 def in_vectors(base: pl.LoopKernel, lanes: int) -> pl.LoopKernel:
-    """Return a product for a processor, by tiles of 12 rows and two vectors of some lanes each, in its registers."""
+    """Return a product for one core of a processor, by tiles of 12 rows and two vectors of some lanes each.
+
+    Operands are read where they lie.  Without OpenMP, whose directives :func:`in_panels` counts on, GCC keeps these
+    tiles in registers and not those.
+    """
     knl = pl.split_iname(base, "i", 144, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "j", 24*lanes, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
     knl = pl.split_iname(knl, "i_block", 12, outer_iname="i_tile", inner_iname="row", inner_tag="ilp")
@@ -79,6 +83,38 @@ def in_vectors(base: pl.LoopKernel, lanes: int) -> pl.LoopKernel:
     knl = pl.split_iname(knl, "column", lanes, outer_iname="vector", inner_iname="lane")
     knl = pl.tag_inames(knl, {"vector": "ilp", "lane": "vec"})
     return pl.prioritize_loops(knl, "j_tile, i_tile")
+
+
+def in_panels(
+    base: pl.LoopKernel, lanes: int, block: tuple[int, int] = (264, 32), terms: int = 256, height: int = 12
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product for a processor, by tiles of *height* rows and two vectors of some lanes each, in its registers.
+
+    ::
+
+        # before
+        for i, j:  c[i, j] = sum(k, a[i, k]*b[k, j])
+        # after
+        each block (by, bx), each panel of terms ko:
+            b_panel, a_panel = parts of b and a             # of the thread, in its cache
+            for j_tile, i_tile:  sums[j_tile, i_tile] += sum(ki, a_panel*b_panel)      # in registers
+
+    A block has some rows and vectors of columns, and a panel some terms: three arrays that fit into 2 MiB of cache.
+    Rows of the operands whose addresses meet in few sets of the cache, as those of 4096 bytes do, are read once for a
+    panel.  Source: Goto and van de Geijn, ACM TOMS 34(3), 2008, https://doi.org/10.1145/1356052.1356053.
+    """
+    rows, vectors = block
+    knl = pl.split_iname(base, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "j", vectors*lanes, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    knl = pl.split_iname(knl, "i_block", height, outer_iname="i_tile", inner_iname="row", inner_tag="ilp")
+    knl = pl.split_iname(knl, "j_block", 2*lanes, outer_iname="j_tile", inner_iname="column")
+    knl = pl.split_iname(knl, "column", lanes, outer_iname="vector", inner_iname="lane")
+    knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="ki")
+    knl = pl.split_reduction_outward(knl, "ko")
+    knl = pl.tag_inames(knl, {"vector": "ilp", "lane": "vec"})
+    knl = pl.prioritize_loops(knl, "ko, j_tile, i_tile, ki")
+    knl = pl.add_prefetch(knl, "b", "j_tile, ki, vector, lane", temporary_name="b_panel")
+    return pl.add_prefetch(knl, "a", "i_tile, ki, row", temporary_name="a_panel")
 
 
 def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
@@ -410,7 +446,11 @@ def matmul(
     base = program(element, stored, batched=batched, transposed=transposed)
     if _is_for_processors(target) and element.itemsize != 2:
         lanes = 64 // max(4, element.itemsize)
-        made: Mapping[str, Any] = {f"vectors of {lanes}": partial(in_vectors, base, lanes)}
+        in_threads = target is not None and target.openmp and not (batched or transposed)
+        made: Mapping[str, Any] = {
+            f"panels, vectors of {lanes}" if in_threads else f"vectors of {lanes}":
+                partial(in_panels if in_threads else in_vectors, base, lanes)
+        }
     elif batched or transposed:
         made = (_of_batch if batched else _bytes)(element, stored)
     else:

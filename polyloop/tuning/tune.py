@@ -40,6 +40,7 @@ from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
 from polyloop.tuning.measure import Clock, DeviceClock, HostClock, race
+from polyloop.tuning.queues import QueueClock, on_queue, queue_of, versions_of
 from polyloop.tuning.report import Outcome, Trial, Tuned
 from polyloop.tuning.space import Choice, Condition, Space, Value, shown
 from polyloop.tuning.worker import compile_all
@@ -124,7 +125,8 @@ def tune(
     Raises
     ------
     TuningError
-        ``empty-space``, ``bad-space``, ``unknown-choice``; ``not-measured``, for targets besides C and CUDA;
+        ``empty-space``, ``bad-space``, ``unknown-choice``; ``not-measured``, for targets besides C, CUDA and
+        OpenCL; ``no-opencl``;
         ``bad-build``: it cannot be called with a choice, or returns no kernel; ``no-arguments``;
         ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
     """
@@ -138,23 +140,29 @@ def tune(
     _check_build(build, choices[0])
     with bar("build", len(choices)) as built:
         trials, programs = _built(build, choices, target, built)
-    if (other := next((x.program.target for x in programs if x.program.target not in ("c", "cuda")), None)) is not None:
+    if (other := next((x.program.target for x in programs if x.program.target not in _MEASURED), None)) is not None:
         raise _refused(Diagnostic(
-            "not-measured", f"tune measures programs for C and CUDA, and these are for '{other}'", (),
-            ("tune for one of these, or take the times of calls from the events of a profiling queue",)))
-    arch = None
+            "not-measured", f"tune measures programs for C, CUDA and OpenCL, and these are for '{other}'", (),
+            ("tune for one of these, or time calls where such a device is",)))
+    arch, queue = None, None
+    if any(found.program.target == "opencl" for found in programs):
+        said = target_of(programs[0].kernel, target)
+        arch = said.arch if said is not None and said.arch else ""
+        queue = queue_of(programs[0].kernel.name, arch, sets)
     if any(found.program.target == "cuda" for found in programs):
         arch = (target.arch if target is not None and target.arch else None) or device_architecture() or "sm_90"
-    key = _key(programs, sets, arch, (seconds, precision))
+    device = _device(arch) if queue is None else versions_of(queue)
+    key = _key(programs, sets, device, (seconds, precision))
     order = {shown(choice): number for number, choice in enumerate(choices)}
     if remember and (known := _remembered(key)) is not None:
         timed = [trial for trial in known.trials if shown(trial.choice) in order and trial.outcome not in _CUT]
         known = Tuned(tuple(sorted((*trials, *timed), key=lambda trial: order[shown(trial.choice)])), seed, known.trace)
         return known.ready(lambda: _compiled(programs, known.best, arch))
-    with bar("compile", len(programs)) as compiled:
-        said = programs[0].program.build if programs else BuildOptions()
-        compile_all([found.program.device_code for found in programs], arch, jobs, compiled.step, said)
-    trials += _measured(programs, sets, arch, seconds, precision, bar)
+    if queue is None:
+        with bar("compile", len(programs)) as compiled:
+            options = programs[0].program.build if programs else BuildOptions()
+            compile_all([found.program.device_code for found in programs], arch, jobs, compiled.step, options)
+    trials += _measured(programs, sets, (arch, queue), (seconds, precision), bar)
     result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
     if not any(trial.time is not None for trial in trials):
         raise TuningError("tune", None, [_nothing(trials)])
@@ -164,6 +172,7 @@ def tune(
     return result.ready(lambda: _compiled(programs, result.best, arch))
 
 
+_MEASURED: Final = ("c", "cuda", "opencl")
 _CUT: Final = frozenset({Outcome.REFUSED, Outcome.TOO_LARGE})
 
 
@@ -257,10 +266,11 @@ def _registers(kernel: LoopKernel, target: Target) -> int:
 
 
 def _measured(
-    candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None, seconds: float, precision: float,
-    bar: Callable[[str, int], AbstractContextManager[Bar]],
+    candidates: Sequence[_Candidate], sets: Sequence[Arguments], place: tuple[str | None, Any],
+    effort: tuple[float, float], bar: Callable[[str, int], AbstractContextManager[Bar]],
 ) -> list[Trial]:  # fmt: skip
-    """Compile the candidates, drop those that spill, and race the rest."""
+    """Compile the candidates, drop those that spill, and race the rest; *place* is an architecture and a queue."""
+    (arch, queue), (seconds, precision) = place, effort
     trials: list[Trial] = []
     kernels: list[tuple[_Candidate, CompiledKernel]] = []
     for candidate in candidates:
@@ -280,15 +290,30 @@ def _measured(
     def leads(number: int, median: float) -> None:
         raced.note(f"{time_text(median)} with {shown(kernels[number][0].choice)}")
 
-    with _in_place(kernels[0][1], sets) as (placed, clock), bar("race", len(kernels)) as raced:
-        deadline = time.perf_counter() + seconds
+    with _in_place(kernels[0][1], sets, queue) as (placed, clock), bar("race", len(kernels)) as raced:
         calls = [[_bound(compiled, given) for given in placed] for _, compiled in kernels]
+        if queue is not None:  # the driver compiles a program for its first call
+            refused = [_first(turn[0], clock) for turn in calls]
+            trials += [Trial(candidate.choice, Outcome.FAILED, why)
+                       for (candidate, _), why in zip(kernels, refused, strict=True) if why is not None]
+            calls = [turn for turn, why in zip(calls, refused, strict=True) if why is None]
+            kernels = [pair for pair, why in zip(kernels, refused, strict=True) if why is None]
+        deadline = time.perf_counter() + seconds
         times = race(calls, clock, precision=precision, deadline=deadline, finished=lambda _: raced.step(), leads=leads)
         raced.reach(len(kernels))
     for (candidate, compiled), found in zip(kernels, times, strict=True):
         outcome = Outcome.UNMEASURED if found is None else Outcome.TIMED
         trials.append(Trial(candidate.choice, outcome, "", found, _most_registers(compiled)))
     return trials
+
+
+def _first(call: Callable[[], object], clock: Clock) -> str | None:
+    """Make the first call of a program; return why it cannot be made, None if it was."""
+    try:
+        clock.seconds(call, 1)
+    except PolyloopError as error:
+        return error.found[0].message
+    return None
 
 
 def _bound(compiled: CompiledKernel, given: dict[str, Any]) -> BoundCall:
@@ -307,8 +332,13 @@ def _most_registers(compiled: CompiledKernel) -> int | None:
 
 
 @contextmanager
-def _in_place(kernel: CompiledKernel, sets: Sequence[Arguments]) -> Iterator[tuple[list[dict[str, Any]], Clock]]:
-    """Give the arguments where the kernel runs, NumPy arrays copied to the GPU, and a clock for it."""
+def _in_place(
+    kernel: CompiledKernel, sets: Sequence[Arguments], queue: Any  # noqa: ANN401  # PyOpenCL has no types
+) -> Iterator[tuple[list[dict[str, Any]], Clock]]:
+    """Give the arguments where the kernel runs, NumPy arrays copied to the device, and a clock for it."""
+    if queue is not None:
+        yield on_queue(queue, sets), QueueClock(queue)
+        return
     if kernel.target == "c":
         yield [dict(given) for given in sets], HostClock()
         return
@@ -353,7 +383,7 @@ def _nothing(trials: Sequence[Trial]) -> Diagnostic:
 
 
 def _key(
-    candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None, effort: tuple[float, float]
+    candidates: Sequence[_Candidate], sets: Sequence[Arguments], device: str, effort: tuple[float, float]
 ) -> CacheKey:
     """Return the key of a result: programs, arguments, device, versions, time and precision of the race."""
     programs = sorted(
@@ -362,7 +392,7 @@ def _key(
     )
     given = [[[name, *_described(value)] for name, value in sorted(one.items())] for one in sets]
     text = json.dumps({"programs": programs, "arguments": given, "effort": effort})
-    return CacheKey("tuning", text, _device(arch), ())
+    return CacheKey("tuning", text, device, ())
 
 
 def _described(value: object) -> list[str]:

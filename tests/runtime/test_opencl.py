@@ -44,6 +44,31 @@ def run() -> pl.CompiledKernel:
 X = np.arange(300, dtype=F)
 
 
+def test_tune_races_choices_on_the_queue_of_the_arrays(cl: Any, queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(length: int) -> pl.LoopKernel:
+        knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", F, shape="n")], name="twice")
+        return pl.split_iname(knl, "i", length, outer_tag="g.0", inner_tag="l.0")
+
+    def no_other(*_: object) -> None:
+        pytest.fail("the arrays have a queue")
+
+    monkeypatch.setattr("polyloop.tuning.queues.default_queue", no_other)
+    args = {"x": cl.array.to_device(queue, X), "y": cl.array.zeros(queue, 300, F)}
+    found = pl.tune(build, {"length": [32, 64, 1 << 20]}, args, target=TARGET, seconds=0.3, remember=False)
+    outcomes = {trial.choice["length"]: trial.outcome.name for trial in found.trials}
+    assert outcomes == {32: "TIMED", 64: "TIMED", 1 << 20: "REFUSED"}
+    assert found.best["length"] in {32, 64}
+    monkeypatch.undo()
+    assert np.array_equal(found.compiled(x=X).y, 2 * X)
+
+
+def test_tune_copies_numpy_arrays_to_the_device() -> None:
+    x = np.ones(1000, F)
+    found = pl.tune(doubled, {}, {"x": x}, target=TARGET, seconds=0.1, remember=False)
+    assert found.trials[0].time is not None
+    assert np.array_equal(x, np.ones(1000, F))
+
+
 def test_numpy_arrays_are_copied(run: pl.CompiledKernel) -> None:
     y = run(x=X).y
     assert isinstance(y, np.ndarray)

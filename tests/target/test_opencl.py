@@ -253,13 +253,10 @@ def test_entries_of_cuda_are_not_filled_in(kind: type[Entry]) -> None:
     assert kind.hint in str(refused.value)
 
 
-def test_export_and_tune_refuse_it(tmp_path: Any) -> None:
+def test_export_refuses_it(tmp_path: Any) -> None:
     knl = spread("y[i] = 2*x[i]", pl.GlobalArg("x, y", F, shape="n"))
     with pytest.raises(pl.CodegenError, match=r"this one is for 'opencl' \[not-exportable\]"):
         pl.export(knl, tmp_path, target=TARGET)
-    with pytest.raises(pl.PolyloopError, match=r"these are for 'opencl' \[not-measured\]"):
-        pl.tune(lambda length: spread("y[i] = 2*x[i]", pl.GlobalArg("x, y", F, shape="n"), length=length),
-                {"length": [32, 64]}, {"x": np.zeros(64, F)}, target=TARGET)  # fmt: skip
 
 
 # }}}

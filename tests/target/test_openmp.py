@@ -16,7 +16,8 @@ import polyloop as pl
 from examples import matmul_processor, prefix_sum_single_pass
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Declare, For
-from polyloop.codegen.tree.parallel import shared_by_threads
+from polyloop.codegen.tree.cprinter import print_block
+from polyloop.codegen.tree.parallel import behind_pointers, shared_by_threads
 from polyloop.runtime.ccompile import find_compiler
 
 THREADS = pl.CTarget(openmp=True)
@@ -254,3 +255,34 @@ def test_products_and_sums_round_once_if_asked() -> None:
     exactly = {pl.compile(knl, target=pl.CTarget(contract=on))(a=a, b=b, c=c.copy()).c[0] for on in (True, False)}
     assert exactly <= {0.0, 2.0**-60}
     assert pl.compile(knl, target=pl.CTarget())(a=a, b=b, c=c.copy()).c[0] == 0.0
+
+
+def test_panels_begin_in_cache_lines_and_are_used_through_pointers() -> None:
+    lines = [line.strip() for line in _text(matmul_processor.transformed()).splitlines()]
+    at = lines.index("_Alignas(64) float b_panel_memory[64][256];")
+    assert lines[at + 1 : at + 3] == [
+        "float (*volatile b_panel_at)[256] = b_panel_memory;",
+        "float (*const b_panel)[256] = b_panel_at;",
+    ]
+    assert "float part[6][2][16];" in lines  # a register tile has no address that anything else may have
+    assert "volatile" not in _text(matmul_processor.transformed(), pl.CTarget())
+
+
+def test_a_row_of_a_panel_is_used_through_a_pointer_to_elements() -> None:
+    lanes = For("int", "v", c.integer(0), c.binary(c.OPERATORS["<"], c.Name("v"), c.integer(8)), (), axis="v")
+    row, small = Declare("float", "row", (2048,)), Declare("float", "small", (1024,))
+    assert behind_pointers((row, small), lambda name: f"{name}_0") == (row, small)  # nothing keeps vectors here
+    changed, same, _ = behind_pointers((row, small, lanes), lambda name: f"{name}_0")
+    assert print_block((changed,)) == [
+        "    _Alignas(64) float row_memory_0[2048];",
+        "    float *volatile row_at_0 = row_memory_0;",
+        "    float *const row = row_at_0;",
+    ]
+    assert same == small
+
+
+def test_loops_over_panels_are_not_divided_and_those_over_register_tiles_are() -> None:
+    text = _text(matmul_processor.transformed())
+    assert "ko_full" not in text
+    assert "for (int ko = 0; ko < (p + 63) / 64; ++ko) {" in text
+    assert "i_tile < i_tile_full" in text

@@ -207,13 +207,36 @@ class Loops:
             return self._slabs(node, bounds, counts, context, inner)
         inside = self.within(name, bounds, context)
         if name in self.forms.tiles and self.may_peel and bounds.stride is None:
-            rows = [] if self.reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
+            apart = not self.reads(bounds.forms()) and not self._only_bounds_registers(node)
+            rows = self._full_iterations(node, inside, inner - {name}) if apart else []
             front = 0 if name in self.forms.fronts else _front(name, rows, _start(bounds))
             if front and self._is_tested(node):
                 return self._begun(node, bounds, front, context, inner)
             if full := [row for row in rows if row.coefficient(name) < 0]:
                 return self._peeled(node, bounds, full, context, inner)
         return self.plain(node, bounds, context, inside, inner, self._hint(name))
+
+    def _only_bounds_registers(self, node: Loop) -> bool:
+        """Return True if full tiles of a loop of a processor would only have constant bounds around register tiles.
+
+        Those of the loops inside then have a text without tests for all of its iterations.
+        """
+        if self.scope.language.has_axes:
+            return False
+        names = [*runs(node.body)]
+        written_out = {iname for iname, tag in self.forms.tags.items() if isinstance(tag, Unroll | Vectorize)}
+        if not any(self._is_in_lanes(name) for name in names):
+            return False
+        rows = (
+            Affine(terms, 0).names()
+            for name in names if self._is_in_lanes(name)
+            for piece in self.pieces(name, frozenset(self.statements[name].dims))
+            for terms in piece
+        )  # fmt: skip
+        return not any(node.iname in row and row & written_out for row in rows)
+
+    def _is_in_lanes(self, name: str) -> bool:
+        return any(isinstance(self.forms.tags.get(iname), Vectorize) for iname in self.statements[name].dims)
 
     def _hint(self, iname: str) -> str:
         """Return the unroll pragma of a loop with the tag ``unr_hint``, else empty."""
