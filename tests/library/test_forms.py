@@ -45,10 +45,15 @@ def case(dtype: str, m: int, n: int, p: int, batch: int = 3) -> tuple[dict[str, 
     return {"a": a, "b": b}, a.astype(np.float64) @ b.astype(np.float64)
 
 
-def check(dtype: str, result: str, run: Callable[..., Any], sizes: Mapping[str, int]) -> None:
+def check(
+    dtype: str, result: str, run: Callable[..., Any], sizes: Mapping[str, int], *, on_gpu: bool = False
+) -> None:
     given, wanted = case(dtype, **sizes)
     found = np.asarray(run(**given)["c"]).astype(np.float64)
-    np.testing.assert_allclose(found, wanted, RTOL[result], RTOL[result] * np.abs(wanted).max(), err_msg=f"{sizes}")
+    part = RTOL[result]
+    if on_gpu and is_small(dtype):  # sums of 8-bit products keep 13 bits behind the point, cut off after each 32 terms
+        part += 2**-13 * sizes["p"] / 32 / 2
+    np.testing.assert_allclose(found, wanted, RTOL[result], part * np.abs(wanted).max(), err_msg=f"{sizes}")
 
 
 def valid(dtype: str, result: str, name: str, sizes: Mapping[str, int]) -> Schedule | None:
@@ -123,5 +128,5 @@ def test_every_schedule_on_a_gpu(dtype: str, result: str, shape: tuple[int, int,
     made, sizes = library.matmul(dtype, result, **how), dict(zip("mnp", shape, strict=True))
     facts = sizes | ({} if is_small(dtype) else {"batch": 3})
     for schedule in made.valid(**facts).values():
-        check(dtype, result, lambda run=schedule.compiled, **arrays: run(**arrays, poison=True), sizes)
-    check(dtype, result, lambda **arrays: made(**arrays, poison=True), sizes)
+        check(dtype, result, lambda run=schedule.compiled, **arrays: run(**arrays, poison=True), sizes, on_gpu=True)
+    check(dtype, result, lambda **arrays: made(**arrays, poison=True), sizes, on_gpu=True)
