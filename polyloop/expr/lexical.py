@@ -122,6 +122,7 @@ _GENERAL: Final = "expressions are written as in Python: a[i, j]*b + if(x > 0, x
 _ASCII: Final = "names are ASCII letters, digits and '_'"
 _STRAY_HINTS: Final = {
     "!": "write 'not x', or 'a != b'",
+    ";": "leave it out: a statement ends with its line",
     "{": "options belong at the end of the line: x = y {id=first}",
     "?": "write if(condition, a, b)",
     "@": "write the matrix product as a reduction: sum(k, a[i, k]*b[k, j])",
@@ -130,6 +131,7 @@ _TAIL_HINTS: Final = {
     "h": "write cast(float16, ...)",
     "i": "the imaginary unit is written 1j",
 }
+_WORDS_OF_C: Final = {"&&": "and", "||": "or"}
 _SUFFIXES: Final[dict[str, str]] = {
     "f": "float32",
     "d": "float64",
@@ -149,6 +151,10 @@ def explain(text: str, error: SyntaxError) -> Fault:
         if word.group() in _UNSUPPORTED_WORDS:
             found = Diagnostic("syntax", f"'{word.group()}' is a reserved word", hints=("choose another name",))
             return word.start(), len(word.group()), found
+    for symbol, word in _WORDS_OF_C.items():
+        if symbol in text:
+            wrong = Diagnostic("syntax", f"unexpected '{symbol}'", hints=(f"write 'p {word} q'",))
+            return len(text[: text.index(symbol)].encode()), len(symbol), wrong
     offset = error.offset or 0
     message = re.split(r"; | - |\. ", error.msg or "invalid syntax")[0].replace(IF_NAME, "if")
     if message.startswith("Exceeds the limit"):

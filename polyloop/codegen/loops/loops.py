@@ -21,7 +21,7 @@ from polyloop.codegen.parts import constant_names
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import unswitched
-from polyloop.codegen.tree.c_ast import Block, Comment, Declare, For
+from polyloop.codegen.tree.c_ast import Block, Comment, Declare, For, Strided
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import Mark
 from polyloop.errors import Diagnostic
@@ -38,6 +38,7 @@ __all__ = ["Loops"]
 
 _NONE: Final = frozenset[str]()
 _WRITTEN_OUT: Final = 32  # limit on peeled first iterations that are written out; more of them get a loop
+_LEAST_STEP: Final = 2
 _INT_MAX: Final = 2**31 - 1
 
 
@@ -223,7 +224,32 @@ class Loops:
     ) -> Block:
         """Return a plain loop, neither unrolled nor peeled."""
         start, test, step = self.head(node.iname, bounds, context)
-        return self._for(node, start, test, inside, inner, pragma, step)
+        strides = None if pragma or step > 1 else (bounds, context)
+        return self._for(node, start, test, inside, inner, pragma, step, strides)
+
+    def _strided(self, iname: str, opened: Sequence[Mark], bounds: Bounds, context: Context) -> Strided | None:
+        """Return the head of a loop by an index ``K * iname + rest``, where threads divide what it runs over.
+
+        ``K * iname + rest <= last`` is the only upper bound, and *iname* begins at a number: so the index runs from
+        what it is there, in steps of K, to *last*, which has neither *iname* nor what is in *rest*.
+        """
+        start = _start(bounds)
+        if start is None or len(bounds.upper_rows) != 1 or len(bounds.upper) != 1:
+            return None
+        for mark in opened:
+            step, names = mark.form.coefficient(iname), mark.form.names()
+            last = bounds.upper_rows[0].add(mark.form)
+            if step < _LEAST_STEP or self.threads.isdisjoint(names) or not names.isdisjoint(last.names()):
+                continue
+            if any(mentions(var, iname) for var, _ in mark.form.terms if type(var) is not str):
+                continue
+            self.scope.findings.magnitudes.record(last.add(Affine((), step)))  # behind the last iteration
+            first = form_text(mark.form.substitute({iname: Affine((), start)}), self.scope, context)
+            is_inclusive = last.const == 0 and bool(last.terms)
+            limit = form_text(last if is_inclusive else last.add(Affine((), 1)), self.scope, context)
+            test = c.binary(c.OPERATORS["<=" if is_inclusive else "<"], c.Name(mark.text), limit)
+            return Strided(mark.text, first, test, step)
+        return None
 
     def head(self, iname: str, bounds: Bounds, context: Context) -> tuple[Code, Code, int]:
         """Return the first value, the condition and the step of a loop; *context* is that of the loop."""
@@ -264,7 +290,7 @@ class Loops:
 
     def _for(
         self, node: Loop, start: Code, test: Code, inside: Context, inner: frozenset[str], pragma: str = "",
-        step: int = 1,
+        step: int = 1, strides: tuple[Bounds, Context] | None = None,
     ) -> Block:  # fmt: skip
         opened = self.open(inner, [node.iname])
         self.scopes.append(next(self._scope_numbers))
@@ -274,11 +300,13 @@ class Loops:
         if not body:
             return ()
         body = (*names, *body)
+        strided = None if strides is None else self._strided(node.iname, opened, *strides)
         var = str(self.scope.values[node.iname])
         level = level_of(node.iname)
         lanes = "v" if isinstance(self.forms.tags.get(node.iname), Vectorize) else ""
         axis = lanes if level is None else level.value
-        return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis))
+        loop = For(self.scope.index_type, var, start, test, body, step, pragma, axis, strided=strided)
+        return unswitched(loop)
 
     def open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
         """Return marks for the named indices whose last inames, *new* ones, got values."""
