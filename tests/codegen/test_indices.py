@@ -183,3 +183,19 @@ def test_the_index_of_a_loop_is_taken_from_the_triangle() -> None:
     a = np.arange(70 * 70, dtype=np.float32).reshape(70, 70) % 7
     for result in run_on_fibres(program, {"a": a}).values():
         np.testing.assert_array_equal(result.y, np.tril(a).sum(1))
+
+
+@pytest.mark.parametrize(("domain", "head"), [
+    ("k < m and k < 1024", "k < min(1024, m)"), ("3*k < m", "k < (m + 2) / 3"), ("k < m and 2*k < n", "k < min("),
+])  # fmt: skip
+def test_several_bounds_on_the_index_of_a_loop(domain: str, head: str) -> None:
+    knl = pl.make_kernel(
+        f"{{[i, k]: 0 <= i < n and 0 <= k and {domain}}}", "y[i] = sum(k, a[i, k])",
+        [pl.GlobalArg("a", F, shape="n, m"), pl.GlobalArg("y", F, shape="n"), ...], assumptions="n >= 1 and m >= 1"
+    )  # fmt: skip
+    knl = pl.split_iname(knl.tag_inames("i:g.0"), "k", 32, inner_tag="l.0")
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert f"for (int k = tx; {head}" in program.device_code
+    a = np.arange(61 * 133, dtype=F).reshape(61, 133) % 7
+    for result in run_on_fibres(program, {"a": a}).values():
+        np.testing.assert_array_equal(result.y, pl.interpret(knl, a=a).y)

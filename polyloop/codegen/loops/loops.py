@@ -230,25 +230,30 @@ class Loops:
     def _strided(self, iname: str, opened: Sequence[Mark], bounds: Bounds, context: Context) -> Strided | None:
         """Return the head of a loop by an index ``K * iname + rest``, where threads divide what it runs over.
 
-        ``K * iname + rest <= last`` is the only upper bound, and *iname* begins at a number: so the index runs from
-        what it is there, in steps of K, to *last*, which has neither *iname* nor what is in *rest*.
+        *iname* begins at a number and each upper bound says ``K * iname + rest < limit``, where *limit* has neither
+        *iname* nor what is in *rest*: so the index runs from what it is at first, in steps of K, to below all limits.
         """
         start = _start(bounds)
-        if start is None or len(bounds.upper_rows) != 1 or len(bounds.upper) != 1:
+        if start is None or not bounds.upper_rows or len(bounds.upper) != 1:
             return None
         for mark in opened:
-            step, names = mark.form.coefficient(iname), mark.form.names()
-            last = bounds.upper_rows[0].add(mark.form)
-            if step < _LEAST_STEP or self.threads.isdisjoint(names) or not names.isdisjoint(last.names()):
+            step = mark.form.coefficient(iname)
+            if step < _LEAST_STEP or self.threads.isdisjoint(mark.form.names()):
                 continue
             if any(mentions(var, iname) for var, _ in mark.form.terms if type(var) is not str):
                 continue
-            self.scope.findings.magnitudes.record(last.add(Affine((), step)))  # behind the last iteration
-            first = form_text(mark.form.substitute({iname: Affine((), start)}), self.scope, context)
-            is_inclusive = last.const == 0 and bool(last.terms)
-            limit = form_text(last if is_inclusive else last.add(Affine((), 1)), self.scope, context)
-            test = c.binary(c.OPERATORS["<=" if is_inclusive else "<"], c.Name(mark.text), limit)
-            return Strided(mark.text, first, test, step)
+            first = mark.form.substitute({iname: Affine((), start)})
+            found = [_limit(row, iname, mark.form, context) for row in bounds.upper_rows]
+            limits = [limit for limit in found if limit is not None]
+            if len(limits) < len(found) or not any(limit.terms for limit in limits):
+                continue
+            for limit in limits:
+                self.scope.findings.magnitudes.record(limit.add(Affine((), step - 1)))  # behind the last iteration
+            is_inclusive = len(limits) == 1 and limits[0].const == 1
+            shown = [form_text(limit.add(Affine((), -is_inclusive)), self.scope, context) for limit in limits]
+            operator = c.OPERATORS["<=" if is_inclusive else "<"]
+            test = c.binary(operator, c.Name(mark.text), self.scope.index_extreme("min", shown))
+            return Strided(mark.text, form_text(first, self.scope, context), test, step)
         return None
 
     def head(self, iname: str, bounds: Bounds, context: Context) -> tuple[Code, Code, int]:
@@ -528,6 +533,21 @@ def _start(bounds: Bounds) -> int | None:
     if len(bounds.lower) == 1 and len(bounds.lower[0]) == 1 and not bounds.lower[0][0].terms:
         return bounds.lower[0][0].const
     return None
+
+
+def _limit(row: Affine, iname: str, index: Affine, context: Context) -> Affine | None:
+    """Return the exclusive bound on *index* that *row*, an upper bound on *iname*, says; None if it says none.
+
+    ``iname <= c`` says ``K * iname + rest < K * (c + 1)`` where ``0 <= rest < K``.
+    """
+    step = index.coefficient(iname)
+    times, left = divmod(-row.coefficient(iname), step)
+    rest = row.add(index, times)
+    if not left and index.names().isdisjoint(rest.names()):
+        return rest.add(Affine((), times)).floordiv(times)
+    digit = index.add(Affine.variable(iname), -step)
+    is_digit = context.implies(digit) and context.implies(Affine((), step - 1).add(digit, -1))
+    return Affine((), step * (row.const + 1)) if row.terms == ((iname, -1),) and is_digit else None
 
 
 def _strengthened(row: Affine, name: str, distance: int) -> Affine:
