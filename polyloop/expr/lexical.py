@@ -151,9 +151,9 @@ def explain(text: str, error: SyntaxError) -> Fault:
         if word.group() in _UNSUPPORTED_WORDS:
             found = Diagnostic("syntax", f"'{word.group()}' is a reserved word", hints=("choose another name",))
             return word.start(), len(word.group()), found
-    for symbol, word in _WORDS_OF_C.items():
+    for symbol, spelt in _WORDS_OF_C.items():
         if symbol in text:
-            wrong = Diagnostic("syntax", f"unexpected '{symbol}'", hints=(f"write 'p {word} q'",))
+            wrong = Diagnostic("syntax", f"unexpected '{symbol}'", hints=(f"write 'p {spelt} q'",))
             return len(text[: text.index(symbol)].encode()), len(symbol), wrong
     offset = error.offset or 0
     message = re.split(r"; | - |\. ", error.msg or "invalid syntax")[0].replace(IF_NAME, "if")
