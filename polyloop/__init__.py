@@ -411,7 +411,11 @@ if not TYPE_CHECKING:
         elif home := _AT_ONCE.get(name) or _LATER.get(name):
             value = _edge.entrance(getattr(_import_module(f"polyloop.{home}"), name))
         else:
-            raise AttributeError(f"module 'polyloop' has no attribute {name!r}")
+            from difflib import get_close_matches  # noqa: PLC0415 - only where a name is wrong
+
+            near = [] if name.startswith("_") else get_close_matches(name, __all__, n=1, cutoff=0.75)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(f"module 'polyloop' has no attribute {name!r}{meant}")
         globals()[name] = value
         return value
 

@@ -114,3 +114,33 @@ def test_an_iname_that_another_loop_has_can_be_given_a_name_of_its_own() -> None
     apart = knl.duplicate_inames("k", within="id:max", new_inames="l")
     assert "max(l, a[i, l])" in str(apart.instruction("max"))
     assert "sum(k, a[i, k])" in str(apart.instruction("sum"))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("y[i] = x[i];", "leave it out: a statement ends with its line"),
+     ("y[i] = x[i] if x[i] > 0 && alpha > 0 else 0", "write 'p and q'"),
+     ("y[i] = x[i] if x[i] > 0 || alpha > 0 else 0", "write 'p or q'"),
+     ("float t = x[i]\ny[i] = t", "write <> t = ..., of the type of its value"),
+     ("const double t = x[i]\ny[i] = t", "write <> t = ..., of the type of its value")],
+)  # fmt: skip
+def test_words_of_c_in_text(text: str, hint: str) -> None:
+    assert lines(lambda: made(text))[-1] == f"  Hint: {hint}"
+
+
+@pytest.mark.parametrize(("text", "tag"), [("threadIdx.x", "l.0"), ("blockIdx.y", "g.1")])
+def test_the_axes_of_cuda_as_tags(text: str, tag: str) -> None:
+    assert lines(lambda: made().tag_inames({"i": text}))[-1] == f"  Hint: that is the tag '{tag}'"
+
+
+def test_a_misspelt_function_of_the_package() -> None:
+    with pytest.raises(AttributeError, match=r"did you mean 'split_iname'\?"):
+        getattr(pl, "splitiname")  # noqa: B009 - a type checker knows that it is not there
+    assert not hasattr(pl, "qqqqq")
+
+
+def test_a_device_that_is_almost_one() -> None:
+    knl = made().split_iname("i", 32, outer_tag="g.0", inner_tag="l.0")
+    found = lines(lambda: pl.explain(knl, {"n": 64}, "H1000"))
+    assert found[0].endswith("no device 'H1000' [unknown-device]")
+    assert found[1] == "  Hint: did you mean 'H100'?"

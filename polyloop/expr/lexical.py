@@ -126,6 +126,7 @@ _GENERAL: Final = "expressions are written as in Python: a[i, j]*b + if(x > 0, x
 _ASCII: Final = "names are ASCII letters, digits and '_'"
 _STRAY_HINTS: Final = {
     "!": "write 'not x', or 'a != b'",
+    ";": "leave it out: a statement ends with its line",
     "{": "options belong at the end of the line: x = y {id=first}",
     "?": "write if(condition, a, b)",
     "$": "a tag stands behind a name: a$left[i]",
@@ -135,6 +136,7 @@ _TAIL_HINTS: Final = {
     "h": "write cast(float16, ...)",
     "i": "the imaginary unit is written 1j",
 }
+_WORDS_OF_C: Final = {"&&": "and", "||": "or"}
 _SUFFIXES: Final[dict[str, str]] = {
     "f": "float32",
     "d": "float64",
@@ -154,6 +156,10 @@ def explain(text: str, error: SyntaxError) -> Fault:
         if word.group() in _UNSUPPORTED_WORDS:
             found = Diagnostic("syntax", f"'{word.group()}' is a reserved word", hints=("choose another name",))
             return word.start(), len(word.group()), found
+    for symbol, spelt in _WORDS_OF_C.items():
+        if symbol in text:
+            wrong = Diagnostic("syntax", f"unexpected '{symbol}'", hints=(f"write 'p {spelt} q'",))
+            return len(text[: text.index(symbol)].encode()), len(symbol), wrong
     offset = error.offset or 0
     message = re.split(r"; | - |\. ", error.msg or "invalid syntax")[0].replace(IF_NAME, "if")
     if message.startswith("Exceeds the limit"):

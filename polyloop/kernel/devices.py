@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -217,6 +218,6 @@ def find_device(given: str | Device) -> Device:
     if isinstance(given, Device):
         return given
     for short, device in DEVICES.items():
-        if short.lower() in given.lower():
+        if re.search(rf"{re.escape(short)}(?!\d)", given, re.IGNORECASE):
             return device
     raise ArgumentError("explain", None, [unknown_name("device", given, DEVICES)])

@@ -83,8 +83,8 @@ static __device__ __forceinline__ float rows_cluster_sum_float32(float x, float 
     const int tx = threadIdx.x;
     __shared__ float partial[8];
     float acc = 0.0f;
-    for (int step = 0; step < (m - 128 * rank - tx + 511) / 512; ++step)
-        acc += a[bx * m + 512 * step + 128 * rank + tx];
+    for (int k = 128 * rank + tx; k < m; k += 512)
+        acc += a[bx * m + k];
     cluster_wait();  // all blocks of the cluster have begun
     acc = rows_cluster_sum_float32(acc, partial);
     if (rank == 0 && tx == 0)

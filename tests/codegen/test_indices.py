@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from polyloop.codegen.tree.divergence import MATRIX, refuse_divergent
 from polyloop.codegen.tree.indices import Indices
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.affine import Affine
+from polyloop.runtime.fibres import run_on_fibres
 from polyloop.target.cuda import CUDA_LANGUAGE
 from tests.codegen.c_parser import parsed
 
@@ -135,3 +137,65 @@ def test_a_remainder_by_a_size_is_that_of_c_where_nothing_is_negative(subscript:
         u = np.arange(9, dtype=np.float32)
         wanted = [u[eval(subscript, {"i": i, "n": 7})] for i in range(7)]
         np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(u=u, n=7).v, wanted)
+
+
+def strided() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < m}", "y[i] = sum(k, a[i, k])",
+        [pl.GlobalArg("a", np.float32, shape="n, m"), pl.GlobalArg("y", np.float32, shape="n"), ...], name="rows"
+    )  # fmt: skip
+    return pl.split_iname(knl.tag_inames("i:g.0"), "k", 64, inner_tag="l.0")
+
+
+def test_a_loop_that_threads_divide_runs_over_the_index() -> None:
+    text = pl.generate_code(strided(), target=pl.CudaTarget()).device_code
+    assert "for (int k = tx; k < m; k += 64)\n        acc += a[bx * m + k];" in text
+    assert "k_outer" not in text.partition("extern")[2]
+
+
+def test_the_index_behind_the_last_iteration_has_to_fit() -> None:
+    text = pl.generate_code(strided(), target=pl.CudaTarget()).device_code
+    (said,) = re.findall(r"Indices have 32 bits: (.*) must not exceed", text)
+    assert max(int(more) for more in re.findall(r"m \+ (\d+)", said)) >= 63
+
+
+def test_a_loop_whose_number_is_used_counts_iterations() -> None:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= j < 64 and 0 <= 64*i + j < n and 0 <= i}", "y[64*i + j] = x[64*i + j]*i",
+        [pl.GlobalArg("x, y", np.float32, shape="n"), ...], name="number")  # fmt: skip
+    text = pl.generate_code(knl.tag_inames("j:l.0"), target=pl.CudaTarget()).device_code
+    assert "++i)" in text
+
+
+def test_a_loop_of_known_length_counts_iterations() -> None:
+    text = pl.generate_code(pl.fix_parameters(strided(), m=256), target=pl.CudaTarget()).device_code
+    assert "for (int k_outer = 0; k_outer < 4; ++k_outer)" in text
+
+
+def test_the_index_of_a_loop_is_taken_from_the_triangle() -> None:
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k <= i}", "y[i] = sum(k, a[i, k])",
+        [pl.GlobalArg("a", np.float32, shape="n, n"), pl.GlobalArg("y", np.float32, shape="n"), ...],
+        name="triangle")  # fmt: skip
+    knl = pl.split_iname(knl.tag_inames("i:g.0"), "k", 32, inner_tag="l.0")
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert "for (int k = tx; k <= bx; k += 32)" in program.device_code
+    a = np.arange(70 * 70, dtype=np.float32).reshape(70, 70) % 7
+    for result in run_on_fibres(program, {"a": a}).values():
+        np.testing.assert_array_equal(result.y, np.tril(a).sum(1))
+
+
+@pytest.mark.parametrize(("domain", "head"), [
+    ("k < m and k < 1024", "k < min(1024, m)"), ("3*k < m", "k < (m + 2) / 3"), ("k < m and 2*k < n", "k < min("),
+])  # fmt: skip
+def test_several_bounds_on_the_index_of_a_loop(domain: str, head: str) -> None:
+    knl = pl.make_kernel(
+        f"{{[i, k]: 0 <= i < n and 0 <= k and {domain}}}", "y[i] = sum(k, a[i, k])",
+        [pl.GlobalArg("a", F, shape="n, m"), pl.GlobalArg("y", F, shape="n"), ...], assumptions="n >= 1 and m >= 1"
+    )  # fmt: skip
+    knl = pl.split_iname(knl.tag_inames("i:g.0"), "k", 32, inner_tag="l.0")
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert f"for (int k = tx; {head}" in program.device_code
+    a = np.arange(61 * 133, dtype=F).reshape(61, 133) % 7
+    for result in run_on_fibres(program, {"a": a}).values():
+        np.testing.assert_array_equal(result.y, pl.interpret(knl, a=a).y)

@@ -68,8 +68,8 @@ extern "C" __global__ void __launch_bounds__(128) rows(
     const int tx = threadIdx.x;
     __shared__ float partial[4];
     float acc = 0.0f;
-    for (int k_outer = 0; k_outer < (m - tx + 127) / 128; ++k_outer)
-        acc += a[bx * m + 128 * k_outer + tx];
+    for (int k = tx; k < m; k += 128)
+        acc += a[bx * m + k];
     acc = rows_block_sum_float32(acc, partial);
     if (tx == 0)
         y[bx] = acc;
@@ -90,8 +90,8 @@ def test_a_row_by_a_warp_needs_no_shared_memory() -> None:
     const int i = 8 * bx + ty;
     float acc = 0.0f;
     if (i < n) {
-        for (int k_outer = 0; k_outer < (m - tx + 31) / 32; ++k_outer)
-            acc += a[i * m + 32 * k_outer + tx];
+        for (int k = tx; k < m; k += 32)
+            acc += a[i * m + k];
     }
     acc = rows_warp_sum_float32(acc);
     if (tx == 0 && i < n)

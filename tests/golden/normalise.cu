@@ -20,8 +20,6 @@ extern "C" __global__ void __launch_bounds__(8) normalise(
     for (int k = 0; k < n; ++k)
         acc += a[bx * n + k];
     float s = acc;
-    for (int j_outer = 0; j_outer < (n - tx + 7) / 8; ++j_outer) {
-        const int j = 8 * j_outer + tx;
+    for (int j = tx; j < n; j += 8)
         b[bx * n + j] = a[bx * n + j] - s;
-    }
 }

@@ -21,7 +21,7 @@ from polyloop.codegen.parts import constant_names
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import unswitched
-from polyloop.codegen.tree.c_ast import Block, Comment, Declare, For
+from polyloop.codegen.tree.c_ast import Block, Comment, Declare, For, Strided
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import Mark
 from polyloop.errors import Diagnostic
@@ -39,6 +39,7 @@ __all__ = ["Loops"]
 _NONE: Final = frozenset[str]()
 _MOST_IN_FRONT: Final = 1  # tiles before the first full one that are written in front of a loop
 _WRITTEN_OUT: Final = 32  # limit on peeled first iterations that are written out; more of them get a loop
+_LEAST_STEP: Final = 2
 _INT_MAX: Final = 2**31 - 1
 
 
@@ -250,7 +251,37 @@ class Loops:
     ) -> Block:
         """Return a plain loop, neither unrolled nor peeled."""
         start, test, step = self.head(node.iname, bounds, context)
-        return self._for(node, start, test, inside, inner, pragma, step)
+        strides = None if pragma or step > 1 else (bounds, context)
+        return self._for(node, start, test, inside, inner, pragma, step, strides)
+
+    def _strided(self, iname: str, opened: Sequence[Mark], bounds: Bounds, context: Context) -> Strided | None:
+        """Return the head of a loop by an index ``K * iname + rest``, where threads divide what it runs over.
+
+        *iname* begins at a number and each upper bound says ``K * iname + rest < limit``, where *limit* has neither
+        *iname* nor what is in *rest*: so the index runs from what it is at first, in steps of K, to below all limits.
+        """
+        start = _start(bounds)
+        if start is None or not bounds.upper_rows or len(bounds.upper) != 1:
+            return None
+        for mark in opened:
+            step = mark.form.coefficient(iname)
+            if step < _LEAST_STEP or self.threads.isdisjoint(mark.form.names()):
+                continue
+            if any(mentions(var, iname) for var, _ in mark.form.terms if type(var) is not str):
+                continue
+            first = mark.form.substitute({iname: Affine((), start)})
+            found = [_limit(row, iname, mark.form, context) for row in bounds.upper_rows]
+            limits = [limit for limit in found if limit is not None]
+            if len(limits) < len(found) or not any(limit.terms for limit in limits):
+                continue
+            for limit in limits:
+                self.scope.findings.magnitudes.record(limit.add(Affine((), step - 1)))  # behind the last iteration
+            is_inclusive = len(limits) == 1 and limits[0].const == 1
+            shown = [form_text(limit.add(Affine((), -is_inclusive)), self.scope, context) for limit in limits]
+            operator = c.OPERATORS["<=" if is_inclusive else "<"]
+            test = c.binary(operator, c.Name(mark.text), self.scope.index_extreme("min", shown))
+            return Strided(mark.text, form_text(first, self.scope, context), test, step)
+        return None
 
     def head(self, iname: str, bounds: Bounds, context: Context) -> tuple[Code, Code, int]:
         """Return the first value, the condition and the step of a loop; *context* is that of the loop."""
@@ -291,7 +322,7 @@ class Loops:
 
     def _for(
         self, node: Loop, start: Code, test: Code, inside: Context, inner: frozenset[str], pragma: str = "",
-        step: int = 1,
+        step: int = 1, strides: tuple[Bounds, Context] | None = None,
     ) -> Block:  # fmt: skip
         opened = self.open(inner, [node.iname])
         self.scopes.append(next(self._scope_numbers))
@@ -301,11 +332,13 @@ class Loops:
         if not body:
             return ()
         body = (*names, *body)
+        strided = None if strides is None else self._strided(node.iname, opened, *strides)
         var = str(self.scope.values[node.iname])
         level = level_of(node.iname)
         lanes = "v" if isinstance(self.forms.tags.get(node.iname), Vectorize) else ""
         axis = lanes if level is None else level.value
-        return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis))
+        loop = For(self.scope.index_type, var, start, test, body, step, pragma, axis, strided=strided)
+        return unswitched(loop)
 
     def open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
         """Return marks for the named indices whose last inames, *new* ones, got values."""
@@ -564,6 +597,21 @@ def _start(bounds: Bounds) -> int | None:
     if len(bounds.lower) == 1 and len(bounds.lower[0]) == 1 and not bounds.lower[0][0].terms:
         return bounds.lower[0][0].const
     return None
+
+
+def _limit(row: Affine, iname: str, index: Affine, context: Context) -> Affine | None:
+    """Return the exclusive bound on *index* that *row*, an upper bound on *iname*, says; None if it says none.
+
+    ``iname <= c`` says ``K * iname + rest < K * (c + 1)`` where ``0 <= rest < K``.
+    """
+    step = index.coefficient(iname)
+    times, left = divmod(-row.coefficient(iname), step)
+    rest = row.add(index, times)
+    if not left and index.names().isdisjoint(rest.names()):
+        return rest.add(Affine((), times)).floordiv(times)
+    digit = index.add(Affine.variable(iname), -step)
+    is_digit = context.implies(digit) and context.implies(Affine((), step - 1).add(digit, -1))
+    return Affine((), step * (row.const + 1)) if row.terms == ((iname, -1),) and is_digit else None
 
 
 def _strengthened(row: Affine, name: str, distance: int) -> Affine:

@@ -21,6 +21,7 @@ __all__ = [
     "If",
     "Node",
     "Numbered",
+    "Strided",
     "Sync",
     "Union",
     "Verbatim",
@@ -168,11 +169,23 @@ class Comment(_Statement):
 
 @quick
 @dataclass(frozen=True)
+class Strided:
+    """The head of a loop by the index ``var``, which names a sum that rises by ``step`` with each iteration."""
+
+    var: str
+    start: Code
+    test: Code
+    step: int
+
+
+@quick
+@dataclass(frozen=True)
 class For(_Statement):
     """``for (type var = start; test; var += step) body``.
 
     ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent, and ``"v"`` for
-    one over the lanes of vectors.  ``is_rest`` is True if it runs over the lanes of a partial vector.
+    one over the lanes of vectors.  ``is_rest`` is True if it runs over the lanes of a partial vector.  ``strided`` is
+    another head of the same loop, for a body that uses its variable in one named index alone.
     """
 
     type: str
@@ -184,6 +197,7 @@ class For(_Statement):
     pragma: str = ""
     axis: str = ""
     is_rest: bool = False
+    strided: Strided | None = None
 
 
 @quick

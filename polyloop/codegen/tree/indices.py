@@ -16,10 +16,12 @@ from typing import Final
 from polyloop.codegen.tree.c_ast import (
     Block,
     Declare,
+    For,
     Node,
     Verbatim,
     blocks_of,
     expressions_of,
+    walk,
     with_blocks,
     with_expressions,
 )
@@ -140,7 +142,8 @@ class Indices:
         return self._settled(body, fresh) if self._used else body
 
     def _settled(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
-        found = tuple([with_blocks(node, lambda block: self._settled(block, fresh)) for node in body])
+        strided = [self._strided(node, fresh) if isinstance(node, For) else node for node in body]
+        found = tuple([with_blocks(node, lambda block: self._settled(block, fresh)) for node in strided])
         names: Block = ()
         for position in range(len(found) - 1, -1, -1):
             node = found[position]
@@ -156,6 +159,28 @@ class Indices:
         if len(found) == len(body) and all(map(is_, found, body)):
             return body
         return (*_joined(names), *found)
+
+    def _strided(self, loop: For, fresh: Callable[[str], str | None]) -> For:
+        """Return *loop* by the named index that alone uses its variable, if there is one.
+
+        ::
+
+            for (j_outer = 0; j_outer < (n - tx + 255) / 256; ++j_outer) {j = 256 * j_outer + tx; ..}
+            ->   for (j = tx; j < n; j += 256) {..}
+        """
+        head = loop.strided
+        if head is None:
+            return loop
+        own = [node for node in loop.body if isinstance(node, Declare) and node.name == head.var]
+        rest = tuple(node for node in loop.body if node not in own)
+        if len(own) != 1 or any(loop.var in node.names or isinstance(node, Verbatim) for node in walk(rest)):
+            return loop
+        name = self._named(self._used[head.var], fresh)
+        if name is None:
+            return loop
+        body = _rewritten(rest, head.var, Name(name), Name(name))
+        test = put(head.test, {head.var: Name(name)})
+        return replace(loop, var=name, start=head.start, test=test, step=head.step, body=body, strided=None)
 
     def _named(self, mark: Mark, fresh: Callable[[str], str | None]) -> str | None:
         if mark not in self._names:

@@ -210,6 +210,9 @@ def _declaration(source: Source) -> tuple[Source, DType | Auto | None]:
     return rest, dtype
 
 
+_C_DECLARATION: Final = re.compile(r"(?:const\s+)?(?:float|double|int|long|short|char|bool|auto)\s+([A-Za-z_]\w*)")
+
+
 def _check_name(name: str, source: Source, kind: str = "name") -> None:
     wrong = check_identifier(name, kind)
     if wrong is not None:
@@ -221,6 +224,9 @@ def _assignee(left: Source, inames: frozenset[str]) -> Expression:
     if not left.text:
         fail("syntax", "nothing is assigned to", left.span(), hint)
     name = re.split(r"[\[\s(.]", left.text, maxsplit=1)[0]
+    if declared := _C_DECLARATION.fullmatch(left.text):
+        what = f"'{name}' is the beginning of a declaration in C"
+        fail("reserved-name", what, left.span(0, len(name)), f"write <> {declared[1]} = ..., of the type of its value")
     if re.fullmatch(r"\w+", name):
         _check_name(name, left)
     target = parse_source(left, inames, OPERATION)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Final
 
 import islpy as isl
 
@@ -58,13 +58,19 @@ def fitting(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
     return tuple(iname for iname in kernel.inames if fnmatchcase(iname, pattern)) if is_glob(pattern) else (pattern,)
 
 
+_TAGS_OF_CUDA: Final = {"threadIdx": "l", "blockIdx": "g"}
+_AXES_OF_CUDA: Final = frozenset("xyz")
+
+
 def tag_violations(text: str) -> Iterator[Diagnostic]:
     """Yield ``bad-tag`` if *text* is no tag."""
     if parse_tag(text) is None:
+        name, _, axis = text.partition(".")
+        meant = f"{_TAGS_OF_CUDA[name]}.{'xyz'.index(axis)}" if name in _TAGS_OF_CUDA and axis in _AXES_OF_CUDA else ""
         yield Diagnostic(
             "bad-tag",
             f"no tag '{text}'",
-            hints=(
+            hints=(f"that is the tag '{meant}'",) if meant else (
                 "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, c.0, l.0 to l.2, lane, w, l.auto, "
                 "and digits of the thread number such as l%8, l/8%4 and l/32",
             ),

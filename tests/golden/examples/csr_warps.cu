@@ -41,10 +41,8 @@ extern "C" __global__ void __launch_bounds__(256) csr_warps(
     }
     float acc = 0.0f;
     if (i < n) {
-        for (long long j_outer = 0; 32 * j_outer < (long long)count - tx; ++j_outer) {
-            const long long j = 32 * j_outer + tx;
+        for (long long j = tx; j < (long long)count; j += 32)
             acc += a[begin + j] * x[column[begin + j]];
-        }
     }
     acc = csr_warps_warp_sum_float32(acc);
     if (tx == 0 && i < n)

@@ -43,18 +43,16 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm(
     __shared__ float partial[8];
     __shared__ float partial_0[8];
     float acc = 0.0f;
-    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer)
-        acc += x[bx * m + 256 * k_outer + tx];
+    for (int k = tx; k < m; k += 256)
+        acc += x[bx * m + k];
     acc = layer_norm_block_sum_float32(acc, partial);
     float mean = acc / m;
     float acc_0 = 0.0f;
-    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer)
-        acc_0 += square_float32(x[bx * m + 256 * k_outer + tx] - mean);
+    for (int k = tx; k < m; k += 256)
+        acc_0 += square_float32(x[bx * m + k] - mean);
     acc_0 = layer_norm_block_sum_float32(acc_0, partial_0);
     float variance = acc_0 / m;
     float scale = rsqrtf(variance + 1e-05f);
-    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer) {
-        const int k = 256 * k_outer + tx;
+    for (int k = tx; k < m; k += 256)
         y[bx * m + k] = (x[bx * m + k] - mean) * scale * gamma[k] + beta[k];
-    }
 }

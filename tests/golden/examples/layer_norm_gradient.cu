@@ -74,8 +74,8 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_gradient_0(
     __shared__ float partial_1[8];
     __shared__ float partial_2[8];
     float acc = 0.0f;  // mean_sum
-    for (int k_sum_outer = 0; k_sum_outer < (m - tx + 255) / 256; ++k_sum_outer)
-        acc += x[bx * m + 256 * k_sum_outer + tx];  // mean_sum
+    for (int k_sum = tx; k_sum < m; k_sum += 256)
+        acc += x[bx * m + k_sum];  // mean_sum
     acc = layer_norm_gradient_block_sum_float32(acc, partial);  // mean_sum
     if (tx == 0) {
         mean_sum[bx] = acc;  // mean_sum
@@ -83,8 +83,8 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_gradient_0(
     }
     float acc_0 = 0.0f;  // variance_sum
     __syncthreads();  // mean: reads follow writes
-    for (int k_sum_0_outer = 0; k_sum_0_outer < (m - tx + 255) / 256; ++k_sum_0_outer)
-        acc_0 += square_float32(x[bx * m + 256 * k_sum_0_outer + tx] - mean[bx]);  // variance_sum
+    for (int k_sum_0 = tx; k_sum_0 < m; k_sum_0 += 256)
+        acc_0 += square_float32(x[bx * m + k_sum_0] - mean[bx]);  // variance_sum
     acc_0 = layer_norm_gradient_block_sum_float32(acc_0, partial_0);  // variance_sum
     if (tx == 0) {
         variance_sum[bx] = acc_0;  // variance_sum
@@ -92,11 +92,9 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_gradient_0(
         scale[bx] = rsqrtf(variance[bx] + 1e-05f);
     }
     float acc_1 = 0.0f;  // insn_2_bar
-    for (int k_sum_1_outer = 0; k_sum_1_outer < (m - tx + 255) / 256; ++k_sum_1_outer) {
-        const int k_sum_1 = 256 * k_sum_1_outer + tx;
+    for (int k_sum_1 = tx; k_sum_1 < m; k_sum_1 += 256)
         // insn_2_bar
         acc_1 += grad_y[bx * m + k_sum_1] * (x[bx * m + k_sum_1] - mean[bx]) * gamma[k_sum_1];
-    }
     acc_1 = layer_norm_gradient_block_sum_float32(acc_1, partial_1);  // insn_2_bar
     if (tx == 0) {
         scale_bar[bx] = acc_1;  // insn_2_bar
@@ -107,25 +105,21 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_gradient_0(
     }
     float acc_2 = 0.0f;  // insn_bar
     __syncthreads();  // scale, variance_sum_bar: reads follow writes
-    for (int k_sum_2_outer = 0; k_sum_2_outer < (m - tx + 255) / 256; ++k_sum_2_outer) {
-        const int k_sum_2 = 256 * k_sum_2_outer + tx;
+    for (int k_sum_2 = tx; k_sum_2 < m; k_sum_2 += 256)
         // insn_bar
         acc_2 += -2.0f * variance_sum_bar[bx] * (x[bx * m + k_sum_2] - mean[bx])
             - grad_y[bx * m + k_sum_2] * scale[bx] * gamma[k_sum_2];
-    }
     acc_2 = layer_norm_gradient_block_sum_float32(acc_2, partial_2);  // insn_bar
     if (tx == 0) {
         mean_bar[bx] = acc_2;  // insn_bar
         mean_sum_bar[bx] = mean_bar[bx] / m;  // mean_sum_bar
     }
     __syncthreads();  // mean_sum_bar: reads follow writes
-    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer) {
-        const int k = 256 * k_outer + tx;
+    for (int k = tx; k < m; k += 256)
         // grad_x
         grad_x[bx * m + k] = mean_sum_bar[bx]
             + 2.0f * variance_sum_bar[bx] * (x[bx * m + k] - mean[bx])
             + grad_y[bx * m + k] * scale[bx] * gamma[k];
-    }
 }
 
 extern "C" __global__ void __launch_bounds__(256) layer_norm_gradient_1(

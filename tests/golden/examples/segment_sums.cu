@@ -38,8 +38,8 @@ extern "C" __global__ void __launch_bounds__(256) segment_sums(
     int begin = first[bx];
     int count = (unsigned int)first[bx + 1] - begin;
     float acc = 0.0f;
-    for (long long j_outer = 0; 256 * j_outer < (long long)count - tx; ++j_outer)
-        acc += x[begin + 256 * j_outer + tx];
+    for (long long j = tx; j < (long long)count; j += 256)
+        acc += x[begin + j];
     acc = segment_sums_block_sum_float32(acc, partial);
     if (tx == 0)
         y[bx] = acc;

@@ -50,8 +50,8 @@ extern "C" __global__ void __launch_bounds__(64) best_segment_of_a_group(
         int begin = first[s];
         int count = (unsigned int)first[s + 1] - begin;
         float acc = 0.0f;
-        for (long long j_outer = 0; 64 * j_outer < (long long)count - tx; ++j_outer)
-            acc += x[begin + 64 * j_outer + tx];
+        for (long long j = tx; j < (long long)count; j += 64)
+            acc += x[begin + j];
         acc = best_segment_of_a_group_block_sum_float32(acc, partial);
         t = fmaxf(t, acc);
         __syncthreads();  // partial: others used the storage before

@@ -70,8 +70,7 @@ extern "C" __global__ void __launch_bounds__(128) complex_dots_by_warps(
         #pragma unroll
         for (int i_inner = 0; i_inner < 2; ++i_inner)
             acc[i_inner] = complex64{0.0f, 0.0f};
-        for (int k_outer = 0; k_outer < (n - tx + 31) / 32; ++k_outer) {
-            const int k = 32 * k_outer + tx;
+        for (int k = tx; k < n; k += 32) {
             #pragma unroll
             for (int i_inner = 0; i_inner < 2; ++i_inner) {
                 const int i = 8 * bx + 2 * ty + i_inner;
@@ -94,8 +93,7 @@ extern "C" __global__ void __launch_bounds__(128) complex_dots_by_warps(
                 acc[i_inner] = complex64{0.0f, 0.0f};
         }
         if (8 * bx + 2 * ty < m) {
-            for (int k_outer = 0; k_outer < (n - tx + 31) / 32; ++k_outer) {
-                const int k = 32 * k_outer + tx;
+            for (int k = tx; k < n; k += 32) {
                 #pragma unroll
                 for (int i_inner = 0; i_inner < 2; ++i_inner) {
                     const int i = 8 * bx + 2 * ty + i_inner;

@@ -92,9 +92,9 @@ extern "C" __global__ void __launch_bounds__(64) logsumexp_by_a_block(
     __shared__ logsumexp_by_a_block_log_sum_exp_state partial[2];
     logsumexp_by_a_block_log_sum_exp_state acc =
         logsumexp_by_a_block_make_log_sum_exp_state(-INFINITY, 0.0f);
-    for (int j_outer = 0; j_outer < (n - tx + 63) / 64; ++j_outer)
+    for (int j = tx; j < n; j += 64)
         acc = logsumexp_by_a_block_log_sum_exp(
-            acc, logsumexp_by_a_block_make_log_sum_exp_state(x[bx * n + 64 * j_outer + tx], 1.0f));
+            acc, logsumexp_by_a_block_make_log_sum_exp_state(x[bx * n + j], 1.0f));
     acc = logsumexp_by_a_block_block_log_sum_exp(acc, partial);
     logsumexp_by_a_block_log_sum_exp_state log_sum_exp_value = acc;
     float top = log_sum_exp_value.top;

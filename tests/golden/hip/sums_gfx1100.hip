@@ -34,8 +34,8 @@ extern "C" __global__ void __launch_bounds__(256) sums(
     const int tx = threadIdx.x;
     __shared__ float partial[8];
     float acc = 0.0f;
-    for (int j_outer = 0; j_outer < (m - tx + 255) / 256; ++j_outer)
-        acc += a[bx * m + 256 * j_outer + tx];
+    for (int j = tx; j < m; j += 256)
+        acc += a[bx * m + j];
     acc = sums_block_sum_float32(acc, partial);
     if (tx == 0)
         s[bx] = acc;

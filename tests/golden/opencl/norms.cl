@@ -27,10 +27,8 @@ __kernel void __attribute__((reqd_work_group_size(32, 1, 1))) norms(
     const int tx = get_local_id(0);
     __local float partial[32];
     float acc = 0.0f;
-    for (int j_outer = 0; j_outer < (m - tx + 31) / 32; ++j_outer) {
-        const int j = 32 * j_outer + tx;
+    for (int j = tx; j < m; j += 32)
         acc += a[bx * m + j] * a[bx * m + j];
-    }
     acc = norms_block_sum_float32(acc, partial);
     if (tx == 0)
         s[bx] = acc;
