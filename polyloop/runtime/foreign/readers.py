@@ -128,7 +128,7 @@ def tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
              "polyloop.torch.custom_op(knl, .., backward=) makes an operator with gradients")))
     where, layout = str(getattr(tensor, "device", "cpu")), str(getattr(tensor, "layout", "torch.strided"))
     if where == "meta":
-        raise wrong_type(kernel, name, tensor, "a tensor on the meta device has no elements: pass one on the CPU or a GPU")
+        raise wrong_type(kernel, name, tensor, "it has no elements: pass a tensor on the CPU or a GPU")
     if layout != "torch.strided":
         raise wrong_type(kernel, name, tensor, f"pass {name}.to_dense()")
     if not tensor.is_cuda and where != "cpu":
