@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import pymbolic.primitives as p
 from pymbolic.primitives import expr_dataclass
@@ -34,6 +34,9 @@ __all__ = ["ForeignFunction", "ForeignName", "choose", "conflicting_definitions"
 
 PerTarget: TypeAlias = "str | tuple[tuple[str, str], ...]"
 """Text for every target, or for each of those that are named."""
+
+Effects: TypeAlias = Literal["none", "reads"]
+"""The memory that a call has to do with, besides its arguments."""
 
 _TARGETS: Final = ("c", "cuda", "hip", "opencl")
 _C_NAME: Final = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
@@ -73,6 +76,10 @@ class ForeignFunction:
     reference
         Python function that computes the same, with NumPy scalars, for the interpreter; without one the interpreter
         refuses the kernel.
+    effects
+        ``"none"``: the result depends on the arguments alone.  ``"reads"``: also on memory that nothing writes while
+        the kernel runs and that is no array of the kernel, such as a table in constant memory or a texture, so that a
+        later call of the kernel may find another value.  A function that writes is refused here (``bad-function``).
     convergent
         True: all threads of a block have to call it together, because it has barriers or exchanges values between lanes
         (``__syncthreads``, ``__shfl_sync``).  A call under a condition that may differ between threads is refused.
@@ -84,8 +91,8 @@ class ForeignFunction:
 
     Notes
     -----
-    It must be a function of its arguments alone, without side effects: calls may be repeated, moved or left out.  What
-    reads or writes memory is called in a :class:`polyloop.CInstruction`, which declares both.
+    Calls have no side effects: they may be repeated, moved or left out.  What writes memory, or reads what the kernel
+    writes, is called in a :class:`polyloop.CInstruction`, which declares both.
     That it returns the declared type is not checked.
     """
 
@@ -96,6 +103,7 @@ class ForeignFunction:
     preamble: PerTarget
     reference: Callable[..., Any] | None
     convergent: bool = False
+    effects: Effects = "none"
 
     def __init__(
         self,
@@ -107,6 +115,7 @@ class ForeignFunction:
         reference: Annotated[Callable[..., Any] | None, EXPLAINED] = None,
         *,
         convergent: bool = False,
+        effects: Annotated[str, EXPLAINED] = "none",
     ) -> None:
         problem = check_identifier(name, "function name")
         if problem is not None:
@@ -129,11 +138,12 @@ class ForeignFunction:
         object.__setattr__(self, "preamble", _trimmed(_per_target(preamble, name)))
         object.__setattr__(self, "reference", reference)
         object.__setattr__(self, "convergent", convergent)
+        object.__setattr__(self, "effects", _effects(name, effects))
 
     def _loaded(self) -> None:
         """Check the parts of a function that was read from its form, as those that are given are."""
         c_name, preamble = (given if isinstance(given, str) else dict(given) for given in (self.c_name, self.preamble))
-        ForeignFunction(self.name, self.arguments, self.result, c_name, preamble)
+        ForeignFunction(self.name, self.arguments, self.result, c_name, preamble, effects=self.effects)
 
     def spelling(self, target: str) -> str | None:
         """Return the function name for *target*, None if it has no entry."""
@@ -173,6 +183,8 @@ class ForeignFunction:
             parts.append(f"preamble={_shown(self.preamble)}")
         if self.convergent:
             parts.append("convergent=True")
+        if self.effects != "none":
+            parts.append(f"effects={spelt(self.effects)}")
         return f"pl.ForeignFunction({', '.join(parts)})"
 
 
@@ -196,6 +208,19 @@ def _scalar_type(given: object, name: str) -> DType:
         message = f"'{name}' takes or returns {dtype_name(dtype)}"
         raise _refused("bad-function", message, f"declare {dtype_name(computed(dtype))}, in which it is computed")
     return dtype
+
+
+def _effects(name: str, given: object) -> Effects:
+    match given:
+        case "none" | "reads":
+            return given
+        case "writes":
+            message = f"'{name}' writes memory, but an expression may be evaluated any number of times"
+            hint = "call it in a pl.CInstruction, whose read_variables and assignees declare what it reads and writes"
+        case _:
+            message = f"'{name}' has unknown effects {spelt(given)}"
+            hint = 'effects: "none", "reads"; what writes is called in a pl.CInstruction'
+    raise _refused("bad-function", message, hint)
 
 
 def _result_type(name: str, arguments: tuple[DType, ...], given: object) -> DType:

@@ -103,6 +103,7 @@ def custom_op(
         raise use_error(_STEP, kernel.name, "bad-op-name", f"{name!r} is no name of an operator",
                       hint='pass a namespace and a name: "mylib::axpy"')
     forward = _Op(torch, kernel, target, found[1], found[2])
+    forward.refuse_a_second()
     parts = [forward]
     if backward is None:
         made = derived(forward.operands, forward.targets[0], with_numbers=False)
@@ -112,9 +113,8 @@ def custom_op(
         other = _Op(torch, backward, target, found[1], f"{found[2]}_backward")
         forward.given = forward.gradients = Gradients(forward.operands, other.operands)
         forward.backward = other
+        other.refuse_a_second()
         parts.insert(0, other)
-    for part in parts:
-        part.refuse_a_second()
     _registered(torch, kernel.name, parts)
     return forward.overload
 

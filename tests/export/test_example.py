@@ -44,6 +44,18 @@ def poisson_on_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built("cuda_program", tmp_path_factory.mktemp("poisson"), f"-DARCH={arch}", needs=("cmake", "nvcc"))
 
 
+@pytest.fixture(scope="module")
+def poisson_in_cpp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the program in C++ for the processor."""
+    return built("cpp_program", tmp_path_factory.mktemp("poisson"))
+
+
+def test_it_solves_in_cpp(poisson_in_cpp: Path, tmp_path: Path) -> None:
+    solved(poisson_in_cpp, tmp_path / "u.bin", 37, 5)
+    done = subprocess.run([poisson_in_cpp, "2", "1", tmp_path / "u.bin"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "jacobi_step: the kernel assumes n >= 3 (status 6001)\n")
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("n", "steps"), [(3, 1), (17, 5), (130, 20)])
 def test_it_solves_as_numpy_does(poisson: Path, tmp_path: Path, n: int, steps: int) -> None:

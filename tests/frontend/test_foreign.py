@@ -257,6 +257,19 @@ def test_what_is_no_foreign_function_is_refused(code: str, arguments: Any) -> No
     refused(code, lambda: pl.ForeignFunction(*arguments))
 
 
+def test_effects_are_declared_and_writes_refused() -> None:
+    table = "static const float table[4] = {1, 2, 4, 8};\nstatic inline float looked_up(int i) { return table[i]; }"
+    function = pl.ForeignFunction("looked_up", (np.int32,), F, preamble=table, effects="reads")
+    knl = kernel("y[i] = looked_up(i % 4)", function, data=[pl.GlobalArg("y", F, shape="n"), ...])
+    np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(n=6).y, [1, 2, 4, 8, 1, 2])
+    assert "effects='reads'" in function.python() or 'effects="reads"' in function.python()
+    assert pl.loads(pl.dumps(knl)) == knl
+    assert function != pl.ForeignFunction("looked_up", (np.int32,), F, preamble=table)
+    text = refused("bad-function", lambda: pl.ForeignFunction("f", (F,), effects="writes"))
+    assert "call it in a pl.CInstruction" in text
+    refused("bad-function", lambda: pl.ForeignFunction("f", (F,), effects="some"))
+
+
 def test_functions_and_fused_kernels_keep_foreign_functions() -> None:
     inner = pl.make_function("{[j]: 0 <= j < m}", "b[j] = half_of(a[j])", [pl.GlobalArg("a, b", shape="m"), ...],
                              name="halves", functions=[half()])  # fmt: skip

@@ -127,8 +127,10 @@ def tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
             (f"pass {name}.detach(), or call the kernel under torch.no_grad()",
              "polyloop.torch.custom_op(knl, .., backward=) makes an operator with gradients")))
     where, layout = str(getattr(tensor, "device", "cpu")), str(getattr(tensor, "layout", "torch.strided"))
-    if layout != "torch.strided" or where == "meta":
-        raise wrong_type(kernel, name, tensor, f"pass {name}.to_dense().cpu()")
+    if where == "meta":
+        raise wrong_type(kernel, name, tensor, "it has no elements: pass a tensor on the CPU or a GPU")
+    if layout != "torch.strided":
+        raise wrong_type(kernel, name, tensor, f"pass {name}.to_dense()")
     if not tensor.is_cuda and where != "cpu":
         raise call_error(kernel, Diagnostic(
             "wrong-device", f"'{name}' is on the device {where}, where no kernel runs", (), (f"pass {name}.cpu()",)))
