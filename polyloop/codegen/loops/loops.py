@@ -15,6 +15,7 @@ from polyloop.codegen.device.async_copy import waited_for, without_barriers, wit
 from polyloop.codegen.expressions.linear import form_text
 from polyloop.codegen.loops.bounds import Bound, Bounds, bounds_of, limit_value, stride_of
 from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.edges import first_tiles, first_value, limit_on
 from polyloop.codegen.loops.rows import Piece, between_constants, mentions, negated, pieces_of, tightened
 from polyloop.codegen.loops.tiles import Tile, full_tile, places
 from polyloop.codegen.parts import constant_names
@@ -37,7 +38,6 @@ from polyloop.schedule.plan import Schedule
 __all__ = ["Loops"]
 
 _NONE: Final = frozenset[str]()
-_MOST_IN_FRONT: Final = 1  # tiles before the first full one that are written in front of a loop
 _WRITTEN_OUT: Final = 32  # limit on peeled first iterations that are written out; more of them get a loop
 _LEAST_STEP: Final = 2
 _INT_MAX: Final = 2**31 - 1
@@ -186,7 +186,7 @@ class Loops:
         if isinstance(tag, Unroll) or (isinstance(tag, Vectorize) and name in self.constants):
             return self.unrolled(node, bounds, context, inside, inner)
         front, back = self.forms.slabs.get(name, (0, 0)) if bounds.stride is None else (0, 0)
-        start = _start(bounds)
+        start = first_value(bounds)
         ends = self.forms.fronts.get(name)
         if front and start is not None and ends is not None:
             front = max(0, ends.end - start)
@@ -210,7 +210,7 @@ class Loops:
         if name in self.forms.tiles and self.may_peel and bounds.stride is None:
             apart = not self.reads(bounds.forms()) and not self._only_bounds_registers(node)
             rows = self._full_iterations(node, inside, inner - {name}) if apart else []
-            front = 0 if name in self.forms.fronts else _front(name, rows, _start(bounds))
+            front = 0 if name in self.forms.fronts else first_tiles(name, rows, first_value(bounds))
             if front and self._is_tested(node):
                 return self._begun(node, bounds, front, context, inner)
             if full := [row for row in rows if row.coefficient(name) < 0]:
@@ -260,7 +260,7 @@ class Loops:
         *iname* begins at a number and each upper bound says ``K * iname + rest < limit``, where *limit* has neither
         *iname* nor what is in *rest*: so the index runs from what it is at first, in steps of K, to below all limits.
         """
-        start = _start(bounds)
+        start = first_value(bounds)
         if start is None or not bounds.upper_rows or len(bounds.upper) != 1:
             return None
         for mark in opened:
@@ -270,7 +270,7 @@ class Loops:
             if any(mentions(var, iname) for var, _ in mark.form.terms if type(var) is not str):
                 continue
             first = mark.form.substitute({iname: Affine((), start)})
-            found = [_limit(row, iname, mark.form, context) for row in bounds.upper_rows]
+            found = [limit_on(row, iname, mark.form, context) for row in bounds.upper_rows]
             limits = [limit for limit in found if limit is not None]
             if len(limits) < len(found) or not any(limit.terms for limit in limits):
                 continue
@@ -487,7 +487,7 @@ class Loops:
 
             for (t = 0; t < n; ++t) tested   ->   tested for t = 0; for (t = 1; t < n; ++t) as ever
         """
-        name, start = node.iname, _start(bounds)
+        name, start = node.iname, first_value(bounds)
         assert start is not None, "tiles in front are counted from a number"
         end, begin = Affine((), start + front), self._lower_text(bounds.lower, context)
         limit = self._upper_text(bounds.upper, context)
@@ -582,36 +582,6 @@ class Loops:
             outer,
             [extreme(inner, [form_text(form, self.scope, context) for form in forms]) for forms in bound],
         )
-
-def _front(name: str, rows: Sequence[Affine], start: int | None) -> int:
-    """Return the number of first tiles below the constant bounds *rows* on full ones, 0 if it is not small."""
-    if start is None:
-        return 0
-    lower = [row for row in rows if row.coefficient(name) > 0 and len(row.terms) == 1]
-    count = max([-(row.const // row.coefficient(name)) - start for row in lower], default=0)
-    return count if 0 < count <= _MOST_IN_FRONT else 0
-
-
-def _start(bounds: Bounds) -> int | None:
-    """Return the first value of a loop if it is a number."""
-    if len(bounds.lower) == 1 and len(bounds.lower[0]) == 1 and not bounds.lower[0][0].terms:
-        return bounds.lower[0][0].const
-    return None
-
-
-def _limit(row: Affine, iname: str, index: Affine, context: Context) -> Affine | None:
-    """Return the exclusive bound on *index* that *row*, an upper bound on *iname*, says; None if it says none.
-
-    ``iname <= c`` says ``K * iname + rest < K * (c + 1)`` where ``0 <= rest < K``.
-    """
-    step = index.coefficient(iname)
-    times, left = divmod(-row.coefficient(iname), step)
-    rest = row.add(index, times)
-    if not left and index.names().isdisjoint(rest.names()):
-        return rest.add(Affine((), times)).floordiv(times)
-    digit = index.add(Affine.variable(iname), -step)
-    is_digit = context.implies(digit) and context.implies(Affine((), step - 1).add(digit, -1))
-    return Affine((), step * (row.const + 1)) if row.terms == ((iname, -1),) and is_digit else None
 
 
 def _strengthened(row: Affine, name: str, distance: int) -> Affine:

@@ -514,12 +514,7 @@ def subscripted(name: str, indices: Sequence[Expression]) -> Expression:
 
 
 def _with_instruction(
-    kernel: LoopKernel,
-    plan: Plan,
-    footprint: Footprint,
-    new: tuple[str, ...],
-    instruction: Instruction,
-    target: Target,
+    kernel: LoopKernel, plan: Plan, footprint: Footprint, new: tuple[str, ...], instruction: Instruction, target: Target
 ) -> LoopKernel:
     users = {use.instruction.id for use in target.uses}
     accepted = {use.arguments for use in target.uses}
