@@ -101,13 +101,19 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
     torch: Any = import_module("torch")
-    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    place = int(os.environ.get("LOCAL_RANK", "0"))
+    torch.cuda.set_device(place)
     import_module("torch.distributed").init_process_group("nccl")
     engine = pl.TorchEngine()
     compared(engine)
     n = options.points
     alone = {"m": n, "n": n, "steps": options.steps}
-    (single,) = pl.run_ranks(1, lambda one: measured(divided(1).compile(one, pl.CudaTarget()), alone, options.repeats))
+
+    def by_itself(one: pl.Engine) -> float:
+        torch.cuda.set_device(place)  # of this thread
+        return measured(divided(1).compile(one, pl.CudaTarget()), alone, options.repeats)
+
+    (single,) = pl.run_ranks(1, by_itself)
     torch.cuda.empty_cache()
     whole = {**alone, "m": n * engine.size}
     for overlap in (True, False):

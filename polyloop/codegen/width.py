@@ -230,7 +230,11 @@ def _inside(
     place = mark.start + 1
     inside, last = text[place:end].strip(), text[end:] + behind
     inner = indent + max(step, _STEP)
-    return [(indent, before + text[:place]), *_laid(inside, inner, 0, behind=last)]
+    head = [(indent, before + text[:place])]
+    front = [other for other in marks if other.start < mark.start]
+    if indent + len(before) + place > WIDTH and len(found) > 1:  # brackets in front are broken as well
+        head = _inside(text[: mark.start], front, indent, step, before, text[mark.start])
+    return [*head, *_laid(inside, inner, 0, behind=last)]
 
 
 def _end(text: str, opening: _Mark) -> int:

@@ -85,7 +85,7 @@ def program(
     Returns
     -------
     LoopKernel
-        Arguments are those of the forward pass, ``d_o``, the gradient of o, and ``delta`` by :func:`delta_program`.
+        Arguments are those of the forward pass, ``d_o``, the gradient of o, and ``delta`` by ``delta_program``.
     """
     element, scores, wanted = to_dtype(dtype), scores or Scores(), tuple(of)
     _check(wanted)

@@ -216,3 +216,11 @@ def test_flat_texts_have_no_comments_and_no_breaks() -> None:
 
 
 # }}}
+
+
+def test_an_element_with_two_long_subscripts_is_broken_in_both() -> None:
+    first, second = (" + ".join(f"{n} * {name}_{n}" for n in range(8)) for name in ("row", "column"))
+    line = f"        *(bfloat16x2 *)&tile[0][{first}][({second}) ^ (({first}) & 7)] = value;"
+    lines = fitted(line)
+    assert tokens("\n".join(lines)) == tokens(line)
+    assert max(map(len, lines)) <= WIDTH

@@ -254,6 +254,15 @@ def test_layouts_that_are_read_off_the_arrays_follow_them() -> None:
         np.testing.assert_array_equal(run(knl, a=a, out=out, y=y).y, 2 * a + 1)
 
 
+def test_roles_are_assigned_after_kernels_are_fused() -> None:
+    knl = pl.make_kernel("{[k, i]: 0 <= k < 64 and 0 <= i < 128}", "b[k, i] = a[k, i]*a[k, 127 - i]",
+                         [pl.GlobalArg("a, b", np.float32, shape="64, 128")], target=pl.CudaTarget("sm_90a"))
+    knl = knl.tag_inames("i:l.0").add_prefetch("a", "i", temporary_name="t").pipeline("k", stages=3, via="tma")
+    with pytest.raises(pl.KernelError, match="has roles") as refused:
+        pl.fuse_kernels([knl.assign_roles({"load": "t", "compute": "*"}), pl.make_kernel("{[j]: 0 <= j < 4}", "z[j] = 1")])
+    assert refused.value.codes == ("bad-fusion",)
+
+
 def test_every_part_of_an_instruction_is_renamed() -> None:
     """A new field of ``Instruction`` has to be thought of in ``polyloop.frontend.renamed``."""
     array = (
@@ -263,7 +272,7 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
     whole = (
         "name parameters assumptions domains instructions arguments temporaries substitutions iname_tags loop_priority "
         "evaluations partials tile_inames slabs fixed index_dtype conditions silenced_warnings barriers "
-        "target reference trace made foreign fast preambles buffers waivers blocks"
+        "target reference trace made foreign fast preambles buffers waivers blocks roles"
     )
     assert {field.name for field in fields(pl.LoopKernel)} == set(whole.split())
     known = (

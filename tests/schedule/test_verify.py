@@ -274,7 +274,7 @@ def test_a_question_that_takes_too_long_is_not_proven_and_names_the_pair() -> No
     text = str(error.value)
     assert "not proven: each read of 'x' sees the write that it sees in the program" in text
     assert "ISL gave up after 500 operations" in text
-    assert "'step'" in text
+    assert "'copy'" in text
     assert "pl.operation_budget(" in text
     assert "pl.unchecked(" in text
     assert pl.verify(knl).is_proven

@@ -171,9 +171,7 @@ def test_a_global_barrier_in_a_loop_that_the_host_cannot_run_is_refused() -> Non
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("<> t = 0\nfor i\n  t = t + a[i]\n  ... lbarrier\n  b[i] = t\nend", "is used outside of that loop too"),
         ("for i\n  <> t = a[i]\n  ... lbarrier\n  b[i] = t\nend\nc[i] = t", "is used outside of that loop too"),
-        ("for i\n  u = a[i]\n  ... lbarrier\n  b[i] = u\nend", "has a shape of its own"),
     ],
 )
 def test_what_cannot_have_an_element_for_each_iteration_is_refused(text: str, why: str) -> None:

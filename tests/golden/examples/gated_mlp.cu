@@ -377,7 +377,13 @@ extern "C" __global__ void __launch_bounds__(128) gated_mlp(
                             bfloat16x2 c_tile_v;
                             c_tile_v.e[0] = to_bfloat16(g[0] / (1.0f + expf(-g[0])) * u[0]);
                             c_tile_v.e[1] = to_bfloat16(g[1] / (1.0f + expf(-g[1])) * u[1]);
-                            *(bfloat16x2 *)&c_tile[0][64 * wg + 16 * ii_lane_2 + 8 * ii_reg + ii_lane_0][(8 * jj_reg_2 + 2 * jj_lane) ^ (((64 * wg + 16 * ii_lane_2 + 8 * ii_reg + ii_lane_0) & 7) << 3)] = c_tile_v;
+                            *(bfloat16x2 *)&c_tile[0][
+                                64 * wg + 16 * ii_lane_2 + 8 * ii_reg + ii_lane_0][
+                                (8 * jj_reg_2 + 2 * jj_lane)
+                                ^ (
+                                    ((64 * wg + 16 * ii_lane_2 + 8 * ii_reg + ii_lane_0) & 7)
+                                    << 3)] =
+                                c_tile_v;
                         }
                     }
                 }
