@@ -22,7 +22,7 @@ from polyloop.library.scores import LOG2_E, Scores
 
 __all__ = [
     "VARIANTS", "Gradients", "Variant", "by_groups", "by_warps", "delta_program", "delta_scheduled", "gradients",
-    "program", "scheduled",
+    "in_roles", "program", "scheduled",
 ]
 
 _LN_2: Final = "0.6931471805599453f"
@@ -244,6 +244,16 @@ def by_groups(knl: pl.LoopKernel, stages: int = 2, *, causal: bool = False) -> p
     return _peeled(pl.pipeline(knl, "t", stages=stages, via="tma"), form, stages - 1)
 
 
+def in_roles(knl: pl.LoopKernel, copying: int = 24, computing: int = 240) -> pl.LoopKernel:
+    """Return gradients by groups of warps, in which a thread of its own fetches the tiles of the loop.
+
+    As :func:`polyloop.library.attention.in_roles`.
+    """
+    moved = ("k", "v") if "dq_sum" in knl.temporaries else ("q", "d_o", "lse", "delta")
+    tiles = ", ".join(f"{name}_tile" for name in moved if f"{name}_tile" in knl.temporaries)
+    return pl.assign_roles(knl, {"load": tiles, "compute": "*"}, registers={"load": copying, "compute": computing})
+
+
 def by_warps(knl: pl.LoopKernel, *, causal: bool = False) -> pl.LoopKernel:
     """Return gradients in blocks of warps, 16 rows each, by ``mma.sync``: for devices before Hopper."""
     form = _form(knl, causal)
@@ -309,16 +319,21 @@ _PEELED: Final = 2
 
 @dataclass(frozen=True)
 class Variant:
-    """A schedule: by groups of warps or by warps, rows of a block, columns of a tile, and tiles in shared memory."""
+    """A schedule: by groups of warps or by warps, rows of a block, columns of a tile, and tiles in shared memory.
+
+    In those with roles, a thread of its own fetches tiles.
+    """
 
     groups: bool
     rows: int
     columns: int
     stages: int = 2
+    roles: bool = False
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
     "wgmma, 128 x 64": Variant(True, 128, 64),
+    "wgmma, 128 x 64, roles": Variant(True, 128, 64, roles=True),
     "wgmma, 128 x 32": Variant(True, 128, 32),
     "wgmma, 64 x 64": Variant(True, 64, 64),
     "mma, 64 x 64": Variant(False, 64, 64),
@@ -342,9 +357,10 @@ def scheduled(
     found, scores = VARIANTS[name], scores or Scores()
     target = pl.CudaTarget("sm_90a") if found.groups else None
     knl = program(of, dtype, head, group=group, rows=found.rows, columns=found.columns, target=target, scores=scores)
-    if found.groups:
-        return by_groups(knl, found.stages, causal=scores.causal)
-    return by_warps(knl, causal=scores.causal)
+    if not found.groups:
+        return by_warps(knl, causal=scores.causal)
+    knl = by_groups(knl, found.stages, causal=scores.causal)
+    return in_roles(knl) if found.roles else knl
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ def test_gradients_of_changed_scores_on_fibres(of: Of) -> None:
     (BOTH, "wgmma, 128 x 64", 64, 2, Scores(), 192, 128),
     (("dq",), "wgmma, 128 x 64", 128, 1, Scores(causal=True), 256, 256),
     (BOTH, "wgmma, 128 x 64", 128, 1, Scores(causal=True), 256, 256),
+    (("dq",), "wgmma, 128 x 64, roles", 64, 2, Scores(causal=True), 256, 256),
+    (BOTH, "wgmma, 128 x 64, roles", 64, 2, Scores(causal=True), 256, 256),
     (("dq",), "wgmma, 128 x 32", 256, 1, Scores(), 128, 64),
     (("dk",), "wgmma, 128 x 32", 256, 1, Scores(), 64, 128),
     (("dv",), "wgmma, 128 x 64", 256, 1, Scores(), 64, 128),
@@ -83,7 +85,8 @@ def test_gradients_on_fibres(of: Of, name: str, head: int, group: int, scores: S
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("of", "name", "head"), [
-    (("dq",), "wgmma, 128 x 64", 128), (BOTH, "wgmma, 128 x 64", 128), (("dq",), "wgmma, 128 x 32", 256),
+    (("dq",), "wgmma, 128 x 64", 128), (BOTH, "wgmma, 128 x 64", 128),
+    (BOTH, "wgmma, 128 x 64, roles", 128), (("dq",), "wgmma, 128 x 32", 256),
     (("dk",), "wgmma, 128 x 32", 256), (("dv",), "wgmma, 128 x 64", 256), (BOTH, "mma, 64 x 32", 128),
 ])  # fmt: skip
 def test_sums_fit_registers(of: Of, name: str, head: int) -> None:
