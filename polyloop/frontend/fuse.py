@@ -139,7 +139,7 @@ def _check(
 
     if isinstance(kernels, LoopKernel) or not kernels:
         raise refuse("there is nothing to fuse", "pass the kernels in a list: pl.fuse_kernels([first, second])")
-    if in_roles := [kernel.name for kernel in kernels if isinstance(kernel, LoopKernel) and kernel.roles]:
+    if in_roles := [kernel.name for kernel in kernels if kernel.roles]:
         raise refuse(f"'{in_roles[0]}' has roles, which are of all threads of a block",
                      "fuse the kernels first: pl.assign_roles(pl.fuse_kernels([..]), {..})")
     if suffixes is not None and len(suffixes) != len(kernels):
