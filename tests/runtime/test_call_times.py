@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 import time
@@ -74,10 +75,13 @@ def test_gpu_a_bundle_is_loaded_and_called_in_less_than_50_ms(tmp_path: Path) ->
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = y[i] + a*x[i]", data, name="axpy")
     knl = knl.split_iname("i", 128, outer_tag="g.0", inner_tag="l.0")
     pl.export(knl, tmp_path, target=pl.CudaTarget(), bundle=True)
+    # as where the package is installed, which compiles its modules once
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path / "bytecode")
     seconds = []
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", _FIRST.format(folder=str(tmp_path))], capture_output=True,
-                              text=True, check=True, cwd=ROOT)  # fmt: skip
+                              text=True, check=True, cwd=ROOT, env=environment)  # fmt: skip
         seconds.append(float(done.stdout))
     print(seconds)
     assert min(seconds) < 0.050, seconds
