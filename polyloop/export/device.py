@@ -17,7 +17,7 @@ from polyloop.errors import CompilerError, Diagnostic
 from polyloop.export.described import Array, Bound, Described, Passed, call_error
 from polyloop.export.manifest import Manifest, bundle_error, read_file
 from polyloop.export.trees import Tree, is_tree, value
-from polyloop.runtime.cuda.rawdriver import RawDriver
+from polyloop.runtime.cuda.driver import DriverFunctions
 
 __all__ = ["DeviceCode"]
 
@@ -26,16 +26,6 @@ _CONTEXT, _ORDINAL = 1, 9  # CU_POINTER_ATTRIBUTE_CONTEXT, .._DEVICE_ORDINAL
 _DEFAULT_SHARED: Final = 48 * 1024
 _ARCHITECTURE: Final = re.compile(r"sm_(\d+)(\d)([af]?)")
 _NARROW: Final = 32
-
-
-class _Driver(RawDriver):
-    """The CUDA driver; its errors are the package's."""
-
-    def _error(self, name: str, status: int) -> Exception:
-        text = ctypes.c_char_p()
-        self._library.cuGetErrorString(status, ctypes.byref(text))
-        said = (text.value or b"unknown error").decode()
-        return CompilerError("call", None, [Diagnostic("driver-failed", f"{name} failed: {said}")])
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,7 @@ class DeviceCode:
                                f"{type(error).__name__}: {error}"[:200]) from None
         self._loaded: dict[int, dict[str, ctypes.c_void_p]] = {}
         self._primary: dict[int, ctypes.c_void_p] = {}
-        self._driver: RawDriver | None = None
+        self._driver: DriverFunctions | None = None
 
     def view(self, array: Array, given: Any) -> Passed:
         """Return the view of an array in the memory of the GPU."""
@@ -159,7 +149,7 @@ class DeviceCode:
                                 handle)
 
     @contextlib.contextmanager
-    def _of_the_context(self, driver: RawDriver, stream: int) -> Iterator[None]:
+    def _of_the_context(self, driver: DriverFunctions, stream: int) -> Iterator[None]:
         """Say so where the driver refuses a stream because it is of another context than the current one."""
         try:
             yield
@@ -227,18 +217,18 @@ class DeviceCode:
             found[array.name] = np.uint64(first - value(array.offset, call.sizes) * array.dtype.itemsize)
         return found
 
-    def _start(self, driver: RawDriver, function: ctypes.c_void_p, launch: _Launch, grid: tuple[int, int, int],
+    def _start(self, driver: DriverFunctions, function: ctypes.c_void_p, launch: _Launch, grid: tuple[int, int, int],
                values: Mapping[str, np.generic], stream: int) -> None:
         cells = [ctypes.create_string_buffer(values[name].tobytes()) for name in launch.arguments]
         pointers = (ctypes.c_void_p * max(1, len(cells)))(*map(ctypes.addressof, cells))
         sizes = map(ctypes.c_uint, (*grid, *launch.block, launch.shared))
         driver.call("cuLaunchKernel", function, *sizes, ctypes.c_void_p(stream), pointers, None)
 
-    def _opened(self) -> RawDriver:
+    def _opened(self) -> DriverFunctions:
         """Return the driver, initialised."""
         if self._driver is None:
             try:
-                driver = _Driver()
+                driver = DriverFunctions()
                 driver.call("cuInit", ctypes.c_uint(0))
             except (OSError, CompilerError) as error:
                 raise CompilerError("call", self._program.kernel, [Diagnostic(
@@ -248,7 +238,7 @@ class DeviceCode:
         return self._driver
 
     @contextlib.contextmanager
-    def _context(self, driver: RawDriver, call: Bound) -> Iterator[tuple[int, int]]:
+    def _context(self, driver: DriverFunctions, call: Bound) -> Iterator[tuple[int, int]]:
         """Make the context of the arrays current; give its handle and the device."""
         context, ordinal, device = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
         for view in (view for view in call.arrays.values() if view.pointer):
@@ -265,7 +255,7 @@ class DeviceCode:
         finally:
             driver.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
-    def _primary_of(self, driver: RawDriver, device: ctypes.c_int) -> ctypes.c_void_p:
+    def _primary_of(self, driver: DriverFunctions, device: ctypes.c_int) -> ctypes.c_void_p:
         """Return the primary context of a device, which is kept from the first call on."""
         if device.value not in self._primary:
             context = ctypes.c_void_p()
@@ -273,7 +263,7 @@ class DeviceCode:
             self._primary[device.value] = context
         return self._primary[device.value]
 
-    def _load(self, driver: RawDriver, context: int, device: int) -> dict[str, ctypes.c_void_p]:
+    def _load(self, driver: DriverFunctions, context: int, device: int) -> dict[str, ctypes.c_void_p]:
         """Load the code for a device into the current context."""
         numbers = []
         for attribute in (_MAJOR, _MINOR):
@@ -317,7 +307,7 @@ class DeviceCode:
             f"{major}.{minor}", f"it has cubins for {', '.join(self._cubins)}, and PTX for {self._ptx_for}")
 
     @contextlib.contextmanager
-    def _workspace(self, driver: RawDriver, call: Bound, stream: int) -> Iterator[dict[str, int]]:
+    def _workspace(self, driver: DriverFunctions, call: Bound, stream: int) -> Iterator[dict[str, int]]:
         """Allocate temporary arrays in the order of *stream*."""
         spaces: dict[str, int] = {}
         try:

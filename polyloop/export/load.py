@@ -7,15 +7,14 @@ import ctypes
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from polyloop.export.described import Array, Bound, Described, Passed, bound, call_error, described
-from polyloop.export.device import DeviceCode
 from polyloop.export.manifest import Manifest, bundle_error, read_file, read_manifest
 from polyloop.runtime.calls import Result
 
@@ -53,7 +52,7 @@ class LoadedKernel:
         if self._target == "c":
             self._function = _function(manifest, self._program)
         else:
-            self._device = DeviceCode(manifest, self._program)
+            self._device = import_module("polyloop.export.device").DeviceCode(manifest, self._program)
 
     def __repr__(self) -> str:
         names = ", ".join(entry.name for entry in self._program.parameters)
@@ -152,7 +151,7 @@ def _function(manifest: Manifest, program: Described) -> Any:
         raise bundle_error(program.kernel, "foreign-bundle", f"the bundle '{manifest.folder}' is for another machine",
                            f"it is for {' on '.join(built)}, this is {' on '.join(here)}")
     # from a private file, so that what is loaded is what was checked
-    descriptor, path = tempfile.mkstemp(suffix=".so", prefix="polyloop-")
+    descriptor, path = import_module("tempfile").mkstemp(suffix=".so", prefix="polyloop-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(read_file(manifest, library))

@@ -452,13 +452,15 @@ def __key(__given):
         return ({key}), ({numbers})
     return None
 """
-# A record is written and read whole: other threads may call meanwhile.  It is made of a call that came twice in a row.
+# A record is written and read whole: other threads may call meanwhile.  It is made of a call that came twice in a row,
+# and dropped when another comes: what takes turns, such as new outputs, is not compared with it in vain.
 _CALL: Final = """
 def __call(*__unnamed, {parameters}{stream}=None, {poison}=None, **__others):
     global __recent, __record
     if not {poison} and not __others and not __unnamed{missing}:
-        if __record is not None and {stream} is None:
-            {recorded}__handle, __launch = __record
+        __last = __record
+        if __last is not None and {stream} is None:
+            {recorded}__handle, __launch = __last
             if {same} and not __launch({numbers}):
                 __result = __Result()
                 __result._names = __outputs
@@ -470,6 +472,8 @@ def __call(*__unnamed, {parameters}{stream}=None, {poison}=None, **__others):
             if __launch is not None and not __launch({numbers}):
                 if __found == __recent and {stream} is None:
                     __record = ({records}__found[-1], __launch)
+                else:
+                    __record = None
                 __recent = __found
                 __result = __Result()
                 __result._names = __outputs

@@ -317,7 +317,7 @@ def test_bundles_for_cuda_launch_what_the_runtime_does(
         driver = FakeDriver()
         run._device._driver = None
         run._device._loaded.clear()
-        monkeypatch.setattr(device, "_Driver", lambda driver=driver: driver)
+        monkeypatch.setattr(device, "DriverFunctions", lambda driver=driver: driver)
         binding = Binder(program, HostMemory()).bind(host.inputs(size))
         given: dict[str, Any] = {key: OnGpu(view.owner) for key, view in binding.views.items()}
         found = run(**given, **{key: int(number) for key, number in binding.sizes.items()
