@@ -144,3 +144,43 @@ def test_a_device_that_is_almost_one() -> None:
     found = lines(lambda: pl.explain(knl, {"n": 64}, "H1000"))
     assert found[0].endswith("no device 'H1000' [unknown-device]")
     assert found[1] == "  Hint: did you mean 'H100'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("y[i] = x[i]^2", "a power is written x[i]**2"),
+     ("y[i] = x[i]++", "a statement that counts is written x += 1, and x -= 1"),
+     ("y[i] = x[i] if x[i] <> 0 else 0", "write 'a != b'"),
+     ("y[i] == x[i]", "write target = expression: == compares"),
+     ("y[i] = x[i] \u2212 1", "write -"),
+     ("y[i] = alpha \u00d7 x[i]", "write *"),
+     ("y[i] = x[i] if x[i] \u2265 0 else 0", "write >=")],
+)  # fmt: skip
+def test_words_of_other_languages_in_text(text: str, hint: str) -> None:
+    assert lines(lambda: made(text))[-1] == f"  Hint: {hint}"
+
+
+def test_bit_operations_that_are_no_power_ask_for_a_cast() -> None:
+    assert lines(lambda: made("y[i] = x[i] & 2"))[-1] == "  Hint: cast it first, such as cast(int32, ...)"
+
+
+def test_a_comment_of_c_and_a_loop_without_a_domain() -> None:
+    assert "  Hint: a comment begins with #; // divides and rounds down" in lines(lambda: made("y[i] = x[i] // twice"))
+    wanted = "  Hint: if a loop runs over 'j', name it in the domain: {[j]: 0 <= j < n}"
+    assert wanted in lines(lambda: made("y[j] = x[j]"))
+    assert wanted not in lines(lambda: made("y[i] = j*x[i]"))
+
+
+def test_a_loop_has_one_tag() -> None:
+    assert lines(lambda: made().tag_inames("i:g.0, i:l.0")) == [
+        "tag_inames on kernel 'scale': iname 'i' gets two tags, 'g.0' and 'l.0' [iname-tagged]",
+        '  Hint: a loop has one; for both, divide it: split_iname("i", 256, outer_tag="g.0", inner_tag="l.0")',
+    ]
+    assert "i: l.0" in str(made().tag_inames("i:l.0, i:l.0"))
+    assert "i: l.0" in str(made().tag_inames("*:for, i:l.0"))
+
+
+@pytest.mark.parametrize(("text", "tag"), [("g0", "g.0"), ("l1", "l.1")])
+def test_a_tag_without_its_point(text: str, tag: str) -> None:
+    assert lines(lambda: made().tag_inames({"i": text}))[-1] == f"  Hint: that is the tag '{tag}'"
+    assert "tags are" in lines(lambda: made().tag_inames({"i": "g7"}))[-1]

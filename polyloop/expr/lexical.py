@@ -110,7 +110,7 @@ def check_characters(text: str) -> Fault | None:
     stray = _STRAY.search(text)
     if stray is not None:
         character = stray.group()
-        hint = _STRAY_HINTS.get(character, _GENERAL) if character.isascii() else _ASCII
+        hint = _STRAY_HINTS.get(character, _GENERAL if character.isascii() else _ASCII)
         return stray.start(), 1, Diagnostic("syntax", f"unexpected {character!r}", hints=(hint,))
     for run_on in _NUMBER_RUN_ON.finditer(text):
         tail = run_on.group(1)
@@ -131,12 +131,24 @@ _STRAY_HINTS: Final = {
     "?": "write if(condition, a, b)",
     "$": "a tag stands behind a name: a$left[i]",
     "@": "write the matrix product as a reduction: sum(k, a[i, k]*b[k, j])",
+    "\u2212": "write -",
+    "\u2013": "write -",
+    "\u00d7": "write *",
+    "\u00b7": "write *",
+    "\u00f7": "write /",
+    "\u2264": "write <=",
+    "\u2265": "write >=",
+    "\u2260": "write !=",
 }
 _TAIL_HINTS: Final = {
     "h": "write cast(float16, ...)",
     "i": "the imaginary unit is written 1j",
 }
-_WORDS_OF_C: Final = {"&&": "and", "||": "or"}
+_OTHER_LANGUAGES: Final = {
+    "&&": "write 'p and q'",
+    "||": "write 'p or q'",
+    "<>": "write 'a != b'",
+}
 _SUFFIXES: Final[dict[str, str]] = {
     "f": "float32",
     "d": "float64",
@@ -156,16 +168,18 @@ def explain(text: str, error: SyntaxError) -> Fault:
         if word.group() in _UNSUPPORTED_WORDS:
             found = Diagnostic("syntax", f"'{word.group()}' is a reserved word", hints=("choose another name",))
             return word.start(), len(word.group()), found
-    for symbol, spelt in _WORDS_OF_C.items():
+    for symbol, hint in _OTHER_LANGUAGES.items():
         if symbol in text:
-            wrong = Diagnostic("syntax", f"unexpected '{symbol}'", hints=(f"write 'p {spelt} q'",))
+            wrong = Diagnostic("syntax", f"unexpected '{symbol}'", hints=(hint,))
             return len(text[: text.index(symbol)].encode()), len(symbol), wrong
     offset = error.offset or 0
     message = re.split(r"; | - |\. ", error.msg or "invalid syntax")[0].replace(IF_NAME, "if")
     if message.startswith("Exceeds the limit"):
         return 0, 1, Diagnostic("syntax", "an integer does not fit 64 bits", hints=("use a float: 1e30",))
     if offset < 1 or offset > len(text):
-        return len(text.encode()), 1, Diagnostic("syntax", "the expression ends too early", hints=(_GENERAL,))
+        steps = text.rstrip().endswith(("++", "--"))
+        hint = "a statement that counts is written x += 1, and x -= 1" if steps else _GENERAL
+        return len(text.encode()), 1, Diagnostic("syntax", "the expression ends too early", hints=(hint,))
     at = len(text[: offset - 1].encode())
     width = max(1, (error.end_offset or 0) - offset) if error.lineno == error.end_lineno else 1
     if message == "invalid syntax":

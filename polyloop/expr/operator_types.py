@@ -138,7 +138,8 @@ def check_operands(expr: Expression, parts: Sequence[Expression], types: Sequenc
         for part, found in zip(parts, types, strict=True):
             check_condition(part, found)
     elif kind in BITWISE:
-        check_integers(parts, types, "bit operation on")
+        hint = f"a power is written {show(p.Power(*parts))}" if kind is p.BitwiseXor and len(parts) == 2 else _CAST_HINT
+        check_integers(parts, types, "bit operation on", hint)
 
 
 def _check_records(expr: Expression, types: Sequence[ScalarType | None]) -> None:
@@ -168,13 +169,15 @@ def check_condition(expr: Expression, found: ScalarType | None) -> None:
     refuse_complex(expr, found, "a complex number is no condition", "compare it: z != 0")
 
 
-def check_integers(parts: Sequence[Expression], types: Sequence[ScalarType | None], what: str) -> None:
+def check_integers(
+    parts: Sequence[Expression], types: Sequence[ScalarType | None], what: str, hint: str = _CAST_HINT
+) -> None:
     """Refuse *parts* that are no integers; *what* is done with them."""
     for child, found in zip(parts, types, strict=True):
         if found in (Weak.FLOAT, Weak.COMPLEX) or (isinstance(found, np.dtype) and is_inexact(found)):
             assert found is not None
             message = f"{what} '{show(child)}', which is {kind_name(found)}"
-            raise TypeConflictError(Diagnostic("type-conflict", message, hints=(_CAST_HINT,)))
+            raise TypeConflictError(Diagnostic("type-conflict", message, hints=(hint,)))
 
 
 def check_index(expr: Expression, index: Expression, found: ScalarType | None) -> None:

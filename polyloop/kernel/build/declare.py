@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -201,6 +202,7 @@ def complete_arguments(
                 f"'{name}' is not declared",
                 hints=(
                     *(f"did you mean '{near}'?" for near in get_close_matches(name, sorted(known), n=1, cutoff=0.7)),
+                    *_other_meanings(name, site_of(draft.parsed, draft.id).text),
                     "add it to kernel_data, or end kernel_data with ... to have it inferred",
                 ),
                 site=site_of(draft.parsed, draft.id),
@@ -215,6 +217,14 @@ def complete_arguments(
     sizes = [name for name in _size_names(data.arguments) if name not in known]
     complete.extend(ValueArg(name) for name in dict.fromkeys((*sizes, *parameters)) if name not in known)
     return tuple(complete)
+
+
+def _other_meanings(name: str, text: str) -> Iterator[str]:
+    """Yield what *name* may be in the statement *text*, if it is no argument: a loop, or a word of a comment."""
+    if re.search(rf"//\s*{name}\b", text):
+        yield "a comment begins with #; // divides and rounds down"
+    elif re.search(rf"[\[,]\s*{name}\s*[\],]", text):
+        yield f"if a loop runs over '{name}', name it in the domain: {{[{name}]: 0 <= {name} < n}}"
 
 
 def with_open_shapes(

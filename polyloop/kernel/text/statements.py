@@ -96,7 +96,9 @@ def parse_assignment(
             "syntax",
             "this is neither an assignment nor a block",
             body.span(),
-            "write target = expression, 'for i' ... 'end', or 'if condition' ... 'end'",
+            "write target = expression: == compares"
+            if "==" in body.text
+            else "write target = expression, 'for i' ... 'end', or 'if condition' ... 'end'",
         )
     offset, operator = found
     left = body.slice(0, offset).strip()

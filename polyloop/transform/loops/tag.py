@@ -60,6 +60,7 @@ def fitting(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
 
 _TAGS_OF_CUDA: Final = {"threadIdx": "l", "blockIdx": "g"}
 _AXES_OF_CUDA: Final = frozenset("xyz")
+_AXES: Final = frozenset("gcl")
 
 
 def tag_violations(text: str) -> Iterator[Diagnostic]:
@@ -67,6 +68,7 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
     if parse_tag(text) is None:
         name, _, axis = text.partition(".")
         meant = f"{_TAGS_OF_CUDA[name]}.{'xyz'.index(axis)}" if name in _TAGS_OF_CUDA and axis in _AXES_OF_CUDA else ""
+        meant = meant or (f"{text[:1]}.{text[1:]}" if text[:1] in _AXES and parse_tag(f"{text[:1]}.{text[1:]}") else "")
         yield Diagnostic(
             "bad-tag",
             f"no tag '{text}'",
@@ -137,6 +139,15 @@ class TagInames(Transform):
                 hints = (f"inames: {', '.join(kernel.inames)}",)
                 yield Diagnostic("unknown-iname", f"no iname fits '{pattern}'", hints=hints)
             yield from tag_violations(text)
+        named: dict[str, str] = {}
+        for iname, text in self.iname_to_tag:
+            if named.setdefault(iname, text) != text:
+                yield Diagnostic(
+                    "iname-tagged",
+                    f"iname '{iname}' gets two tags, '{named[iname]}' and '{text}'",
+                    hints=(f'a loop has one; for both, divide it: split_iname("{iname}", 256, outer_tag="g.0", '
+                           'inner_tag="l.0")',),
+                )  # fmt: skip
         for iname, text in self.pairs(kernel):
             if not self.ignore_nonexistent:
                 yield from iname_violations(kernel, iname)
