@@ -20,6 +20,7 @@ from polyloop.library.attention import attention
 from polyloop.library.attention_backward import gradients
 from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.tuning.interpolate import Interpolation, _alignment
 from polyloop.tuning.schedules import Schedule
 
 ROOT = Path(__file__).parents[2]
@@ -291,6 +292,24 @@ def test_times_that_come_with_the_library_are_of_its_schedules(kernel: str, dtyp
         if of == [kernel, dtype, result]:
             assert names, f"nothing was measured at {sizes}"
             assert not [name for name in names if f"  {name} " not in listed], sizes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_products_are_chosen_well_by_the_times_of_others(dtype: str) -> None:
+    """Of each fifth product, left out, the schedule that the others tell is near the fastest one."""
+    entries = [(tuple(one["sizes"].values()), one["seconds"])
+               for one in json.loads((ROOT / "polyloop/data/library_times.json").read_text())
+               if one["kernel"] == "matmul" and one["dtype"] == one.get("result") == dtype]  # fmt: skip
+    ratios = []
+    for left_out in entries[::5]:
+        sizes, seconds = left_out
+        others = [entry for entry in entries if entry is not left_out]
+        told = Interpolation(others).slowdowns(sizes)
+        valid = {name for other, found in entries for name in found
+                 if all(a <= b for a, b in zip(_alignment(other), _alignment(sizes), strict=True))}
+        name = next(name for name in told if name in valid)
+        ratios.append(min(seconds.values()) / seconds.get(name, 1.1 * max(seconds.values())))
+    assert np.exp(np.mean(np.log(ratios))) > 0.93, sorted(ratios)[:5]
 
 
 def test_a_call_takes_what_was_measured_on_the_device() -> None:
