@@ -220,7 +220,7 @@ def complete_arguments(
 
 
 def _other_meanings(name: str, text: str) -> Iterator[str]:
-    """Yield what *name* may be in the statement *text*, if it is no argument: a loop, or a word of a comment."""
+    """Yield meanings of *name*, no argument, in the statement *text*: a loop, or a word of a comment."""
     if re.search(rf"//\s*{name}\b", text):
         yield "a comment begins with #; // divides and rounds down"
     elif re.search(rf"[\[,]\s*{name}\s*[\],]", text):
