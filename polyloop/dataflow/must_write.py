@@ -40,6 +40,8 @@ def alternatives(
     """
     found: dict[str, tuple[Placed, ...]] = {}
     groups: dict[object, list[Placed]] = {}
+    if any(writer.lowered.predicates for writer in writers):
+        writers = [writer for writer in writers if not writer.domain.is_empty()]
     for writer in writers:
         lowered = writer.lowered
         writes = lowered.writes_to(array)

@@ -59,3 +59,36 @@ def test_a_copy_for_one_statement_of_a_loop_stands_in_front_of_the_loop() -> Non
     m, v = np.linspace(0.5, 1, 16), np.ones(9)
     found = pl.interpret(knl, m=m.copy(), v=v.copy())
     check(done, {"m": m, "v": v}, {"m": found["m"], "v": found["v"]})
+
+
+def test_a_loop_that_an_instruction_leaves_is_none_that_it_is_written_in() -> None:
+    knl = pl.make_kernel("{[j, i]: 0 <= j < n and 0 <= i < j}", """
+        for j, i
+            b[j, i] = 2*a[j, i] {id=one}
+            c[i] = 3 {id=two}
+        end""", [pl.GlobalArg("a, b", F, shape="n, n"), pl.GlobalArg("c", F, shape="n"), ...], name="left",
+        silenced_warnings="*")  # fmt: skip
+    knl = pl.remove_inames_from_insn(pl.distribute_loops(knl, "j", "id:two"), "j", "id:two")
+    assert knl.instruction("two").inames == ("i",)
+    a = np.arange(25.0).reshape(5, 5)
+    found = pl.compile(knl, target=pl.CTarget())(a=a, b=np.zeros((5, 5)), c=np.zeros(5), n=5)
+    np.testing.assert_array_equal(found["b"], np.tril(2 * a, -1))
+    assert found["c"].tolist() == [3, 3, 3, 3, 0]
+
+
+def test_a_branch_without_instances_is_no_last_writer() -> None:
+    knl = pl.make_kernel("{[k]: 0 <= k < n}", """
+        for k
+            if k < 0
+                if a[k] > 25
+                    t[k] = a[k]
+                else
+                    t[k] = 2
+                end
+                b[k] = t[k] {if=a[k] > 25}
+            end
+            c[k] = a[k] + 1
+        end""", [pl.GlobalArg("a, b, c, t", F, shape="n"), ...], name="never", silenced_warnings="*")  # fmt: skip
+    a = np.arange(5.0)
+    found = pl.compile(knl, target=pl.CTarget())(a=a, b=np.zeros(5), t=np.zeros(5))
+    np.testing.assert_array_equal(found["c"], a + 1)
