@@ -280,7 +280,7 @@ def _nests_by_bounds(reference: Reference) -> Iterator[Diagnostic]:
     """Yield a diagnostic if bounds turn a written ``for`` nest around, and the result depends on it."""
     nests = {}
     for instruction in reference.kernel.instructions:
-        written = [iname for iname, _ in instruction.blocks if iname in instruction.inames]
+        written = [iname for iname, _ in instruction.blocks]
         inside = [iname for iname in instruction.inames if iname in written]
         if inside != written and not bound_variables(instruction.domain, reference.kernel.parameters):
             places = iter(written)

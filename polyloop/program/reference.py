@@ -97,8 +97,10 @@ def in_loops_of(after: LoopKernel, before: LoopKernel) -> LoopKernel:
             own.get(name, {})[loop.iname] = fresh
         fresh += 1
     instructions = tuple(
-        replace(old, blocks=tuple({**own[old.id], **dict(old.blocks)}.items())) for old in after.instructions
-    )
+        replace(old, blocks=tuple(
+            (iname, number) for iname, number in {**own[old.id], **dict(old.blocks)}.items() if iname in old.inames))
+        for old in after.instructions
+    )  # fmt: skip
     return replace(after, instructions=instructions)
 
 

@@ -70,6 +70,7 @@ def test_a_loop_that_an_instruction_leaves_is_none_that_it_is_written_in() -> No
         silenced_warnings="*")  # fmt: skip
     knl = pl.remove_inames_from_insn(pl.distribute_loops(knl, "j", "id:two"), "j", "id:two")
     assert knl.instruction("two").inames == ("i",)
+    assert {name for name, _ in knl.instruction("two").blocks} == {"i"}
     a = np.arange(25.0).reshape(5, 5)
     found = pl.compile(knl, target=pl.CTarget())(a=a, b=np.zeros((5, 5)), c=np.zeros(5), n=5)
     np.testing.assert_array_equal(found["b"], np.tril(2 * a, -1))

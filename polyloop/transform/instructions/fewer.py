@@ -143,7 +143,8 @@ def _without(old: Instruction, gone: frozenset[str]) -> Instruction:
         inames = (*nest, *term.inames[len(old.inames) :])
         terms.append(Term(inames, project_onto(term.domain, term.inames, inames)))
     domain = project_onto(old.domain, old.inames, nest)
-    return replace(old, inames=nest, domain=domain, terms=tuple(terms))
+    blocks = tuple(entry for entry in old.blocks if entry[0] not in gone)
+    return replace(old, inames=nest, domain=domain, terms=tuple(terms), blocks=blocks)
 
 
 def _match_violations(kernel: LoopKernel, insn_match: str, operation: str) -> Iterator[Diagnostic]:
