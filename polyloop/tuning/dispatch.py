@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf, log2, prod
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -287,33 +288,32 @@ class Dispatcher(DeferredKernel):
         The first one that is valid is taken; parameters as of :meth:`choose`.
         """
         found = self._ranked(self._facts(call))
-        return () if found is None else tuple(found[1])
+        return () if found is None else (*found[1], *found[2])
 
-    def _ranked(self, call: CallFacts) -> tuple[str, Mapping[str, float]] | None:
-        """Return the origin of the times, and the schedules with their times, the fastest first; None without any."""
-        near = self._near(call)
-        if not near:
+    def _ranked(self, call: CallFacts) -> tuple[str, Mapping[str, float], Iterator[str]] | None:
+        """Return the origin of times, schedules with these, the fastest first, and slower ones; None without any."""
+        found = self._nearest(call)
+        if found is None:
             return None
-        away, nearest = near[0]
+        away, nearest = found
         seconds = dict(sorted(nearest.seconds.items(), key=lambda entry: entry[1]))
-        slowdowns = self._between(call, nearest.device)
         if away == 0.0:
-            others = [name for name in slowdowns if name not in seconds]  # slower, or not valid
-            return f"the fastest that was measured on {nearest.device}", seconds | dict.fromkeys(others, inf)
+            return (f"the fastest that was measured on {nearest.device}", seconds,
+                    (name for name in self._between(call, nearest.device) if name not in seconds))  # fmt: skip
+        slowdowns = self._between(call, nearest.device)
         fastest = min(seconds.values())*_work(call, nearest.call)
         return (f"the fastest by what was measured on {nearest.device} around it, nearest at {nearest.call}",
-                {name: fastest*slowdown for name, slowdown in slowdowns.items()})
+                {name: fastest*slowdown for name, slowdown in slowdowns.items()}, iter(()))
 
-    def _near(self, call: CallFacts) -> list[tuple[float, _Measured]]:
-        """Return the measurements near a call with their distance, the nearest first.
+    def _nearest(self, call: CallFacts) -> tuple[float, _Measured] | None:
+        """Return the measurement nearest to a call, with its distance; None if none is near.
 
-        They are of the device itself, and where it has none, of one that differs in its memory only.
+        It is of the device itself, and where that has none, of one that differs in its memory only.
         """
-        found = sorted(((away, one) for one in self._measured.values()
-                        if (away := _distance(one.call, call)) <= _NEAR), key=lambda entry: entry[0])  # fmt: skip
+        found = [(away, one) for one in self._measured.values() if (away := _distance(one.call, call)) <= _NEAR]
         own = [entry for entry in found if entry[1].device == self._place()]
-        like = [entry for entry in found if _is_like(entry[1].device, self._device)]
-        return own or [entry for entry in like if entry[1].device == like[0][1].device]
+        like = own or [entry for entry in found if _is_like(entry[1].device, self._device)]
+        return min(like, key=lambda entry: entry[0], default=None)
 
     def _between(self, call: CallFacts, device: str) -> Mapping[str, float]:
         """Return the schedules with their times relative to the fastest one, interpolated between the measurements."""
@@ -330,12 +330,12 @@ class Dispatcher(DeferredKernel):
         found = self._ranked(call)
         if found is None:
             return None
-        why, seconds = found
+        why, seconds, slower = found
         rejected: dict[str, tuple[str, ...]] = {}
-        for name in seconds:
+        for name in chain(seconds, slower):
             member = self._member(name, call)
             if isinstance(member, Schedule):
-                left = {other: time for other, time in seconds.items() if other not in rejected and time < inf}
+                left = {other: time for other, time in seconds.items() if other not in rejected}
                 return Chosen(name, why, member, rejected, left)
             rejected[name] = member
         return None
