@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import polyloop as pl
 from benchmarks.gpu.chains import CHAINS, Chain
+from benchmarks.gpu.library import apart
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.runtime.gpu import device_name, gpu_available
 from polyloop.runtime.invoke import load
@@ -154,20 +155,13 @@ def measure(torch: Any, device: Any, job: Job, made: Sequence[Made], *, compiles
             call = load(one.program, None, _ARCHITECTURE).bind(**arrays)
             call()
             device.synchronize()
-            errors[one.name] = _apart(torch, call.result["c"], wanted)
+            errors[one.name] = apart(torch, call.result["c"], wanted)
             rivals.append((one.name, call))
         except Exception as error:
             print(f"{job}, {one.name}: {type(error).__name__}: {error}"[:400], file=sys.stderr)
     found = device.in_turn([[call] for _, call in rivals], warm_up=2, repeat=_SAMPLES)
     times = {name: 1e3 * one for (name, _), one in zip(rivals, found, strict=True)}
     return Figure(str(job), chain.operations(sizes), {name: times.pop(name) for name in peers}, times, errors)
-
-
-def _apart(torch: Any, found: Any, wanted: Any) -> float:
-    """Return the largest error relative to the largest value; infinity where an element is NaN."""
-    if bool(torch.isnan(found).any()):
-        return float("inf")
-    return float((found[: len(wanted)].double() - wanted).abs().max() / wanted.abs().max())
 
 
 def _peers(torch: Any, job: Job, arrays: Mapping[str, Any], *, compiles: bool) -> Iterator[tuple[str, Any]]:

@@ -31,7 +31,7 @@ from polyloop.runtime.invoke import load
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.tuning.estimate import estimate
 
-__all__ = ["JOBS", "Figure", "Job", "Made", "main", "measure"]
+__all__ = ["JOBS", "Figure", "Job", "Made", "apart", "main", "measure"]
 
 _ELEMENTS: Final = 2**27
 """Of a matrix whose rows are normalized."""
@@ -224,7 +224,7 @@ def measure(torch: Any, device: Any, job: Job, made: Sequence[Made]) -> Figure:
             calls = [run.bind(**arrays) for arrays in sets]
             calls[0]()
             device.synchronize()
-            errors[one.name] = _apart(torch, calls[0].result[output], wanted)
+            errors[one.name] = apart(torch, calls[0].result[output], wanted)
             model[one.name] = one.model
             rivals.append((one.name, list(calls)))
         except pl.ArgumentError:
@@ -286,7 +286,7 @@ def _expected(torch: Any, job: Job, given: Mapping[str, Any]) -> tuple[Any, str]
     return torch.nn.functional.layer_norm(x, x.shape[1:], given["gamma"].double(), given["beta"].double(), 1e-5), "y"
 
 
-def _apart(torch: Any, found: Any, wanted: Any) -> float:
+def apart(torch: Any, found: Any, wanted: Any) -> float:
     """Return the largest error relative to the largest value; infinity where an element is NaN."""
     if bool(torch.isnan(found).any()):
         return float("inf")

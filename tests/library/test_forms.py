@@ -12,9 +12,9 @@ import pytest
 
 import polyloop as pl
 from polyloop import library
-from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.tuning.schedules import Schedule
+from tests.library.schedules import on_fibres
 
 CUDA = pl.CudaTarget("sm_90a")
 RTOL = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 1e-2, "float16": 2e-3}
@@ -60,15 +60,6 @@ def valid(dtype: str, result: str, name: str, sizes: Mapping[str, int]) -> Sched
     made = ready(dtype, result)
     member = made._member(name, made._facts(dict(sizes) | ({} if is_small(dtype) else {"batch": 3})))
     return member if isinstance(member, Schedule) else None
-
-
-def on_fibres(schedule: Schedule) -> Callable[..., Mapping[str, Any]]:
-    def run(**arrays: Any) -> Mapping[str, Any]:
-        outputs = run_on_fibres(schedule.program, arrays)
-        assert disagreement(outputs, rtol=1e-4, atol=1e-4) is None
-        return dict(outputs["random"].items())
-
-    return run
 
 
 EVERY = pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from polyloop.runtime.fibres import disagreement, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.tuning.interpolate import Interpolation, _alignment
 from polyloop.tuning.schedules import Schedule
+from tests.library.schedules import on_fibres
 
 ROOT = Path(__file__).parents[2]
 CUDA = pl.CudaTarget("sm_90a")
@@ -86,15 +87,6 @@ def check(
         rtol = 2e-5 if kernel == "matmul" and dtype not in ("float64", "tf32") else RTOL[dtype]
         rtol = RTOL[result] if result is not None else rtol
         np.testing.assert_allclose(got, want, rtol, rtol*np.abs(want).max(), err_msg=f"{sizes}")
-
-
-def on_fibres(schedule: Schedule) -> Callable[..., Mapping[str, Any]]:
-    def run(**arrays: Any) -> Mapping[str, Any]:
-        outputs = run_on_fibres(schedule.program, arrays)
-        assert disagreement(outputs, rtol=1e-4, atol=1e-4) is None
-        return dict(outputs["random"].items())
-
-    return run
 
 
 def names(kernel: str, dtype: str) -> Sequence[str]:
