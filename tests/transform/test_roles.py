@@ -19,7 +19,7 @@ from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
 from tests.generated import bare, flat
 from tests.transform.checking import same_after_replay
-from tests.transform.test_tma import ANY, boxed, same
+from tests.transform.test_tma import ANY, boxed, is_wrong, same
 from tests.transform.test_wgmma import BF16, TARGET, check, inames, product
 from tests.transform.test_wgmma_lag import of_several
 
@@ -169,21 +169,10 @@ def altered(text: str) -> dict[str, str]:
 ])  # fmt: skip
 def test_fibres_see_mistakes(mistake: str) -> None:
     program = pl.generate_code(divided(groups=1), target=TARGET)
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(-3, 4, (64, 512)), rng.integers(-3, 4, (64, 512))
-    arrays = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((64, 64), F4)}
-
-    def wrong(text: str) -> bool:
-        try:
-            outputs = run_on_fibres(replace(program, device_code=text), arrays)
-        except VerificationError:
-            return True
-        return any(not np.array_equal(found["c"], (a @ b.T).astype(F4)) for found in outputs.values())
-
     text = altered(program.device_code)[mistake]
     assert text != bare(program.device_code)
-    assert wrong(text)
-    assert not wrong(program.device_code)
+    assert is_wrong(program, text, 512)
+    assert not is_wrong(program, program.device_code, 512)
 
 
 # }}}
@@ -242,7 +231,6 @@ def test_copies_that_no_role_has() -> None:
 
 def test_instructions_that_are_no_copies() -> None:
     assert "no producer 'b' [unknown-producer]" in refused({"load": "b", "compute": "*"})
-    knl = boxed(product(64), 2)
     knl = pl.make_kernel("{[k, i]: 0 <= k < 8 and 0 <= i < 64}", "b[k, i] = a[k, i]*a[k, 63 - i]",
                          [pl.GlobalArg("a, b", F4, shape="8, 64"), ...], target=TARGET)  # fmt: skip
     knl = pl.tag_inames(knl, "i:l.0").add_prefetch("a", "i", temporary_name="t").pipeline("k", 3, via="cp.async")

@@ -13,6 +13,7 @@ import pytest
 
 import polyloop as pl
 from examples import matmul_wgmma
+from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import CodegenError, VerificationError
 from polyloop.runtime.arguments import Binder
 from polyloop.runtime.cuda import tensormaps
@@ -111,27 +112,28 @@ def altered(text: str) -> dict[str, str]:
     }  # fmt: skip
 
 
+def is_wrong(program: GeneratedProgram, text: str, terms: int) -> bool:
+    """Return True if fibres refuse *text* in place of that of a product of 64 by 64, or its result is another one."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (64, terms)), rng.integers(-3, 4, (64, terms))
+    arrays = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((64, 64), F4)}
+    try:
+        outputs = run_on_fibres(replace(program, device_code=text), arrays)
+    except VerificationError:
+        return True
+    return any(not np.array_equal(found["c"], (a @ b.T).astype(F4)) for found in outputs.values())
+
+
 @pytest.mark.few(3)
 @pytest.mark.parametrize("mistake", [
     "no wait", "no barrier", "another slot", "another box", "too many bytes", "one phase", "not opened",
 ])  # fmt: skip
 def test_fibres_see_mistakes(mistake: str) -> None:
     program = pl.generate_code(boxed(product(64, lag=1)), target=TARGET)
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(-3, 4, (64, 384)), rng.integers(-3, 4, (64, 384))
-    arrays = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((64, 64), F4)}
-
-    def wrong(text: str) -> bool:
-        try:
-            outputs = run_on_fibres(replace(program, device_code=text), arrays)
-        except VerificationError:
-            return True
-        return any(not np.array_equal(found["c"], (a @ b.T).astype(F4)) for found in outputs.values())
-
     text = altered(program.device_code)[mistake]
     assert text != program.device_code
-    assert wrong(text)
-    assert not wrong(program.device_code)
+    assert is_wrong(program, text, 384)
+    assert not is_wrong(program, program.device_code, 384)
 
 
 @pytest.mark.few(1)
