@@ -207,6 +207,8 @@ class Inside:
         context
             The sizes for which any instance runs.
         """
+        if self._is_remainder(context):
+            return Outcome.INSIDE
         names = sorted(self.names)
         good: list[dict[str, int]] = []
         bad: list[dict[str, int]] = []
@@ -228,6 +230,16 @@ class Inside:
             if all(sizes[name] < most for sizes in good) and not _with_sizes(context, {name: _LARGE}).is_empty():
                 return next(sizes for sizes in bad if sizes[name] == most)
         return Outcome.CHECKED if good else bad[0]
+
+    def _is_remainder(self, context: isl.Set) -> bool:
+        """Return True for the remainder of an affine form by a divisor in [1, extent]: ``u[(i + 1) % n]``."""
+        if not isinstance(self.index, p.Remainder) or affine_of(self.index.numerator) is None:
+            return False
+        divisor, limit = affine_of(self.index.denominator), affine_of(self.extent)
+        if divisor is None or limit is None or not divisor.names().isdisjoint(self.dims):
+            return False
+        outside = (Row(divisor.scale(-1)), Row(divisor.add(limit, -1).add(Affine((), -1))))
+        return all(add_rows(context, (), [row]).is_empty() for row in outside)
 
     def _samples(self, context: isl.Set, names: Sequence[str]) -> Iterator[dict[str, int]]:
         """Yield sizes that *context* allows, also large ones for parameters that bound no loop."""

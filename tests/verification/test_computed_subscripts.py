@@ -51,6 +51,19 @@ def test_subscripts_without_sizes_are_looked_at_exactly(index: str, domain: str,
     assert err.value.codes == ("out-of-bounds",)
 
 
+@pytest.mark.parametrize(("index", "shape", "assumptions", "proven"), [
+    ("(i + 1) % n", "n", "", True), ("(3*i - 5) % n", "n + 2", "", True), ("i*i % n", "n", "", False),
+    ("i % (n - 1)", "n", "n > 1", True), ("i % (n + 1)", "n", "", False),
+    ("(i + 2) % m", "n", "m >= 1 and m <= n", True), ("(i + 2) % m", "n", "m <= n", False),
+    ("(i + 2) % m", "n", "m >= 1", False),
+])  # fmt: skip
+def test_remainders_by_a_size_of_the_array_are_proven_inside(
+    index: str, shape: str, assumptions: str, proven: bool
+) -> None:
+    knl = kernel_of(index, shape, "[n, m] -> {[i]: 0 <= i < n}", assumptions)
+    assert (checks(knl) == []) == proven
+
+
 @pytest.mark.parametrize(("index", "needs"), [
     ("2**3", "y[8] stays inside y, whose shape is (n), only if n >= 9"),
     ("1 << 4", "y[16] stays inside y, whose shape is (n), only if n >= 17"),
