@@ -1,16 +1,58 @@
-"""Place of a copy among the instructions of a loop that it is swept over."""
+"""Place of a copy: the loops around it, and where it stands among the instructions of a loop that it is swept over."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import reduce as fold
 
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tags import axis_name, is_lane, is_thread
+from polyloop.program.lower import loop_order
 from polyloop.transform.loops.nests import nest_violations
+from polyloop.transform.staging.plan import Plan, Target
+from polyloop.transform.staging.uses import Use
 
-__all__ = ["outside_of_loops"]
+__all__ = ["loops_around", "outside_of_loops"]
+
+
+def loops_around(kernel: LoopKernel, plan: Plan, target: Target) -> tuple[str, ...]:
+    """Return the loops around the new instruction, the outermost first.
+
+    Subscripts that were given say which elements these are: other uses have no part in it.
+    """
+    if plan.outer is None:
+        given = tuple(form for forms in plan.subscripts for form in forms if form is not None)
+        uses = [replace(use, arguments=given) for use in target.uses] if plan.subscripts else target.uses
+        return _outer_inames(kernel, uses, plan.sweep, target.free)
+    order = loop_order(target.uses[0].inames, kernel.loop_priority)
+    return tuple(sorted(plan.outer, key=lambda x: order.index(x) if x in order else len(order)))
+
+
+def _outer_inames(
+    kernel: LoopKernel, uses: Sequence[Use], sweep: Sequence[str], free: frozenset[str]
+) -> tuple[str, ...]:
+    """Return the loops around the new instruction, the outermost first.
+
+    These are all that are not swept, save those that the elements do not depend on and that are threads of the block,
+    lanes, or lie inside a swept loop.  *free* are inames in the value besides those in the arguments.
+    """
+    needed = {name for use in uses for form in use.arguments for name in form.names()} | free
+    order: dict[str, None] = {}
+    for use in uses:
+        inside = False
+        for iname in loop_order(use.inames, kernel.loop_priority):
+            if iname in sweep:
+                inside = axis_name(kernel.tag(iname)) is None
+            elif iname in needed or not (
+                is_thread(kernel.tag(iname))
+                or is_lane(kernel.tag(iname))
+                or (inside and axis_name(kernel.tag(iname)) is None)
+            ):
+                order.setdefault(iname)
+    common = fold(frozenset.intersection, (frozenset(use.inames) for use in uses))
+    return loop_order([iname for iname in order if iname in common or iname in needed], kernel.loop_priority)
 
 
 def outside_of_loops(kernel: LoopKernel, name: str, outer: Collection[str]) -> LoopKernel:

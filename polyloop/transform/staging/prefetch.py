@@ -229,14 +229,18 @@ class AddPrefetch(Staging):
         return " or ".join(f"id:{name}" for name in left) if missed and left else ""
 
     def _along(self, kernel: LoopKernel, text: str) -> Iterator[str]:
-        """Yield the inames of reads along the whole axes of a subscript, without those that it names."""
+        """Yield the inames of reads along the whole axes of a subscript, without those that it names.
+
+        Of reads in several places those count that agree with it along the other axes, if there are any.
+        """
         forms = _forms(kernel, text) or ()
         named = {name for form in forms if form is not None for name in form.names()}
-        for use in self._uses(kernel):
-            if len(use.arguments) == len(forms):
-                for form, argument in zip(forms, use.arguments, strict=True):
-                    if form is None:
-                        yield from sorted(argument.names() - named - {*kernel.parameters})
+        uses = [use.arguments for use in self._uses(kernel) if len(use.arguments) == len(forms)]
+        meant = [found for found in uses if all(a in (None, b) for a, b in zip(forms, found, strict=True))]
+        for found in meant or uses:
+            for form, argument in zip(forms, found, strict=True):
+                if form is None:
+                    yield from sorted(argument.names() - named - {*kernel.parameters})
 
     def _subscript_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         rank = self._rank(kernel)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce as fold
 from typing import TypeVar
 
 import islpy as isl
@@ -12,6 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, rebuild, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
@@ -22,7 +22,7 @@ from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.layout import apart_axes
 from polyloop.kernel.reads import reads_of
-from polyloop.kernel.tags import Unroll, axis_name, is_lane, is_thread, parse_tag
+from polyloop.kernel.tags import Unroll, axis_name, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import (
     Row,
@@ -40,10 +40,10 @@ from polyloop.poly.sets import (
 )
 from polyloop.program.conditions import may_fail_in
 from polyloop.program.infer_types import infer_dtypes
-from polyloop.program.lower import loop_order, lower
+from polyloop.program.lower import lower
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.loops.reorder import add_priority
-from polyloop.transform.staging.placement import outside_of_loops
+from polyloop.transform.staging.placement import loops_around, outside_of_loops
 from polyloop.transform.staging.plan import Plan, Target, target_of, uses_of, with_whole_axes
 from polyloop.transform.staging.uses import Use, expanded_to, terms_outside
 from polyloop.transform.staging.wide_copy import vectorized
@@ -77,31 +77,6 @@ class Footprint:
     is_exact: bool
 
 
-def outer_inames(
-    kernel: LoopKernel, uses: Sequence[Use], sweep: Sequence[str], free: frozenset[str]
-) -> tuple[str, ...]:
-    """Return the loops around the new instruction, the outermost first.
-
-    These are all that are not swept, save those that the elements do not depend on and that are threads of the block,
-    lanes, or lie inside a swept loop.  *free* are inames in the value besides those in the arguments.
-    """
-    needed = {name for use in uses for form in use.arguments for name in form.names()} | free
-    order: dict[str, None] = {}
-    for use in uses:
-        inside = False
-        for iname in loop_order(use.inames, kernel.loop_priority):
-            if iname in sweep:
-                inside = axis_name(kernel.tag(iname)) is None
-            elif iname in needed or not (
-                is_thread(kernel.tag(iname))
-                or is_lane(kernel.tag(iname))
-                or (inside and axis_name(kernel.tag(iname)) is None)
-            ):
-                order.setdefault(iname)
-    common = fold(frozenset.intersection, (frozenset(use.inames) for use in uses))
-    return loop_order([iname for iname in order if iname in common or iname in needed], kernel.loop_priority)
-
-
 def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple[str, ...]) -> Footprint | Diagnostic:
     for use in uses:
         if missing := set(outer) - set(use.inames):
@@ -124,7 +99,16 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
     exact = exact.coalesce()
     if exact.is_empty():
         return _never_used(plan, uses[0])
-    return boxed(plan, exact, outer, rank, uses[0])
+    found = boxed(plan, exact, outer, rank, uses[0])
+    apart = sorted({_spelt(plan.source, use) for use in uses}) if isinstance(found, Diagnostic) else []
+    if isinstance(found, Diagnostic) and len(apart) > 1 and not (plan.is_rule or plan.subscripts):
+        named = f"its uses {', '.join(apart)} may lie apart: name the elements to fetch, as in add_prefetch(knl, "
+        return replace(found, hints=(f"{named}'{apart[-1]}', ..), with : for a whole axis", *found.hints))
+    return found
+
+
+def _spelt(source: str, use: Use) -> str:
+    return f"{source}[{', '.join(show(to_expression(form)) for form in use.arguments)}]"
 
 
 def _generator(
@@ -218,7 +202,10 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     if plan.temporary.axes is not None and plan.bounding_box is None:
         plan = replace(plan, bounding_box=False)
     target = _found(kernel, plan, target_of(kernel, plan, [u for u in uses_of(kernel, plan) if isinstance(u, Use)]))
-    outer = _loops_around(kernel, plan, target)
+    outer = loops_around(kernel, plan, target)
+    if plan.subscripts:  # these say which elements: uses in other loops than the copy are none of them
+        within = tuple(use for use in target.uses if set(outer) <= set(use.inames))
+        target = replace(target, uses=within or _found(kernel, plan, _outside(plan)))
     footprint = _found(kernel, plan, _footprint(kernel, plan, target.uses, outer))
     if plan.bounding_box is None and _may_fail_beside(kernel, plan, target, outer, footprint):
         return stage(kernel, replace(plan, bounding_box=False))
@@ -266,14 +253,6 @@ def _found(kernel: LoopKernel, plan: Plan, result: _T | Diagnostic) -> _T:
     if isinstance(result, Diagnostic):
         raise TransformError(plan.caller, kernel.name, [result])
     return result
-
-
-def _loops_around(kernel: LoopKernel, plan: Plan, target: Target) -> tuple[str, ...]:
-    """Return the loops around the new instruction, the outermost first."""
-    if plan.outer is None:
-        return outer_inames(kernel, target.uses, plan.sweep, target.free)
-    order = loop_order(target.uses[0].inames, kernel.loop_priority)
-    return tuple(sorted(plan.outer, key=lambda x: order.index(x) if x in order else len(order)))
 
 
 def _tagged(
