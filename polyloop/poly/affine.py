@@ -17,7 +17,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.memo import memoised
 
-__all__ = ["Affine", "Floor", "Var", "affine_in", "affine_of", "isl_text", "to_expression"]
+__all__ = ["Affine", "Floor", "Var", "affine_in", "affine_of", "isl_text", "take_modulo", "to_expression"]
 
 
 _new = tuple.__new__
@@ -270,6 +270,20 @@ def to_expression(form: Affine) -> Expression:
     if form.const or not parts:
         parts.append(form.const)
     return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))
+
+
+def take_modulo(form: Affine) -> tuple[Affine, Floor | None, int]:
+    """Return *form* without ``c * (x - d * floor(x / d))``, the floor, and ``c``; None and 0 without such a part."""
+    have = dict(form.terms)
+    for var, coefficient in form.terms:
+        if not isinstance(var, Floor) or coefficient % var.den:
+            continue
+        factor = -coefficient // var.den
+        if all(have.get(v) == factor * c for v, c in var.terms):
+            inside = {v for v, _ in var.terms} | {var}
+            rest = tuple(term for term in form.terms if term[0] not in inside)
+            return Affine(rest, form.const - factor * var.const), var, factor
+    return form, None, 0
 
 
 def isl_text(form: Affine) -> str:

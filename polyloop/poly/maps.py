@@ -30,14 +30,15 @@ def forms_of(relation: isl.Map, sources: Sequence[str]) -> tuple[Affine, ...] | 
         return None
     found = []
     for position in range(relation.dim(_OUT)):
-        form = _form_of(pieces[0].get_aff(position), sources)
+        form = form_of_aff(pieces[0].get_aff(position), sources)
         if form is None:
             return None
         found.append(form)
     return tuple(found)
 
 
-def _form_of(aff: isl.Aff, dims: Sequence[str]) -> Affine | None:
+def form_of_aff(aff: isl.Aff, dims: Sequence[str]) -> Affine | None:
+    """Return *aff* as a form of parameters and *dims*, None if it has no value."""
     if aff.is_nan():
         return None
     space = aff.get_domain_space()

@@ -16,7 +16,7 @@ from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
-from polyloop.poly.affine import Affine, Floor, Var, affine_in
+from polyloop.poly.affine import Affine, Floor, Var, affine_in, take_modulo
 from polyloop.poly.axes import THREAD_AXES, Level, level_of
 
 __all__ = [
@@ -84,18 +84,15 @@ def _without_multiples(form: Affine, scope: Scope) -> Affine:
     return Affine(tuple(terms), const)
 
 
-def _take_modulo(form: Affine) -> tuple[Affine, Floor | None, int]:
-    """Return *form* without ``c * (x - d * floor(x / d))``, the floor, and ``c``; None and 0 without such a part."""
-    have = dict(form.terms)
-    for var, coefficient in form.terms:
-        if not isinstance(var, Floor) or coefficient % var.den:
-            continue
-        factor = -coefficient // var.den
-        if all(have.get(v) == factor * c for v, c in var.terms):
-            inside = {v for v, _ in var.terms} | {var}
-            rest = tuple(term for term in form.terms if term[0] not in inside)
-            return Affine(rest, form.const - factor * var.const), var, factor
-    return form, None, 0
+def _upward(rest: Affine, floor: Floor | None, factor: int, context: Context) -> tuple[Affine, Floor | None, int]:
+    """Return ``2 - (2 - i) mod 3`` as ``i mod 3``, if C's remainder is right for that one but not for the other."""
+    if floor is None or factor >= 0 or context.implies(Affine(floor.terms, floor.const)):
+        return rest, floor, factor
+    last = floor.den - 1
+    above = Affine(tuple((v, -c) for v, c in floor.terms), (last - floor.const) % floor.den)
+    if not context.implies(above):
+        return rest, floor, factor
+    return rest.add(Affine((), factor * last)), Floor(above.terms, above.const, floor.den), -factor
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Code:
     if len(form.terms) > 1 or form.const or (form.terms and abs(form.terms[0][1]) > 1):
         scope.findings.magnitudes.record(form)
     form = scope.indices.take(form)
-    plain, floor, factor = _take_modulo(form)
+    plain, floor, factor = _upward(*take_modulo(form), context)
     ordered = sorted(plain.terms, key=form_order)
     terms: list[tuple[Var | tuple[str, Floor] | _Quotient, int]] = [_as_quotient(term, scope) for term in ordered]
     if floor is not None:
@@ -239,7 +236,7 @@ def _of_all_lanes(row: Affine, context: Context) -> Affine:
 
 
 def _equation_text(row: Affine, scope: Scope, context: Context) -> Code:
-    rest, floor, factor = _take_modulo(row)
+    rest, floor, factor = take_modulo(row)
     if floor is not None and not rest.terms and abs(factor) == 1:
         modulo = _division_text(floor, scope, context, "%")
         return _compared(modulo, "==", c.integer(-factor * rest.const))
@@ -253,21 +250,31 @@ def _compared(left: Code, operator: str, right: Code) -> Code:
 
 
 def _inequality_text(row: Affine, scope: Scope, context: Context) -> Code:
-    def text(terms: tuple[tuple[Var, int], ...], const: int) -> Code:
-        return form_text(Affine(terms, const), scope, context)
+    def text(form: Affine, const: int) -> Code:
+        return form_text(form.add(Affine((), const)), scope, context)
 
-    rest, floor, _ = _take_modulo(row)
-    if floor is not None and not rest.terms:
-        return _compared(text(row.terms, 0), ">=", c.integer(-row.const))
-    positive = tuple((v, c) for v, c in row.terms if c > 0)
-    negative = tuple((v, -c) for v, c in row.terms if c < 0)
-    const = row.const
-    if not positive:
-        if len(negative) == 1 and negative[0][1] == 1 and context.implies(Affine(negative, -const)):  # c <= x <= c
-            return _compared(text(negative, 0), "==", c.integer(const))
-        return _compared(text(negative, 0), "<", c.integer(const + 1))
-    if not negative:
-        return _compared(text(positive, 0), ">=", c.integer(-const))
+    rest, floor, factor = take_modulo(row)
+    if floor is not None and not rest.terms and abs(factor) == 1:
+        return _remainder_text(_division_text(floor, scope, context, "%"), floor.den, factor, rest.const)
+    above = Affine(tuple((v, c) for v, c in rest.terms if c > 0), 0)
+    below = Affine(tuple((v, -c) for v, c in rest.terms if c < 0), 0)
+    if floor is not None:  # the terms of a remainder stay on one side
+        part = row.add(rest, -1)
+        above, below = (above.add(part), below) if factor > 0 else (above, below.add(part, -1))
+    const = rest.const
+    if not above.terms:
+        if len(below.terms) == 1 and below.terms[0][1] == 1 and context.implies(below.add(Affine((), -const))):
+            return _compared(text(below, 0), "==", c.integer(const))  # c <= x <= c
+        return _compared(text(below, 0), "<", c.integer(const + 1))
+    if not below.terms:
+        return _compared(text(above, 0), ">=", c.integer(-const))
     if const < 0:  # a + c <= b as a + (c - 1) < b, with the smaller constant
-        return _compared(text(negative, -const - 1), "<", text(positive, 0))
-    return _compared(text(negative, 0), "<=", text(positive, const))
+        return _compared(text(below, -const - 1), "<", text(above, 0))
+    return _compared(text(below, 0), "<=", text(above, const))
+
+
+def _remainder_text(remainder: Code, divisor: int, sign: int, const: int) -> Code:
+    """Return ``sign*remainder + const >= 0``, as an equation where one remainder is left."""
+    if sign > 0:
+        return _compared(remainder, "==" if -const == divisor - 1 else ">=", c.integer(-const))
+    return _compared(remainder, "<", c.integer(const + 1)) if const else _compared(remainder, "==", c.integer(0))
