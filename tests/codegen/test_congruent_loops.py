@@ -46,7 +46,8 @@ def test_threads_test_the_residue_by_one_remainder() -> None:
         name="colour",
     )
     assert "//     for i in [0, n), j in [(c + i) % 2, n) by 2" in cuda(knl)
-    knl = knl.split_iname("i", 4, outer_tag="g.1", inner_tag="l.1").split_iname("j", 4, outer_tag="g.0", inner_tag="l.0")
+    knl = knl.split_iname("i", 4, outer_tag="g.1", inner_tag="l.1")
+    knl = knl.split_iname("j", 4, outer_tag="g.0", inner_tag="l.0")
     source = cuda(knl)
     assert "if ((c + tx + ty) % 2 == 0 && i < n && j < n && (c + ty) % 2 <= j)" in source
     i, j = np.indices((7, 7))
