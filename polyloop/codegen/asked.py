@@ -10,6 +10,7 @@ from polyloop.codegen.checks import row_conditions
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text
 from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.grid import unmultiplied
 from polyloop.codegen.program import AskedElement, HostCondition
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
@@ -46,7 +47,8 @@ def host_condition(
     codes = [condition_text(rows, scope, context)] if rows else []
     codes += [condition_code(conditions, scope, context)] if conditions else []
     text = c.conjunction(codes).text
-    conditions = (*row_conditions({row.terms: row.const for row in rows}), *conditions)
+    plain = [unmultiplied(row, scope.divisibility) for row in rows]
+    conditions = (*row_conditions({row.terms: row.const for row in plain}), *conditions)
     elements = {e.name: e for condition in conditions for e in _elements(condition, arrays)}
     named = [_with_names(condition, arrays) for condition in conditions]
     whole = named[0] if len(named) == 1 else p.LogicalAnd(tuple(named))

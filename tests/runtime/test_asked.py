@@ -122,6 +122,20 @@ def test_a_program_of_one_launch_leaves_the_question_to_its_threads() -> None:
 # {{{ what is launched
 
 
+@pytest.mark.parametrize("size", [0, 2, 8])
+def test_sizes_of_a_known_residue_are_asked_as_they_are(size: int) -> None:
+    """The text counts ``n`` in twos, which is no number that the host has."""
+    knl = pl.make_kernel(
+        "{[i]: 1 <= i < n - 1}", "x[i] = n {if=level[0] > 0, id=set}\nlevel[0] = 0 {dep=set}",
+        [pl.GlobalArg("x", F, shape="n"), pl.GlobalArg("level", np.int32, shape=1), ...], assumptions="n >= 0",
+    )  # fmt: skip
+    knl = knl.split_iname("i", 2, outer_tag="g.0").assume("n mod 2 = 0")
+    given = {"x": np.zeros(size), "level": np.array([1], np.int32), "n": size}
+    wanted = {"x": np.array([size if 0 < i < size - 1 else 0 for i in range(size)], F)}
+    for found in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), copied(given)).values():
+        agree(found, wanted)
+
+
 def read_from(binding: Binding) -> Any:
     raise AssertionError(f"'{binding.program.kernel}' reads nothing")
 

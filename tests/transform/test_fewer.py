@@ -48,6 +48,13 @@ def test_a_loop_that_repeats_work_goes() -> None:
     check(knl, {"x": x}, {"t": 2 * x, "y": np.repeat(2 * x[:, None], 8, axis=1)})
 
 
+def test_a_loop_that_a_rule_mentions_cannot_go() -> None:
+    text = "row() := x[i]\ny[i] = row()\nz = row() {id=last}"
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text, silenced_warnings="*")
+    message = refused(knl, lambda k: k.remove_inames_from_insn("i", "id:last"), "iname-in-use")
+    assert "'last' mentions iname 'i'" in message
+
+
 def test_loops_that_cannot_go() -> None:
     knl = repeated()
     message = refused(knl, lambda k: k.remove_inames_from_insn("i", "id:set"), "iname-in-use")

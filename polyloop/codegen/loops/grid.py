@@ -17,7 +17,7 @@ from polyloop.poly.affine import Affine, Floor, Var, to_expression
 from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS, is_axis
 from polyloop.schedule.plan import Statement
 
-__all__ = ["GridAxis", "axis_text", "bound_expression", "grid_axes", "hardware_axes", "host_expression"]
+__all__ = ["GridAxis", "axis_text", "bound_expression", "grid_axes", "hardware_axes", "host_expression", "unmultiplied"]
 
 
 
@@ -60,7 +60,7 @@ def axis_text(threads: Threads, axis: str, cluster: int) -> str:
     return f"{first} / {cluster}" if axis == BLOCK_AXES[0] and cluster > 1 else threads.axes[axis]
 
 
-def _unmultiplied(form: Affine, divisibility: Divisibility) -> Affine:
+def unmultiplied(form: Affine, divisibility: Divisibility) -> Affine:
     """Return *form* with every ``n#`` written as ``floor(n / m)`` or ``n``."""
     total = Affine((), form.const)
     for var, coefficient in form.terms:
@@ -70,7 +70,7 @@ def _unmultiplied(form: Affine, divisibility: Divisibility) -> Affine:
 
 def _without_multiple(var: Var, divisibility: Divisibility) -> Affine:
     if isinstance(var, Floor):
-        return _unmultiplied(Affine(var.terms, var.const), divisibility).floordiv(var.den)
+        return unmultiplied(Affine(var.terms, var.const), divisibility).floordiv(var.den)
     if var.endswith("#"):
         return Affine.variable(var[:-1]).floordiv(divisibility[var[:-1]][0])
     return Affine.variable(var)
@@ -78,7 +78,7 @@ def _without_multiple(var: Var, divisibility: Divisibility) -> Affine:
 
 def host_expression(form: Affine, divisibility: Divisibility) -> Expression:
     """Return *form* as an expression in the parameters, for use on the host."""
-    return to_expression(_unmultiplied(form, divisibility))
+    return to_expression(unmultiplied(form, divisibility))
 
 
 def bound_expression(bound: Bound, divisibility: Divisibility, *, is_lower: bool) -> Expression:

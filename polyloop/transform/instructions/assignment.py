@@ -118,14 +118,14 @@ class AssignmentToSubst(Transform):
             return Diagnostic("bad-instructions", message, hints=("one assignment becomes one rule",), sites=sites)
         (source,) = sources
         problem = ""
-        subscripts = _subscripts(source)
+        subscripts, value = _subscripts(source), expand_rules(source.expression, base.substitutions)
         if source.is_c or source.atomic or source.predicates:
             problem = "it is C text, atomic, or has a condition that data decides"
         elif subscripts is None:
             problem = "its subscripts are not distinct inames"
-        elif reductions(expand_rules(source.expression, base.substitutions)):
+        elif reductions(value):
             problem = "its value has a reduction in it"
-        elif self.lhs_name in variables(source.expression):
+        elif self.lhs_name in variables(value):
             problem = f"its value uses '{self.lhs_name}'"
         if problem:
             message = f"'{source.id}' cannot become a rule: {problem}"

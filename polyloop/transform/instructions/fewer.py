@@ -108,8 +108,8 @@ class RemoveInamesFromInsn(Transform):
         assert kernel.reference is not None, "a kernel has its reference program"
         for name in selected(kernel, self.insn_match, self.name):
             instruction = kernel.instruction(name)
-            used = {x for part in (instruction.assignee, instruction.expression) for x in variables(part)}
-            used.update(x for predicate in instruction.predicates for x in variables(predicate))
+            parts = (instruction.assignee, instruction.expression, *instruction.predicates)
+            used = {x for part in parts for x in variables(expand_rules(part, kernel.substitutions))}
             written = kernel.reference.kernel.instruction(reference_id(instruction))
             for iname in self.inames:
                 if iname in used:
