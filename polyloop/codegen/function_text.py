@@ -12,13 +12,11 @@ from polyloop.codegen.device.cluster import begun, opens
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
 from polyloop.codegen.device.entries import Boxes, Clusters, LookBack, Roles, Threads, Together
 from polyloop.codegen.functions import Function, hardware_of
-from polyloop.codegen.loops.blocks import bound_text
 from polyloop.codegen.loops.digits import digit_lines, digits_of
-from polyloop.codegen.loops.grid import GridAxis, axis_text
+from polyloop.codegen.loops.grid import axis_text, shifted_text
 from polyloop.codegen.loops.hosts import printed
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.tree.c_ast import Block, For, Group, If, Node
-from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
 from polyloop.codegen.tree.parallel import (
     behind_pointers,
@@ -213,13 +211,8 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
                 own = axis_text(threads, hardware.get(axis, axis), launch.cluster)
                 text = chains.ticket if chains is not None and kind is Level.GRID else own
                 if axis in shifts:
-                    text = f"({scope.index_type}){text} + {_first_text(shifts[axis], function)}"
+                    text = shifted_text(text, shifts[axis], scope, function.known)
                 parts.append(f"{scope.values[axis]} = {text}")
         if parts:
             lines.append(f"    const {scope.index_type} {', '.join(parts)};")
     return lines + digit_text
-
-
-def _first_text(axis: GridAxis, function: Function) -> str:
-    first = bound_text(axis.lower, function.scope, function.known, "min", "max")
-    return first.text if isinstance(first, Name | Literal) else f"({first})"

@@ -224,7 +224,8 @@ def test_a_grid_covers_the_largest_statement() -> None:
 def test_blocks_may_begin_below_zero() -> None:
     s = statement("S", "io:g.0, ii:l.0", "n", "0 <= ii < 4 and 0 <= 4io + ii + 6 < n", "x[4*io + ii + 6]", 1.0)
     program = generate(schedule("k", "n", "n >= 1", X, [s], (Run("S"),), local_size=(4,)), CUDA_LANGUAGE)
-    assert "const int bx = (int)blockIdx.x + (-2);" in program.device_code
+    assert "const int bx = (int)blockIdx.x - 2;" in program.device_code
+    assert "// Launch: k, grid ((n + 1) / 4 + 1), block (4)" in program.device_code
     outputs = run_on_fibres(program, {"x": np.zeros(11, np.float32), "n": 11})
     np.testing.assert_array_equal(outputs["forward"].x, 1)
 

@@ -20,6 +20,7 @@ from polyloop.poly.affine import Affine, Floor, Var, affine_in, take_modulo
 from polyloop.poly.axes import THREAD_AXES, Level, level_of
 
 __all__ = [
+    "bound_text",
     "condition_text",
     "form_order",
     "form_text",
@@ -138,6 +139,27 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Code:
     if floor is not None:
         terms.insert(0, (("%", floor), factor))
     return join_terms(terms, plain.const, atom)
+
+
+def bound_text(
+    bound: Sequence[Sequence[Affine]], scope: Scope, context: Context, outer: str, inner: str
+) -> Code:
+    """Return a bound in C: the *outer* extreme of the *inner* extremes of its forms."""
+    extreme = scope.index_extreme
+    return extreme(outer, [_extreme_text(forms, scope, context, inner) for forms in bound])
+
+
+def _extreme_text(forms: Sequence[Affine], scope: Scope, context: Context, extreme: str) -> Code:
+    """Return the extreme of *forms*; ``max(0, floor(x / d))`` as ``max(0, x) / d``, which C's division is right for."""
+    zero = Affine((), 0)
+    if extreme == "max" and len(forms) == 2 and zero in forms:
+        (other,) = [form for form in forms if form != zero] or [zero]
+        if len(other.terms) == 1 and not other.const:
+            ((var, coefficient),) = other.terms
+            if isinstance(var, Floor) and coefficient == 1 and not context.implies(Affine(var.terms, var.const)):
+                texts = [form_text(form, scope, context) for form in (zero, Affine(var.terms, var.const))]
+                return c.binary(c.OVER, scope.index_extreme(extreme, texts), c.integer(var.den))
+    return scope.index_extreme(extreme, [form_text(form, scope, context) for form in forms])
 
 
 def is_index_arithmetic(

@@ -24,21 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Final
 
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.entries import Threads
-from polyloop.codegen.expressions.linear import form_text
-from polyloop.codegen.loops.bounds import Bound
+from polyloop.codegen.expressions.linear import bound_text
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.grid import GridAxis, axis_text
 from polyloop.codegen.program import LaunchCheck
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_ast import Block, Numbered
-from polyloop.codegen.tree.c_expr import Code, Literal, Name, integer
+from polyloop.codegen.tree.c_expr import Literal, Name, integer
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
@@ -46,16 +44,9 @@ from polyloop.kernel.tags import BlockOrder
 from polyloop.poly.axes import BLOCK_AXES
 from polyloop.schedule.plan import Launch
 
-__all__ = ["Numbering", "bound_text", "numbering_of"]
+__all__ = ["Numbering", "numbering_of"]
 
 _MOST: Final = 2**31 - 1
-
-
-def bound_text(bound: Bound, scope: Scope, context: Context, outer: str, inner: str) -> Code:
-    """Return a bound of an axis: the *outer* extreme of the *inner* extremes of its forms."""
-    show = partial(form_text, scope=scope, context=context)
-    extreme = scope.index_extreme
-    return extreme(outer, [extreme(inner, [show(form) for form in forms]) for forms in bound])
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,17 +8,22 @@ from dataclasses import dataclass
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.entries import Threads
+from polyloop.codegen.expressions.linear import bound_text
 from polyloop.codegen.loops.bounds import Bound, bounds_of
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.rows import Divisibility, Piece, pieces_of
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
 from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS, is_axis
 from polyloop.schedule.plan import Statement
 
-__all__ = ["GridAxis", "axis_text", "bound_expression", "grid_axes", "hardware_axes", "host_expression", "unmultiplied"]
-
+__all__ = [
+    "GridAxis", "axis_text", "bound_expression", "grid_axes", "hardware_axes", "host_expression",
+    "shifted_text", "unmultiplied",
+]
 
 
 @dataclass(frozen=True)
@@ -122,10 +127,26 @@ def grid_axes(
         extent = bound_expression(bounds.upper, divisibility, is_lower=False)
         axis_range = GridAxis(axis, bounds.lower, bounds.upper, extent, bounds.facts)
         if not axis_range.starts_at_zero:
-            first = bound_expression(bounds.lower, divisibility, is_lower=True)
-            axis_range = replace(axis_range, extent=p.Sum((extent, p.Product((-1, first)))))
+            axis_range = replace(axis_range, extent=_extent(bounds.lower, bounds.upper, divisibility))
         found.append(axis_range)
     return found
+
+
+def _extent(lower: Bound, upper: Bound, divisibility: Divisibility) -> Expression:
+    """Return *upper* less *lower*; as forms, which cancel, where the lower bound is one."""
+    if len(lower) == 1 and len(lower[0]) == 1:
+        rest = tuple(tuple(form.add(lower[0][0], -1) for form in forms) for forms in upper)
+        return bound_expression(rest, divisibility, is_lower=False)
+    first = bound_expression(lower, divisibility, is_lower=True)
+    return p.Sum((bound_expression(upper, divisibility, is_lower=False), p.Product((-1, first))))
+
+
+def shifted_text(own: str, axis: GridAxis, scope: Scope, context: Context) -> str:
+    """Return the index along an axis that does not begin at 0, where *own* is the hardware's index."""
+    first, text = axis.lower[0][0], c.Raw(f"({scope.index_type}){own}")
+    if axis.lower == ((first,),) and not first.terms and first.const < 0:
+        return c.binary(c.MINUS, text, c.integer(-first.const)).text
+    return c.binary(c.PLUS, text, bound_text(axis.lower, scope, context, "min", "max")).text
 
 
 def _pieces_on(

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import islpy as isl
 
 from polyloop.codegen.device.async_copy import waited_for, without_barriers, without_runs
-from polyloop.codegen.expressions.linear import form_text
+from polyloop.codegen.expressions.linear import bound_text, form_text
 from polyloop.codegen.loops.bounds import Bound, Bounds, bounds_of, limit_value, stride_of
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.edges import first_tiles, first_value, limit_on
@@ -571,17 +571,10 @@ class Loops:
         return self._below(iname, self._upper_text(limit, context))
 
     def _lower_text(self, bound: Bound, context: Context) -> Code:
-        return self._bound_text(bound, context, "min", "max")
+        return bound_text(bound, self.scope, context, "min", "max")
 
     def _upper_text(self, bound: Bound, context: Context) -> Code:
-        return self._bound_text(bound, context, "max", "min")
-
-    def _bound_text(self, bound: Bound, context: Context, outer: str, inner: str) -> Code:
-        extreme = self.scope.index_extreme
-        return extreme(
-            outer,
-            [extreme(inner, [form_text(form, self.scope, context) for form in forms]) for forms in bound],
-        )
+        return bound_text(bound, self.scope, context, "max", "min")
 
 
 def _strengthened(row: Affine, name: str, distance: int) -> Affine:
