@@ -510,3 +510,13 @@ def test_assumptions_that_contradict_each_other_are_a_check_that_fails() -> None
 
 
 # }}}
+
+
+@pytest.mark.parametrize(("text", "line"), [
+    ("x[i] = x[i]/y[i]", "x[i] /= y[i];"), ("x[i] = y[i]/x[i]", "x[i] = y[i] / x[i];"),
+    ("x[i] = x[i]/y[i]/y[i]", "x[i] = x[i] / y[i] / y[i];"), ("k[i] = k[i]/y[i]", "k[i] = k[i] / y[i];"),
+])  # fmt: skip
+def test_a_quotient_is_assigned_in_place(text: str, line: str) -> None:
+    data = [pl.GlobalArg("x, y", np.float32, shape="n"), pl.GlobalArg("k", np.int32, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text, data, silenced_warnings="*")
+    assert line in pl.generate_code(knl, target=pl.CTarget()).device_code

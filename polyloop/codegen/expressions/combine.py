@@ -76,11 +76,14 @@ def compound(
 ) -> tuple[str, Code]:
     """Return an assignment operator and its right side: ``+= x`` for ``target = target + x``, ``= value`` otherwise.
 
-    Compound assignments are used only for a sum, difference or product of two operands with the target first, because
-    another grouping may round differently.  *unsigned* is the C type in which the target's type wraps.
+    Compound assignments are used only for a sum, difference, product or quotient of two operands with the target first,
+    because another grouping may round differently.  *unsigned* is the C type in which the target's type wraps.
     """
     is_plain = dtype.names is None and dtype.kind in "iuf" and dtype.itemsize >= _WORD
-    if is_plain and isinstance(rhs, p.Sum | p.Product) and len(rhs.children) == _OPERANDS and rhs.children[0] == lhs:
+    operands: tuple[Expression, ...] = rhs.children if isinstance(rhs, p.Sum | p.Product) else ()
+    if isinstance(rhs, p.Quotient) and dtype.kind == "f":
+        operands = (rhs.numerator, rhs.denominator)
+    if is_plain and len(operands) == _OPERANDS and operands[0] == lhs:
         match value:
             case c.Binary(first, ((operator, other),)) if first == target:
                 return f"{operator.symbol}=", other
