@@ -276,14 +276,17 @@ def _wrong_source(
     reader, access = read
     at, source = pair(bad, reader, writer)
     cell = element(reader, access, at)
-    note = f"instance {instance(reader, at)} would read {cell} as written by instance {instance(writer, source)}"
-    expected = "its value before the kernel"
+    written, expected = f"instance {instance(writer, source)}", "its value before the kernel"
     point = bad.intersect_domain(bad.domain().intersect(point_set(bad.domain(), reader.dims, at)))
     for other, link in wanted:
         chain = to_reference.intersect_domain(point.domain()).apply_range(link)
         if not chain.is_empty():
             _, right = pair(chain, reader, other)
-            expected = f"the value of instance {instance(other, right)}"
+            meant = f"instance {instance(other, right)}"
+            if meant == written:  # of two instructions
+                written, meant = f"{written} of {_name(writer)}", f"{meant} of {_name(other)}"
+            expected = f"the value of {meant}"
+    note = f"instance {instance(reader, at)} would read {cell} as written by {written}"
     sites = [reader.lowered.instruction.site()]
     if writer.lowered.instruction.id != reader.lowered.instruction.id:
         sites.insert(0, writer.lowered.instruction.site())
@@ -295,6 +298,10 @@ def _wrong_source(
         sites=tuple(sites),
         witness=witness(WitnessKind.OVERWRITTEN, (reader, access, at), (writer, source), (reader, at)),
     )
+
+
+def _name(placed: Placed) -> str:
+    return f"'{placed.lowered.instruction.id}'"
 
 
 def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:

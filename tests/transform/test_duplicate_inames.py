@@ -87,3 +87,20 @@ REFUSALS: dict[str, Case] = {
 def test_refusals(case: str, golden: Golden) -> None:
     make, call, code = REFUSALS[case]
     golden(f"messages/duplicate_inames_{case}.txt", refused(make(), call, code))
+
+
+def test_two_instructions_at_one_instance_are_told_apart() -> None:
+    text = """
+    <> t = 2.0
+    for j
+        t = t + x[j]  {id=first}
+        t = 3*t       {id=second}
+    end
+    y = t
+    """
+    knl = pl.make_kernel("{[j]: 0 <= j < 6}", text, seq_dependencies=True)
+    with pytest.raises(pl.TransformError) as caught:
+        knl.duplicate_inames("j", "id:second")
+    message = str(caught.value)
+    assert "instance (j=1) would read t as written by instance (j=0) of 'first'" in message
+    assert "it should read the value of instance (j=0) of 'second'" in message
