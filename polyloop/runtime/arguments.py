@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import le
@@ -30,13 +29,23 @@ from polyloop.kernel.passed import masked_problem, too_large
 from polyloop.runtime.calls import Result
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
+from polyloop.runtime.packed import is_poisoning
 from polyloop.runtime.parts import split_values, whole_of
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
 from polyloop.runtime.steps import Step, Steps, asked_scalars, host_names
-from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range
+from polyloop.runtime.views import (
+    Allocator,
+    ArrayKind,
+    ArrayView,
+    HostMemory,
+    Memory,
+    as_vectors,
+    call_error,
+    element_range,
+)
 
-__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow",
-           "missing_array", "wrong_dtype"]
+__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "allocating", "convert_scalar",
+           "index_overflow", "missing_array", "wrong_dtype"]
 
 _MOST_PLANS: Final = 256
 _NARROW: Final = 32
@@ -216,7 +225,7 @@ class Binder:
         for argument in self.values:
             if argument.name not in values:
                 values[argument.name] = self._scalar(argument, given.get(argument.name))
-        fill = os.environ.get("POLYLOOP_POISON", "") == "1" if poison is None else poison
+        fill = is_poisoning() if poison is None else poison
         fresh = frozenset(arg.name for arg, _, _ in plan.allocate)
         for arg, shape, strides in plan.allocate:
             assert arg.dtype is not None
@@ -426,6 +435,21 @@ def _allocated(memory: Memory, kernel: str, name: str, kind: ArrayKind, device: 
         return memory.allocate(kernel, kind, device, dtype=dtype, shape=shape, strides=strides, poison=poison)
     except (MemoryError, ValueError, OverflowError) as error:  # NumPy's, by how much is too much
         raise call_error(kernel, too_large(name, shape, dtype.itemsize, error)) from None
+
+
+def allocating(kernel: str, name: str, like: ArrayView, shift: int, allocate: Allocator) -> Allocator:
+    """Return *allocate* for an array of the layout of *like*, with the pointer that functions are passed.
+
+    It is *shift* bytes before the first element.  Its errors are those of :meth:`Binder.bind`.
+    """
+    def made() -> tuple[Any, int]:
+        try:
+            array, address = allocate()
+        except MemoryError as error:
+            raise call_error(kernel, too_large(name, like.shape, like.dtype.itemsize, error)) from None
+        return array, address - shift
+
+    return made
 
 
 def _is_written(array: ArrayArg) -> bool:
