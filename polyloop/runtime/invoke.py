@@ -248,7 +248,8 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
         signature = None
         if binding.launches:
             backend.launch(binding, stream)
-            may_repeat = self._may_repeat and backend.binder.decisive.isdisjoint(number.name for number in self._free)
+            may_repeat = self._may_repeat and not binding.poisoned
+            may_repeat = may_repeat and backend.binder.decisive.isdisjoint(number.name for number in self._free)
             if may_repeat and (packed := backend.repeatable(binding, self._free)) is not None:
                 signature = self._repeats.remember(arguments, packed)
         return binding.result(), signature
