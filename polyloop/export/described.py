@@ -15,9 +15,9 @@ import numpy as np
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.export.manifest import Manifest, bundle_error
 from polyloop.export.trees import Tree, affine, is_tree, names, value
-from polyloop.runtime.foreign.view import element_range
+from polyloop.runtime.foreign.view import ArrayKind, ArrayView, element_range
 
-__all__ = ["Array", "Bound", "Described", "Number", "Passed", "bound", "call_error", "described"]
+__all__ = ["Array", "Bound", "Described", "Number", "Passed", "bound", "call_error", "described", "passed"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,13 @@ class Passed:
         """Return the half-open range of addresses [bytes] of the elements."""
         low, high = element_range(self.shape, self.strides)
         return self.pointer + low * self.dtype.itemsize, self.pointer + high * self.dtype.itemsize
+
+
+def passed(array: Array, view: ArrayView) -> Passed:
+    """Return what a call is passed for *array*."""
+    is_unnamed = view.kind is ArrayKind.CUDA and view.dtype.kind == "V" and view.dtype.itemsize == array.dtype.itemsize
+    dtype = array.dtype if is_unnamed else view.dtype  # no protocol has a name for bfloat16 and floats of 8 bits
+    return Passed(view.pointer, dtype, view.shape, view.strides, view.writeable, view.array, view.stream)
 
 
 @dataclass(frozen=True)

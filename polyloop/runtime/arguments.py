@@ -42,6 +42,7 @@ from polyloop.runtime.views import (
     as_vectors,
     call_error,
     element_range,
+    place_of,
 )
 
 __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "allocating", "convert_scalar",
@@ -327,7 +328,7 @@ class Binder:
         self, views: Mapping[str, ArrayView], given: Mapping[str, int], asked: Mapping[str, np.generic]
     ) -> _Plan:
         kernel = self.program.kernel
-        kind, device = _place(kernel, views)
+        kind, device = place_of(kernel, views)
         sizes = self._solved(views, given, self.integers)
         for array in self.arrays:
             if _is_written(array) and not array.is_packed:
@@ -497,22 +498,6 @@ def _check_element(kernel: str, array: ArrayArg, view: ArrayView, alignment: int
         raise call_error(kernel, Diagnostic(
             "read-only-output", f"'{name}' is written by the kernel and is read-only", notes,
             (f"pass {copy}, or leave it out to have it allocated" if not array.is_input else f"pass {copy}",)))
-
-
-def _place(kernel: str, views: Mapping[str, ArrayView]) -> tuple[ArrayKind, int]:
-    """Return the kind of array to allocate, and on which device."""
-    kind, device, first = ArrayKind.NUMPY, -1, ""
-    for name, view in views.items():
-        if view.kind.on_device and not kind.on_device:
-            kind, first = view.kind, name
-        elif kind is ArrayKind.NUMPY:
-            kind = view.kind
-        if view.device >= 0 and device >= 0 and view.device != device:
-            raise call_error(kernel, Diagnostic(
-                "wrong-device", f"'{name}' is on GPU {view.device}, and '{first}' on GPU {device}", (),
-                ("copy all arrays to one device",)))
-        device = max(device, view.device)
-    return kind, device
 
 
 def _integer(kernel: str, name: str, value: object) -> int:

@@ -22,13 +22,14 @@ from polyloop.runtime.foreign.view import (
     Borrowed,
     call_error,
     element_range,
+    place_of,
     type_note,
     wrong_type,
 )
 
 __all__ = ["Allocator", "ArrayKind", "ArrayView", "Borrowed", "HostMemory", "Memory", "array_view", "as_vectors",
-           "call_error", "element_range", "empty_numpy", "is_device_array", "jax_array", "numpy_view", "poison_torch",
-           "torch_allocator", "wrong_type"]
+           "call_error", "element_range", "empty_numpy", "is_device_array", "jax_array", "numpy_view", "place_of",
+           "poison_torch", "torch_allocator", "wrong_type"]
 
 Allocator: TypeAlias = Callable[[], tuple[Any, int]]
 """Returns a new array of one layout, and the address of its first element."""

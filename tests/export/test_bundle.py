@@ -262,7 +262,10 @@ class OnGpu:
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
-        self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.array.__array_interface__, "version": 3}
 
 
 class FakeDriver:
