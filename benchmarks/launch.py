@@ -1,7 +1,8 @@
 """``python -m benchmarks launch``: what one call from Python costs the host, beside other ways to launch a kernel.
 
 The kernel adds three arrays of 256 elements into a fourth, so that the GPU is done before the host.  Times are of many
-calls in a row without waiting, the best of several rounds, in which all calls take turns.  Without a GPU only the C target is measured.
+calls in a row without waiting, the best of several rounds, in which all calls take turns.  Without a GPU only the C
+target is measured.
 """
 # ruff: noqa: ANN401  # arrays of libraries without types
 
@@ -144,7 +145,8 @@ def _on_gpu() -> dict[str, float]:
     run, name = pl.compile(add(), pl.CudaTarget()), cuda_library().name
     with on_device("add", {name: np.ones(_N, np.float32) for name in "abcd"}) as (arrays, wait):
         shown = "PyCUDA arrays" if name == "pycuda" else f"arrays through {name}"
-        calls = {f"polyloop, {shown}": _calling(run, arrays), f"polyloop, {shown}, bound": run.bind(**arrays)}
+        calls: dict[str, Callable[[], object]] = {
+            f"polyloop, {shown}": _calling(run, arrays), f"polyloop, {shown}, bound": run.bind(**arrays)}  # fmt: skip
         if name == "pycuda":
             calls |= dict(_pycuda(arrays, run))
         return microseconds(calls | dict(_of_others(run)), wait)
