@@ -1,7 +1,8 @@
 """``python -m benchmarks launch``: what one call from Python costs the host, beside other ways to launch a kernel.
 
 The kernel adds three arrays of 256 elements into a fourth, so that the GPU is done before the host.  Times are of many
-calls in a row without waiting, the best of several rounds.  Without a GPU only the C target is measured.
+calls in a row without waiting, the best of several rounds, in which all calls take turns.  Without a GPU only the C
+target is measured.
 """
 # ruff: noqa: ANN401  # arrays of libraries without types
 
@@ -58,23 +59,30 @@ def scaled() -> pl.LoopKernel:
     return pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
 
 
-def microseconds(call: Callable[[], object], wait: Callable[[], object]) -> float:
-    """Return the least time of one of many calls [us]."""
-    best = float("inf")
+def microseconds(calls: Mapping[str, Callable[[], object]], wait: Callable[[], object]) -> dict[str, float]:
+    """Return the least time of one of many calls of each kind [us]; the kinds take turns."""
+    best = dict.fromkeys(calls, float("inf"))
     for _ in range(_ROUNDS):
-        wait()
-        begin = time.perf_counter()
-        for _ in range(_CALLS):
-            call()
-        best = min(best, time.perf_counter() - begin)
+        for name, call in calls.items():
+            wait()
+            begin = time.perf_counter()
+            for _ in range(_CALLS):
+                call()
+            best[name] = min(best[name], (time.perf_counter() - begin) / _CALLS * 1e6)
     wait()
-    return best / _CALLS * 1e6
+    return best
 
 
 def _calling(run: pl.CompiledKernel, arrays: Mapping[str, Any]) -> Callable[[], object]:
     """Return a call as one writes it."""
     a, b, c, d = (arrays[name] for name in "abcd")
     return lambda: run(a=a, b=b, c=c, d=d)
+
+
+def _allocating(run: pl.CompiledKernel, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    """Return a call that makes a new output each time."""
+    a, b, c = (arrays[name] for name in "abc")
+    return lambda: run(a=a, b=b, c=c)
 
 
 def _scaling(run: Callable[..., object], arrays: Mapping[str, Any], numbers: Iterator[int]) -> Callable[[], object]:
@@ -87,6 +95,7 @@ def _on_cpu() -> Iterator[tuple[str, Callable[[], object]]]:
     arrays: dict[str, Any] = {name: np.ones(_N, np.float32) for name in "abcd"}
     run = pl.compile(add(), pl.CTarget())
     yield "polyloop, C", _calling(run, arrays)
+    yield "polyloop, C, output allocated", _allocating(run, arrays)
     yield "polyloop, C, bound", run.bind(**arrays)
     numbers = itertools.count()
     step = pl.compile(scaled(), pl.CTarget())
@@ -98,6 +107,7 @@ def _on_cpu() -> Iterator[tuple[str, Callable[[], object]]]:
 def _torch(torch: Any, run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
     arrays: dict[str, Any] = {name: torch.ones(_N, device="cuda") for name in "abcd"}
     yield "polyloop, torch tensors", _calling(run, arrays)
+    yield "polyloop, torch tensors, output allocated", _allocating(run, arrays)
     yield "polyloop, torch tensors, a new number each time", _scaling(
         pl.compile(scaled(), pl.CudaTarget()), arrays, itertools.count())
     yield "polyloop, bound", run.bind(**arrays)
@@ -131,15 +141,15 @@ def _cuda_core(core: Any, torch: Any) -> Iterator[tuple[str, Callable[[], object
     yield "cuda.core launch", lambda: core.launch(stream, config, kernel, *pointers)
 
 
-def _on_gpu() -> Iterator[tuple[str, Callable[[], object]]]:
+def _on_gpu() -> dict[str, float]:
     run, name = pl.compile(add(), pl.CudaTarget()), cuda_library().name
-    with on_device("add", {name: np.ones(_N, np.float32) for name in "abcd"}) as (arrays, _):
+    with on_device("add", {name: np.ones(_N, np.float32) for name in "abcd"}) as (arrays, wait):
         shown = "PyCUDA arrays" if name == "pycuda" else f"arrays through {name}"
-        yield f"polyloop, {shown}", _calling(run, arrays)
-        yield f"polyloop, {shown}, bound", run.bind(**arrays)
+        calls: dict[str, Callable[[], object]] = {
+            f"polyloop, {shown}": _calling(run, arrays), f"polyloop, {shown}, bound": run.bind(**arrays)}  # fmt: skip
         if name == "pycuda":
-            yield from _pycuda(arrays, run)
-        yield from _of_others(run)
+            calls |= dict(_pycuda(arrays, run))
+        return microseconds(calls | dict(_of_others(run)), wait)
 
 
 def _of_others(run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -166,9 +176,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     options = parser.parse_args(arguments)
     is_there, reason = gpu_available()
-    found = {name: microseconds(call, lambda: None) for name, call in _on_cpu()}
+    found = microseconds(dict(_on_cpu()), lambda: None)
     if is_there:
-        found |= {name: microseconds(call, cuda_library().wait) for name, call in _on_gpu()}
+        found |= _on_gpu()
     else:
         print(f"no GPU: {reason}", file=sys.stderr)
     if options.json:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import polyloop as pl
 from polyloop.errors import CompilerError
 from polyloop.runtime.ccompile import find_compiler
-from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.gpu import device_name, gpu_available
 from polyloop.runtime.hip.clang import device_libraries, hip_available
 from polyloop.runtime.nvrtc import nvrtc_available
 
@@ -63,7 +63,7 @@ def findings() -> Iterator[Finding]:
     yield _package("pycuda")
     yield _package("cuda-core")
     has_gpu, gpu = gpu_available()
-    yield Finding("GPU", has_gpu, _first_line(gpu))
+    yield Finding("GPU", has_gpu, str(device_name()) if has_gpu else _first_line(gpu))
     has_clang, clang = hip_available()
     yield Finding("HIP compiler", has_clang, _first_line(clang))
     libraries = device_libraries()

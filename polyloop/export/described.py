@@ -15,9 +15,9 @@ import numpy as np
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.export.manifest import Manifest, bundle_error
 from polyloop.export.trees import Tree, affine, is_tree, names, value
-from polyloop.runtime.foreign.view import element_range
+from polyloop.runtime.foreign.view import ArrayKind, ArrayView, element_range
 
-__all__ = ["Array", "Bound", "Described", "Number", "Passed", "bound", "call_error", "described"]
+__all__ = ["Array", "Bound", "Described", "Number", "Passed", "bound", "call_error", "described", "passed"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class Passed:
     is_writeable: bool
     owner: Any
     stream: int | None = None
+    is_jax: bool = False
 
     @property
     def may_share(self) -> bool:
@@ -103,6 +104,14 @@ class Passed:
         """Return the half-open range of addresses [bytes] of the elements."""
         low, high = element_range(self.shape, self.strides)
         return self.pointer + low * self.dtype.itemsize, self.pointer + high * self.dtype.itemsize
+
+
+def passed(array: Array, view: ArrayView) -> Passed:
+    """Return what a call is passed for *array*."""
+    is_unnamed = view.kind is ArrayKind.CUDA and view.dtype.kind == "V" and view.dtype.itemsize == array.dtype.itemsize
+    dtype = array.dtype if is_unnamed else view.dtype  # no protocol has a name for bfloat16 and floats of 8 bits
+    return Passed(view.pointer, dtype, view.shape, view.strides, view.writeable, view.array, view.stream,
+                  view.kind.is_jax)
 
 
 @dataclass(frozen=True)
@@ -255,8 +264,10 @@ def _check_element(kernel: str, array: Array, view: Passed | None) -> None:
         raise call_error(kernel, "wrong-shape", f"'{name}' has {len(view.shape)} axes, and the kernel has "
                          f"{len(array.shape)}", f"its shape is {view.shape}", f"reshape '{name}'")
     if array.is_written and not view.is_writeable:
-        raise call_error(kernel, "read-only-output", f"'{name}' is written by the kernel and is read-only", "",
-                         f"pass a copy of '{name}'")
+        note, copy = ("arrays of JAX never change: they are inputs", f"np.array({name}), which is a copy") \
+            if view.is_jax else ("", f"a copy of '{name}'")
+        hint = f"pass {copy}" if array.is_read else f"pass {copy}, or leave it out to have it allocated"
+        raise call_error(kernel, "read-only-output", f"'{name}' is written by the kernel and is read-only", note, hint)
 
 
 def _check_layout(

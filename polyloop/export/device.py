@@ -1,5 +1,5 @@
 """Cubins and PTX of a bundle, loaded and launched by the CUDA driver."""
-# ruff: noqa: ANN401  # arrays of libraries without types
+# arrays of libraries without types
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.errors import CompilerError, Diagnostic
-from polyloop.export.described import Array, Bound, Described, Passed, call_error
+from polyloop.export.described import Bound, Described, Passed, call_error
 from polyloop.export.manifest import Manifest, bundle_error, read_file
 from polyloop.export.trees import Tree, is_tree, value
 from polyloop.runtime.cuda.driver import DriverFunctions
+from polyloop.runtime.foreign.readers import is_device_array
+from polyloop.runtime.foreign.view import ArrayView, type_note
+from polyloop.runtime.gpuarrays import DeviceMemory, current_stream
 
 __all__ = ["DeviceCode"]
 
@@ -90,29 +93,26 @@ class DeviceCode:
         self._loaded: dict[int, dict[str, ctypes.c_void_p]] = {}
         self._primary: dict[int, ctypes.c_void_p] = {}
         self._driver: DriverFunctions | None = None
+        self.memory = DeviceMemory()
 
-    def view(self, array: Array, given: Any) -> Passed:
+    def view(self, kernel: str, name: str, given: object) -> ArrayView:
         """Return the view of an array in the memory of the GPU."""
-        kernel, name = self._program.kernel, array.name
-        found = getattr(given, "__cuda_array_interface__", None)
-        if found is None:
-            raise call_error(kernel, "wrong-device", f"'{name}' is in no memory of a GPU",
-                             f"it is a {type(given).__module__}.{type(given).__qualname__}",
-                             "pass an array with __cuda_array_interface__")
-        dtype, shape = np.dtype(found["typestr"]), tuple(found["shape"])
-        if found.get("strides") is None:
-            strides = tuple(int(np.prod(shape[axis + 1:], dtype=np.int64)) for axis in range(len(shape)))
-        elif any(stride % dtype.itemsize for stride in found["strides"]):
-            raise call_error(kernel, "wrong-strides", f"'{name}' is not a whole number of elements apart")
-        else:
-            strides = tuple(stride // dtype.itemsize for stride in found["strides"])
-        if dtype.kind == "V" and dtype.itemsize == array.dtype.itemsize:
-            dtype = array.dtype  # the protocol has no name for bfloat16 and floats of 8 bits
-        pointer, is_read_only = found["data"]
-        return Passed(int(pointer or 0), dtype, shape, strides, not is_read_only, given, found.get("stream"))
+        if not is_device_array(given):
+            raise call_error(kernel, "wrong-device", f"'{name}' is in no memory of a GPU", type_note(given),
+                             "copy it there: a bundle copies nothing")
+        return self.memory.view(kernel, name, given)
 
-    def run(self, call: Bound, stream: object) -> None:
+    def run(
+        self, call: Bound, arrays: Mapping[str, Passed], stream: object, views: Mapping[str, ArrayView]
+    ) -> None:
         """Check sizes and addresses, and run all launches on *stream*.
+
+        Parameters
+        ----------
+        arrays
+            All arrays of the call.
+        views
+            Those that it was passed; their library says on which stream it runs, where *stream* is None.
 
         Raises
         ------
@@ -123,13 +123,10 @@ class DeviceCode:
             ``no-gpu``, ``foreign-bundle``, ``driver-failed``.
         """
         kernel = self._program.kernel
-        for name in call.missing:
-            raise call_error(kernel, "missing-argument", f"the array '{name}' was not passed",
-                             "a bundle for CUDA allocates no outputs", f"pass {name}=")
         for code, condition, text, message, hint in self._checks:
             if not value(condition, call.sizes):
                 raise call_error(kernel, code, message, f"{text} is false", hint)
-        self._check_addresses(call)
+        self._check_addresses(arrays)
         launches = [*self._steps(self._launches, 0, dict(call.sizes))]
         for launch, grid, _ in launches:
             if any(blocks > most for blocks, most in zip(grid, launch.max_grid, strict=True)):
@@ -137,16 +134,19 @@ class DeviceCode:
                                  f"a device can have {launch.max_grid}", "pass smaller arrays")
         if not launches:
             return
-        handle = self._stream(stream)
+        handle = self._stream(current_stream(views.values()) if stream is None else stream)
         driver = self._opened()
-        with self._context(driver, call) as (context, device):
+        with self._context(driver, arrays) as (context, device):
             functions = self._loaded.get(context) or self._load(driver, context, device)
-            for ready in sorted({view.stream for view in call.arrays.values() if view.stream is not None} - {handle}):
-                driver.order(ready, handle)
+            for ready in sorted({view.stream for view in arrays.values() if view.stream is not None} - {handle}):
+                if {ready, handle} != {0, 1}:  # both are the default stream
+                    driver.order(ready, handle)
             with self._of_the_context(driver, handle), self._workspace(driver, call, handle) as spaces:
                 for launch, grid, inames in launches:
-                    self._start(driver, functions[launch.function], launch, grid, self._values(call, spaces, inames),
-                                handle)
+                    values = self._values(call, arrays, spaces, inames)
+                    self._start(driver, functions[launch.function], launch, grid, values, handle)
+                if any(view.kind.is_jax for view in views.values()):  # which gives memory away by streams of its own
+                    driver.synchronize(handle)
 
     @contextlib.contextmanager
     def _of_the_context(self, driver: DriverFunctions, stream: int) -> Iterator[None]:
@@ -160,15 +160,15 @@ class DeviceCode:
                              "the stream is of another CUDA context than the arrays", "",
                              "pass a stream of their context") from None
 
-    def _check_addresses(self, call: Bound) -> None:
+    def _check_addresses(self, arrays: Mapping[str, Passed]) -> None:
         kernel = self._program.kernel
-        ranges = {name: view.byte_range() for name, view in call.arrays.items()}
+        ranges = {name: view.byte_range() for name, view in arrays.items()}
         for array in self._program.arrays:
             low, high = ranges[array.name]
-            if call.arrays[array.name].pointer % array.alignment:
+            if arrays[array.name].pointer % array.alignment:
                 raise call_error(kernel, "misaligned-argument",
                                  f"'{array.name}' does not begin at a multiple of {array.alignment} bytes")
-            if array.is_written and call.arrays[array.name].may_share:
+            if array.is_written and arrays[array.name].may_share:
                 raise call_error(kernel, "overlapping-elements",
                                  f"'{array.name}' is written, and two of its elements may have one address")
             for other, (other_low, other_high) in ranges.items():
@@ -206,14 +206,14 @@ class DeviceCode:
                     yield launch, (x, y, z), values
 
     def _values(
-        self, call: Bound, spaces: Mapping[str, int], integers: Mapping[str, int]
+        self, call: Bound, arrays: Mapping[str, Passed], spaces: Mapping[str, int], integers: Mapping[str, int]
     ) -> dict[str, np.generic]:
         """Return the arguments of functions, by name."""
         found: dict[str, np.generic] = {name: self._index(number) for name, number in integers.items()
                                         if name not in call.sizes}
         found |= call.numbers
         for array in (*self._program.arrays, *self._program.workspace):
-            first = spaces[array.name] if array.name in spaces else call.arrays[array.name].pointer
+            first = spaces[array.name] if array.name in spaces else arrays[array.name].pointer
             found[array.name] = np.uint64(first - value(array.offset, call.sizes) * array.dtype.itemsize)
         return found
 
@@ -238,10 +238,10 @@ class DeviceCode:
         return self._driver
 
     @contextlib.contextmanager
-    def _context(self, driver: DriverFunctions, call: Bound) -> Iterator[tuple[int, int]]:
+    def _context(self, driver: DriverFunctions, arrays: Mapping[str, Passed]) -> Iterator[tuple[int, int]]:
         """Make the context of the arrays current; give its handle and the device."""
         context, ordinal, device = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
-        for view in (view for view in call.arrays.values() if view.pointer):
+        for view in (view for view in arrays.values() if view.pointer):
             address = ctypes.c_uint64(view.pointer)
             driver.call("cuPointerGetAttribute", ctypes.byref(context), ctypes.c_int(_CONTEXT), address)
             driver.call("cuPointerGetAttribute", ctypes.byref(ordinal), ctypes.c_int(_ORDINAL), address)

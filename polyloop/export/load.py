@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.export.described import Array, Bound, Described, Passed, bound, call_error, described
+from polyloop.export.described import Array, Bound, Described, Passed, bound, call_error, described, passed
 from polyloop.export.manifest import Manifest, bundle_error, read_file, read_manifest
 from polyloop.runtime.calls import Result
+from polyloop.runtime.views import ArrayView, HostMemory, place_of
 
 __all__ = ["LoadedKernel", "load"]
 
@@ -27,7 +28,6 @@ _CODES: Final = {
     "grid_too_large": "grid-too-large", "device_error": "driver-failed",
 }  # fmt: skip
 """Codes of diagnostics, by the kinds of statuses of exported functions."""
-_ALIGNMENT: Final = 64
 
 
 class LoadedKernel:
@@ -38,9 +38,13 @@ class LoadedKernel:
         run = pl.load("build/axpy")
         y = run(x=x, a=2.0).y
 
-    Sizes that are not passed are solved from the shapes of arrays. Outputs of a kernel for the CPU that are not passed
-    are allocated; a kernel for CUDA takes all arrays, as objects with ``__cuda_array_interface__``, and ``stream``, the
-    handle of a stream. The result has every output as an attribute.
+    Sizes that are not passed are solved from the shapes of arrays. Arrays are those of any library, as for a compiled
+    kernel: NumPy, Torch, JAX, CuPy, PyCUDA, or what has DLPack or ``__cuda_array_interface__``; those of a kernel for
+    CUDA are in the memory of a GPU. Outputs that are not passed are allocated, in the kind of the inputs. A kernel for
+    CUDA takes ``stream``; by default it runs on the stream that the arrays' library is using. The result has every
+    output as an attribute.
+
+    A copy is the kernel itself. It cannot be pickled: send the folder of the bundle.
 
     A call raises :class:`ArgumentError` where the arguments do not fit the kernel.
     """
@@ -49,6 +53,7 @@ class LoadedKernel:
         self._program: Described = described(manifest)
         self._target = manifest.target
         self._statuses = _statuses(manifest)
+        self._memory = HostMemory()
         if self._target == "c":
             self._function = _function(manifest, self._program)
         else:
@@ -62,32 +67,46 @@ class LoadedKernel:
         """Run the kernel."""
         program = self._program
         stream = None if any(e.name == "stream" for e in program.parameters) else arguments.pop("stream", None)
-        view = self._host_array if self._target == "c" else self._device.view
-        passed = {a.name: view(a, arguments[a.name]) for a in program.arrays if arguments.get(a.name) is not None}
-        call = bound(program, arguments, passed)
+        if self._target == "c" and stream is not None:
+            raise call_error(program.kernel, "no-stream", "a kernel of the C target has no stream", "",
+                             "leave out stream=")
+        view = self._memory.view if self._target == "c" else self._device.view
+        views = {a.name: view(program.kernel, a.name, arguments[a.name])
+                 for a in program.arrays if arguments.get(a.name) is not None}
+        call = bound(program, arguments, {a.name: passed(a, views[a.name]) for a in program.arrays if a.name in views})
+        made = {name: self._allocated(name, call, views) for name in call.missing}
+        arrays = {**call.arrays, **made}
         if self._target == "c":
-            if stream is not None:
-                raise call_error(program.kernel, "no-stream", "a kernel of the C target has no stream", "",
-                                 "leave out stream=")
-            arrays = {**call.arrays, **{name: _allocated(program, name, call) for name in call.missing}}
             self._run(call, arrays)
         else:
-            arrays = dict(call.arrays)
-            self._device.run(call, stream)
+            self._device.run(call, arrays, stream, views)
         return Result.of({array.name: arrays[array.name].owner for array in program.arrays if array.is_output})
 
-    def _host_array(self, array: Array, given: Any) -> Passed:
-        """Return the view of a NumPy array."""
-        kernel, name = self._program.kernel, array.name
-        if not isinstance(given, np.ndarray) or hasattr(given, "mask"):
-            raise call_error(kernel, "wrong-type", f"'{name}' must be an array",
-                             f"it is a {type(given).__module__}.{type(given).__qualname__}", f"pass np.asarray({name})")
-        size = given.itemsize
-        if any(stride % size for stride in given.strides):
-            raise call_error(kernel, "wrong-strides", f"the elements of '{name}' are not a whole number of elements "
-                             "apart", "", f"pass np.ascontiguousarray({name})")
-        strides = tuple(stride // size for stride in given.strides)
-        return Passed(given.ctypes.data, given.dtype, given.shape, strides, given.flags.writeable, given)
+    def __copy__(self) -> LoadedKernel:
+        return self
+
+    def __deepcopy__(self, _: object) -> LoadedKernel:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise call_error(self._program.kernel, "not-picklable", "a loaded bundle cannot be pickled: it is machine code",
+                         "", "send its folder, and load it there: pl.load(..)")
+
+    def _allocated(self, name: str, call: Bound, views: Mapping[str, ArrayView]) -> Passed:
+        """Return a new array for an output, or for scratch, in the kind of the arrays that were passed."""
+        kernel, (shape, strides) = self._program.kernel, call.missing[name]
+        array = next(array for array in self._program.arrays if array.name == name)
+        kind, device = place_of(kernel, views)
+        memory = self._memory if self._target == "c" else self._device.memory
+        if self._target != "c" and not kind.on_device:
+            raise call_error(kernel, "missing-argument", f"the array '{name}' was not passed",
+                             "no array says in which library to allocate it", f"pass {name}=")
+        try:
+            return passed(array, memory.allocate(
+                kernel, kind, device, dtype=array.dtype, shape=shape, strides=strides, poison=False))
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise call_error(kernel, "too-large", f"'{name}' of shape {shape} cannot be allocated",
+                             str(error)) from None
 
     def _run(self, call: Bound, arrays: Mapping[str, Passed]) -> None:
         values = [arrays[entry.name].pointer if isinstance(entry, Array) else call.numbers[entry.name].item()
@@ -168,18 +187,3 @@ def _function(manifest: Manifest, program: Described) -> Any:
     function.argtypes = [ctypes.c_void_p if isinstance(entry, Array) else np.ctypeslib.as_ctypes_type(entry.passed)
                          for entry in program.parameters]
     return function
-
-
-def _allocated(program: Described, name: str, call: Bound) -> Passed:
-    """Return a new array for an output, or for scratch, aligned for vector instructions."""
-    shape, strides = call.missing[name]
-    dtype = next(array.dtype for array in program.arrays if array.name == name)
-    low, high = Passed(0, np.dtype(np.uint8), shape, strides, True, None).byte_range()
-    try:
-        raw = np.empty((high - low) * dtype.itemsize + _ALIGNMENT, np.uint8)
-    except (MemoryError, ValueError, OverflowError) as error:
-        raise call_error(program.kernel, "too-large", f"'{name}' of shape {shape} cannot be allocated",
-                         str(error)) from None
-    start = -raw.ctypes.data % _ALIGNMENT - low * dtype.itemsize
-    array = np.ndarray(shape, dtype, raw, start, tuple(stride * dtype.itemsize for stride in strides))
-    return Passed(array.ctypes.data, dtype, shape, strides, True, array)

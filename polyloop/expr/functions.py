@@ -1,7 +1,8 @@
 """Table of the functions that expressions may call: name, arity, argument types, result type.
 
 Their implementations are in two other tables: ``target/mathtable.py`` (C and CUDA) and ``target/numeric.py`` (the
-reference interpreter).  A test demands that the three agree.
+reference interpreter).  A test demands that the three agree.  Nothing of pymbolic is imported here: the types of
+elements are known by a program that only loads bundles, and their names may be none of these.
 """
 
 from __future__ import annotations
@@ -12,11 +13,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-import pymbolic.primitives as p
-
-from polyloop.expr.nodes import Expression, Reduction, function_name
-
-__all__ = ["FUNCTIONS", "Domain", "Function", "ResultType", "result_fields"]
+__all__ = ["FUNCTIONS", "Domain", "Function", "ResultType"]
 
 
 class ResultType(Enum):
@@ -111,11 +108,3 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
 ``round`` rounds halves away from zero as in C, ``rint`` and ``nearbyint`` to even.  ``arg`` of an integer is float64.
 ``clz(0)`` and ``ctz(0)`` are the width of the type [bits].
 """
-
-
-def result_fields(expr: Expression) -> tuple[str, ...]:
-    """Return the names of the results of a call or reduction that has several, in order; nothing for all others."""
-    if isinstance(expr, Reduction):
-        return expr.operation.fields
-    function = FUNCTIONS.get(function_name(expr)) if isinstance(expr, p.Call) else None
-    return () if function is None else function.fields

@@ -12,8 +12,8 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Place
 from polyloop.expr.dtypes import DType, find_dtype
-from polyloop.expr.functions import result_fields
 from polyloop.expr.nodes import Expression, Lookup, array_name, function_name
+from polyloop.expr.results import result_fields
 from polyloop.expr.rewrite import calls, children, reductions, variables
 from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics

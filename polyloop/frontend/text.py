@@ -9,9 +9,9 @@ from typing import TypeAlias
 import pymbolic.primitives as p
 
 from polyloop.expr.dtypes import dtype_name
-from polyloop.expr.functions import result_fields
 from polyloop.expr.nodes import Expression, Lookup, array_name
 from polyloop.expr.printer import show
+from polyloop.expr.results import result_fields
 from polyloop.expr.rewrite import map_nodes, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import SubstitutionRule

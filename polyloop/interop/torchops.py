@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -30,22 +31,22 @@ __all__ = ["custom_op"]
 _STEP: Final = "torch.custom_op"
 _NAME: Final = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)", re.ASCII)
 _SCALARS: Final = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "Scalar"}
-_MOST: Final = 1024
 _RUN: Final = """
-def __op({parameters}):
+def __op({keyset}{parameters}):
     global __run
-    if __run is None:
+{passed_on}    if __run is None:
         __run = __run_of(__target)
-    __key = {key}
-    __found = __known.get(__key)
-    if __found is None:
-        __found = __layouts(__key, {given}, {sizes})
-    __device = {device}.device
-{outputs}    if {plain}:
-        __run({arguments})
+    if {plain}:
+        __found = __run({arguments})
     else:
-        __run({arguments}{more})
+        __found = __run({arguments}{more})
 {touched}    return {result}
+"""
+# PyTorch's own function on the key of autograd costs a call more than the dispatcher and the kernel do together.  It is
+# passed on to where a tensor requires gradients, and where the next key is not that of the device: under modes, say.
+_PASSED_ON: Final = """
+    if __keyset.raw_repr() not in __plain and not __is_plain(__keyset) or __recording() and ({requires}):
+        return __otherwise(__keyset, {given}{named})
 """
 _KEYS: Final = {"c": "CPU", "cuda": "CUDA"}
 
@@ -155,7 +156,6 @@ class _Op:
         self.given: Gradients | str | None = None
         self.backward: _Op | None = None
         self._compiled: dict[str, CompiledKernel] = {}
-        self._known: dict[tuple[Any, ...], tuple[Callable[..., Any], ...]] = {}
         self._lock = Lock()
         if not self.operands.inputs:
             raise use_error(_STEP, kernel.name, "wrong-type", "the kernel reads no array",
@@ -218,11 +218,25 @@ class _Op:
             library.impl(self.opname, self._runner(target), _KEYS[target.name])
         self.torch.library.register_fake(self.name, self._fake, lib=library)
         if self.gradients is not None:
-            self.torch.library.register_autograd(
-                self.name, self._differentiate, setup_context=self._save, lib=library)
+            self._register_autograd(library, self._save)
         elif isinstance(self.given, str) and not self.operands.changed:  # PyTorch has none for operators with effects
-            self.torch.library.register_autograd(
-                self.name, self._differentiate, setup_context=self._refuse, lib=library)
+            self._register_autograd(library, self._refuse)
+
+    def _register_autograd(self, library: Any, setup: Callable[..., None]) -> None:
+        """Register what :meth:`_differentiate` computes of what *setup* keeps."""
+        try:
+            inside: Any = importlib.import_module("torch._library.autograd")
+            record = inside.make_autograd_impl(self.overload, inside.Info(self._differentiate, setup))
+            of_a_tensor = self.torch._C._dispatch_keys(self.torch.empty(0))  # noqa: SLF001
+            self._is_plain("CPU", set(), of_a_tensor)  # all of these are no public names of PyTorch
+        except (ImportError, AttributeError, TypeError):
+            record = None
+        if record is None or self.operands.changed:  # which it refuses
+            self.torch.library.register_autograd(self.name, self._differentiate, setup_context=setup, lib=library)
+            return
+        library.impl(self.opname, record, "Autograd", with_keyset=True)
+        for target in self.targets:
+            library.impl(self.opname, self._runner(target, record), f"Autograd{_KEYS[target.name]}", with_keyset=True)
 
     # {{{ the call
 
@@ -235,51 +249,45 @@ class _Op:
                 self._compiled[target.name] = found
         return found
 
-    def _runner(self, target: Target) -> Callable[..., Any]:
-        """Return the function of the operator for one device.
+    def _runner(self, target: Target, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
+        """Return the function of the operator for one device; it is that for autograd, too, with *otherwise*.
 
         It is compiled for the names of the operator's arguments: this costs a call less than a tuple and a dictionary.
         """
         names, sizes = self._names, self.operands.sizes
-        fresh = [array.name for array in self.operands.fresh]
         changed = [array.name for array in self.operands.changed]
-        arrays = [name for name in names if name in self._arrays]
         space: dict[str, Any] = {
-            "__touch": self.torch.autograd.graph.increment_version,
-            "__known": self._known, "__layouts": self._layouts, "__run_of": self.run_of, "__target": target,
-            "__run": None,
+            "__touch": self.torch.autograd.graph.increment_version, "__run_of": self.run_of, "__target": target,
+            "__run": None, "__otherwise": otherwise, "__recording": self.torch.is_grad_enabled, "__plain": set[int](),
         }  # fmt: skip
-        passed = [*names, *(f"__o{place}" for place in range(len(fresh)))]
+        space["__is_plain"] = functools.partial(self._is_plain, _KEYS[target.name], space["__plain"])
+        sizes_given = ", ".join(f"{name!r}: {name}" for name in sizes)
+        passed_on = _PASSED_ON.format(
+            requires=" or ".join(f"{name}.requires_grad" for name in names if name in self._arrays),
+            given=", ".join(names),
+            named=f", **{{n: v for n, v in {{{sizes_given}}}.items() if v is not None}}" if sizes else "")
+        outputs = [place for place, array in enumerate(self.operands.outputs) if array not in self.operands.changed]
         parts = {
+            "keyset": "" if otherwise is None else "__keyset, ",
+            "passed_on": "" if otherwise is None else passed_on,
             "parameters": ", ".join([*names, *(["*"] if sizes else []), *(f"{name}=None" for name in sizes)]),
-            "key": f"({''.join(f'{name}.shape, ' for name in arrays)}{''.join(f'{name}, ' for name in sizes)})",
-            "given": f"({''.join(f'{name}, ' for name in names)})",
-            "sizes": f"{{{', '.join(f'{name!r}: {name}' for name in sizes)}}}",
-            "device": arrays[0],
-            "outputs": "".join(f"    __o{place} = __found[{place}](device=__device)\n"
-                               for place in range(len(fresh))),
-            "arguments": ", ".join(f"{name}={value}" for name, value in zip((*names, *fresh), passed, strict=True)),
+            "arguments": ", ".join(f"{name}={name}" for name in names),
             "more": "".join(f", {name}={name}" for name in sizes),
             "plain": " and ".join(f"{name} is None" for name in sizes) or "True",
             "touched": "".join(f"    __touch({name})\n" for name in changed),
-            "result": ", ".join(f"__o{place}" for place in range(len(fresh))) or "None",
+            "result": ", ".join(f"__found._values[{place}]" for place in outputs) or "None",
         }  # fmt: skip
         exec(_RUN.format(**parts), space)  # as a dataclass does
         found: Callable[..., Any] = space["__op"]
         return found
 
-    def _layouts(
-        self, key: tuple[Any, ...], given: Sequence[Any], sizes: Mapping[str, Any]
-    ) -> tuple[Callable[..., Any], ...]:
-        """Return a function for each output of a call that allocates it on a device."""
-        found = self._shapes(given, sizes, launches=True)
-        made = tuple(functools.partial(self.torch.empty_strided, *found[array.name], dtype=self._type(array.name))
-                     for array in self.operands.fresh)
-        if not self.operands.binder.layouts:  # otherwise they depend on strides too
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            self._known[key] = made
-        return made
+    def _is_plain(self, device: str, known: set[int], keyset: Any) -> bool:
+        """Return whether the dispatcher would call the function for *device* after that for autograd; remember it."""
+        found = (keyset & self.torch._C._after_autograd_keyset).highestPriorityTypeId()  # noqa: SLF001
+        if found != getattr(self.torch._C.DispatchKey, device):  # noqa: SLF001
+            return False
+        known.add(keyset.raw_repr())
+        return True
 
     def _type(self, name: str) -> Any:
         return getattr(self.torch, self.operands.dtype(name).name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import le
@@ -30,13 +29,24 @@ from polyloop.kernel.passed import masked_problem, too_large
 from polyloop.runtime.calls import Result
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
+from polyloop.runtime.packed import is_poisoning
 from polyloop.runtime.parts import split_values, whole_of
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
 from polyloop.runtime.steps import Step, Steps, asked_scalars, host_names
-from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range
+from polyloop.runtime.views import (
+    Allocator,
+    ArrayKind,
+    ArrayView,
+    HostMemory,
+    Memory,
+    as_vectors,
+    call_error,
+    element_range,
+    place_of,
+)
 
-__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow",
-           "missing_array", "wrong_dtype"]
+__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "allocating", "convert_scalar",
+           "index_overflow", "missing_array", "wrong_dtype"]
 
 _MOST_PLANS: Final = 256
 _NARROW: Final = 32
@@ -216,7 +226,7 @@ class Binder:
         for argument in self.values:
             if argument.name not in values:
                 values[argument.name] = self._scalar(argument, given.get(argument.name))
-        fill = os.environ.get("POLYLOOP_POISON", "") == "1" if poison is None else poison
+        fill = is_poisoning() if poison is None else poison
         fresh = frozenset(arg.name for arg, _, _ in plan.allocate)
         for arg, shape, strides in plan.allocate:
             assert arg.dtype is not None
@@ -318,7 +328,7 @@ class Binder:
         self, views: Mapping[str, ArrayView], given: Mapping[str, int], asked: Mapping[str, np.generic]
     ) -> _Plan:
         kernel = self.program.kernel
-        kind, device = _place(kernel, views)
+        kind, device = place_of(kernel, views)
         sizes = self._solved(views, given, self.integers)
         for array in self.arrays:
             if _is_written(array) and not array.is_packed:
@@ -428,6 +438,21 @@ def _allocated(memory: Memory, kernel: str, name: str, kind: ArrayKind, device: 
         raise call_error(kernel, too_large(name, shape, dtype.itemsize, error)) from None
 
 
+def allocating(kernel: str, name: str, like: ArrayView, shift: int, allocate: Allocator) -> Allocator:
+    """Return *allocate* for an array of the layout of *like*, with the pointer that functions are passed.
+
+    It is *shift* bytes before the first element.  Its errors are those of :meth:`Binder.bind`.
+    """
+    def made() -> tuple[Any, int]:
+        try:
+            array, address = allocate()
+        except MemoryError as error:
+            raise call_error(kernel, too_large(name, like.shape, like.dtype.itemsize, error)) from None
+        return array, address - shift
+
+    return made
+
+
 def _is_written(array: ArrayArg) -> bool:
     return array.is_output or not array.is_input
 
@@ -473,22 +498,6 @@ def _check_element(kernel: str, array: ArrayArg, view: ArrayView, alignment: int
         raise call_error(kernel, Diagnostic(
             "read-only-output", f"'{name}' is written by the kernel and is read-only", notes,
             (f"pass {copy}, or leave it out to have it allocated" if not array.is_input else f"pass {copy}",)))
-
-
-def _place(kernel: str, views: Mapping[str, ArrayView]) -> tuple[ArrayKind, int]:
-    """Return the kind of array to allocate, and on which device."""
-    kind, device, first = ArrayKind.NUMPY, -1, ""
-    for name, view in views.items():
-        if view.kind.on_device and not kind.on_device:
-            kind, first = view.kind, name
-        elif kind is ArrayKind.NUMPY:
-            kind = view.kind
-        if view.device >= 0 and device >= 0 and view.device != device:
-            raise call_error(kernel, Diagnostic(
-                "wrong-device", f"'{name}' is on GPU {view.device}, and '{first}' on GPU {device}", (),
-                ("copy all arrays to one device",)))
-        device = max(device, view.device)
-    return kind, device
 
 
 def _integer(kernel: str, name: str, value: object) -> int:

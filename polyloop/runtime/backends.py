@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
@@ -14,13 +14,14 @@ from polyloop.errors import CompilerError, Diagnostic
 from polyloop.expr.dtypes import computed, is_integer, is_narrow
 from polyloop.expr.records import field_dtype, field_names, field_offset, is_record, record_name
 from polyloop.kernel.arrays import ArrayArg, ValueArg
-from polyloop.runtime.arguments import Binder, Binding, convert_scalar
+from polyloop.runtime.arguments import Binder, Binding, allocating, convert_scalar
 from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.checked import checked_library, is_checked, raise_faults
 from polyloop.runtime.cuda.cooperative import gpu_module
+from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
 from polyloop.runtime.opencl.programs import OpenCLBackend
-from polyloop.runtime.packed import Free, Launch, PackedCall, passing
+from polyloop.runtime.packed import NOTHING, Free, Fresh, Launch, PackedCall, Passed, passing
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, call_error
 
 __all__ = ["Backend", "CBackend", "CudaBackend", "free_numbers", "make_backend"]
@@ -60,7 +61,8 @@ class CBackend:
     def __init__(self, program: GeneratedProgram) -> None:
         self._program, self._is_checked = program, is_checked()
         self._library = checked_library(program) if self._is_checked else open_library(program.device_code)
-        self.binder = Binder(program, HostMemory())
+        self._memory = HostMemory()
+        self.binder = Binder(program, self._memory)
         arrays = (*program.arguments, *program.workspace)
         self._arrays = frozenset(a.name for a in arrays if isinstance(a, ArrayArg))
         types = {a.name: _c_type(program.kernel, a) for a in program.arguments if isinstance(a, ValueArg)}
@@ -81,28 +83,32 @@ class CBackend:
             raise_faults(self._program, self._library)
 
     def packed(
-        self, binding: Binding, workspace: Mapping[str, ArrayView], free: Sequence[Free] = ()
+        self, binding: Binding, workspace: Mapping[str, ArrayView], passed: Passed = NOTHING
     ) -> PackedCall:
-        """Return the launches of *binding*, to be repeated as they are while the arrays live: they hold addresses.
-
-        The numbers that are *free* are passed at each launch.
-        """
-        views = {**binding.views, **workspace}
+        """Return the launches of *binding*, to be repeated as they are while the arrays live: they hold addresses."""
+        pointers = {name: binding.address(name, view.pointer) for name, view in {**binding.views, **workspace}.items()}
+        pointers |= dict.fromkeys((array.name for array in passed.fresh), 0)
 
         def prepared(launch: DeviceLaunch) -> Callable[[int], Launch]:
-            arguments = [binding.address(name, views[name].pointer) if name in self._arrays
-                         else _c_value(binding.scalars[name]) for name in launch.arguments]
+            arguments = [pointers[name] if name in self._arrays else _c_value(binding.scalars[name])
+                         for name in launch.arguments]
             function = self._functions[launch.name]
             places = {name: place for place, name in enumerate(launch.arguments)}
-            call = passing(function, arguments, [places.get(number.name) for number in free]) if free \
+            call = passing(function, arguments, [places.get(name) for name in passed.names]) if passed \
                 else functools.partial(function, *arguments)
             return lambda _: call
 
-        return PackedCall([prepared(launch) for launch, _, _ in binding.launches], free=free)
+        return PackedCall([prepared(launch) for launch, _, _ in binding.launches], passed=passed)
 
     def repeatable(self, binding: Binding, free: Sequence[Free]) -> PackedCall | None:
         """Return the launches of *binding* for later calls with the same key, of whatever *free* numbers."""
-        return self.packed(binding, {}, free) if not binding.workspace and not self._is_checked else None
+        if self._is_checked:
+            return None
+        workspace = (ArrayView(ArrayKind.NUMPY, 0, w.dtype, w.shape, w.strides, True, -1, None, None)
+                     for w in binding.workspace)
+        names = (w.name for w in binding.workspace)
+        return self.packed(binding, {}, Passed(tuple(free), (
+            *_fresh(binding, self._memory), *_fresh_like(binding, self._memory, zip(names, workspace, strict=True)))))
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
@@ -117,6 +123,21 @@ class CBackend:
     def stream(self, kernel: str, stream: object) -> int:
         """Refuse a stream."""
         raise_no_stream(kernel)
+
+
+def _fresh(binding: Binding, memory: HostMemory | DeviceMemory) -> tuple[Fresh, ...]:
+    """Return the arrays that a call like that of *binding* allocates, but for its workspace."""
+    return _fresh_like(binding, memory, ((a.name, binding.views[a.name]) for a in binding.program.arguments
+                                         if a.name in binding.fresh))
+
+
+def _fresh_like(
+    binding: Binding, memory: HostMemory | DeviceMemory, arrays: Iterable[tuple[str, ArrayView]]
+) -> tuple[Fresh, ...]:
+    kernel = binding.program.kernel
+    return tuple(Fresh(name, allocating(kernel, name, view, binding.shifts.get(name, 0), memory.allocator(
+        kernel, view.kind, view.device, dtype=view.dtype, shape=view.shape, strides=view.strides)))
+        for name, view in arrays)  # fmt: skip
 
 
 def refuse_changing(binding: Binding) -> None:
@@ -181,9 +202,10 @@ class CudaBackend:
         one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA, ArrayKind.OWN}
         if not one:
             return None
-        values = {argument.name: argument for argument in self.binder.values}
-        kinds_of = {number.name: _c_type(binding.program.kernel, values[number.name]) for number in free}
-        return self._module.repeatable(binding, free, kinds_of)
+        described = {array.array for launch in binding.program.launches for array in launch.maps}
+        if described & binding.fresh:  # of which each call makes a description for the copy engine
+            return None
+        return self._module.repeatable(binding, Passed(tuple(free), _fresh(binding, self._module.memory)))
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
@@ -217,7 +239,8 @@ def free_numbers(binder: Binder) -> tuple[Free, ...]:
             continue
         if described and is_integer(dtype):
             continue
-        found.append(Free(argument.name, np.dtype(computed(dtype)), not is_narrow(dtype),
+        found.append(Free(argument.name, np.dtype(computed(dtype)), _c_type(program.kernel, argument),
+                          not is_narrow(dtype),
                           functools.partial(_converted, program.kernel, argument.name, dtype)))
     return tuple(found)
 

@@ -17,7 +17,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from polyloop.runtime.cuda.parameters import Parameters
 from polyloop.runtime.cuda.rawdriver import RawDriver
 from polyloop.runtime.cuda.rawdriver import raw_driver as _raw
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
-from polyloop.runtime.packed import Free, PackedCall
+from polyloop.runtime.packed import NOTHING, PackedCall, Passed
 from polyloop.runtime.resources import KernelImage, read_cubin
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
@@ -394,9 +394,7 @@ class GpuModule:
                 loaded.raw_functions = functions
             return loaded.raw_functions
 
-    def repeatable(
-        self, binding: Binding, free: Sequence[Free], kinds: Mapping[str, type[Any]]
-    ) -> PackedCall | None:  # fmt: skip
+    def repeatable(self, binding: Binding, passed: Passed) -> PackedCall | None:
         """Return the launches of *binding*, as :meth:`packed` or as a graph; None where later calls are as this one.
 
         That is so where the launches are too many to be kept packed, where each call allocates a workspace, where the
@@ -406,13 +404,13 @@ class GpuModule:
             with active_context(self.program.kernel, list(binding.views.values())) as context:
                 graphs, key = self._load(context).graphs, self._key(binding)
             if (graph := graphs.find(key)) is not None:
-                return self._graph_call(graph, binding, free, kinds)
+                return self._graph_call(graph, binding, passed)
             if graphs.may_come(key):
                 return None
         if binding.launches.has_reads:
             return None
         few = binding.launches.count <= MOST_KEPT  # of more, packing is a small part of the call, and much to keep
-        return self.packed(binding, free=free, kinds=kinds) if few and not binding.workspace else None
+        return self.packed(binding, passed=passed) if few and not binding.workspace else None
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and the memory that they use, to be kept as long as they are."""
@@ -425,13 +423,9 @@ class GpuModule:
         return self.packed(binding, {name: int(memory) for name, memory in workspace.items()}), workspace
 
     def packed(
-        self, binding: Binding, workspace: Mapping[str, int] | None = None, *, free: Sequence[Free] = (),
-        kinds: Mapping[str, type[Any]] | None = None,
+        self, binding: Binding, workspace: Mapping[str, int] | None = None, *, passed: Passed = NOTHING,
     ) -> PackedCall:  # fmt: skip
-        """Return the launches of *binding*, for repeated use; all of its arrays are in the GPU's memory.
-
-        Each launch takes the values of the *free* numbers, which are of the *kinds* of ctypes.
-        """
+        """Return the launches of *binding*, for repeated use; all of its arrays are in the GPU's memory."""
         views = list(binding.views.values())
         with active_context(self.program.kernel, views) as context:
             functions = self._raw_functions(self._load(context))
@@ -445,9 +439,9 @@ class GpuModule:
                 _raw().prepared(functions[step.launch.name], step.grid, step.launch.block,
                                 shared=self._dynamic[step.launch.name],
                                 parameters=self.parameters.of_step(step, pointers, binding, known),
-                                cells=self.parameters.cells(step.launch, free, kinds or {}))
+                                cells=self.parameters.cells(step.launch, passed) if passed else ())
                 for step in binding.launches]
-            return PackedCall(launches, current_handle(views), _raw().done, free)
+            return PackedCall(launches, current_handle(views), _raw().done, passed)
 
     # {{{ graphs
 
@@ -509,20 +503,19 @@ class GpuModule:
             raise other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
 
     def _graph_call(
-        self, graph: KernelGraph, binding: Binding, free: Sequence[Free] = (),
-        kinds: Mapping[str, type[Any]] | None = None, *, each: bool = False,
+        self, graph: KernelGraph, binding: Binding, passed: Passed = NOTHING, *, each: bool = False,
     ) -> PackedCall:  # fmt: skip
         views = list(binding.views.values())
         pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
         common = self.parameters.common(self.program, {**pointers, **graph.pointers}, binding)
-        cells: list[list[tuple[str, int, type[Any]]]] = [[] for _ in free]
+        cells: list[list[tuple[str, int, type[Any]]]] = [[] for _ in passed.names]
         for launch in self.program.launches:
-            for places, cell in zip(cells, self.parameters.cells(launch, free, kinds or {}), strict=True):
+            for places, cell in zip(cells, self.parameters.cells(launch, passed), strict=True):
                 if cell is not None:
                     places.append((launch.name, *cell))
         done = functools.partial(_raw().done, name="cuGraphLaunch")
         call = GraphCall(graph, common, cells, each=each)
-        return PackedCall([call.on], current_handle(views), done, free, launches="graph")
+        return PackedCall([call.on], current_handle(views), done, passed, launches="graph")
 
     # }}}
 

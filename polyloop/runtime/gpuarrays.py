@@ -18,7 +18,7 @@ from polyloop.runtime.cuda.library import CudaLibrary
 from polyloop.runtime.foreign.readers import array_view, numpy_view
 from polyloop.runtime.foreign.view import ArrayKind, ArrayView, call_error, element_range, library, row_major
 from polyloop.runtime.packed import CurrentStream
-from polyloop.runtime.views import empty_numpy, torch_empty
+from polyloop.runtime.views import Allocator, empty_numpy, poison_torch, torch_allocator
 
 __all__ = ["DeviceMemory", "HostMirror", "current_handle", "current_stream"]
 
@@ -40,22 +40,31 @@ class DeviceMemory:
     def allocate(self, kernel: str, kind: ArrayKind, device: int, *, dtype: np.dtype[Any],
                  shape: tuple[int, ...], strides: tuple[int, ...], poison: bool) -> ArrayView:
         """Return a new array of the library *kind*."""
+        if kind is ArrayKind.NUMPY:
+            array: Any = empty_numpy(dtype, shape, strides, poison=poison)
+            pointer = array.__array_interface__["data"][0]
+        else:
+            array, pointer = self.allocator(kernel, kind, device, dtype=dtype, shape=shape, strides=strides)()
+            if poison:
+                _poison(kind, array, dtype)
+        return ArrayView(kind, pointer, dtype, shape, strides, True, device, None, array)
+
+    def allocator(self, kernel: str, kind: ArrayKind, device: int, *, dtype: np.dtype[Any],
+                  shape: tuple[int, ...], strides: tuple[int, ...]) -> Allocator:
+        """Return a function that allocates arrays of the library *kind* in the memory of a GPU."""
         match kind:
-            case ArrayKind.NUMPY:
-                array: Any = empty_numpy(dtype, shape, strides, poison=poison)
-                pointer = array.__array_interface__["data"][0]
-            case ArrayKind.TORCH | ArrayKind.CUPY:
-                allocate = _torch_empty if kind is ArrayKind.TORCH else _cupy_empty
-                array, pointer = allocate(device, *_plain(kernel, kind, dtype, shape, strides), poison=poison)
+            case ArrayKind.TORCH:
+                return torch_allocator(f"cuda:{device}", *_plain(kernel, kind, dtype, shape, strides))
+            case ArrayKind.CUPY:
+                return _cupy_allocator(device, *_plain(kernel, kind, dtype, shape, strides))
             case ArrayKind.PYCUDA | ArrayKind.OWN:
-                array, pointer = _library_empty(kind, dtype, shape, strides, poison=poison)
+                return _library_allocator(kind, dtype, shape, strides)
             case ArrayKind.JAX_CUDA:
-                array, pointer = _jax_empty(kernel, device, *_plain(kernel, kind, dtype, shape, strides))
+                return functools.partial(_jax_empty, kernel, device, *_plain(kernel, kind, dtype, shape, strides))
             case _:
                 raise call_error(kernel, Diagnostic(
                     "missing-argument", "an output was not passed, and the library of the inputs has no allocator",
                     ("outputs are allocated as NumPy, CuPy, Torch, PyCUDA or JAX arrays only",), ("pass all outputs",)))
-        return ArrayView(kind, pointer, dtype, shape, strides, True, device, None, array)
 
 
 def _plain(
@@ -80,33 +89,50 @@ def _on_host(kernel: str, name: str, hint: str) -> Exception:
 # {{{ one library each
 
 
-def _library_empty(kind: ArrayKind, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
-                   poison: bool) -> tuple[Any, int]:
-    library = library_of(kind)
+def _poison(kind: ArrayKind, array: Any, dtype: np.dtype[Any]) -> None:
+    """Fill an array that was just allocated with NaN, or all bits; JAX has none of these."""
+    if kind is ArrayKind.TORCH:
+        poison_torch(array, component(dtype) if is_vector(dtype) else dtype)
+    elif kind is not ArrayKind.JAX_CUDA:
+        _, high = element_range(array.shape, [step // array.dtype.itemsize for step in array.strides])
+        nbytes = high * array.dtype.itemsize
+        if kind is ArrayKind.CUPY:
+            array.data.memset(0xFF, nbytes)
+        else:
+            library_of(kind).fill(array.gpudata, 0xFF, nbytes)
+
+
+def _extent(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """Return the bytes of a new array, and its strides [bytes]."""
     low, high = element_range(shape, strides)
     assert low == 0, "outputs have no negative strides"
-    memory = library.allocate(max(1, high * dtype.itemsize))
-    if poison:
-        library.fill(memory, 0xFF, high * dtype.itemsize)
-    return library.array(memory, dtype, shape, tuple(s * dtype.itemsize for s in strides)), int(memory)
+    return max(1, high * dtype.itemsize), tuple(step * dtype.itemsize for step in strides)
 
 
-def _torch_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
-                 poison: bool) -> tuple[Any, int]:
-    return torch_empty(f"cuda:{device}", dtype, shape, strides, poison=poison)
+def _library_allocator(
+    kind: ArrayKind, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Allocator:
+    library, (nbytes, in_bytes) = library_of(kind), _extent(dtype, shape, strides)
+
+    def allocate() -> tuple[Any, int]:
+        memory = library.allocate(nbytes)
+        return library.array(memory, dtype, shape, in_bytes), int(memory)
+
+    return allocate
 
 
-def _cupy_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
-                poison: bool) -> tuple[Any, int]:
-    cupy = importlib.import_module("cupy")
-    low, high = element_range(shape, strides)
-    assert low == 0, "outputs have no negative strides"
-    with cupy.cuda.Device(max(0, device)):
-        memory = cupy.cuda.alloc(max(1, high * dtype.itemsize))
-        array = cupy.ndarray(shape, dtype, memptr=memory, strides=tuple(s * dtype.itemsize for s in strides))
-        if poison:
-            memory.memset(0xFF, high * dtype.itemsize)
-    return array, int(array.data.ptr)
+def _cupy_allocator(
+    device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Allocator:
+    cupy, (nbytes, in_bytes) = importlib.import_module("cupy"), _extent(dtype, shape, strides)
+    place, chosen = cupy.cuda.Device, max(0, device)
+
+    def allocate() -> tuple[Any, int]:
+        with place(chosen):
+            memory = cupy.cuda.alloc(nbytes)
+            return cupy.ndarray(shape, dtype, memptr=memory, strides=in_bytes), int(memory.ptr)
+
+    return allocate
 
 
 def _jax_empty(

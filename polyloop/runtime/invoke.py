@@ -17,7 +17,7 @@ from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_ove
 from polyloop.runtime.backends import Backend, CudaBackend, free_numbers, make_backend
 from polyloop.runtime.calls import named
 from polyloop.runtime.gpu import device_architecture
-from polyloop.runtime.packed import PackedCall, Queued
+from polyloop.runtime.packed import PackedCall, Queued, is_poisoning
 from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error
@@ -233,7 +233,7 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
         self, arguments: Mapping[str, object], stream: object, poison: bool | None
     ) -> tuple[Result, Signature] | None:
         """Run the kernel, as :meth:`called`, if the call was checked before; return None if it was not."""
-        if poison:
+        if poison or (poison is None and is_poisoning()):
             return None
         return self._repeats.again(arguments, None if stream is None else self._handle_of(stream))
 
@@ -248,7 +248,7 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
         signature = None
         if binding.launches:
             backend.launch(binding, stream)
-            may_repeat = self._may_repeat and not binding.fresh
+            may_repeat = self._may_repeat and not binding.poisoned
             may_repeat = may_repeat and backend.binder.decisive.isdisjoint(number.name for number in self._free)
             if may_repeat and (packed := backend.repeatable(binding, self._free)) is not None:
                 signature = self._repeats.remember(arguments, packed)

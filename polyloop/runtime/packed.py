@@ -4,19 +4,44 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from polyloop.runtime.calls import Result
 
-__all__ = ["CurrentStream", "Free", "Launch", "PackedCall", "Queued", "passing", "storing"]
+__all__ = [
+    "NOTHING",
+    "CurrentStream",
+    "Free",
+    "Fresh",
+    "Launch",
+    "PackedCall",
+    "Passed",
+    "Queued",
+    "is_poisoning",
+    "passing",
+    "storing",
+]
 
 Launch: TypeAlias = Callable[..., int | None]
 """Launches with the values of the free numbers, and returns the driver's status: nothing was launched if it is true."""
+
+
+_POISON: Final = "POLYLOOP_POISON"
+_VARIABLES: Final = getattr(os.environ, "_data", None)  # as bytes: ``environ`` encodes and decodes at each look, 0.6 us
+_ENCODED: Final = os.environ.encodekey(_POISON)
+
+
+def is_poisoning() -> bool:
+    """Return whether the user asked for arrays to be filled with NaN where they are allocated, by POLYLOOP_POISON."""
+    if isinstance(_VARIABLES, dict) and _ENCODED not in _VARIABLES:
+        return False
+    return os.environ.get(_POISON, "") == "1"
 
 
 def _nothing_is_wrong(status: int) -> bool:
@@ -48,6 +73,8 @@ class Free:
     ----------
     dtype
         The type in which the launch is passed it.
+    kind
+        The type of ctypes of it.
     is_exact
         Whether each value of *dtype* is passed as it is: not so for 16-bit floats, which are passed as float32.
     convert
@@ -56,8 +83,54 @@ class Free:
 
     name: str
     dtype: np.dtype[Any]
+    kind: type[Any]
     is_exact: bool
     convert: Callable[[object], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """An array that each call allocates: an output that is not passed, or a workspace.
+
+    Attributes
+    ----------
+    make
+        Returns a new array, and the pointer that launches are passed for it.  It raises :class:`ArgumentError`,
+        ``too-large``, where there is no memory for it.
+    """
+
+    name: str
+    make: Callable[[], tuple[Any, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What the launches of a call are passed at each repetition: free numbers, and pointers of fresh arrays.
+
+    Everything else is packed once.
+    """
+
+    free: tuple[Free, ...] = ()
+    fresh: tuple[Fresh, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything."""
+        return bool(self.free or self.fresh)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the values, in the order in which a launch takes them."""
+        return [*(number.name for number in self.free), *(array.name for array in self.fresh)]
+
+    @property
+    def kinds(self) -> dict[str, type[Any]]:
+        """The types of ctypes that the values have in the memory of a launch on a GPU, by name, in the same order."""
+        pointers = dict.fromkeys((array.name for array in self.fresh), ctypes.c_uint64)
+        return {number.name: number.kind for number in self.free} | pointers
+
+
+NOTHING: Final = Passed()
+"""For launches that are repeated as they are."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +148,19 @@ class PackedCall:
     ----------
     current
         The stream that the arrays' library is using; None: it uses the default stream.
-    free
-        The numbers that each launch takes, in their order; the others are packed.
+    passed
+        What each launch takes.
     launches
         How they are started: ``"host"``, one after the other, ``"graph"`` or ``"cooperative"``.
     """
 
-    __slots__ = ("_by_stream", "_done", "_prepared", "current", "free", "launches")
+    __slots__ = ("_by_stream", "_done", "_prepared", "current", "launches", "passed")
 
     def __init__(
         self, prepared: Sequence[Callable[[int], Launch]], current: CurrentStream | None = None,
-        done: Callable[[int], bool] = _nothing_is_wrong, free: Sequence[Free] = (), launches: str = "host",
+        done: Callable[[int], bool] = _nothing_is_wrong, passed: Passed = NOTHING, launches: str = "host",
     ) -> None:  # fmt: skip
-        self._prepared, self.current, self._done, self.free = tuple(prepared), current, done, tuple(free)
+        self._prepared, self.current, self._done, self.passed = tuple(prepared), current, done, passed
         self.launches = launches
         self._by_stream: dict[int, Launch] = {}
 
@@ -103,13 +176,13 @@ class PackedCall:
     def run(self, stream: int | None, values: Sequence[Any] = ()) -> bool:
         """Launch everything; False: nothing was launched, because another context is current.
 
-        The stream None is the one that the arrays' library is using.  *values* are those of the free numbers.
+        The stream None is the one that the arrays' library is using.  *values* are what launches are passed.
         """
         status = self.on(self.stream() if stream is None else stream)(*values)
         return not status or self._done(status)
 
     def repeated(self, result: Result, otherwise: Callable[[object], Result]) -> Callable[..., Result]:
-        """Return a function that launches everything and returns *result*; no number is free.
+        """Return a function that launches everything and returns *result*; nothing is passed.
 
         *otherwise* is called where that takes more: on a stream that is passed or was not met before, or where another
         context is current.
@@ -153,7 +226,7 @@ def _in_order(launches: Sequence[Launch], done: Callable[[int], bool]) -> Launch
 
 
 def passing(function: Callable[..., Any], arguments: Sequence[object], places: Sequence[int | None]) -> Launch:
-    """Return a launch of a C function: *places* has, for each value of a free number, its place in *arguments*."""
+    """Return a launch of a C function: *places* has, for each value that it takes, its place in *arguments*."""
     given = {place: f"v{number}" for number, place in enumerate(places) if place is not None}
     space: dict[str, Any] = {f"a{place}": value for place, value in enumerate(arguments)} | {"function": function}
     inside = ", ".join(given.get(place, f"a{place}") for place in range(len(arguments)))
@@ -163,7 +236,7 @@ def passing(function: Callable[..., Any], arguments: Sequence[object], places: S
 
 
 def storing(launch: Callable[[], int], cells: Sequence[Sequence[Any]], lock: AbstractContextManager[Any]) -> Launch:
-    """Return a launch that stores the values of free numbers first, each in its cells, which are objects of ctypes.
+    """Return a launch that stores the values that it takes first, each in its cells, which are objects of ctypes.
 
     The driver copies the cells while it launches: for as long, other threads wait for the *lock* that they share.
     """

@@ -26,7 +26,7 @@ import numpy as np
 
 from polyloop.expr.dtypes import integer_limits
 from polyloop.runtime.arguments import Result
-from polyloop.runtime.packed import Free, Launch, PackedCall
+from polyloop.runtime.packed import Free, PackedCall, is_poisoning
 from polyloop.runtime.tensors import tensor_check
 
 __all__ = ["ABSENT", "MOST_REPEATS", "MOST_SIGNATURES", "Repeats", "Signature"]
@@ -172,7 +172,7 @@ class Signature:
         self._space, self._outputs, self._owners = space, tuple(outputs), tuple(owners)
         self._packed: dict[tuple[Any, ...], PackedCall] = {}
         self._watched: dict[tuple[Any, ...], list[weakref.ref[Any]]] = {}
-        self._launches: dict[tuple[Any, ...], Launch] = {}
+        self._launches: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         space["__launches"] = self._launches
         self._entries: dict[Callable[..., Result], Callable[..., Result]] = {}
         self._key: Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], tuple[Any, ...]] | None] = space["__key"]
@@ -208,10 +208,13 @@ class Signature:
             return None
         key, values = found
         packed = self._packed.get(key)
-        if packed is None or not packed.run(stream, values):
+        if packed is None:
+            return None
+        made = {array.name: array.make() for array in packed.passed.fresh}
+        if not packed.run(stream, (*values, *(pointer for _, pointer in made.values()))):
             return None
         self._ready(key, packed, stream)
-        return Result.of({name: arguments[name] for name in self._outputs})
+        return Result.of({name: made[name][0] if name in made else arguments[name] for name in self._outputs})
 
     def keep(self, arguments: Mapping[str, Any], packed: PackedCall) -> bool:
         """Keep *packed* for *arguments*; False: they have another signature."""
@@ -234,7 +237,7 @@ class Signature:
         if len(self._launches) >= MOST_REPEATS:
             self._launches.clear()
         handle = packed.stream() if stream is None else stream
-        self._launches[*key, handle] = packed.on(handle)
+        self._launches[*key, handle] = (packed.on(handle), *(array.make for array in packed.passed.fresh))
 
     def forget(self, key: tuple[Any, ...]) -> None:
         """Forget a call."""
@@ -302,13 +305,14 @@ def _compiled(
     known = {name: probe for name, probe in probes.items() if probe is not None}
     if len(known) < len(probes):
         return None
-    free = {number.name: number for number in packed.free}
+    free, fresh = {number.name: number for number in packed.passed.free}, [a.name for a in packed.passed.fresh]
     bound = {name: probe for name, probe in known.items() if name not in free}
-    shown = [name for name in outputs if name in arguments]
+    shown = [name for name in outputs if name in arguments or name in fresh]
     space: dict[str, Any] = {
         "__type": type, "__id": id, "__len": len, "__int": int, "__float": float, "__bool": bool, "__ref": weakref.ref,
         "__pack": struct.pack, "__absent": ABSENT, "__Result": Result, "__outputs": tuple(shown),
         "__current": packed.current and packed.current.ask, "__records": _records, "__record": None, "__recent": None,
+        "__poisons": is_poisoning,
     }  # fmt: skip
     all_names = (*names, *(name for name in arguments if name not in names))
     can_name = all(_is_free(name) for name in all_names)
@@ -322,7 +326,8 @@ def _compiled(
     records = [probe.record.format(v=variables[name]) or f"__found[{place}]"
                for place, (name, probe) in enumerate(bound.items())]  # fmt: skip
     numbers = [_converted(number, variables[number.name], type(arguments[number.name]), space)
-               for number in packed.free]  # fmt: skip
+               for number in packed.passed.free]  # fmt: skip
+    made = {name: (f"__array{place}", f"__pointer{place}") for place, name in enumerate(fresh)}
     parts = {
         "taken": "; ".join(f"{variables[name]} = __given[{name!r}]" for name in arguments) or "pass",
         "count": len(arguments),
@@ -330,6 +335,11 @@ def _compiled(
         "same": " and ".join(same) or "True",
         "key": "".join(f"{probe.key.format(v=variables[name])}, " for name, probe in bound.items()),
         "numbers": "".join(f"{number}, " for number in numbers),
+        "pointers": "".join(f"{pointer}, " for _, pointer in made.values()),
+        "makers": "".join(f", __make{place}" for place in range(len(fresh))),
+        "made": "; ".join(f"{array}, {pointer} = __make{place}()"
+                          for place, (array, pointer) in enumerate(made.values())) or "pass",
+        "poisoned": f" and not ({poison} is None and __poisons())" if fresh else "",
         "missing": "".join(f" and {name} is __absent" for name in all_names if name not in arguments),
         "parameters": "".join(f"{name}=__absent, " for name in all_names),
         "stream": stream,
@@ -337,7 +347,7 @@ def _compiled(
         "handle": handle,
         "recorded": "".join(f"__r{number}, " for number in range(len(bound))),
         "records": "".join(f"{record}, " for record in records),
-        "values": "".join(f"{variables[name]}, " for name in shown),
+        "values": "".join(f"{made[name][0] if name in made else variables[name]}, " for name in shown),
         "given": "".join(f"({name!r}, {name}), " for name in all_names),
     }
     exec(_KEY.format(**parts), space)  # as a dataclass does
@@ -453,32 +463,37 @@ def __key(__given):
     return None
 """
 # A record is written and read whole: other threads may call meanwhile.  It is made of a call that came twice in a row,
-# and dropped when another comes: what takes turns, such as new outputs, is not compared with it in vain.
+# and dropped when another comes: what takes turns, such as new inputs, is not compared with it in vain.
 _CALL: Final = """
 def __call(*__unnamed, {parameters}{stream}=None, {poison}=None, **__others):
     global __recent, __record
-    if not {poison} and not __others and not __unnamed{missing}:
+    if not {poison} and not __others and not __unnamed{missing}{poisoned}:
         __last = __record
         if __last is not None and {stream} is None:
-            {recorded}__handle, __launch = __last
-            if {same} and not __launch({numbers}):
-                __result = __Result()
-                __result._names = __outputs
-                __result._values = ({values})
-                return __result
+            {recorded}__handle, __launch{makers} = __last
+            if {same}:
+                {made}
+                if not __launch({numbers}{pointers}):
+                    __result = __Result()
+                    __result._names = __outputs
+                    __result._values = ({values})
+                    return __result
         if {conditions}:
             __found = ({key}{handle} if {stream} is None else __handle_of({stream}))
-            __launch = __launches.get(__found)
-            if __launch is not None and not __launch({numbers}):
-                if __found == __recent and {stream} is None:
-                    __record = ({records}__found[-1], __launch)
-                else:
-                    __record = None
-                __recent = __found
-                __result = __Result()
-                __result._names = __outputs
-                __result._values = ({values})
-                return __result
+            __known = __launches.get(__found)
+            if __known is not None:
+                __launch{makers}, = __known
+                {made}
+                if not __launch({numbers}{pointers}):
+                    if __found == __recent and {stream} is None:
+                        __record = ({records}__found[-1], *__known)
+                    else:
+                        __record = None
+                    __recent = __found
+                    __result = __Result()
+                    __result._names = __outputs
+                    __result._values = ({values})
+                    return __result
     __given = {{name: value for name, value in ({given}) if value is not __absent}}
     return __checked(__given | __others, {stream}, {poison}, __unnamed)
 """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, SupportsIndex
 
 from polyloop.codegen.language import Language
 from polyloop.codegen.program import BuildOptions
+from polyloop.errors import ArgumentError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
+from polyloop.serial.form import dumps, loads
 
 __all__ = ["Target", "target_of"]
 
@@ -73,6 +75,16 @@ class Target:
 
     def __repr__(self) -> str:
         return self.spelling
+
+    def __deepcopy__(self, _: object) -> Target:
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Return, for pickle, the form of the target; its parts, where its tables are the user's."""
+        try:
+            return loads, (dumps(self),)
+        except ArgumentError:
+            return super().__reduce_ex__(protocol)
 
 
 def target_of(kernel: LoopKernel, given: Target | None) -> Target | None:

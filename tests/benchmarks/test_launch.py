@@ -13,6 +13,6 @@ def test_it_prints_a_line_for_each_way(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert launch.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["| call | us |", "|---|---|"]
-    assert [line.split("|")[1].strip() for line in lines[2:7]] == [
-        "polyloop, C", "polyloop, C, bound", "polyloop, C, a new number each time",
+    assert [line.split("|")[1].strip() for line in lines[2:8]] == [
+        "polyloop, C", "polyloop, C, output allocated", "polyloop, C, bound", "polyloop, C, a new number each time",
         "polyloop, C, the kernel itself, a new number each time", "NumPy, np.add once"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -109,6 +111,13 @@ def test_arrays_that_overlap_are_refused(in_c: Path) -> None:
     with pytest.raises(pl.ArgumentError, match="'y' is written and overlaps another array"):
         pl.load(in_c)(x=memory[:5], y=memory[3:], a=1.0)
     np.testing.assert_array_equal(pl.load(in_c)(x=memory[:4], y=memory[4:], a=1.0).y, 2)
+
+
+def test_a_loaded_kernel_is_its_own_copy_and_is_not_pickled(in_c: Path) -> None:
+    run = pl.load(in_c)
+    assert copy.copy(run) is copy.deepcopy(run) is run
+    with pytest.raises(pl.ArgumentError, match="send its folder"):
+        pickle.dumps(run)
 
 
 PROGRAM = """
@@ -262,7 +271,10 @@ class OnGpu:
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
-        self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.array.__array_interface__, "version": 3}
 
 
 class FakeDriver:

@@ -23,11 +23,16 @@ def on_the_cpu() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def run() -> Any:
-    """Return ``z[i] = s*x[i]``."""
+@pytest.fixture(scope="module", params=["compiled", "bundle"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return ``z[i] = s*x[i]``, compiled or loaded from a bundle."""
     data = [pl.GlobalArg("x, z", F, shape="n"), pl.ValueArg("s", F), ...]
-    return pl.compile(pl.make_kernel("{[i]: 0 <= i < n}", "z[i] = s*x[i]", data, name="scaled"), target=pl.CTarget())
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "z[i] = s*x[i]", data, name="scaled")
+    if request.param == "compiled":
+        return pl.compile(knl, target=pl.CTarget())
+    folder = tmp_path_factory.mktemp("bundle")
+    pl.export(knl, folder, target=pl.CTarget(), bundle=True)
+    return pl.load(folder)
 
 
 MAKE = {"numpy": np.asarray, "torch": torch.tensor, "jax": jnp.asarray}
@@ -78,6 +83,8 @@ def test_arrays_of_jax_are_inputs_only(run: Any) -> None:
     found = refused(lambda: run(x=x, z=x + 1, s=2))
     assert "[read-only-output]\n  Note: arrays of JAX never change" in found
     assert "leave it out to have it allocated" in found
+    if isinstance(run, pl.LoadedKernel):
+        return
     assert "a bound call would change or keep 'z', an array of JAX" in refused(lambda: run.bind(x=x, s=2))
     z = np.zeros(4, F)
     step = run.bind(x=x, z=z, s=2)

@@ -113,6 +113,49 @@ def scaled_backward() -> pl.LoopKernel:
     return knl.split_iname("i", 128, outer_tag="g.0", inner_tag="l.0")
 
 
+def test_a_bundle_takes_and_allocates_arrays_of_other_libraries(torch: Any, tmp_path: Path) -> None:
+    pl.export(scaled(), tmp_path, target=pl.CudaTarget(), bundle=True)
+    run, host = pl.load(tmp_path), np.arange(1000, dtype=F)
+    x = torch.as_tensor(host, device="cuda")
+    for number in range(3):
+        z = run(x=x, s=number).z
+        assert (z.device, z.dtype, z.shape) == (x.device, x.dtype, x.shape)
+        torch.testing.assert_close(z, number * x)
+
+    class Lent:  # by DLPack alone
+        def __dlpack__(self, **how: Any) -> Any:
+            return x.__dlpack__(**how)
+
+        def __dlpack_device__(self) -> Any:
+            return x.__dlpack_device__()
+
+    z = torch.zeros_like(x)
+    run(x=Lent(), z=z, s=4.0)
+    torch.testing.assert_close(z, 4 * x)
+    side, big = torch.cuda.Stream(), torch.ones(1 << 22, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # the kernel runs there, behind the additions
+        for _ in range(20):
+            big.add_(1)
+        found = run(x=big, s=2.0).z
+    side.synchronize()
+    assert bool((found == 42).all())
+    assert "requires gradients" in refused(lambda: run(x=x.clone().requires_grad_(), s=1.0))
+    assert "[wrong-device]" in refused(lambda: run(x=x.cpu(), s=1.0))
+    assert "[wrong-device]" in refused(lambda: run(x=host, s=1.0))
+
+
+def test_a_bundle_allocates_arrays_of_jax(tmp_path: Path) -> None:
+    jax = library("jax")
+    if not any(device.platform == "gpu" for device in jax.devices()):
+        pytest.skip("JAX has no GPU")
+    pl.export(scaled(), tmp_path, target=pl.CudaTarget(), bundle=True)
+    x = jax.device_put(np.arange(1000, dtype=F), jax.devices("gpu")[0])
+    z = pl.load(tmp_path)(x=x, s=3.0).z
+    assert isinstance(z, jax.Array)
+    np.testing.assert_array_equal(np.asarray(z), 3 * np.arange(1000, dtype=F))
+
+
 def test_an_operator_costs_little_more_than_the_kernel(torch: Any) -> None:
     """The times of the host, without waiting; the best of several rounds."""
     import polyloop.torch  # noqa: PLC0415 - where PyTorch is

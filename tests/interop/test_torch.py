@@ -141,7 +141,7 @@ def test_what_pytorch_refuses_leaves_nothing(monkeypatch: pytest.MonkeyPatch) ->
     name = fresh()
     namespace, short = name.split("::")
     with monkeypatch.context() as patched:
-        patched.setattr(torch.library, "register_autograd", fails)
+        patched.setattr("torch._library.autograd.make_autograd_impl", fails)
         found = refused(lambda: polyloop_torch.custom_op(matvec(), name, backward=matvec_backward()))
     assert "[op-refused]" in found
     assert "no more operators today" in found
@@ -150,6 +150,36 @@ def test_what_pytorch_refuses_leaves_nothing(monkeypatch: pytest.MonkeyPatch) ->
     x = torch.ones(2, requires_grad=True)
     op(torch.ones(2, 2), x, 1.0).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+    with monkeypatch.context() as patched:  # which are no public names of PyTorch
+        patched.setattr("polyloop.interop.torchops.importlib", None)
+        public = polyloop_torch.custom_op(matvec(), fresh(), backward=matvec_backward())
+    public(torch.ones(2, 2), x, 1.0).sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]
+
+
+def test_a_call_without_gradients_goes_from_the_dispatcher_to_the_kernel(
+    op: Any, data: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, x = data
+    seen: list[str] = []
+
+    class Mode(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]  # PyTorch's has no types here
+        def __torch_dispatch__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    expected = op(a, x, 2.0)
+    with torch.profiler.profile() as profile:
+        op(a, x, 2.0)
+    assert not any("Generated" in event.key for event in profile.key_averages())
+    with Mode():  # which stands between autograd and the kernel
+        torch.testing.assert_close(op(a, x, 2.0), expected)
+    assert [name for name in seen if "polyloop" in name] == [f"{op.namespace}.{op._opname}.default"]
+    with torch.inference_mode():
+        torch.testing.assert_close(op(a, x, 2.0), expected)
+    meta = op(a.to("meta"), x.to("meta"), 2.0)
+    assert (meta.device.type, meta.shape) == ("meta", expected.shape)
+    assert op(a, x.requires_grad_(), 2.0).grad_fn is not None
 
 
 def renamed(old: str, new: str) -> pl.LoopKernel:

@@ -22,6 +22,7 @@ from polyloop.runtime.gpu import active_context, gpu_available, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror
 from polyloop.runtime.invoke import CompiledKernel, load
 from polyloop.runtime.views import ArrayKind, numpy_view
+from tests.runtime.fake_cuda import FakeCuda, raw_driver
 from tests.runtime.fake_pycuda import FakeDriver, GPUArray, Stream, at
 from tests.runtime.programs import F4, axpy, reverse, transpose
 
@@ -44,6 +45,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     for name, module in (("pycuda", package), ("pycuda.driver", fake), ("pycuda.gpuarray", arrays)):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(gpu, "_primary", {})
+    monkeypatch.setattr(gpu, "_raw", lambda: raw_driver(FakeCuda(fake, fake.kernels)))
     monkeypatch.setattr("atexit.register", lambda _: None)
     gpu_available.cache_clear()
     cuda_library.cache_clear()

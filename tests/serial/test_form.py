@@ -181,6 +181,8 @@ def test_targets_are_values() -> None:
     ):  # fmt: skip
         made = pl.loads(pl.dumps(dataclasses.replace(double(), target=target))).target
         assert made == target
+        assert copy.deepcopy(target) is target
+        assert pickle.loads(pickle.dumps(target)) == target
 
 
 def test_a_target_with_tables_of_its_own_is_no_data() -> None:
@@ -191,6 +193,7 @@ def test_a_target_with_tables_of_its_own_is_no_data() -> None:
         pl.dumps(kernel)
     assert caught.value.codes == ("not-picklable",)
     assert "has tables of its own" in str(caught.value)
+    assert pickle.loads(pickle.dumps(own)).language.name == "mine"  # by its parts
     assert kernel == kernel  # noqa: PLR0124 - to itself alone
     assert kernel != dataclasses.replace(double(), target=own)
     assert hash(kernel) == hash(kernel)

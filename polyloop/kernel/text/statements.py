@@ -11,11 +11,11 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
-from polyloop.expr.functions import result_fields
 from polyloop.expr.names import RULE_NAME, check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Operation, added, element_of, function_name, negate
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.parser import parse_source
+from polyloop.expr.results import result_fields
 from polyloop.expr.rewrite import calls, reductions
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import replace

@@ -26,7 +26,7 @@ from polyloop.runtime.arguments import Binding
 from polyloop.runtime.cuda.rawdriver import RawDriver
 from polyloop.runtime.gpu import GpuModule, StreamHandle, active_context, other_context, workspace_of
 from polyloop.runtime.gpuarrays import current_handle
-from polyloop.runtime.packed import Free, Launch, PackedCall, storing
+from polyloop.runtime.packed import NOTHING, Launch, PackedCall, Passed, storing
 from polyloop.runtime.steps import Path, Step
 from polyloop.runtime.views import call_error
 
@@ -122,26 +122,23 @@ class CooperativeModule(GpuModule):
         """Return False."""
         return False
 
-    def repeatable(
-        self, binding: Binding, free: Sequence[Free], kinds: Mapping[str, type[Any]]
-    ) -> PackedCall | None:  # fmt: skip
+    def repeatable(self, binding: Binding, passed: Passed) -> PackedCall | None:
         """Return the launch of *binding*, for repeated use; None where each call allocates a workspace."""
-        return None if binding.workspace else self.packed(binding, free=free, kinds=kinds)
+        return None if binding.workspace else self.packed(binding, passed=passed)
 
     def packed(
-        self, binding: Binding, workspace: Mapping[str, int] | None = None, *, free: Sequence[Free] = (),
-        kinds: Mapping[str, type[Any]] | None = None,
+        self, binding: Binding, workspace: Mapping[str, int] | None = None, *, passed: Passed = NOTHING,
     ) -> PackedCall:  # fmt: skip
         """Return the launch of *binding*, for repeated use; all of its arrays are in the GPU's memory."""
         views = list(binding.views.values())
         pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
         done = functools.partial(self.driver.done, name="cuLaunchCooperativeKernel")
         if not binding.launches:
-            return PackedCall([], current_handle(views), done, free, launches="cooperative")
-        cells = self.parameters.cells(self.together, free, kinds or {})
+            return PackedCall([], current_handle(views), done, passed, launches="cooperative")
+        cells = self.parameters.cells(self.together, passed)
         with active_context(self.program.kernel, views) as context:
             call = self._call(context, binding, {**pointers, **(workspace or {})}, cells)
-        return PackedCall([call.on], current_handle(views), done, free, launches="cooperative")
+        return PackedCall([call.on], current_handle(views), done, passed, launches="cooperative")
 
     def _start(self, loaded: Any, binding: Binding, pointers: Mapping[str, int], stream: StreamHandle) -> None:
         with workspace_of(binding, stream) as own:

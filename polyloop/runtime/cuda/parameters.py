@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.runtime.arguments import Binding
 from polyloop.runtime.cuda.tensormaps import driver_map
-from polyloop.runtime.packed import Free
+from polyloop.runtime.packed import Passed
 from polyloop.runtime.resources import KernelImage
 from polyloop.runtime.steps import Step
 
@@ -82,16 +82,13 @@ class Parameters:
         first = (Step(launch, (1, 1, 1), {loop.iname: 0 for loop in launch.around}) for launch in program.launches)
         return {step.launch.name: self.pack(step, pointers, binding) for step in first}
 
-    def cells(self, launch: DeviceLaunch, free: Sequence[Free], kinds: Mapping[str, type[Any]]) -> list[Cell | None]:
-        """Return, for each of the *free* numbers, its place in the buffer of a launch; None if it is not passed.
-
-        *kinds* are the types of ctypes of all numbers.
-        """
+    def cells(self, launch: DeviceLaunch, passed: Passed) -> list[Cell | None]:
+        """Return, for each value that launches take, its place in the buffer of one; None if that is not passed it."""
         places = dict(zip(launch.arguments, self._images[launch.name].parameters, strict=True))
         found: list[Cell | None] = []
-        for number in free:
-            place = places.get(number.name)
+        for name, kind in passed.kinds.items():
+            place = places.get(name)
             if place is not None:
-                assert ctypes.sizeof(kinds[number.name]) == place[1], f"'{number.name}' has a parameter of another size"
-            found.append(None if place is None else (place[0], kinds[number.name]))
+                assert ctypes.sizeof(kind) == place[1], f"'{name}' has a parameter of another size"
+            found.append(None if place is None else (place[0], kind))
         return found

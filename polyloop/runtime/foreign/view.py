@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 
 from polyloop.errors import ArgumentError, Diagnostic
 
-__all__ = ["ArrayKind", "ArrayView", "Borrowed", "call_error", "element_range", "library", "row_major", "wrong_type"]
+__all__ = ["ArrayKind", "ArrayView", "Borrowed", "call_error", "element_range", "library", "place_of", "row_major",
+           "wrong_type"]
 
 
 class ArrayKind(Enum):
@@ -139,3 +140,25 @@ def type_note(value: object) -> str:
 def wrong_type(kernel: str, name: str, value: object, hint: str) -> ArgumentError:
     """Return the error for an argument that is no array."""
     return call_error(kernel, Diagnostic("wrong-type", f"'{name}' must be an array", (type_note(value),), (hint,)))
+
+
+def place_of(kernel: str, views: Mapping[str, ArrayView]) -> tuple[ArrayKind, int]:
+    """Return the kind of array to allocate, and on which device.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-device``: they are on several.
+    """
+    kind, device, first = ArrayKind.NUMPY, -1, ""
+    for name, view in views.items():
+        if view.kind.on_device and not kind.on_device:
+            kind, first = view.kind, name
+        elif kind is ArrayKind.NUMPY:
+            kind = view.kind
+        if view.device >= 0 and device >= 0 and view.device != device:
+            raise call_error(kernel, Diagnostic(
+                "wrong-device", f"'{name}' is on GPU {view.device}, and '{first}' on GPU {device}", (),
+                ("copy all arrays to one device",)))
+        device = max(device, view.device)
+    return kind, device
