@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from math import prod
-from os.path import commonprefix
 
 import numpy as np
 
@@ -99,7 +99,8 @@ def _sums_in_subscripts(placed: Placed) -> Iterator[Affine]:
 
 def _name_of_sum(form: Affine) -> str:
     """Return the name of a sum of inames: what their names begin with, ``l`` for ``l_outer`` and ``l_inner``."""
-    return commonprefix(sorted(form.names())).rstrip("_") or "index"
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*form.names(), strict=False))
+    return "".join(letters[0] for letters in same).rstrip("_") or "position"
 
 
 def _long_dimensions(kernel: LoopKernel) -> frozenset[str]:
