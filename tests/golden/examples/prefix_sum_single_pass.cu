@@ -207,6 +207,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
             *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r_b + 4 * tx] = b_v;  // scan
         }
     } else {
+        float tile_sum = 0.0f;
         __align__(16) float x[16][4];
         const int position = 8192 * bx + 2048 * ty;
         if (position + 4 * tx < n) {
@@ -224,9 +225,6 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
                     }
                 }
             }
-        }
-        float tile_sum = 0.0f;
-        if (position + 4 * tx < n) {
             #pragma unroll
             for (int r_tile = 0; r_tile < 16; ++r_tile) {
                 if (position + 128 * r_tile + 4 * tx < n) {
@@ -260,7 +258,6 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
             before_warp += warp_sum;
         before_warp = prefix_sum_single_pass_y_exclusive_sum_float32(before_warp, partial_0);
         float scanned[16][4];
-        float lane_sum;
         float before_lane;
         #pragma unroll
         for (int r = 0; r < 16; ++r) {
@@ -278,8 +275,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
                     before_lane = before_warp;
                     before_warp += round_sum;
                 }
+                float part_1 = 0.0f;
                 if (position + 128 * r + 4 * tx < n) {
-                    lane_sum = 0.0f;
+                    float lane_sum = 0.0f;
                     #pragma unroll
                     for (int j_local_local_local_inner = 0;
                             j_local_local_local_inner < 4;
@@ -287,10 +285,8 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
                         if (position + 128 * r + 4 * tx + j_local_local_local_inner < n)
                             lane_sum += x[r][j_local_local_local_inner];
                     }
-                }
-                float part_1 = 0.0f;
-                if (position + 128 * r + 4 * tx < n)
                     part_1 += lane_sum;
+                }
                 part_1 = prefix_sum_single_pass_x_exclusive_sum_float32(part_1);
                 if (position + 128 * r + 4 * tx < n) {
                     before_lane += part_1;
