@@ -13,7 +13,8 @@ copies, are entries that a language fills in (``device.entries``).
 
 Names that are reserved in C or CUDA are replaced in the schedule before (``names``, ``renaming``). An iname of the
 reference program that is now a sum of several inames may become a variable, as in ``const int i = 16 * bx + tx``; marks
-are its placeholders until the function is complete (``tree.indices``).
+are its placeholders until the function is complete (``tree.indices``).  Then what several addresses share gets a name,
+where that makes the text shorter (``tree.offsets``).
 
 Full tiles get code of their own, without the tests of partial tiles. For a target without threads, axes become loops
 around each region without barriers (``loops.regions``). Barriers, shuffles and combines under a condition that depends

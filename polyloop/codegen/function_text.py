@@ -18,6 +18,7 @@ from polyloop.codegen.loops.hosts import printed
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.tree.c_ast import Block, For, Group, If, Node
 from polyloop.codegen.tree.cprinter import print_block
+from polyloop.codegen.tree.offsets import with_named_offsets
 from polyloop.codegen.tree.parallel import (
     behind_pointers,
     has_block_loop,
@@ -29,7 +30,7 @@ from polyloop.codegen.unit import Unit
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
-from polyloop.poly.axes import AXES, Level, level_of, thread_axis
+from polyloop.poly.axes import AXES, Level, is_grid_axis, level_of, thread_axis
 from polyloop.schedule.plan import Launch
 
 __all__ = ["device_text", "host_text", "passed_inames"]
@@ -45,7 +46,7 @@ def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -
     parts = (language.syntax.function, clusters, bounds, f"{launch.name}({parameters})")
     head = " ".join(part for part in parts if part)
     lines += [f"    {begun(function.scope)}"] if opens(launch.tree) else []
-    body = print_block(_body(function), named=_named([launch], unit))
+    body = print_block(_body(function, unit), named=_named([launch], unit))
     return "\n".join([head, "{", *lines, *axes, *body, "}"])
 
 
@@ -68,7 +69,7 @@ def host_text(functions: Sequence[Function], unit: Unit) -> str:
     if unit.language.is_parallel:
         _look_at_blocks(functions, unit)
     parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit)
-    bodies = [(function, _asked(function, _body(function))) for function in functions]
+    bodies = [(function, _asked(function, _body(function, unit))) for function in functions]
     lines += print_block(_program(bodies, 0, is_only=len(functions) == 1), named=_named(launches, unit))
     head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"
     return "\n".join([head, "{", *lines, "}"])
@@ -175,14 +176,18 @@ def _apart(body: Block, bodies: Sequence[tuple[Function, Block]]) -> Block:
     return body if has_loops and len(body) == 1 and isinstance(body[0], For | If) else (Group(body),)
 
 
-def _body(function: Function) -> Block:
-    """Return a function's body, with variables for indices that occur often, and with pragmas of independent loops."""
-    names, loops = function.scope.names, function.scope.language.loops
+def _body(function: Function, unit: Unit) -> Block:
+    """Return a function's body, with names for what indices and addresses share, and pragmas of independent loops."""
+    names, values, loops = function.scope.names, function.scope.values, function.scope.language.loops
 
     def fresh(name: str) -> str | None:
         return None if name in names.taken else names.fresh(name)
 
     body = function.scope.indices.settle(function.body, fresh)
+    if not loops.lanes:  # otherwise pointers take the place of what addresses share
+        sizes = frozenset(unit.inputs.index_names)
+        blocks = frozenset([str(values[axis]) for axis in AXES if is_grid_axis(axis) and axis in values])
+        body = with_named_offsets(body, function.scope.index_type, sizes, blocks, names.fresh)
     body = in_vectors(body, loops.lanes) if loops.lanes else body
     body = shared_by_threads(body, loops.blocks) if loops.blocks else body
     return behind_pointers(body, names.fresh) if loops.lanes else body

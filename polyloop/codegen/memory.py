@@ -12,6 +12,7 @@ from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.language import Language
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.branches import with_joined_guards
 from polyloop.codegen.tree.c_ast import Block, Carve, Declare, Sync, Union
 from polyloop.codegen.tree.declare import declare_private, declare_shared
 from polyloop.codegen.tree.fold_initial_value import begun
@@ -55,6 +56,7 @@ def declare_temporaries(
     kept
         Private variables that keep their values from one iteration of that loop to the next.
     """
+    body = with_joined_guards(body)
     if not launch.temporaries:
         return around(begun(body)), 0
     declarations = {t.name: _declaration(t, scope, launch) for t in launch.temporaries}

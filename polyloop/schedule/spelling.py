@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from math import prod
 
 import numpy as np
@@ -12,8 +13,9 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Tree
 from polyloop.mapping.mixed_radix import Digit, digits_among
-from polyloop.mapping.thread_mapping import Placement
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import is_thread_axis
 from polyloop.program.infer_types import dtype_table
 from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.plan import IndexVariables, LoopForms
@@ -72,7 +74,33 @@ def _named_indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
                 placed_form = form.substitute(places)
                 if len(placed_form.terms) > 1:
                     found.setdefault(placed_form, iname)
+    for placed in placement.statements.values():
+        places = placed.forms if placed.digits is None else placed.digits.forms
+        for form in _sums_in_subscripts(placed):
+            placed_form = form.substitute(places)
+            if any(is_thread_axis(name) for name in placed_form.names()):
+                found.setdefault(placed_form, _name_of_sum(form))
     yield from ((iname, form) for form, iname in found.items())
+
+
+def _sums_in_subscripts(placed: Placed) -> Iterator[Affine]:
+    """Yield the sums of inames in subscripts that are tiles by hand: ``256*lo + l`` of the reference program."""
+    origin = placed.lowered.instruction.origin
+    if not isinstance(origin, Copy):
+        return
+    inames = {iname for iname, form in origin.forms.items() if form == Affine.variable(iname)}
+    for access in placed.lowered.accesses:
+        for index in access.indices:
+            terms = () if index is None else tuple([term for term in index.terms if term[0] in inames])
+            factors = [factor for _, factor in terms]
+            if len(terms) > 1 and min(factors) == 1 and max(factors) > 1:
+                yield Affine(terms, 0)
+
+
+def _name_of_sum(form: Affine) -> str:
+    """Return the name of a sum of inames: what their names begin with, ``l`` for ``l_outer`` and ``l_inner``."""
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*form.names(), strict=False))
+    return "".join(letters[0] for letters in same).rstrip("_") or "position"
 
 
 def _long_dimensions(kernel: LoopKernel) -> frozenset[str]:

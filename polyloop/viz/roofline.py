@@ -22,7 +22,7 @@ _SMALL: Final = 11.0
 _WIDTH: Final = 620.0
 _HEIGHT: Final = 300.0
 _LEFT: Final = 74.0
-_TOP: Final = 62.0
+_TOP: Final = 70.0
 _FLOATS: Final = ("float", "bfloat", "tensor")
 _HEAD: Final = ("", "kernel", "flop/byte", "bound by", "at least", "measured", "of the bound")
 
@@ -199,7 +199,9 @@ class _Plot:
         canvas.line([start, end], "purple", width=2)
         text = f"memory {short(self.memory)}B/s"
         parts = [(start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part) for part in (0.7, 0.9)]
-        self._word(canvas, text, [(x - 12 - CHAR * _SMALL * len(text), y - 6) for x, y in parts])
+        left = [(x - 12 - CHAR * _SMALL * len(text), y - 6) for x, y in parts]
+        right = [(x + 12, y + 8) for x, y in reversed(parts)]
+        self._word(canvas, text, [(x, y) for x, y in (*left, *right) if x > _LEFT + 2])
         for kind, rate in self.roofs.items():
             first, last = self.place(rate / self.memory, rate), (_LEFT + _WIDTH, 0.0)
             canvas.line([first, (last[0], first[1])], "purple", width=2)

@@ -8,6 +8,7 @@ from enum import Enum
 from functools import reduce
 from itertools import count
 from math import prod
+from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -43,6 +44,9 @@ from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
 
 __all__ = ["Kind", "Row", "loop_rows"]
+
+_MOST_LETTERS: Final = 96
+"""Characters of a line on the grid of a launch, behind which its blocks have a line of their own."""
 
 
 class Kind(Enum):
@@ -162,7 +166,10 @@ class _Rows:
     def launch(self, launch: Launch, depth: int) -> Iterator[Row]:
         """Yield the rows of a launch."""
         yield Row(depth, Kind.LAUNCH, f"launch {launch.name}")
-        yield Row(depth + 1, Kind.AXIS, self.sizes(launch))
+        grid, *others = self.sizes(launch)
+        one = ", ".join((grid, *others))
+        lines = [one] if len(one) <= _MOST_LETTERS else [grid, ", ".join(others)]
+        yield from (Row(depth + 1, Kind.AXIS, line) for line in lines)
         yield from self.axes(launch, depth + 1)
         yield from self.tree(launch.tree, depth + 1)
         if launch.name != self.schedule.launches[-1].name:
@@ -174,10 +181,10 @@ class _Rows:
         yield Row(depth, Kind.END, f"end of {what}")
         yield from self.reasons(waits, depth + 1)
 
-    def sizes(self, launch: Launch) -> str:
-        """Return ``grid ((n + 15) // 16) x 4, blocks of 16 x 16 threads, 2048 bytes of shared memory``."""
+    def sizes(self, launch: Launch) -> list[str]:
+        """Return ``grid ((n + 15) // 16) x 4``, ``blocks of 16 x 16 threads``, ``2048 bytes of shared memory``."""
         if not launch.group_axes and not launch.local_size:
-            return "one thread"
+            return ["one thread"]
         parts = []
         known = self.grids.get(launch.name)
         if known is not None and launch.group_axes:
@@ -195,7 +202,7 @@ class _Rows:
             parts += launch.turns.crew.lines()
         if nbytes := shared_bytes(launch.temporaries):
             parts.append(f"{nbytes} bytes of shared memory")
-        return ", ".join(parts)
+        return parts
 
     def axes(self, launch: Launch, depth: int) -> Iterator[Row]:
         """Yield the inames on each axis."""

@@ -65,7 +65,8 @@ def test_a_vector_between_two_accesses_is_loaded_if_all_of_it_is_read() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "v[i] = u[i + 3] + u[i + 5]", data, name="between")
     knl = pl.split_iname(pl.split_iname(knl, "i", 4, inner_tag="vec"), "i_outer", 8, outer_tag="g.0", inner_tag="l.0")
     text = cuda(knl)
-    assert "const float4 u_v = *(const float4 *)&u[32 * bx + 4 * tx + 4];" in text
+    assert "= 32 * bx + 4 * tx;" in text
+    assert "const float4 u_v = *(const float4 *)&u[position + 4];" in text
     assert "v_v.y = u_v.x + u_v.z;" in text
     for n in SIZES:
         u = np.arange(n + 8, dtype=F) ** 2

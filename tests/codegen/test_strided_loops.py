@@ -37,3 +37,14 @@ def test_each_index_is_met_once(value: str) -> None:
     program = pl.generate_code(build("y[i] + " + value), target=pl.CudaTarget())
     for result in run_on_fibres(program, {"x": x, "y": np.ones(n, np.float32)}).values():
         np.testing.assert_array_equal(result.y, expected)
+
+
+def test_tiles_by_hand_are_a_loop_over_the_index() -> None:
+    domain = "{[lo, l]: 0 <= l < 32 and 0 <= 32*lo + l < n}"
+    data = [pl.GlobalArg("x, y", np.float32, shape="n"), ...]
+    knl = pl.make_kernel(domain, "y[32*lo + l] = 2*x[32*lo + l]", data, assumptions="n >= 1")
+    program = pl.generate_code(knl.tag_inames("l:l.0"), target=pl.CudaTarget())
+    assert "for (int l = tx; l < n; l += 32)\n        y[l] = 2.0f * x[l];" in program.device_code
+    x = np.arange(97, dtype=np.float32)
+    for result in run_on_fibres(program, {"x": x, "y": np.zeros(97, np.float32)}).values():
+        np.testing.assert_array_equal(result.y, 2 * x)

@@ -263,7 +263,7 @@ def test_a_statement_without_vectors_is_told(text: str, reason: str) -> None:
 
 def test_what_a_condition_keeps_is_read_from_memory_not_from_the_vector_in_the_making() -> None:
     knl = vectorized(kernel("y[i] = 2*x[i] if x[i] > 0 else y[i]"))
-    assert "y_v.x = x_v.x > 0.0f ? 2.0f * x_v.x : y[32 * bx + 4 * tx];" in cuda(knl)
+    assert "y_v.x = x_v.x > 0.0f ? 2.0f * x_v.x : y[position];" in cuda(knl)
     for n in SIZES:
         x, y = vectors(n, 2)
         x = x - F(0.5)

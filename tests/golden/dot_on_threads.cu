@@ -32,10 +32,10 @@ extern "C" __global__ void __launch_bounds__(16) dot_0(
             part_0[k_inner_inner_outer] = 0.0f;
         for (int k_inner_outer = 0; k_inner_outer < 2; ++k_inner_outer) {
             #pragma unroll
-            for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer)
-                part_0[k_inner_inner_outer] +=
-                    a[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx]
-                        * b[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx];
+            for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer) {
+                const int offset = 64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx;
+                part_0[k_inner_inner_outer] += a[offset] * b[offset];
+            }
         }
         #pragma unroll
         for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer)
@@ -54,10 +54,9 @@ extern "C" __global__ void __launch_bounds__(16) dot_0(
                 ++k_inner_outer) {
             #pragma unroll
             for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer) {
-                if (64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx < n)
-                    part_0[k_inner_inner_outer] +=
-                        a[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx]
-                            * b[64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx];
+                const int position = 64 * bx + 32 * k_inner_outer + 16 * k_inner_inner_outer + tx;
+                if (position < n)
+                    part_0[k_inner_inner_outer] += a[position] * b[position];
             }
         }
         #pragma unroll

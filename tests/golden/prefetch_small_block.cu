@@ -31,10 +31,10 @@ extern "C" __global__ void __launch_bounds__(16) blur(
                 a_fetch[16 * a_dim_0_outer + tx] = a[64 * bx + 16 * a_dim_0_outer + tx - 1];
         }
         __syncwarp();  // a_fetch: reads follow writes
-        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
-            out[64 * bx + 16 * i_inner_outer + tx] = a_fetch[16 * i_inner_outer + tx]
-                + a_fetch[16 * i_inner_outer + tx + 1]
-                + a_fetch[16 * i_inner_outer + tx + 2];
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+            const int offset = 16 * i_inner_outer + tx;
+            out[64 * bx + offset] = a_fetch[offset] + a_fetch[offset + 1] + a_fetch[offset + 2];
+        }
     } else {
         if (64 * bx + tx <= n) {
             #pragma unroll
@@ -48,9 +48,9 @@ extern "C" __global__ void __launch_bounds__(16) blur(
         __syncwarp();  // a_fetch: reads follow writes
         for (int i_inner_outer = max(0, floordiv_int32(-tx, 16) - 4 * bx + 1);
                 i_inner_outer < min(4, (n - tx + 14) / 16 - 4 * bx);
-                ++i_inner_outer)
-            out[64 * bx + 16 * i_inner_outer + tx] = a_fetch[16 * i_inner_outer + tx]
-                + a_fetch[16 * i_inner_outer + tx + 1]
-                + a_fetch[16 * i_inner_outer + tx + 2];
+                ++i_inner_outer) {
+            const int offset = 16 * i_inner_outer + tx;
+            out[64 * bx + offset] = a_fetch[offset] + a_fetch[offset + 1] + a_fetch[offset + 2];
+        }
     }
 }

@@ -82,20 +82,21 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(
         tile_sum = row_scan_block_sum_float32(tile_sum, partial);
         float b_carry = acc_0;
         acc_0 += tile_sum;
-        if (128 * tile + 2 * tx < n)
+        const int a_index = 128 * tile + 2 * tx;
+        if (a_index < n)
             b_sum = 0.0f;
         for (int j_local_inner = 0;
                 j_local_inner < min(2, n - 128 * tile - 2 * tx);
                 ++j_local_inner)
-            b_sum += a[bx * n + 128 * tile + 2 * tx + j_local_inner];
+            b_sum += a[bx * n + a_index + j_local_inner];
         float part = 0.0f;
-        if (128 * tile + 2 * tx < n)
+        if (a_index < n)
             part += b_sum;
         part = row_scan_block_exclusive_sum_float32(part, partial_0);
-        if (128 * tile + 2 * tx < n)
+        if (a_index < n)
             b_carry += part;
         for (int k = 0; k < min(2, n - 128 * tile - 2 * tx); ++k) {
-            const int i = 128 * tile + 2 * tx + k;
+            const int i = a_index + k;
             b_carry += a[bx * n + i];
             b[bx * n + i] = b_carry;
         }

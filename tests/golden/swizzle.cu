@@ -17,9 +17,10 @@ extern "C" __global__ void __launch_bounds__(256) transpose(
     if (32 * bx + 31 < n && 32 * by + 31 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-            a_fetch[8 * a_dim_0_outer + ty][tx ^ (8 * a_dim_0_outer + ty)] =
-                a[(32 * bx + 8 * a_dim_0_outer + ty) * n + 32 * by + tx];
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 8 * a_dim_0_outer + ty;
+            a_fetch[offset][tx ^ offset] = a[(32 * bx + offset) * n + 32 * by + tx];
+        }
         __syncthreads();  // a_fetch: reads follow writes
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
             b[(32 * by + 8 * i_inner_outer + ty) * n + 32 * bx + tx] =
@@ -28,9 +29,10 @@ extern "C" __global__ void __launch_bounds__(256) transpose(
         if (32 * bx + ty < n && 32 * by + tx < n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                if (32 * bx + 8 * a_dim_0_outer + ty < n)
-                    a_fetch[8 * a_dim_0_outer + ty][tx ^ (8 * a_dim_0_outer + ty)] =
-                        a[(32 * bx + 8 * a_dim_0_outer + ty) * n + 32 * by + tx];
+                if (32 * bx + 8 * a_dim_0_outer + ty < n) {
+                    const int offset = 8 * a_dim_0_outer + ty;
+                    a_fetch[offset][tx ^ offset] = a[(32 * bx + offset) * n + 32 * by + tx];
+                }
             }
         }
         __syncthreads();  // a_fetch: reads follow writes

@@ -91,19 +91,21 @@ extern "C" __global__ void __launch_bounds__(64) product(
     }
     for (int ko = 0; ko < (p + 24) / 32; ++ko) {
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-            *(bfloat16x8 *)&a_tile[16 * a_dim_0_outer + t_div_4][8 * t_mod_4] =
-                32 * by + 16 * a_dim_0_outer + t_div_4 < m && 32 * ko + 8 * t_mod_4 + 7 < p
-                    ? *(const bfloat16x8 *)&a[
-                        (32 * by + 16 * a_dim_0_outer + t_div_4) * p + 32 * ko + 8 * t_mod_4]
-                    : bfloat16x8{};
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+            const int a_index = 32 * by + 16 * a_dim_0_outer + t_div_4;
+            *(bfloat16x8 *)&a_tile[16 * a_dim_0_outer + t_div_4][8 * t_mod_4] = a_index < m
+                    && 32 * ko + 8 * t_mod_4 + 7 < p
+                ? *(const bfloat16x8 *)&a[a_index * p + 32 * ko + 8 * t_mod_4]
+                : bfloat16x8{};
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
-            *(bfloat16x8 *)&b_tile[16 * b_dim_0_outer + t_div_4][8 * t_mod_4] =
-                32 * ko + 16 * b_dim_0_outer + t_div_4 < p && 32 * bx + 8 * t_mod_4 + 7 < n
-                    ? *(const bfloat16x8 *)&b[
-                        (32 * ko + 16 * b_dim_0_outer + t_div_4) * n + 32 * bx + 8 * t_mod_4]
-                    : bfloat16x8{};
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            const int b_index = 32 * ko + 16 * b_dim_0_outer + t_div_4;
+            *(bfloat16x8 *)&b_tile[16 * b_dim_0_outer + t_div_4][8 * t_mod_4] = b_index < p
+                    && 32 * bx + 8 * t_mod_4 + 7 < n
+                ? *(const bfloat16x8 *)&b[b_index * n + 32 * bx + 8 * t_mod_4]
+                : bfloat16x8{};
+        }
         __syncthreads();  // a_tile, b_tile: reads follow writes
         #pragma unroll
         for (int kk = 0; kk < 2; ++kk) {

@@ -92,15 +92,17 @@ extern "C" __global__ void __launch_bounds__(64) product(
         b_frag[1][ni][3] = 0.0;
     }
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer) {
+        const int offset = 4 * a_dim_0_outer + a_dim_0_inner;
         cp_async_16(
-            &a_tile[0][4 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer],
-            &a[(32 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer]);
+            &a_tile[0][offset][2 * a_dim_1_outer], &a[(32 * by + offset) * p + 2 * a_dim_1_outer]);
+    }
     #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
+        const int offset = 8 * b_dim_0_outer + b_dim_0_inner;
         cp_async_16(
-            &b_tile[0][8 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer],
-            &b[(8 * b_dim_0_outer + b_dim_0_inner) * n + 16 * bx + 2 * b_dim_1_outer]);
+            &b_tile[0][offset][2 * b_dim_1_outer], &b[offset * n + 16 * bx + 2 * b_dim_1_outer]);
+    }
     cp_async_commit();
     // Full tiles, without tests; the others begin at ko_full.
     const int ko_full = p / 32 - 1;
@@ -108,14 +110,12 @@ extern "C" __global__ void __launch_bounds__(64) product(
         cp_async_wait<0>();
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer) {
+            const int offset = 4 * a_dim_0_outer + a_dim_0_inner;
             cp_async_16(
-                &a_tile[(ko + 1) % 2][4 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer],
-                &a[
-                    (32 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p
-                    + 32 * ko
-                    + 2 * a_dim_1_outer
-                    + 32]);
+                &a_tile[(ko + 1) % 2][offset][2 * a_dim_1_outer],
+                &a[(32 * by + offset) * p + 32 * ko + 2 * a_dim_1_outer + 32]);
+        }
         #pragma unroll
         for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
             cp_async_16(
@@ -129,22 +129,15 @@ extern "C" __global__ void __launch_bounds__(64) product(
         for (int kk = 0; kk < 2; ++kk) {
             #pragma unroll
             for (int mi = 0; mi < 1; ++mi) {
-                a_frag[kk % 2][mi][0] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane][16 * kk + jj_lane];
-                a_frag[kk % 2][mi][1] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane + 8][16 * kk + jj_lane];
-                a_frag[kk % 2][mi][2] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane][16 * kk + jj_lane + 4];
-                a_frag[kk % 2][mi][3] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane + 8][16 * kk + jj_lane + 4];
-                a_frag[kk % 2][mi][4] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane][16 * kk + jj_lane + 8];
-                a_frag[kk % 2][mi][5] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane + 8][16 * kk + jj_lane + 8];
-                a_frag[kk % 2][mi][6] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane][16 * kk + jj_lane + 12];
-                a_frag[kk % 2][mi][7] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane + 8][16 * kk + jj_lane + 12];
+                const int a_tile_offset = 16 * mi + 16 * w + ii_lane;
+                a_frag[kk % 2][mi][0] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane];
+                a_frag[kk % 2][mi][1] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane];
+                a_frag[kk % 2][mi][2] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 4];
+                a_frag[kk % 2][mi][3] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 4];
+                a_frag[kk % 2][mi][4] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 8];
+                a_frag[kk % 2][mi][5] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 8];
+                a_frag[kk % 2][mi][6] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 12];
+                a_frag[kk % 2][mi][7] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 12];
             }
             #pragma unroll
             for (int ni = 0; ni < 2; ++ni) {
@@ -175,22 +168,15 @@ extern "C" __global__ void __launch_bounds__(64) product(
         for (int kk = 0; kk < 2; ++kk) {
             #pragma unroll
             for (int mi = 0; mi < 1; ++mi) {
-                a_frag[kk % 2][mi][0] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane][16 * kk + jj_lane];
-                a_frag[kk % 2][mi][1] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane + 8][16 * kk + jj_lane];
-                a_frag[kk % 2][mi][2] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane][16 * kk + jj_lane + 4];
-                a_frag[kk % 2][mi][3] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane + 8][16 * kk + jj_lane + 4];
-                a_frag[kk % 2][mi][4] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane][16 * kk + jj_lane + 8];
-                a_frag[kk % 2][mi][5] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane + 8][16 * kk + jj_lane + 8];
-                a_frag[kk % 2][mi][6] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane][16 * kk + jj_lane + 12];
-                a_frag[kk % 2][mi][7] =
-                    a_tile[ko % 2][16 * mi + 16 * w + ii_lane + 8][16 * kk + jj_lane + 12];
+                const int a_tile_offset = 16 * mi + 16 * w + ii_lane;
+                a_frag[kk % 2][mi][0] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane];
+                a_frag[kk % 2][mi][1] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane];
+                a_frag[kk % 2][mi][2] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 4];
+                a_frag[kk % 2][mi][3] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 4];
+                a_frag[kk % 2][mi][4] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 8];
+                a_frag[kk % 2][mi][5] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 8];
+                a_frag[kk % 2][mi][6] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 12];
+                a_frag[kk % 2][mi][7] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 12];
             }
             #pragma unroll
             for (int ni = 0; ni < 2; ++ni) {

@@ -122,12 +122,9 @@ extern "C" __global__ void __launch_bounds__(64) product(
     }
     #pragma unroll
     for (int kk = 0; kk < 2; ++kk) {
-        cp_async_16(
-            &a_tile[0][16 * kk + t_div_4][8 * t_mod_4],
-            &a[(32 * by + 16 * kk + t_div_4) * p + 8 * t_mod_4]);
-        cp_async_16(
-            &b_tile[0][16 * kk + t_div_4][8 * t_mod_4],
-            &b[(16 * kk + t_div_4) * n + 32 * bx + 8 * t_mod_4]);
+        const int offset = 16 * kk + t_div_4;
+        cp_async_16(&a_tile[0][offset][8 * t_mod_4], &a[(32 * by + offset) * p + 8 * t_mod_4]);
+        cp_async_16(&b_tile[0][offset][8 * t_mod_4], &b[offset * n + 32 * bx + 8 * t_mod_4]);
     }
     cp_async_commit();
     #pragma unroll

@@ -20,29 +20,33 @@ extern "C" __global__ void __launch_bounds__(128) turned(
     if (16 * bx + 15 < n && 32 * by + 31 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-            a_fetch[4 * a_dim_0_outer + a_dim_0_inner][a_dim_1] =
-                a[(16 * bx + 4 * a_dim_0_outer + a_dim_0_inner) * n + 32 * by + a_dim_1];
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 4 * a_dim_0_outer + a_dim_0_inner;
+            a_fetch[offset][a_dim_1] = a[(16 * bx + offset) * n + 32 * by + a_dim_1];
+        }
         __syncthreads();  // a_fetch: reads follow writes
-        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
-            b[(32 * by + 8 * i_inner_outer + i_inner_inner) * n + j] =
-                a_fetch[j_inner][8 * i_inner_outer + i_inner_inner];
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+            const int offset = 8 * i_inner_outer + i_inner_inner;
+            b[(32 * by + offset) * n + j] = a_fetch[j_inner][offset];
+        }
     } else {
         if (16 * bx + a_dim_0_inner < n && 32 * by + a_dim_1 < n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                if (16 * bx + 4 * a_dim_0_outer + a_dim_0_inner < n)
+                const int a_index = 16 * bx + 4 * a_dim_0_outer + a_dim_0_inner;
+                if (a_index < n)
                     a_fetch[4 * a_dim_0_outer + a_dim_0_inner][a_dim_1] =
-                        a[(16 * bx + 4 * a_dim_0_outer + a_dim_0_inner) * n + 32 * by + a_dim_1];
+                        a[a_index * n + 32 * by + a_dim_1];
             }
         }
         __syncthreads();  // a_fetch: reads follow writes
         if (j < n) {
             for (int i_inner_outer = 0;
                     i_inner_outer < min(4, (n - i_inner_inner + 7) / 8 - 4 * by);
-                    ++i_inner_outer)
-                b[(32 * by + 8 * i_inner_outer + i_inner_inner) * n + j] =
-                    a_fetch[j_inner][8 * i_inner_outer + i_inner_inner];
+                    ++i_inner_outer) {
+                const int offset = 8 * i_inner_outer + i_inner_inner;
+                b[(32 * by + offset) * n + j] = a_fetch[j_inner][offset];
+            }
         }
     }
 }

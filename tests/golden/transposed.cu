@@ -7,7 +7,7 @@
 // Sizes: a: 16*n x 16*n, b: 16*n x 16*n
 // Launch: transposed, grid (n, n), block (16, 16)
 // Assumes: n >= 1; b overlaps no other array
-// Indices have 32 bits: 256*n*n must not exceed 2147483647
+// Indices have 32 bits: 256*n*n, 16*n + 16 must not exceed 2147483647
 
 extern "C" __global__ void __launch_bounds__(256) transposed(
     const float *__restrict__ a,

@@ -14,17 +14,18 @@ extern "C" __global__ void __launch_bounds__(4) axpy(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + 4 * tx + 3 < n) {
-        const float4 x_v = *(const float4 *)&x[16 * bx + 4 * tx];
-        float4 y_v = *(const float4 *)&y[16 * bx + 4 * tx];
+    const int position = 16 * bx + 4 * tx;
+    if (position + 3 < n) {
+        const float4 x_v = *(const float4 *)&x[position];
+        float4 y_v = *(const float4 *)&y[position];
         y_v.x = a * x_v.x + y_v.x;
         y_v.y = a * x_v.y + y_v.y;
         y_v.z = a * x_v.z + y_v.z;
         y_v.w = a * x_v.w + y_v.w;
-        *(float4 *)&y[16 * bx + 4 * tx] = y_v;
+        *(float4 *)&y[position] = y_v;
     } else {
         for (int i_inner_inner = 0; i_inner_inner < n - 16 * bx - 4 * tx; ++i_inner_inner) {
-            const int i = 16 * bx + 4 * tx + i_inner_inner;
+            const int i = position + i_inner_inner;
             y[i] = a * x[i] + y[i];
         }
     }

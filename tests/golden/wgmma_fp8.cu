@@ -123,31 +123,35 @@ extern "C" __global__ void __launch_bounds__(256) product(
         }
     }
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+        const int offset = 32 * a_dim_0_outer + t_div_8;
         cp_async_16(
-            &a_tile[0][32 * a_dim_0_outer + t_div_8][
-                16 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 4)],
-            &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 16 * t_mod_8]);
+            &a_tile[0][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+            &a[(128 * by + offset) * p + 16 * t_mod_8]);
+    }
     #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+        const int offset = 32 * b_dim_0_outer + t_div_8;
         cp_async_16(
-            &b_tile[0][32 * b_dim_0_outer + t_div_8][
-                16 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 4)],
-            &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 16 * t_mod_8]);
+            &b_tile[0][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+            &b[(64 * bx + offset) * p + 16 * t_mod_8]);
+    }
     cp_async_commit();
     if (16 * t_mod_8 + 143 < p) {
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 32 * a_dim_0_outer + t_div_8;
             cp_async_16(
-                &a_tile[1][32 * a_dim_0_outer + t_div_8][
-                    16 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 4)],
-                &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 16 * t_mod_8 + 128]);
+                &a_tile[1][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+                &a[(128 * by + offset) * p + 16 * t_mod_8 + 128]);
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            const int offset = 32 * b_dim_0_outer + t_div_8;
             cp_async_16(
-                &b_tile[1][32 * b_dim_0_outer + t_div_8][
-                    16 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 4)],
-                &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 16 * t_mod_8 + 128]);
+                &b_tile[1][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+                &b[(64 * bx + offset) * p + 16 * t_mod_8 + 128]);
+        }
     }
     cp_async_commit();
     // Full tiles, without tests; the others begin at ko_full.
@@ -157,17 +161,19 @@ extern "C" __global__ void __launch_bounds__(256) product(
         publish_stores();
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 32 * a_dim_0_outer + t_div_8;
             cp_async_16(
-                &a_tile[(ko + 2) % 3][32 * a_dim_0_outer + t_div_8][
-                    16 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 4)],
-                &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 128 * ko + 16 * t_mod_8 + 256]);
+                &a_tile[(ko + 2) % 3][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+                &a[(128 * by + offset) * p + 128 * ko + 16 * t_mod_8 + 256]);
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            const int offset = 32 * b_dim_0_outer + t_div_8;
             cp_async_16(
-                &b_tile[(ko + 2) % 3][32 * b_dim_0_outer + t_div_8][
-                    16 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 4)],
-                &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 128 * ko + 16 * t_mod_8 + 256]);
+                &b_tile[(ko + 2) % 3][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+                &b[(64 * bx + offset) * p + 128 * ko + 16 * t_mod_8 + 256]);
+        }
         cp_async_commit();
         products_begin();
         #pragma unroll

@@ -151,31 +151,35 @@ extern "C" __global__ void __launch_bounds__(256) product(
     }
     products_ready_32(&acc[0][0][0]);
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+        const int offset = 32 * a_dim_0_outer + t_div_8;
         cp_async_16(
-            &a_tile[0][32 * a_dim_0_outer + t_div_8][
-                8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)],
-            &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 8 * t_mod_8]);
+            &a_tile[0][offset][8 * t_mod_8 ^ ((offset & 7) << 3)],
+            &a[(128 * by + offset) * p + 8 * t_mod_8]);
+    }
     #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+        const int offset = 32 * b_dim_0_outer + t_div_8;
         cp_async_16(
-            &b_tile[0][32 * b_dim_0_outer + t_div_8][
-                8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)],
-            &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 8 * t_mod_8]);
+            &b_tile[0][offset][8 * t_mod_8 ^ ((offset & 7) << 3)],
+            &b[(64 * bx + offset) * p + 8 * t_mod_8]);
+    }
     cp_async_commit();
     if (8 * t_mod_8 + 71 < p) {
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 32 * a_dim_0_outer + t_div_8;
             cp_async_16(
-                &a_tile[1][32 * a_dim_0_outer + t_div_8][
-                    8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)],
-                &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 8 * t_mod_8 + 64]);
+                &a_tile[1][offset][8 * t_mod_8 ^ ((offset & 7) << 3)],
+                &a[(128 * by + offset) * p + 8 * t_mod_8 + 64]);
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            const int offset = 32 * b_dim_0_outer + t_div_8;
             cp_async_16(
-                &b_tile[1][32 * b_dim_0_outer + t_div_8][
-                    8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)],
-                &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 8 * t_mod_8 + 64]);
+                &b_tile[1][offset][8 * t_mod_8 ^ ((offset & 7) << 3)],
+                &b[(64 * bx + offset) * p + 8 * t_mod_8 + 64]);
+        }
     }
     cp_async_commit();
     // Full tiles, without tests; the others begin at ko_full.
@@ -185,17 +189,19 @@ extern "C" __global__ void __launch_bounds__(256) product(
         publish_stores();
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 32 * a_dim_0_outer + t_div_8;
             cp_async_16(
-                &a_tile[(ko + 2) % 4][32 * a_dim_0_outer + t_div_8][
-                    8 * t_mod_8 ^ (((32 * a_dim_0_outer + t_div_8) & 7) << 3)],
-                &a[(128 * by + 32 * a_dim_0_outer + t_div_8) * p + 64 * ko + 8 * t_mod_8 + 128]);
+                &a_tile[(ko + 2) % 4][offset][8 * t_mod_8 ^ ((offset & 7) << 3)],
+                &a[(128 * by + offset) * p + 64 * ko + 8 * t_mod_8 + 128]);
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            const int offset = 32 * b_dim_0_outer + t_div_8;
             cp_async_16(
-                &b_tile[(ko + 2) % 4][32 * b_dim_0_outer + t_div_8][
-                    8 * t_mod_8 ^ (((32 * b_dim_0_outer + t_div_8) & 7) << 3)],
-                &b[(64 * bx + 32 * b_dim_0_outer + t_div_8) * p + 64 * ko + 8 * t_mod_8 + 128]);
+                &b_tile[(ko + 2) % 4][offset][8 * t_mod_8 ^ ((offset & 7) << 3)],
+                &b[(64 * bx + offset) * p + 64 * ko + 8 * t_mod_8 + 128]);
+        }
         cp_async_commit();
         products_begin();
         #pragma unroll

@@ -101,11 +101,12 @@ extern "C" __global__ void __launch_bounds__(128) product(
             acc[ii_reg][jj_reg] = 0;
     }
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+        const int offset = 16 * a_dim_0_outer + a_dim_0_inner;
         cp_async_16(
-            &a_tile[0][16 * a_dim_0_outer + a_dim_0_inner][
-                16 * t_mod_8 ^ (((16 * a_dim_0_outer + a_dim_0_inner) & 7) << 4)],
-            &a[(64 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 16 * t_mod_8]);
+            &a_tile[0][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+            &a[(64 * by + offset) * p + 16 * t_mod_8]);
+    }
     if (t_div_64 == 0)
         cp_async_16(
             &b_tile[0][b_dim_0][16 * t_mod_8 ^ ((b_dim_0 & 7) << 4)],
@@ -113,11 +114,12 @@ extern "C" __global__ void __launch_bounds__(128) product(
     cp_async_commit();
     if (16 * t_mod_8 + 143 < p) {
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 16 * a_dim_0_outer + a_dim_0_inner;
             cp_async_16(
-                &a_tile[1][16 * a_dim_0_outer + a_dim_0_inner][
-                    16 * t_mod_8 ^ (((16 * a_dim_0_outer + a_dim_0_inner) & 7) << 4)],
-                &a[(64 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 16 * t_mod_8 + 128]);
+                &a_tile[1][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+                &a[(64 * by + offset) * p + 16 * t_mod_8 + 128]);
+        }
     }
     if (t_div_64 == 0 && 16 * t_mod_8 + 143 < p)
         cp_async_16(
@@ -131,15 +133,12 @@ extern "C" __global__ void __launch_bounds__(128) product(
         publish_stores();
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 16 * a_dim_0_outer + a_dim_0_inner;
             cp_async_16(
-                &a_tile[(ko + 2) % 3][16 * a_dim_0_outer + a_dim_0_inner][
-                    16 * t_mod_8 ^ (((16 * a_dim_0_outer + a_dim_0_inner) & 7) << 4)],
-                &a[
-                    (64 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p
-                    + 128 * ko
-                    + 16 * t_mod_8
-                    + 256]);
+                &a_tile[(ko + 2) % 3][offset][16 * t_mod_8 ^ ((offset & 7) << 4)],
+                &a[(64 * by + offset) * p + 128 * ko + 16 * t_mod_8 + 256]);
+        }
         if (t_div_64 == 0)
             cp_async_16(
                 &b_tile[(ko + 2) % 3][b_dim_0][16 * t_mod_8 ^ ((b_dim_0 & 7) << 4)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import is_
 
 import pymbolic.primitives as p
 
@@ -19,6 +20,7 @@ from polyloop.codegen.tree.c_ast import (
     Verbatim,
     expressions_of,
     walk,
+    with_blocks,
 )
 from polyloop.codegen.tree.c_expr import Code, Name, Subscript, changed, conjunction, nodes, root
 from polyloop.codegen.tree.indices import is_mark
@@ -26,7 +28,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 
-__all__ = ["Guarded", "branches", "keeps", "one_rest", "unswitched"]
+__all__ = ["Guarded", "branches", "keeps", "one_rest", "unswitched", "with_joined_guards"]
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,37 @@ def keeps(block: Block, condition: Code) -> bool:
             case _:
                 pass
     return True
+
+
+def with_joined_guards(block: Block) -> Block:
+    """Return *block* with one test in place of two of the same condition, between which variables only begin.
+
+    ::
+
+        if (p) A;  x = 0;  if (p) B;   ->   x = 0;  if (p) {A; B}
+    """
+    out: list[Node] = []
+    for node in (with_blocks(node, with_joined_guards) for node in block):
+        place = _guard_before(out, node) if isinstance(node, If) else None
+        if place is not None and isinstance(node, If) and isinstance(guard := out[place], If):
+            out[place:] = [*out[place + 1 :], replace(guard, body=with_joined_guards((*guard.body, *node.body)))]
+        else:
+            out.append(node)
+    return block if len(out) == len(block) and all(map(is_, out, block)) else tuple(out)
+
+
+def _guard_before(nodes: Sequence[Node], node: If) -> int | None:
+    """Return the place of a test of the same condition, behind which variables that it does not use begin; or None."""
+    place = len(nodes) - 1
+    while place >= 0 and isinstance(begin := nodes[place], Assign) and begin.is_constant and begin.operator == "=":
+        place -= 1
+    guard = nodes[place] if place >= 0 else None
+    if not isinstance(guard, If) or guard.condition != node.condition or guard.orelse or node.orelse:
+        return None
+    used = guard.uses.union(guard.names)
+    begun = [changed(begin.target) for begin in nodes[place + 1 :] if isinstance(begin, Assign)]
+    is_apart = all(name is not None and name.text not in used and name.temporary not in used for name in begun)
+    return place if is_apart and keeps(guard.body, guard.condition) else None
 
 
 def one_rest(first: For, second: For) -> For | None:

@@ -296,6 +296,9 @@ def with_expressions(node: _AnyNode, change: Callable[[Code], Code]) -> _AnyNode
             new["constants"] = tuple([(ctype, name, change(value)) for ctype, name, value in constants])
         case Assign() | Call() | Declare() | For() | If():
             new = {name: change(code) for name in _FIELDS[type(node)] if (code := getattr(node, name)) is not None}
+    if isinstance(node, Declare) and node.more:
+        more = tuple([(name, change(code)) for name, code in node.more])
+        new |= {} if all(old is code for (_, old), (_, code) in zip(node.more, more, strict=True)) else {"more": more}
     if all(getattr(node, name) is code for name, code in new.items()):
         return node
     changed: _AnyNode = replace(cast("Any", node), **new)

@@ -66,7 +66,8 @@ class Tensorize(Transform):
     const int tx = threadIdx.x;
     const int j_lane = tx % 4, i_lane = tx / 4;
     ...
-    a_frag[0] = pack(a[i_lane * 16 + 2 * j_lane].bits, a[i_lane * 16 + 2 * j_lane + 1].bits);
+    const int a_offset = i_lane * 16 + 2 * j_lane;
+    a_frag[0] = pack(a[a_offset].bits, a[a_offset + 1].bits);
     ...
     mma_m16n8k16_f16(acc[0][0], acc[0][1], acc[1][0], acc[1][1], a_frag, b_frag);
     ...

@@ -16,18 +16,19 @@ extern "C" __global__ void __launch_bounds__(256) axpy_vectors(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (1024 * bx + 4 * tx + 3 < n) {
-        const float4 x_v = *(const float4 *)&x[1024 * bx + 4 * tx];
-        const float4 y_v = *(const float4 *)&y[1024 * bx + 4 * tx];
+    const int position = 1024 * bx + 4 * tx;
+    if (position + 3 < n) {
+        const float4 x_v = *(const float4 *)&x[position];
+        const float4 y_v = *(const float4 *)&y[position];
         float4 z_v;
         z_v.x = alpha * x_v.x + y_v.x;
         z_v.y = alpha * x_v.y + y_v.y;
         z_v.z = alpha * x_v.z + y_v.z;
         z_v.w = alpha * x_v.w + y_v.w;
-        *(float4 *)&z[1024 * bx + 4 * tx] = z_v;
+        *(float4 *)&z[position] = z_v;
     } else {
         for (int i_inner_inner = 0; i_inner_inner < n - 1024 * bx - 4 * tx; ++i_inner_inner) {
-            const int i = 1024 * bx + 4 * tx + i_inner_inner;
+            const int i = position + i_inner_inner;
             z[i] = alpha * x[i] + y[i];
         }
     }

@@ -33,14 +33,10 @@ extern "C" __global__ void __launch_bounds__(256) csr_lanes(
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x, ty = threadIdx.y;
     const long long i = 32 * bx + ty;
-    int begin;
-    int count;
-    if (i < n) {
-        begin = first[i];
-        count = (unsigned int)first[i + 1] - begin;
-    }
     float acc = 0.0f;
     if (i < n) {
+        int begin = first[i];
+        int count = (unsigned int)first[i + 1] - begin;
         for (long long j_outer = 0; 32 * j_outer < (long long)count - tx; ++j_outer) {
             #pragma unroll
             for (long long j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {

@@ -33,14 +33,10 @@ extern "C" __global__ void __launch_bounds__(256) csr_warps(
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x, ty = threadIdx.y;
     const long long i = 8 * bx + ty;
-    int begin;
-    int count;
-    if (i < n) {
-        begin = first[i];
-        count = (unsigned int)first[i + 1] - begin;
-    }
     float acc = 0.0f;
     if (i < n) {
+        int begin = first[i];
+        int count = (unsigned int)first[i + 1] - begin;
         for (long long j = tx; j < (long long)count; j += 32)
             acc += a[begin + j] * x[column[begin + j]];
     }

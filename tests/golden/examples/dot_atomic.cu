@@ -48,9 +48,10 @@ extern "C" __global__ void __launch_bounds__(256) dot_1(
             part[lane] = 0.0f;
         for (int i_outer = 0; i_outer < 4; ++i_outer) {
             #pragma unroll
-            for (int lane = 0; lane < 4; ++lane)
-                part[lane] += a[4096 * bx + 1024 * i_outer + 256 * lane + tx]
-                    * b[4096 * bx + 1024 * i_outer + 256 * lane + tx];
+            for (int lane = 0; lane < 4; ++lane) {
+                const int offset = 4096 * bx + 1024 * i_outer + 256 * lane + tx;
+                part[lane] += a[offset] * b[offset];
+            }
         }
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
@@ -67,9 +68,9 @@ extern "C" __global__ void __launch_bounds__(256) dot_1(
         for (int i_outer = 0; i_outer < min(4, (n - tx + 1023) / 1024 - 4 * bx); ++i_outer) {
             #pragma unroll
             for (int lane = 0; lane < 4; ++lane) {
-                if (4096 * bx + 1024 * i_outer + 256 * lane + tx < n)
-                    part[lane] += a[4096 * bx + 1024 * i_outer + 256 * lane + tx]
-                        * b[4096 * bx + 1024 * i_outer + 256 * lane + tx];
+                const int position = 4096 * bx + 1024 * i_outer + 256 * lane + tx;
+                if (position < n)
+                    part[lane] += a[position] * b[position];
             }
         }
         #pragma unroll

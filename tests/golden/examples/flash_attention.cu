@@ -103,9 +103,10 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
             if (8 * t + t_div_16 < m) {
                 #pragma unroll
                 for (int k_dim_0_outer = 0; k_dim_0_outer < 2; ++k_dim_0_outer) {
-                    if (8 * t + 4 * k_dim_0_outer + t_div_16 < m)
+                    const int k_index = 8 * t + 4 * k_dim_0_outer + t_div_16;
+                    if (k_index < m)
                         k_fetch[4 * k_dim_0_outer + t_div_16][t_mod_16] =
-                            k[(8 * t + 4 * k_dim_0_outer + t_div_16) * 16 + t_mod_16];
+                            k[k_index * 16 + t_mod_16];
                 }
             }
             __syncthreads();  // k_fetch: reads follow writes; v_fetch: writes follow reads
@@ -143,9 +144,10 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
             if (8 * t + t_div_16 < m) {
                 #pragma unroll
                 for (int v_dim_0_outer = 0; v_dim_0_outer < 2; ++v_dim_0_outer) {
-                    if (8 * t + 4 * v_dim_0_outer + t_div_16 < m)
+                    const int v_index = 8 * t + 4 * v_dim_0_outer + t_div_16;
+                    if (v_index < m)
                         v_fetch[4 * v_dim_0_outer + t_div_16][t_mod_16] =
-                            v[(8 * t + 4 * v_dim_0_outer + t_div_16) * 16 + t_mod_16];
+                            v[v_index * 16 + t_mod_16];
                 }
             }
             __syncthreads();  // k_fetch: writes follow reads; v_fetch: reads follow writes
@@ -230,9 +232,10 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
             if (8 * t + t_div_16 < m) {
                 #pragma unroll
                 for (int k_dim_0_outer = 0; k_dim_0_outer < 2; ++k_dim_0_outer) {
-                    if (8 * t + 4 * k_dim_0_outer + t_div_16 < m)
+                    const int k_index = 8 * t + 4 * k_dim_0_outer + t_div_16;
+                    if (k_index < m)
                         k_fetch[4 * k_dim_0_outer + t_div_16][t_mod_16] =
-                            k[(8 * t + 4 * k_dim_0_outer + t_div_16) * 16 + t_mod_16];
+                            k[k_index * 16 + t_mod_16];
                 }
             }
             __syncthreads();  // k_fetch: reads follow writes; v_fetch: writes follow reads
@@ -272,9 +275,10 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
             if (8 * t + t_div_16 < m) {
                 #pragma unroll
                 for (int v_dim_0_outer = 0; v_dim_0_outer < 2; ++v_dim_0_outer) {
-                    if (8 * t + 4 * v_dim_0_outer + t_div_16 < m)
+                    const int v_index = 8 * t + 4 * v_dim_0_outer + t_div_16;
+                    if (v_index < m)
                         v_fetch[4 * v_dim_0_outer + t_div_16][t_mod_16] =
-                            v[(8 * t + 4 * v_dim_0_outer + t_div_16) * 16 + t_mod_16];
+                            v[v_index * 16 + t_mod_16];
                 }
             }
             __syncthreads();  // k_fetch: writes follow reads; v_fetch: reads follow writes

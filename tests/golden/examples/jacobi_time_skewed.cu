@@ -22,11 +22,11 @@ extern "C" __global__ void __launch_bounds__(128) jacobi_time_skewed(
         for (int s_outer = t_outer / 16; s_outer < s_outer_full; ++s_outer) {
             for (int t_inner = 0; t_inner < min(8, 128 * s_outer - 8 * t_outer + 127); ++t_inner) {
                 const int i = 128 * s_outer + tx - 8 * t_outer - t_inner;
-                if (i >= 1)
-                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] = (
-                        u[bx * 2 * n + t_inner % 2 * n + i - 1]
-                        + u[bx * 2 * n + t_inner % 2 * n + i]
-                        + u[bx * 2 * n + t_inner % 2 * n + i + 1]) / 3.0f;
+                if (i >= 1) {
+                    const int u_offset = bx * 2 * n + t_inner % 2 * n + i;
+                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] =
+                        (u[u_offset - 1] + u[u_offset] + u[u_offset + 1]) / 3.0f;
+                }
                 __syncthreads();  // u: writes follow writes
             }
         }
@@ -35,11 +35,11 @@ extern "C" __global__ void __launch_bounds__(128) jacobi_time_skewed(
                     t_inner < min(8, 128 * s_outer - 8 * t_outer + 127);
                     ++t_inner) {
                 const int i = 128 * s_outer + tx - 8 * t_outer - t_inner;
-                if (i >= 1 && i + 1 < n)
-                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] = (
-                        u[bx * 2 * n + t_inner % 2 * n + i - 1]
-                        + u[bx * 2 * n + t_inner % 2 * n + i]
-                        + u[bx * 2 * n + t_inner % 2 * n + i + 1]) / 3.0f;
+                if (i >= 1 && i + 1 < n) {
+                    const int u_offset = bx * 2 * n + t_inner % 2 * n + i;
+                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] =
+                        (u[u_offset - 1] + u[u_offset] + u[u_offset + 1]) / 3.0f;
+                }
                 __syncthreads();  // u: writes follow writes
             }
         }
@@ -50,11 +50,11 @@ extern "C" __global__ void __launch_bounds__(128) jacobi_time_skewed(
                     t_inner < min(steps - 8 * t_outer, 128 * s_outer - 8 * t_outer + 127);
                     ++t_inner) {
                 const int i = 128 * s_outer + tx - 8 * t_outer - t_inner;
-                if (i >= 1 && i + 1 < n)
-                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] = (
-                        u[bx * 2 * n + t_inner % 2 * n + i - 1]
-                        + u[bx * 2 * n + t_inner % 2 * n + i]
-                        + u[bx * 2 * n + t_inner % 2 * n + i + 1]) / 3.0f;
+                if (i >= 1 && i + 1 < n) {
+                    const int u_offset = bx * 2 * n + t_inner % 2 * n + i;
+                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] =
+                        (u[u_offset - 1] + u[u_offset] + u[u_offset + 1]) / 3.0f;
+                }
                 __syncthreads();  // u: writes follow writes
             }
         }

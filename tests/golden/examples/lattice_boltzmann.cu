@@ -38,43 +38,45 @@ extern "C" __global__ void __launch_bounds__(128) lattice_boltzmann(
     const int tx = threadIdx.x;
     const int x = 128 * bx + tx;
     if (x < n) {
-        float f0 = f[(by + 1) * (n + 2) + x + 1];
-        float f1 = f[(n + 2) * (m + 2) + (by + 1) * (n + 2) + x];
-        float f2 = f[2 * (n + 2) * (m + 2) + by * (n + 2) + x + 1];
-        float f3 = f[3 * (n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 2];
-        float f4 = f[4 * (n + 2) * (m + 2) + (by + 2) * (n + 2) + x + 1];
-        float f5 = f[5 * (n + 2) * (m + 2) + by * (n + 2) + x];
-        float f6 = f[6 * (n + 2) * (m + 2) + by * (n + 2) + x + 2];
-        float f7 = f[7 * (n + 2) * (m + 2) + (by + 2) * (n + 2) + x + 2];
-        float f8 = f[8 * (n + 2) * (m + 2) + (by + 2) * (n + 2) + x];
+        const int offset = (by + 1) * (n + 2) + x;
+        float f0 = f[offset + 1];
+        const int stride = (n + 2) * (m + 2);
+        float f1 = f[stride + offset];
+        float f2 = f[2 * stride + by * (n + 2) + x + 1];
+        float f3 = f[3 * stride + offset + 2];
+        float f4 = f[4 * stride + (by + 2) * (n + 2) + x + 1];
+        float f5 = f[5 * stride + by * (n + 2) + x];
+        float f6 = f[6 * stride + by * (n + 2) + x + 2];
+        float f7 = f[7 * stride + (by + 2) * (n + 2) + x + 2];
+        float f8 = f[8 * stride + (by + 2) * (n + 2) + x];
         float rho = f0 + f1 + f2 + f3 + f4 + f5 + f6 + f7 + f8;
         float ux = (f1 - f3 + f5 - f6 - f7 + f8) / rho;
         float uy = (f2 - f4 + f5 + f6 - f7 - f8) / rho;
         float still = 1.0f - 1.5f * (ux * ux + uy * uy);
-        g[(by + 1) * (n + 2) + x + 1] = f0 - omega * (f0 - 0.44444445f * rho * still);
-        g[(n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 1] =
+        g[offset + 1] = f0 - omega * (f0 - 0.44444445f * rho * still);
+        g[stride + offset + 1] =
             f1 - omega * (f1 - 0.11111111f * rho * (still + (3.0f * ux + 4.5f * ux * ux)));
-        g[2 * (n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 1] =
+        g[2 * stride + offset + 1] =
             f2 - omega * (f2 - 0.11111111f * rho * (still + (3.0f * uy + 4.5f * uy * uy)));
-        g[3 * (n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 1] =
+        g[3 * stride + offset + 1] =
             f3 - omega * (f3 - 0.11111111f * rho * (still + (3.0f * (-ux) + 4.5f * (-ux) * (-ux))));
-        g[4 * (n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 1] =
+        g[4 * stride + offset + 1] =
             f4 - omega * (f4 - 0.11111111f * rho * (still + (3.0f * (-uy) + 4.5f * (-uy) * (-uy))));
-        g[5 * (n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 1] = f5
+        g[5 * stride + offset + 1] = f5
             - omega * (
                 f5
                 - 0.027777778f * rho * (still + (3.0f * (ux + uy) + 4.5f * (ux + uy) * (ux + uy))));
-        g[6 * (n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 1] = f6
+        g[6 * stride + offset + 1] = f6
             - omega * (
                 f6
                 - 0.027777778f * rho * (
                     still + (3.0f * (-ux + uy) + 4.5f * (-ux + uy) * (-ux + uy))));
-        g[7 * (n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 1] = f7
+        g[7 * stride + offset + 1] = f7
             - omega * (
                 f7
                 - 0.027777778f * rho * (
                     still + (3.0f * (-ux - uy) + 4.5f * (-ux - uy) * (-ux - uy))));
-        g[8 * (n + 2) * (m + 2) + (by + 1) * (n + 2) + x + 1] = f8
+        g[8 * stride + offset + 1] = f8
             - omega * (
                 f8
                 - 0.027777778f * rho * (still + (3.0f * (ux - uy) + 4.5f * (ux - uy) * (ux - uy))));

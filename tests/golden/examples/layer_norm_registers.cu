@@ -57,12 +57,10 @@ extern "C" __global__ void __launch_bounds__(512) layer_norm_registers(
         }
     }
     acc = layer_norm_registers_sum_over_x_float32(acc, partial);
-    float mean;
-    if (i < m)
-        mean = acc / 4096.0f;
     float acc_0 = 0.0f;
     float away[4][4];
     if (i < m) {
+        float mean = acc / 4096.0f;
         #pragma unroll
         for (int step = 0; step < 4; ++step) {
             #pragma unroll

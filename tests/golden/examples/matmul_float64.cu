@@ -37,9 +37,10 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64(
     __align__(16) double a_tile_next[2][2] = {};
     #pragma unroll
     for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-        if (128 * by + 64 * a_dim_0_outer + a_dim_0_inner < m && 2 * a_dim_1_outer + 1 < p)
-            *(double2 *)&a_tile_next[a_dim_0_outer][0] = *(const double2 *)&a[
-                (128 * by + 64 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer];
+        const int a_index = 128 * by + 64 * a_dim_0_outer + a_dim_0_inner;
+        if (a_index < m && 2 * a_dim_1_outer + 1 < p)
+            *(double2 *)&a_tile_next[a_dim_0_outer][0] =
+                *(const double2 *)&a[a_index * p + 2 * a_dim_1_outer];
     }
     __align__(16) double b_tile_next[2][2] = {};
     #pragma unroll
@@ -67,12 +68,10 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64(
                 *(const double2 *)&b_tile_next[b_dim_0_outer_s][0];
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-            if (128 * by + 64 * a_dim_0_outer + a_dim_0_inner < m)
-                *(double2 *)&a_tile_next[a_dim_0_outer][0] = *(const double2 *)&a[
-                    (128 * by + 64 * a_dim_0_outer + a_dim_0_inner) * p
-                    + 8 * ko
-                    + 2 * a_dim_1_outer
-                    + 8];
+            const int a_index = 128 * by + 64 * a_dim_0_outer + a_dim_0_inner;
+            if (a_index < m)
+                *(double2 *)&a_tile_next[a_dim_0_outer][0] =
+                    *(const double2 *)&a[a_index * p + 8 * ko + 2 * a_dim_1_outer + 8];
         }
         #pragma unroll
         for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
@@ -129,22 +128,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64(
         }
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-            if (128 * by + 64 * a_dim_0_outer + a_dim_0_inner < m
-                    && 8 * ko + 2 * a_dim_1_outer + 9 < p)
-                *(double2 *)&a_tile_next[a_dim_0_outer][0] = *(const double2 *)&a[
-                    (128 * by + 64 * a_dim_0_outer + a_dim_0_inner) * p
-                    + 8 * ko
-                    + 2 * a_dim_1_outer
-                    + 8];
+            const int a_index = 128 * by + 64 * a_dim_0_outer + a_dim_0_inner;
+            if (a_index < m && 8 * ko + 2 * a_dim_1_outer + 9 < p)
+                *(double2 *)&a_tile_next[a_dim_0_outer][0] =
+                    *(const double2 *)&a[a_index * p + 8 * ko + 2 * a_dim_1_outer + 8];
         }
         #pragma unroll
         for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-            if (8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8 < p
-                    && 128 * bx + 2 * b_dim_1_outer + 1 < n)
-                *(double2 *)&b_tile_next[b_dim_0_outer][0] = *(const double2 *)&b[
-                    (8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8) * n
-                    + 128 * bx
-                    + 2 * b_dim_1_outer];
+            const int b_index = 8 * ko + 4 * b_dim_0_outer + b_dim_0_inner;
+            if (b_index + 8 < p && 128 * bx + 2 * b_dim_1_outer + 1 < n)
+                *(double2 *)&b_tile_next[b_dim_0_outer][0] =
+                    *(const double2 *)&b[(b_index + 8) * n + 128 * bx + 2 * b_dim_1_outer];
         }
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll

@@ -94,75 +94,68 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64_mma(
             b_frag[1][ni][1] = 0.0;
         }
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int a_index = 128 * by + 32 * a_dim_0_outer + a_dim_0_inner;
             cp_async_16_zfill(
                 &a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer],
-                &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer],
-                128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 2 * a_dim_1_outer + 1 < p);
+                &a[a_index * p + 2 * a_dim_1_outer],
+                a_index < m && 2 * a_dim_1_outer + 1 < p);
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
+            const int position = 4 * b_dim_0_outer + t_div_64;
             cp_async_16_zfill(
-                &b_tile[0][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer],
-                &b[(4 * b_dim_0_outer + t_div_64) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer],
-                4 * b_dim_0_outer + t_div_64 < p
-                    && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);
+                &b_tile[0][position][2 * b_dim_1_outer],
+                &b[position * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer],
+                position < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);
+        }
         cp_async_commit();
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int a_index = 128 * by + 32 * a_dim_0_outer + a_dim_0_inner;
             cp_async_16_zfill(
                 &a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer],
-                &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer + 16],
-                128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 2 * a_dim_1_outer + 17 < p);
+                &a[a_index * p + 2 * a_dim_1_outer + 16],
+                a_index < m && 2 * a_dim_1_outer + 17 < p);
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
+            const int position = 4 * b_dim_0_outer + t_div_64;
             cp_async_16_zfill(
-                &b_tile[1][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer],
-                &b[
-                    (4 * b_dim_0_outer + t_div_64 + 16) * n
-                    + 512 * bz
-                    + 128 * bx
-                    + 2 * b_dim_1_outer],
-                4 * b_dim_0_outer + t_div_64 + 16 < p
-                    && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);
+                &b_tile[1][position][2 * b_dim_1_outer],
+                &b[(position + 16) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer],
+                position + 16 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);
+        }
         cp_async_commit();
         for (int ko = 0; ko < (p + 14) / 16; ++ko) {
             cp_async_wait<1>();
             __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+                const int a_index = 128 * by + 32 * a_dim_0_outer + a_dim_0_inner;
                 cp_async_16_zfill(
                     &a_tile[(ko + 2) % 3][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer],
-                    &a[
-                        (128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p
-                        + 16 * ko
-                        + 2 * a_dim_1_outer
-                        + 32],
-                    128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m
-                        && 16 * ko + 2 * a_dim_1_outer + 33 < p);
+                    &a[a_index * p + 16 * ko + 2 * a_dim_1_outer + 32],
+                    a_index < m && 16 * ko + 2 * a_dim_1_outer + 33 < p);
+            }
             #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
+                const int b_index = 16 * ko + 4 * b_dim_0_outer + t_div_64;
                 cp_async_16_zfill(
                     &b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer],
-                    &b[
-                        (16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n
-                        + 512 * bz
-                        + 128 * bx
-                        + 2 * b_dim_1_outer],
-                    16 * ko + 4 * b_dim_0_outer + t_div_64 + 32 < p
-                        && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);
+                    &b[(b_index + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer],
+                    b_index + 32 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);
+            }
             cp_async_commit();
             #pragma unroll
             for (int kk = 0; kk < 2; ++kk) {
                 #pragma unroll
                 for (int mi = 0; mi < 4; ++mi) {
-                    a_frag[kk % 2][mi][0] =
-                        a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];
-                    a_frag[kk % 2][mi][1] =
-                        a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];
-                    a_frag[kk % 2][mi][2] =
-                        a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];
-                    a_frag[kk % 2][mi][3] =
-                        a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];
+                    const int a_tile_offset = 64 * wi + 16 * mi + ii_lane;
+                    a_frag[kk % 2][mi][0] = a_tile[ko % 3][a_tile_offset][8 * kk + jj_lane];
+                    a_frag[kk % 2][mi][1] = a_tile[ko % 3][a_tile_offset + 8][8 * kk + jj_lane];
+                    a_frag[kk % 2][mi][2] = a_tile[ko % 3][a_tile_offset][8 * kk + jj_lane + 4];
+                    a_frag[kk % 2][mi][3] = a_tile[ko % 3][a_tile_offset + 8][8 * kk + jj_lane + 4];
                 }
                 #pragma unroll
                 for (int ni = 0; ni < 4; ++ni) {

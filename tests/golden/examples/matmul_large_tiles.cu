@@ -22,7 +22,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(
         ti = tx / 4 % 8, wi = tx / 32 % 2, b_dim_0_inner = tx / 32, wj = tx / 64;
     __shared__ __align__(16) float a_tile[2][8][132];
     __shared__ __align__(16) float b_tile[2][8][128];
-    if (1024 * bz + 128 * bx < m) {
+    const int a_index = 1024 * bz + 128 * bx;
+    if (a_index < m) {
         __align__(16) float acc[4][2][4][4];
         #pragma unroll
         for (int j_hi = 0; j_hi < 4; ++j_hi) {
@@ -39,11 +40,10 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(
         __align__(16) float a_tile_next[2][4] = {};
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-            if (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner < m
-                    && 4 * a_dim_1_outer + 3 < p)
-                *(float4 *)&a_tile_next[a_dim_0_outer][0] = *(const float4 *)&a[
-                    (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner) * p
-                    + 4 * a_dim_1_outer];
+            const int a_index_0 = a_index + 64 * a_dim_0_outer + a_dim_0_inner;
+            if (a_index_0 < m && 4 * a_dim_1_outer + 3 < p)
+                *(float4 *)&a_tile_next[a_dim_0_outer][0] =
+                    *(const float4 *)&a[a_index_0 * p + 4 * a_dim_1_outer];
         }
         __align__(16) float b_tile_next[2][4] = {};
         #pragma unroll
@@ -72,12 +72,10 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(
                     *(const float4 *)&b_tile_next[b_dim_0_outer_s][0];
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                if (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner < m)
-                    *(float4 *)&a_tile_next[a_dim_0_outer][0] = *(const float4 *)&a[
-                        (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner) * p
-                        + 8 * ko
-                        + 4 * a_dim_1_outer
-                        + 8];
+                const int a_index_0 = a_index + 64 * a_dim_0_outer + a_dim_0_inner;
+                if (a_index_0 < m)
+                    *(float4 *)&a_tile_next[a_dim_0_outer][0] =
+                        *(const float4 *)&a[a_index_0 * p + 8 * ko + 4 * a_dim_1_outer + 8];
             }
             #pragma unroll
             for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
@@ -133,22 +131,17 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(
             }
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                if (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner < m
-                        && 8 * ko + 4 * a_dim_1_outer + 11 < p)
-                    *(float4 *)&a_tile_next[a_dim_0_outer][0] = *(const float4 *)&a[
-                        (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner) * p
-                        + 8 * ko
-                        + 4 * a_dim_1_outer
-                        + 8];
+                const int a_index_0 = a_index + 64 * a_dim_0_outer + a_dim_0_inner;
+                if (a_index_0 < m && 8 * ko + 4 * a_dim_1_outer + 11 < p)
+                    *(float4 *)&a_tile_next[a_dim_0_outer][0] =
+                        *(const float4 *)&a[a_index_0 * p + 8 * ko + 4 * a_dim_1_outer + 8];
             }
             #pragma unroll
             for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                if (8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8 < p
-                        && 128 * by + 4 * b_dim_1_outer + 3 < n)
-                    *(float4 *)&b_tile_next[b_dim_0_outer][0] = *(const float4 *)&b[
-                        (8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8) * n
-                        + 128 * by
-                        + 4 * b_dim_1_outer];
+                const int b_index = 8 * ko + 4 * b_dim_0_outer + b_dim_0_inner;
+                if (b_index + 8 < p && 128 * by + 4 * b_dim_1_outer + 3 < n)
+                    *(float4 *)&b_tile_next[b_dim_0_outer][0] =
+                        *(const float4 *)&b[(b_index + 8) * n + 128 * by + 4 * b_dim_1_outer];
             }
             __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
             #pragma unroll
@@ -178,17 +171,16 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(
                 }
             }
         }
-        if (1024 * bz + 128 * bx + 64 * wi + 4 * ti < m && 128 * by + 64 * wj + 4 * tj + 3 < n) {
+        if (a_index + 64 * wi + 4 * ti < m && 128 * by + 64 * wj + 4 * tj + 3 < n) {
             #pragma unroll
             for (int j_hi = 0; j_hi < 4; ++j_hi) {
                 if (128 * by + 64 * wj + 16 * j_hi + 4 * tj + 3 < n) {
                     #pragma unroll
                     for (int i_hi = 0; i_hi < 2; ++i_hi) {
-                        if (1024 * bz + 128 * bx + 64 * wi + 32 * i_hi + 4 * ti < m) {
+                        if (a_index + 64 * wi + 32 * i_hi + 4 * ti < m) {
                             #pragma unroll
                             for (int i_lo = 0; i_lo < 4; ++i_lo) {
-                                const int i =
-                                    1024 * bz + 128 * bx + 64 * wi + 32 * i_hi + 4 * ti + i_lo;
+                                const int i = a_index + 64 * wi + 32 * i_hi + 4 * ti + i_lo;
                                 if (i < m)
                                     *(float4 *)&c[i * n + 128 * by + 64 * wj + 16 * j_hi + 4 * tj] =
                                         *(const float4 *)&acc[j_hi][i_hi][i_lo][0];

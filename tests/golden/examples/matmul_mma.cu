@@ -111,64 +111,75 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(
         }
     }
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+        const int a_index = 64 * by + 32 * a_dim_0_outer + a_dim_0_inner;
         cp_async_16_zfill(
             &a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4],
-            &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4],
-            64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * t_mod_4 + 7 < p);
+            &a[a_index * p + 8 * t_mod_4],
+            a_index < m && 8 * t_mod_4 + 7 < p);
+    }
     #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+        const int position = 16 * b_dim_0_outer + b_dim_0_inner;
         cp_async_16_zfill(
-            &b_tile[0][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer],
-            &b[(16 * b_dim_0_outer + b_dim_0_inner) * n + 64 * bx + 8 * b_dim_1_outer],
-            16 * b_dim_0_outer + b_dim_0_inner < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);
+            &b_tile[0][position][8 * b_dim_1_outer],
+            &b[position * n + 64 * bx + 8 * b_dim_1_outer],
+            position < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);
+    }
     cp_async_commit();
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+        const int a_index = 64 * by + 32 * a_dim_0_outer + a_dim_0_inner;
         cp_async_16_zfill(
             &a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4],
-            &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 32],
-            64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * t_mod_4 + 39 < p);
+            &a[a_index * p + 8 * t_mod_4 + 32],
+            a_index < m && 8 * t_mod_4 + 39 < p);
+    }
     #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+        const int position = 16 * b_dim_0_outer + b_dim_0_inner;
         cp_async_16_zfill(
-            &b_tile[1][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer],
-            &b[(16 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 8 * b_dim_1_outer],
-            16 * b_dim_0_outer + b_dim_0_inner + 32 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);
+            &b_tile[1][position][8 * b_dim_1_outer],
+            &b[(position + 32) * n + 64 * bx + 8 * b_dim_1_outer],
+            position + 32 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);
+    }
     cp_async_commit();
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+        const int a_index = 64 * by + 32 * a_dim_0_outer + a_dim_0_inner;
         cp_async_16_zfill(
             &a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4],
-            &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 64],
-            64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * t_mod_4 + 71 < p);
+            &a[a_index * p + 8 * t_mod_4 + 64],
+            a_index < m && 8 * t_mod_4 + 71 < p);
+    }
     #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+        const int position = 16 * b_dim_0_outer + b_dim_0_inner;
         cp_async_16_zfill(
-            &b_tile[2][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer],
-            &b[(16 * b_dim_0_outer + b_dim_0_inner + 64) * n + 64 * bx + 8 * b_dim_1_outer],
-            16 * b_dim_0_outer + b_dim_0_inner + 64 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);
+            &b_tile[2][position][8 * b_dim_1_outer],
+            &b[(position + 64) * n + 64 * bx + 8 * b_dim_1_outer],
+            position + 64 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);
+    }
     cp_async_commit();
     for (int ko = 0; ko < (p + 24) / 32; ++ko) {
         cp_async_wait<2>();
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+            const int a_index = 64 * by + 32 * a_dim_0_outer + a_dim_0_inner;
             cp_async_16_zfill(
                 &a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4],
-                &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96],
-                64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m
-                    && 32 * ko + 8 * t_mod_4 + 103 < p);
+                &a[a_index * p + 32 * ko + 8 * t_mod_4 + 96],
+                a_index < m && 32 * ko + 8 * t_mod_4 + 103 < p);
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            const int b_index = 32 * ko + 16 * b_dim_0_outer + b_dim_0_inner;
             cp_async_16_zfill(
                 &b_tile[(ko + 3) % 4][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer],
-                &b[
-                    (32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96) * n
-                    + 64 * bx
-                    + 8 * b_dim_1_outer],
-                32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96 < p
-                    && 64 * bx + 8 * b_dim_1_outer + 7 < n);
+                &b[(b_index + 96) * n + 64 * bx + 8 * b_dim_1_outer],
+                b_index + 96 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);
+        }
         cp_async_commit();
         #pragma unroll
         for (int kk = 0; kk < 2; ++kk) {

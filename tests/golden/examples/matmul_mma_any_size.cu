@@ -86,10 +86,11 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(
     }
     bfloat16 a_tile_next[16];
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer)
-        a_tile_next[a_dim_0_outer] = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner < m && a_dim_1 < p
-            ? a[(64 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + a_dim_1]
-            : bfloat16{};
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer) {
+        const int a_index = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner;
+        a_tile_next[a_dim_0_outer] =
+            a_index < m && a_dim_1 < p ? a[a_index * p + a_dim_1] : bfloat16{};
+    }
     bfloat16 b_tile_next[16];
     #pragma unroll
     for (int b_dim_0_outer = 0; b_dim_0_outer < 16; ++b_dim_0_outer)
@@ -105,17 +106,19 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(
         for (int b_dim_0_outer_s = 0; b_dim_0_outer_s < 16; ++b_dim_0_outer_s)
             b_tile[ko % 2][2 * b_dim_0_outer_s + t_div_64][b_dim_1] = b_tile_next[b_dim_0_outer_s];
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer)
-            a_tile_next[a_dim_0_outer] = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner < m
-                    && 32 * ko + a_dim_1 + 32 < p
-                ? a[(64 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + a_dim_1 + 32]
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer) {
+            const int a_index = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner;
+            a_tile_next[a_dim_0_outer] = a_index < m && 32 * ko + a_dim_1 + 32 < p
+                ? a[a_index * p + 32 * ko + a_dim_1 + 32]
                 : bfloat16{};
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 16; ++b_dim_0_outer)
-            b_tile_next[b_dim_0_outer] = 32 * ko + 2 * b_dim_0_outer + t_div_64 + 32 < p
-                    && 64 * bx + b_dim_1 < n
-                ? b[(32 * ko + 2 * b_dim_0_outer + t_div_64 + 32) * n + 64 * bx + b_dim_1]
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 16; ++b_dim_0_outer) {
+            const int b_index = 32 * ko + 2 * b_dim_0_outer + t_div_64;
+            b_tile_next[b_dim_0_outer] = b_index + 32 < p && 64 * bx + b_dim_1 < n
+                ? b[(b_index + 32) * n + 64 * bx + b_dim_1]
                 : bfloat16{};
+        }
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
         for (int kk = 0; kk < 2; ++kk) {

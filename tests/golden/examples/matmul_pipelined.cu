@@ -53,10 +53,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
             acc[i_inner_inner][j_inner_inner] = 0.0f;
     }
+    const int a_index = 64 * by + a_dim_0;
     cp_async_16_zfill(
         &a_fetch[0][a_dim_0][4 * a_dim_1_outer],
-        &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer],
-        64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 3 < p);
+        &a[a_index * p + 4 * a_dim_1_outer],
+        a_index < m && 4 * a_dim_1_outer + 3 < p);
     cp_async_16_zfill(
         &b_fetch[0][b_dim_0][4 * b_dim_1_outer],
         &b[b_dim_0 * n + 64 * bx + 4 * b_dim_1_outer],
@@ -64,8 +65,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(
     cp_async_commit();
     cp_async_16_zfill(
         &a_fetch[1][a_dim_0][4 * a_dim_1_outer],
-        &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer + 16],
-        64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 19 < p);
+        &a[a_index * p + 4 * a_dim_1_outer + 16],
+        a_index < m && 4 * a_dim_1_outer + 19 < p);
     cp_async_16_zfill(
         &b_fetch[1][b_dim_0][4 * b_dim_1_outer],
         &b[(b_dim_0 + 16) * n + 64 * bx + 4 * b_dim_1_outer],
@@ -76,8 +77,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(
         __syncthreads();  // a_fetch, b_fetch: reads follow writes, writes follow reads
         cp_async_16_zfill(
             &a_fetch[(k_outer + 2) % 3][a_dim_0][4 * a_dim_1_outer],
-            &a[(64 * by + a_dim_0) * p + 16 * k_outer + 4 * a_dim_1_outer + 32],
-            64 * by + a_dim_0 < m && 16 * k_outer + 4 * a_dim_1_outer + 35 < p);
+            &a[a_index * p + 16 * k_outer + 4 * a_dim_1_outer + 32],
+            a_index < m && 16 * k_outer + 4 * a_dim_1_outer + 35 < p);
         cp_async_16_zfill(
             &b_fetch[(k_outer + 2) % 3][b_dim_0][4 * b_dim_1_outer],
             &b[(16 * k_outer + b_dim_0 + 32) * n + 64 * bx + 4 * b_dim_1_outer],

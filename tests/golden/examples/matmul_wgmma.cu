@@ -175,62 +175,63 @@ extern "C" __global__ void __launch_bounds__(256) matmul_wgmma(
     }
     products_ready_64(&acc[0][0][0]);
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+        const int offset = 32 * a_dim_0_outer + a_dim_0_inner;
         cp_async_16_zfill(
-            &a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][
-                8 * a_dim_1_outer ^ (((32 * a_dim_0_outer + a_dim_0_inner) & 7) << 3)],
-            &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * a_dim_1_outer],
+            &a_tile[0][offset][8 * a_dim_1_outer ^ ((offset & 7) << 3)],
+            &a[(128 * by + offset) * p + 8 * a_dim_1_outer],
             128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * a_dim_1_outer + 7 < p);
+    }
     #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
+        const int position = 16 * b_dim_0_outer + b_dim_0_inner;
         cp_async_16_zfill(
-            &b_tile[0][b_dim_1_outer / 8][16 * b_dim_0_outer + b_dim_0_inner][
-                8 * (b_dim_1_outer % 8) ^ (((16 * b_dim_0_outer + b_dim_0_inner) & 7) << 3)],
-            &b[(16 * b_dim_0_outer + b_dim_0_inner) * n + 128 * bx + 8 * b_dim_1_outer],
-            16 * b_dim_0_outer + b_dim_0_inner < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);
+            &b_tile[0][b_dim_1_outer / 8][position][
+                8 * (b_dim_1_outer % 8) ^ ((position & 7) << 3)],
+            &b[position * n + 128 * bx + 8 * b_dim_1_outer],
+            position < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);
+    }
     cp_async_commit();
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+        const int offset = 32 * a_dim_0_outer + a_dim_0_inner;
         cp_async_16_zfill(
-            &a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][
-                8 * a_dim_1_outer ^ (((32 * a_dim_0_outer + a_dim_0_inner) & 7) << 3)],
-            &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * a_dim_1_outer + 64],
+            &a_tile[1][offset][8 * a_dim_1_outer ^ ((offset & 7) << 3)],
+            &a[(128 * by + offset) * p + 8 * a_dim_1_outer + 64],
             128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * a_dim_1_outer + 71 < p);
+    }
     #pragma unroll
-    for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
+        const int position = 16 * b_dim_0_outer + b_dim_0_inner;
         cp_async_16_zfill(
-            &b_tile[1][b_dim_1_outer / 8][16 * b_dim_0_outer + b_dim_0_inner][
-                8 * (b_dim_1_outer % 8) ^ (((16 * b_dim_0_outer + b_dim_0_inner) & 7) << 3)],
-            &b[(16 * b_dim_0_outer + b_dim_0_inner + 64) * n + 128 * bx + 8 * b_dim_1_outer],
-            16 * b_dim_0_outer + b_dim_0_inner + 64 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);
+            &b_tile[1][b_dim_1_outer / 8][position][
+                8 * (b_dim_1_outer % 8) ^ ((position & 7) << 3)],
+            &b[(position + 64) * n + 128 * bx + 8 * b_dim_1_outer],
+            position + 64 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);
+    }
     cp_async_commit();
     for (int ko = 0; ko < (p + 56) / 64; ++ko) {
         cp_async_wait<1>();
         publish_stores();
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+            const int offset = 32 * a_dim_0_outer + a_dim_0_inner;
             cp_async_16_zfill(
-                &a_tile[(ko + 2) % 4][32 * a_dim_0_outer + a_dim_0_inner][
-                    8 * a_dim_1_outer ^ (((32 * a_dim_0_outer + a_dim_0_inner) & 7) << 3)],
-                &a[
-                    (128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p
-                    + 64 * ko
-                    + 8 * a_dim_1_outer
-                    + 128],
+                &a_tile[(ko + 2) % 4][offset][8 * a_dim_1_outer ^ ((offset & 7) << 3)],
+                &a[(128 * by + offset) * p + 64 * ko + 8 * a_dim_1_outer + 128],
                 128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m
                     && 64 * ko + 8 * a_dim_1_outer + 135 < p);
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
+            const int b_index = 64 * ko + 16 * b_dim_0_outer + b_dim_0_inner;
             cp_async_16_zfill(
                 &b_tile[(ko + 2) % 4][b_dim_1_outer / 8][16 * b_dim_0_outer + b_dim_0_inner][
                     8 * (b_dim_1_outer % 8) ^ (((16 * b_dim_0_outer + b_dim_0_inner) & 7) << 3)],
-                &b[
-                    (64 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 128) * n
-                    + 128 * bx
-                    + 8 * b_dim_1_outer],
-                64 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 128 < p
-                    && 128 * bx + 8 * b_dim_1_outer + 7 < n);
+                &b[(b_index + 128) * n + 128 * bx + 8 * b_dim_1_outer],
+                b_index + 128 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n);
+        }
         cp_async_commit();
         products_begin();
         #pragma unroll

@@ -163,39 +163,40 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_2(
         *(float32x8 *)&b[2048 * bx + 8 * tx] = *(const float32x8 *)&b_buf[0];
     } else {
         __align__(16) float eight[8];
-        if (2048 * bx + 8 * tx + 7 < n) {
-            *(float32x8 *)&eight[0] = *(const float32x8 *)&a[2048 * bx + 8 * tx];
+        const int position = 2048 * bx + 8 * tx;
+        if (position + 7 < n) {
+            *(float32x8 *)&eight[0] = *(const float32x8 *)&a[position];
         } else {
             #pragma unroll
             for (int a_dim_0 = 0; a_dim_0 < 8; ++a_dim_0) {
-                if (2048 * bx + 8 * tx + a_dim_0 < n)
-                    eight[a_dim_0] = a[2048 * bx + 8 * tx + a_dim_0];
+                if (position + a_dim_0 < n)
+                    eight[a_dim_0] = a[position + a_dim_0];
             }
         }
         float thread_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < min(8, n - 2048 * bx - 8 * tx); ++j_local_inner)
             thread_sum += eight[j_local_inner];
         float part_0 = 0.0f;
-        if (2048 * bx + 8 * tx < n)
+        if (position < n)
             part_0 += thread_sum;
         part_0 = prefix_sum_block_exclusive_sum_float32(part_0, partial_2);
         float before_thread;
-        if (2048 * bx + 8 * tx < n) {
+        if (position < n) {
             before_thread = before_tile[bx];
             before_thread += part_0;
         }
         __align__(16) float b_buf[8];
         for (int k = 0; k < min(8, n - 2048 * bx - 8 * tx); ++k) {
-            before_thread += a[2048 * bx + 8 * tx + k];
+            before_thread += a[position + k];
             b_buf[k] = before_thread;
         }
-        if (2048 * bx + 8 * tx + 7 < n) {
-            *(float32x8 *)&b[2048 * bx + 8 * tx] = *(const float32x8 *)&b_buf[0];
+        if (position + 7 < n) {
+            *(float32x8 *)&b[position] = *(const float32x8 *)&b_buf[0];
         } else {
             #pragma unroll
             for (int b_buf_store_0 = 0; b_buf_store_0 < 8; ++b_buf_store_0) {
-                if (2048 * bx + 8 * tx + b_buf_store_0 < n)
-                    b[2048 * bx + 8 * tx + b_buf_store_0] = b_buf[b_buf_store_0];
+                if (position + b_buf_store_0 < n)
+                    b[position + b_buf_store_0] = b_buf[b_buf_store_0];
             }
         }
     }

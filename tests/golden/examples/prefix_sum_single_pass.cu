@@ -207,32 +207,30 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
             *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r_b + 4 * tx] = b_v;  // scan
         }
     } else {
+        float tile_sum = 0.0f;
         __align__(16) float x[16][4];
-        if (8192 * bx + 2048 * ty + 4 * tx < n) {
+        const int position = 8192 * bx + 2048 * ty;
+        if (position + 4 * tx < n) {
             #pragma unroll
             for (int r_x = 0; r_x < 16; ++r_x) {
-                if (8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + 3 < n) {
-                    // load
-                    *(float4 *)&x[r_x][0] =
-                        *(const float4 *)&a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx];
+                const int a_index = position + 128 * r_x + 4 * tx;
+                if (a_index + 3 < n) {
+                    *(float4 *)&x[r_x][0] = *(const float4 *)&a[a_index];  // load
                 } else {
                     #pragma unroll
                     for (int k_x = 0; k_x < 4; ++k_x) {
-                        const int m = 8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + k_x;
+                        const int m = a_index + k_x;
                         if (m < n)
                             x[r_x][k_x] = a[m];  // load
                     }
                 }
             }
-        }
-        float tile_sum = 0.0f;
-        if (8192 * bx + 2048 * ty + 4 * tx < n) {
             #pragma unroll
             for (int r_tile = 0; r_tile < 16; ++r_tile) {
-                if (8192 * bx + 2048 * ty + 128 * r_tile + 4 * tx < n) {
+                if (position + 128 * r_tile + 4 * tx < n) {
                     #pragma unroll
                     for (int k_tile = 0; k_tile < 4; ++k_tile) {
-                        if (8192 * bx + 2048 * ty + 128 * r_tile + 4 * tx + k_tile < n)
+                        if (position + 128 * r_tile + 4 * tx + k_tile < n)
                             tile_sum += x[r_tile][k_tile];
                     }
                 }
@@ -242,13 +240,13 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
         float before_tile = tile_sum;
         prefix_sum_single_pass_store_float32(before_tile, ticket, totals);
         float warp_sum = 0.0f;
-        if (8192 * bx + 2048 * ty + 4 * tx < n) {
+        if (position + 4 * tx < n) {
             #pragma unroll
             for (int r_warp = 0; r_warp < 16; ++r_warp) {
-                if (8192 * bx + 2048 * ty + 128 * r_warp + 4 * tx < n) {
+                if (position + 128 * r_warp + 4 * tx < n) {
                     #pragma unroll
                     for (int k_warp = 0; k_warp < 4; ++k_warp) {
-                        if (8192 * bx + 2048 * ty + 128 * r_warp + 4 * tx + k_warp < n)
+                        if (position + 128 * r_warp + 4 * tx + k_warp < n)
                             warp_sum += x[r_warp][k_warp];
                     }
                 }
@@ -256,48 +254,45 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
         }
         warp_sum = prefix_sum_single_pass_warp_sum_float32(warp_sum);
         float before_warp = 0.0f;
-        if (8192 * bx + 2048 * ty < n)
+        if (position < n)
             before_warp += warp_sum;
         before_warp = prefix_sum_single_pass_y_exclusive_sum_float32(before_warp, partial_0);
         float scanned[16][4];
-        float lane_sum;
         float before_lane;
         #pragma unroll
         for (int r = 0; r < 16; ++r) {
             if (8192 * bx + 128 * r < n) {
                 float round_sum = 0.0f;
-                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
+                if (position + 128 * r + 4 * tx < n) {
                     #pragma unroll
                     for (int k_round = 0; k_round < 4; ++k_round) {
-                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + k_round < n)
+                        if (position + 128 * r + 4 * tx + k_round < n)
                             round_sum += x[r][k_round];
                     }
                 }
                 round_sum = prefix_sum_single_pass_warp_sum_float32(round_sum);
-                if (8192 * bx + 2048 * ty + 128 * r < n) {
+                if (position + 128 * r < n) {
                     before_lane = before_warp;
                     before_warp += round_sum;
                 }
-                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
-                    lane_sum = 0.0f;
+                float part_1 = 0.0f;
+                if (position + 128 * r + 4 * tx < n) {
+                    float lane_sum = 0.0f;
                     #pragma unroll
                     for (int j_local_local_local_inner = 0;
                             j_local_local_local_inner < 4;
                             ++j_local_local_local_inner) {
-                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + j_local_local_local_inner
-                                < n)
+                        if (position + 128 * r + 4 * tx + j_local_local_local_inner < n)
                             lane_sum += x[r][j_local_local_local_inner];
                     }
-                }
-                float part_1 = 0.0f;
-                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n)
                     part_1 += lane_sum;
+                }
                 part_1 = prefix_sum_single_pass_x_exclusive_sum_float32(part_1);
-                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
+                if (position + 128 * r + 4 * tx < n) {
                     before_lane += part_1;
                     #pragma unroll
                     for (int k = 0; k < 4; ++k) {
-                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + k < n) {
+                        if (position + 128 * r + 4 * tx + k < n) {
                             before_lane += x[r][k];
                             scanned[r][k] = before_lane;
                         }
@@ -307,20 +302,21 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(
         }
         before_tile =
             prefix_sum_single_pass_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
-        if (8192 * bx + 2048 * ty + 4 * tx < n) {
+        if (position + 4 * tx < n) {
             #pragma unroll
             for (int r_b = 0; r_b < 16; ++r_b) {
-                if (8192 * bx + 2048 * ty + 128 * r_b + 4 * tx + 3 < n) {
+                const int b_index = position + 128 * r_b + 4 * tx;
+                if (b_index + 3 < n) {
                     float4 b_v;
                     b_v.x = before_tile + scanned[r_b][0];
                     b_v.y = before_tile + scanned[r_b][1];
                     b_v.z = before_tile + scanned[r_b][2];
                     b_v.w = before_tile + scanned[r_b][3];
-                    *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r_b + 4 * tx] = b_v;  // scan
+                    *(float4 *)&b[b_index] = b_v;  // scan
                 } else {
                     #pragma unroll
                     for (int k_b = 0; k_b < 4; ++k_b) {
-                        const int i = 8192 * bx + 2048 * ty + 128 * r_b + 4 * tx + k_b;
+                        const int i = b_index + k_b;
                         if (i < n)
                             b[i] = before_tile + scanned[r_b][k_b];  // scan
                     }

@@ -84,20 +84,21 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(
         tile_sum = row_scan_block_sum_float32(tile_sum, partial);
         float before_thread = acc_0;
         acc_0 += tile_sum;
-        if (512 * tile + 4 * tx < n)
+        const int a_index = 512 * tile + 4 * tx;
+        if (a_index < n)
             thread_sum = 0.0f;
         for (int j_local_inner = 0;
                 j_local_inner < min(4, n - 512 * tile - 4 * tx);
                 ++j_local_inner)
-            thread_sum += a[bx * n + 512 * tile + 4 * tx + j_local_inner];
+            thread_sum += a[bx * n + a_index + j_local_inner];
         float part = 0.0f;
-        if (512 * tile + 4 * tx < n)
+        if (a_index < n)
             part += thread_sum;
         part = row_scan_block_exclusive_sum_float32(part, partial_0);
-        if (512 * tile + 4 * tx < n)
+        if (a_index < n)
             before_thread += part;
         for (int k = 0; k < min(4, n - 512 * tile - 4 * tx); ++k) {
-            const int i = 512 * tile + 4 * tx + k;
+            const int i = a_index + k;
             before_thread += a[bx * n + i];
             b[bx * n + i] = before_thread;
         }

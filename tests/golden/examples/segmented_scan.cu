@@ -106,23 +106,23 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_0(
     if (256 * bx + 255 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         segmented_scan_value_flag acc = segmented_scan_make_value_flag(0.0f, false);
-        for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
+        for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner) {
+            const int offset = 256 * bx + 4 * tx + j_inner_inner;
             acc = segmented_scan_segmented_sum(
-                acc,
-                segmented_scan_make_value_flag(
-                    x[256 * bx + 4 * tx + j_inner_inner],
-                    starts[256 * bx + 4 * tx + j_inner_inner]));
+                acc, segmented_scan_make_value_flag(x[offset], starts[offset]));
+        }
         acc = segmented_scan_block_segmented_sum(acc, partial);
         if (tx == 0)
             tile_sum[bx] = acc;
     } else {
         segmented_scan_value_flag acc = segmented_scan_make_value_flag(0.0f, false);
-        for (int j_inner_inner = 0; j_inner_inner < min(4, n - 256 * bx - 4 * tx); ++j_inner_inner)
+        for (int j_inner_inner = 0;
+                j_inner_inner < min(4, n - 256 * bx - 4 * tx);
+                ++j_inner_inner) {
+            const int offset = 256 * bx + 4 * tx + j_inner_inner;
             acc = segmented_scan_segmented_sum(
-                acc,
-                segmented_scan_make_value_flag(
-                    x[256 * bx + 4 * tx + j_inner_inner],
-                    starts[256 * bx + 4 * tx + j_inner_inner]));
+                acc, segmented_scan_make_value_flag(x[offset], starts[offset]));
+        }
         acc = segmented_scan_block_segmented_sum(acc, partial);
         if (tx == 0)
             tile_sum[bx] = acc;
@@ -154,12 +154,11 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(
     if (256 * bx + 255 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         segmented_scan_value_flag thread_sum = segmented_scan_make_value_flag(0.0f, false);
-        for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
+        for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner) {
+            const int offset = 256 * bx + 4 * tx + j_local_inner;
             thread_sum = segmented_scan_segmented_sum(
-                thread_sum,
-                segmented_scan_make_value_flag(
-                    x[256 * bx + 4 * tx + j_local_inner],
-                    starts[256 * bx + 4 * tx + j_local_inner]));
+                thread_sum, segmented_scan_make_value_flag(x[offset], starts[offset]));
+        }
         segmented_scan_value_flag part = segmented_scan_make_value_flag(0.0f, false);
         part = segmented_scan_segmented_sum(part, thread_sum);
         part = segmented_scan_block_exclusive_segmented_sum(part, partial_0);
@@ -173,25 +172,25 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(
         }
     } else {
         segmented_scan_value_flag thread_sum;
-        if (256 * bx + 4 * tx < n)
+        const int position = 256 * bx + 4 * tx;
+        if (position < n)
             thread_sum = segmented_scan_make_value_flag(0.0f, false);
         for (int j_local_inner = 0; j_local_inner < min(4, n - 256 * bx - 4 * tx); ++j_local_inner)
             thread_sum = segmented_scan_segmented_sum(
                 thread_sum,
                 segmented_scan_make_value_flag(
-                    x[256 * bx + 4 * tx + j_local_inner],
-                    starts[256 * bx + 4 * tx + j_local_inner]));
+                    x[position + j_local_inner], starts[position + j_local_inner]));
         segmented_scan_value_flag part = segmented_scan_make_value_flag(0.0f, false);
-        if (256 * bx + 4 * tx < n)
+        if (position < n)
             part = segmented_scan_segmented_sum(part, thread_sum);
         part = segmented_scan_block_exclusive_segmented_sum(part, partial_0);
         segmented_scan_value_flag before_thread;
-        if (256 * bx + 4 * tx < n) {
+        if (position < n) {
             before_thread = before_tile[bx];
             before_thread = segmented_scan_segmented_sum(before_thread, part);
         }
         for (int k = 0; k < min(4, n - 256 * bx - 4 * tx); ++k) {
-            const int i = 256 * bx + 4 * tx + k;
+            const int i = position + k;
             before_thread = segmented_scan_segmented_sum(
                 before_thread, segmented_scan_make_value_flag(x[i], starts[i]));
             b[i] = before_thread.value;

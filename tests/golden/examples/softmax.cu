@@ -71,12 +71,10 @@ extern "C" __global__ void __launch_bounds__(512) softmax(
         }
     }
     acc = softmax_max_over_x_float32(acc, partial);
-    float top;
-    if (i < m)
-        top = acc;
     float acc_0 = 0.0f;
     float power[4][4];
     if (i < m) {
+        float top = acc;
         #pragma unroll
         for (int step = 0; step < 4; ++step) {
             #pragma unroll

@@ -27,13 +27,14 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d(
             for (int k_inner = 0; k_inner < 3; ++k_inner) {
                 const int k = 3 * k_outer + k_inner + 1;
                 queue[(k_inner + 2) % 3] = u[(k + 1) * n * n + i * n + j];
-                v[k * n * n + i * n + j] = queue[k_inner]
+                const int offset = k * n * n + i * n + j;
+                v[offset] = queue[k_inner]
                     + queue[(k_inner + 2) % 3]
                     + (
                         u[k * n * n + (i - 1) * n + j]
                         + u[k * n * n + (i + 1) * n + j]
-                        + u[k * n * n + i * n + j - 1]
-                        + u[k * n * n + i * n + j + 1])
+                        + u[offset - 1]
+                        + u[offset + 1])
                     - 6.0f * queue[(k_inner + 1) % 3];
             }
         }
@@ -43,13 +44,14 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d(
                 const int k = 3 * k_outer + k_inner + 1;
                 if (k + 1 < m) {
                     queue[(k_inner + 2) % 3] = u[(k + 1) * n * n + i * n + j];
-                    v[k * n * n + i * n + j] = queue[k_inner]
+                    const int offset = k * n * n + i * n + j;
+                    v[offset] = queue[k_inner]
                         + queue[(k_inner + 2) % 3]
                         + (
                             u[k * n * n + (i - 1) * n + j]
                             + u[k * n * n + (i + 1) * n + j]
-                            + u[k * n * n + i * n + j - 1]
-                            + u[k * n * n + i * n + j + 1])
+                            + u[offset - 1]
+                            + u[offset + 1])
                         - 6.0f * queue[k_inner + 1];
                 }
             }

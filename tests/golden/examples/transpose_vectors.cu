@@ -19,34 +19,36 @@ extern "C" __global__ void __launch_bounds__(256) transpose_vectors(
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-            const float4 a_v =
-                *(const float4 *)&a[(64 * bx + 16 * a_dim_0_outer + ty) * n + 64 * by + 4 * tx];
-            tile[16 * a_dim_0_outer + ty][4 * tx] = a_v.x;
-            tile[16 * a_dim_0_outer + ty][4 * tx + 1] = a_v.y;
-            tile[16 * a_dim_0_outer + ty][4 * tx + 2] = a_v.z;
-            tile[16 * a_dim_0_outer + ty][4 * tx + 3] = a_v.w;
+            const int offset = 16 * a_dim_0_outer + ty;
+            const float4 a_v = *(const float4 *)&a[(64 * bx + offset) * n + 64 * by + 4 * tx];
+            tile[offset][4 * tx] = a_v.x;
+            tile[offset][4 * tx + 1] = a_v.y;
+            tile[offset][4 * tx + 2] = a_v.z;
+            tile[offset][4 * tx + 3] = a_v.w;
         }
         __syncthreads();  // tile: reads follow writes
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
             float4 b_v;
-            b_v.x = tile[4 * tx][16 * i_inner_outer + ty];
-            b_v.y = tile[4 * tx + 1][16 * i_inner_outer + ty];
-            b_v.z = tile[4 * tx + 2][16 * i_inner_outer + ty];
-            b_v.w = tile[4 * tx + 3][16 * i_inner_outer + ty];
-            *(float4 *)&b[(64 * by + 16 * i_inner_outer + ty) * n + 64 * bx + 4 * tx] = b_v;
+            const int offset = 16 * i_inner_outer + ty;
+            b_v.x = tile[4 * tx][offset];
+            b_v.y = tile[4 * tx + 1][offset];
+            b_v.z = tile[4 * tx + 2][offset];
+            b_v.w = tile[4 * tx + 3][offset];
+            *(float4 *)&b[(64 * by + offset) * n + 64 * bx + 4 * tx] = b_v;
         }
     } else {
         if (64 * bx + ty < n && 64 * by + 4 * tx + 3 < n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
                 if (64 * bx + 16 * a_dim_0_outer + ty < n) {
-                    const float4 a_v = *(const float4 *)&a[
-                        (64 * bx + 16 * a_dim_0_outer + ty) * n + 64 * by + 4 * tx];
-                    tile[16 * a_dim_0_outer + ty][4 * tx] = a_v.x;
-                    tile[16 * a_dim_0_outer + ty][4 * tx + 1] = a_v.y;
-                    tile[16 * a_dim_0_outer + ty][4 * tx + 2] = a_v.z;
-                    tile[16 * a_dim_0_outer + ty][4 * tx + 3] = a_v.w;
+                    const int offset = 16 * a_dim_0_outer + ty;
+                    const float4 a_v =
+                        *(const float4 *)&a[(64 * bx + offset) * n + 64 * by + 4 * tx];
+                    tile[offset][4 * tx] = a_v.x;
+                    tile[offset][4 * tx + 1] = a_v.y;
+                    tile[offset][4 * tx + 2] = a_v.z;
+                    tile[offset][4 * tx + 3] = a_v.w;
                 }
             }
         }

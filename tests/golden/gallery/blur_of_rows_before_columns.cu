@@ -19,10 +19,11 @@ extern "C" __global__ void __launch_bounds__(64) blur_of_rows_before_columns(
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         #pragma unroll
         for (int row_dim_0_outer = 0; row_dim_0_outer < 2; ++row_dim_0_outer) {
-            if (8 * row_dim_0_outer + ty < 10)
-                row_value[8 * row_dim_0_outer + ty][tx] = x[(i + 8 * row_dim_0_outer) * (n + 2) + j]
-                    + 2.0f * x[(i + 8 * row_dim_0_outer) * (n + 2) + j + 1]
-                    + x[(i + 8 * row_dim_0_outer) * (n + 2) + j + 2];
+            if (8 * row_dim_0_outer + ty < 10) {
+                const int x_offset = (i + 8 * row_dim_0_outer) * (n + 2) + j;
+                row_value[8 * row_dim_0_outer + ty][tx] =
+                    x[x_offset] + 2.0f * x[x_offset + 1] + x[x_offset + 2];
+            }
         }
         __syncthreads();  // row_value: reads follow writes
         y[i * n + j] = row_value[ty][tx] + 2.0f * row_value[ty + 1][tx] + row_value[ty + 2][tx];
@@ -30,11 +31,11 @@ extern "C" __global__ void __launch_bounds__(64) blur_of_rows_before_columns(
         if (i <= n + 1 && j < n) {
             #pragma unroll
             for (int row_dim_0_outer = 0; row_dim_0_outer < 2; ++row_dim_0_outer) {
-                if (8 * row_dim_0_outer + ty < 10 && i + 8 * row_dim_0_outer <= n + 1)
+                if (8 * row_dim_0_outer + ty < 10 && i + 8 * row_dim_0_outer <= n + 1) {
+                    const int x_offset = (i + 8 * row_dim_0_outer) * (n + 2) + j;
                     row_value[8 * row_dim_0_outer + ty][tx] =
-                        x[(i + 8 * row_dim_0_outer) * (n + 2) + j]
-                            + 2.0f * x[(i + 8 * row_dim_0_outer) * (n + 2) + j + 1]
-                            + x[(i + 8 * row_dim_0_outer) * (n + 2) + j + 2];
+                        x[x_offset] + 2.0f * x[x_offset + 1] + x[x_offset + 2];
+                }
             }
         }
         __syncthreads();  // row_value: reads follow writes

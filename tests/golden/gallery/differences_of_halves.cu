@@ -42,8 +42,9 @@ extern "C" __global__ void __launch_bounds__(32) differences(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (256 * bx + 8 * tx + 7 < n) {
-        const float16x8 x_v = *(const float16x8 *)&x[256 * bx + 8 * tx];
+    const int position = 256 * bx + 8 * tx;
+    if (position + 7 < n) {
+        const float16x8 x_v = *(const float16x8 *)&x[position];
         float16x8 y_v;
         y_v.e[0] = to_float16(to_float(x_v.e[1]) - to_float(x_v.e[0]));
         y_v.e[1] = to_float16(to_float(x_v.e[2]) - to_float(x_v.e[1]));
@@ -52,11 +53,11 @@ extern "C" __global__ void __launch_bounds__(32) differences(
         y_v.e[4] = to_float16(to_float(x_v.e[5]) - to_float(x_v.e[4]));
         y_v.e[5] = to_float16(to_float(x_v.e[6]) - to_float(x_v.e[5]));
         y_v.e[6] = to_float16(to_float(x_v.e[7]) - to_float(x_v.e[6]));
-        y_v.e[7] = to_float16(to_float(x[256 * bx + 8 * tx + 8]) - to_float(x_v.e[7]));
-        *(float16x8 *)&y[256 * bx + 8 * tx] = y_v;
+        y_v.e[7] = to_float16(to_float(x[position + 8]) - to_float(x_v.e[7]));
+        *(float16x8 *)&y[position] = y_v;
     } else {
         for (int i_inner_inner = 0; i_inner_inner < n - 256 * bx - 8 * tx; ++i_inner_inner) {
-            const int i = 256 * bx + 8 * tx + i_inner_inner;
+            const int i = position + i_inner_inner;
             y[i] = to_float16(to_float(x[i + 1]) - to_float(x[i]));
         }
     }

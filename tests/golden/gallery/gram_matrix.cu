@@ -41,10 +41,9 @@ extern "C" __global__ void __launch_bounds__(32) gram_matrix(
         if (16 * k_outer + 15 < n && bx == 0 && by == 0) {
             #pragma unroll
             for (int k_inner_outer = 0; k_inner_outer < 4; ++k_inner_outer) {
-                a_frag[k_inner_outer % 2][0] =
-                    x[(16 * k_outer + 4 * k_inner_outer + j_inner_lane) * 12 + i];
-                b_frag[k_inner_outer % 2][0] =
-                    x[(16 * k_outer + 4 * k_inner_outer + j_inner_lane) * 12 + 8 * by + i_inner];
+                const int x_offset = 16 * k_outer + 4 * k_inner_outer + j_inner_lane;
+                a_frag[k_inner_outer % 2][0] = x[x_offset * 12 + i];
+                b_frag[k_inner_outer % 2][0] = x[x_offset * 12 + 8 * by + i_inner];
                 mma_m8n8k4_f64(
                     acc[0],
                     acc[1],

@@ -18,12 +18,13 @@ extern "C" __global__ void __launch_bounds__(128) histogram_in_shared_memory(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
+    const int position = 128 * bx + tx;
     __shared__ int mine[37];
     if (tx < 37)
         mine[tx] = 0;  // clear
     __syncthreads();  // mine: writes follow writes
-    if (128 * bx + tx < n)
-        atomicAdd(&mine[bin[128 * bx + tx]], 1);  // update
+    if (position < n)
+        atomicAdd(&mine[bin[position]], 1);  // update
     __syncthreads();  // mine: reads follow writes
     if (tx < 37)
         atomicAdd(&count[tx], mine[tx]);

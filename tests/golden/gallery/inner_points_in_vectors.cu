@@ -23,13 +23,14 @@ extern "C" __global__ void __launch_bounds__(8) inner_points(
             if (8 * bx + tx >= 1 && 32 * bx + 4 * tx + 7 < n) {
                 const float4 a_v = *(const float4 *)&a[(i - 1) * n + 32 * bx + 4 * tx];
                 const float4 a_v_0 = *(const float4 *)&a[(i + 1) * n + 32 * bx + 4 * tx];
-                const float4 a_v_1 = *(const float4 *)&a[i * n + 32 * bx + 4 * tx];
+                const int offset = i * n + 32 * bx + 4 * tx;
+                const float4 a_v_1 = *(const float4 *)&a[offset];
                 float4 b_v;
-                b_v.x = a[i * n + 32 * bx + 4 * tx - 1] + a_v_1.y - a_v.x - a_v_0.x;
+                b_v.x = a[offset - 1] + a_v_1.y - a_v.x - a_v_0.x;
                 b_v.y = a_v_1.x + a_v_1.z - a_v.y - a_v_0.y;
                 b_v.z = a_v_1.y + a_v_1.w - a_v.z - a_v_0.z;
-                b_v.w = a_v_1.z + a[i * n + 32 * bx + 4 * tx + 4] - a_v.w - a_v_0.w;
-                *(float4 *)&b[i * n + 32 * bx + 4 * tx] = b_v;
+                b_v.w = a_v_1.z + a[offset + 4] - a_v.w - a_v_0.w;
+                *(float4 *)&b[offset] = b_v;
             } else {
                 for (int j_inner_inner = max(0, 1 - 32 * bx - 4 * tx);
                         j_inner_inner < min(4, n - 32 * bx - 4 * tx - 1);
@@ -50,13 +51,14 @@ extern "C" __global__ void __launch_bounds__(8) inner_points(
                 if (8 * bx + tx >= 1 && 32 * bx + 4 * tx + 7 < n) {
                     const float4 a_v = *(const float4 *)&a[(i - 1) * n + 32 * bx + 4 * tx];
                     const float4 a_v_0 = *(const float4 *)&a[(i + 1) * n + 32 * bx + 4 * tx];
-                    const float4 a_v_1 = *(const float4 *)&a[i * n + 32 * bx + 4 * tx];
+                    const int offset = i * n + 32 * bx + 4 * tx;
+                    const float4 a_v_1 = *(const float4 *)&a[offset];
                     float4 b_v;
-                    b_v.x = a[i * n + 32 * bx + 4 * tx - 1] + a_v_1.y - a_v.x - a_v_0.x;
+                    b_v.x = a[offset - 1] + a_v_1.y - a_v.x - a_v_0.x;
                     b_v.y = a_v_1.x + a_v_1.z - a_v.y - a_v_0.y;
                     b_v.z = a_v_1.y + a_v_1.w - a_v.z - a_v_0.z;
-                    b_v.w = a_v_1.z + a[i * n + 32 * bx + 4 * tx + 4] - a_v.w - a_v_0.w;
-                    *(float4 *)&b[i * n + 32 * bx + 4 * tx] = b_v;
+                    b_v.w = a_v_1.z + a[offset + 4] - a_v.w - a_v_0.w;
+                    *(float4 *)&b[offset] = b_v;
                 } else {
                     for (int j_inner_inner = max(0, 1 - 32 * bx - 4 * tx);
                             j_inner_inner < min(4, n - 32 * bx - 4 * tx - 1);

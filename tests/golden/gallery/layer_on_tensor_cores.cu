@@ -95,56 +95,58 @@ extern "C" __global__ void __launch_bounds__(64) layer_on_tensor_cores(
         }
     }
     #pragma unroll
-    for (int x_dim_0_outer = 0; x_dim_0_outer < 8; ++x_dim_0_outer)
+    for (int x_dim_0_outer = 0; x_dim_0_outer < 8; ++x_dim_0_outer) {
+        const int x_index = 32 * by + 4 * x_dim_0_outer + t_div_16;
         cp_async_4_zfill(
             &x_tile[0][4 * x_dim_0_outer + t_div_16][2 * t_mod_16],
-            &x[(32 * by + 4 * x_dim_0_outer + t_div_16) * features + 2 * t_mod_16],
-            32 * by + 4 * x_dim_0_outer + t_div_16 < samples && 2 * t_mod_16 + 1 < features);
+            &x[x_index * features + 2 * t_mod_16],
+            x_index < samples && 2 * t_mod_16 + 1 < features);
+    }
     #pragma unroll
-    for (int w_dim_0_outer = 0; w_dim_0_outer < 8; ++w_dim_0_outer)
+    for (int w_dim_0_outer = 0; w_dim_0_outer < 8; ++w_dim_0_outer) {
+        const int w_index = 32 * bx + 4 * w_dim_0_outer + t_div_16;
         cp_async_4_zfill(
             &w_tile[0][4 * w_dim_0_outer + t_div_16][2 * t_mod_16],
-            &w[(32 * bx + 4 * w_dim_0_outer + t_div_16) * features + 2 * t_mod_16],
-            32 * bx + 4 * w_dim_0_outer + t_div_16 < outputs && 2 * t_mod_16 + 1 < features);
+            &w[w_index * features + 2 * t_mod_16],
+            w_index < outputs && 2 * t_mod_16 + 1 < features);
+    }
     cp_async_commit();
     #pragma unroll
-    for (int x_dim_0_outer = 0; x_dim_0_outer < 8; ++x_dim_0_outer)
+    for (int x_dim_0_outer = 0; x_dim_0_outer < 8; ++x_dim_0_outer) {
+        const int x_index = 32 * by + 4 * x_dim_0_outer + t_div_16;
         cp_async_4_zfill(
             &x_tile[1][4 * x_dim_0_outer + t_div_16][2 * t_mod_16],
-            &x[(32 * by + 4 * x_dim_0_outer + t_div_16) * features + 2 * t_mod_16 + 32],
-            32 * by + 4 * x_dim_0_outer + t_div_16 < samples && 2 * t_mod_16 + 33 < features);
+            &x[x_index * features + 2 * t_mod_16 + 32],
+            x_index < samples && 2 * t_mod_16 + 33 < features);
+    }
     #pragma unroll
-    for (int w_dim_0_outer = 0; w_dim_0_outer < 8; ++w_dim_0_outer)
+    for (int w_dim_0_outer = 0; w_dim_0_outer < 8; ++w_dim_0_outer) {
+        const int w_index = 32 * bx + 4 * w_dim_0_outer + t_div_16;
         cp_async_4_zfill(
             &w_tile[1][4 * w_dim_0_outer + t_div_16][2 * t_mod_16],
-            &w[(32 * bx + 4 * w_dim_0_outer + t_div_16) * features + 2 * t_mod_16 + 32],
-            32 * bx + 4 * w_dim_0_outer + t_div_16 < outputs && 2 * t_mod_16 + 33 < features);
+            &w[w_index * features + 2 * t_mod_16 + 32],
+            w_index < outputs && 2 * t_mod_16 + 33 < features);
+    }
     cp_async_commit();
     for (int bf = 0; bf < (features + 30) / 32; ++bf) {
         cp_async_wait<1>();
         __syncthreads();  // x_tile, w_tile: reads follow writes, writes follow reads
         #pragma unroll
-        for (int x_dim_0_outer = 0; x_dim_0_outer < 8; ++x_dim_0_outer)
+        for (int x_dim_0_outer = 0; x_dim_0_outer < 8; ++x_dim_0_outer) {
+            const int x_index = 32 * by + 4 * x_dim_0_outer + t_div_16;
             cp_async_4_zfill(
                 &x_tile[(bf + 2) % 3][4 * x_dim_0_outer + t_div_16][2 * t_mod_16],
-                &x[
-                    (32 * by + 4 * x_dim_0_outer + t_div_16) * features
-                    + 32 * bf
-                    + 2 * t_mod_16
-                    + 64],
-                32 * by + 4 * x_dim_0_outer + t_div_16 < samples
-                    && 32 * bf + 2 * t_mod_16 + 65 < features);
+                &x[x_index * features + 32 * bf + 2 * t_mod_16 + 64],
+                x_index < samples && 32 * bf + 2 * t_mod_16 + 65 < features);
+        }
         #pragma unroll
-        for (int w_dim_0_outer = 0; w_dim_0_outer < 8; ++w_dim_0_outer)
+        for (int w_dim_0_outer = 0; w_dim_0_outer < 8; ++w_dim_0_outer) {
+            const int w_index = 32 * bx + 4 * w_dim_0_outer + t_div_16;
             cp_async_4_zfill(
                 &w_tile[(bf + 2) % 3][4 * w_dim_0_outer + t_div_16][2 * t_mod_16],
-                &w[
-                    (32 * bx + 4 * w_dim_0_outer + t_div_16) * features
-                    + 32 * bf
-                    + 2 * t_mod_16
-                    + 64],
-                32 * bx + 4 * w_dim_0_outer + t_div_16 < outputs
-                    && 32 * bf + 2 * t_mod_16 + 65 < features);
+                &w[w_index * features + 32 * bf + 2 * t_mod_16 + 64],
+                w_index < outputs && 32 * bf + 2 * t_mod_16 + 65 < features);
+        }
         cp_async_commit();
         #pragma unroll
         for (int tf = 0; tf < 2; ++tf) {

@@ -40,10 +40,10 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_0(
             part[t_inner_outer] = 0.0f;
         for (int t_outer = 0; t_outer < 2; ++t_outer) {
             #pragma unroll
-            for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
-                part[t_inner_outer] +=
-                    a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx]
-                        * a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx];
+            for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer) {
+                const int a_offset = by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx;
+                part[t_inner_outer] += a[a_offset] * a[a_offset];
+            }
         }
         #pragma unroll
         for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
@@ -60,10 +60,9 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_0(
         for (int t_outer = 0; t_outer < min(2, (n - tx + 127) / 128 - 2 * bx); ++t_outer) {
             #pragma unroll
             for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer) {
-                if (256 * bx + 128 * t_outer + 64 * t_inner_outer + tx < n)
-                    part[t_inner_outer] +=
-                        a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx]
-                            * a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx];
+                const int a_index = 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx;
+                if (a_index < n)
+                    part[t_inner_outer] += a[by * n + a_index] * a[by * n + a_index];
             }
         }
         #pragma unroll

@@ -56,78 +56,19 @@ extern "C" __global__ void __launch_bounds__(64) masked_scores(
         #pragma unroll
         for (int d_outer = 0; d_outer < 2; ++d_outer) {
             unsigned int a_frag[4];
-            a_frag[0] = pack(
-                q[bz * 32 * n + (16 * by + i_inner_lane) * 32 + 16 * d_outer + 2 * jj_lane].bits,
-                q[
-                    bz * 32 * n
-                    + (16 * by + i_inner_lane) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 1].bits);
-            a_frag[1] = pack(
-                q[
-                    bz * 32 * n
-                    + (16 * by + i_inner_lane + 8) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane].bits,
-                q[
-                    bz * 32 * n
-                    + (16 * by + i_inner_lane + 8) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 1].bits);
-            a_frag[2] = pack(
-                q[
-                    bz * 32 * n
-                    + (16 * by + i_inner_lane) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 8].bits,
-                q[
-                    bz * 32 * n
-                    + (16 * by + i_inner_lane) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 9].bits);
-            a_frag[3] = pack(
-                q[
-                    bz * 32 * n
-                    + (16 * by + i_inner_lane + 8) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 8].bits,
-                q[
-                    bz * 32 * n
-                    + (16 * by + i_inner_lane + 8) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 9].bits);
+            const int q_offset =
+                bz * 32 * n + (16 * by + i_inner_lane) * 32 + 16 * d_outer + 2 * jj_lane;
+            a_frag[0] = pack(q[q_offset].bits, q[q_offset + 1].bits);
+            const int q_offset_0 =
+                bz * 32 * n + (16 * by + i_inner_lane + 8) * 32 + 16 * d_outer + 2 * jj_lane;
+            a_frag[1] = pack(q[q_offset_0].bits, q[q_offset_0 + 1].bits);
+            a_frag[2] = pack(q[q_offset + 8].bits, q[q_offset + 9].bits);
+            a_frag[3] = pack(q[q_offset_0 + 8].bits, q[q_offset_0 + 9].bits);
             unsigned int b_frag[2];
-            b_frag[0] = pack(
-                k[
-                    bz * 32 * n
-                    + (16 * bx + 8 * w + i_inner_lane) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane].bits,
-                k[
-                    bz * 32 * n
-                    + (16 * bx + 8 * w + i_inner_lane) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 1].bits);
-            b_frag[1] = pack(
-                k[
-                    bz * 32 * n
-                    + (16 * bx + 8 * w + i_inner_lane) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 8].bits,
-                k[
-                    bz * 32 * n
-                    + (16 * bx + 8 * w + i_inner_lane) * 32
-                    + 16 * d_outer
-                    + 2 * jj_lane
-                    + 9].bits);
+            const int k_offset =
+                bz * 32 * n + (16 * bx + 8 * w + i_inner_lane) * 32 + 16 * d_outer + 2 * jj_lane;
+            b_frag[0] = pack(k[k_offset].bits, k[k_offset + 1].bits);
+            b_frag[1] = pack(k[k_offset + 8].bits, k[k_offset + 9].bits);
             mma_m16n8k16_f16(acc[0][0], acc[0][1], acc[1][0], acc[1][1], a_frag, b_frag);
         }
         #pragma unroll
@@ -141,199 +82,104 @@ extern "C" __global__ void __launch_bounds__(64) masked_scores(
         }
     } else {
         float acc[2][2];
-        if (16 * bx + 8 * w < n) {
+        const int k_index = 16 * bx + 8 * w;
+        if (k_index < n) {
             #pragma unroll
             for (int i_inner_reg = 0; i_inner_reg < 2; ++i_inner_reg) {
                 #pragma unroll
                 for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
                     acc[i_inner_reg][jj_reg] = 0.0f;
             }
-            if (16 * by + 15 < n && 16 * bx + 8 * w + 7 < n) {
+            if (16 * by + 15 < n && k_index + 7 < n) {
                 #pragma unroll
                 for (int d_outer = 0; d_outer < 2; ++d_outer) {
                     unsigned int a_frag[4];
-                    a_frag[0] = pack(
-                        q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane].bits,
-                        q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 1].bits);
-                    a_frag[1] = pack(
-                        q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane + 8) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane].bits,
-                        q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane + 8) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 1].bits);
-                    a_frag[2] = pack(
-                        q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 8].bits,
-                        q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 9].bits);
-                    a_frag[3] = pack(
-                        q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane + 8) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 8].bits,
-                        q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane + 8) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 9].bits);
+                    const int q_offset =
+                        bz * 32 * n + (16 * by + i_inner_lane) * 32 + 16 * d_outer + 2 * jj_lane;
+                    a_frag[0] = pack(q[q_offset].bits, q[q_offset + 1].bits);
+                    const int q_offset_0 = bz * 32 * n
+                        + (16 * by + i_inner_lane + 8) * 32
+                        + 16 * d_outer
+                        + 2 * jj_lane;
+                    a_frag[1] = pack(q[q_offset_0].bits, q[q_offset_0 + 1].bits);
+                    a_frag[2] = pack(q[q_offset + 8].bits, q[q_offset + 9].bits);
+                    a_frag[3] = pack(q[q_offset_0 + 8].bits, q[q_offset_0 + 9].bits);
                     unsigned int b_frag[2];
-                    b_frag[0] = pack(
-                        k[
-                            bz * 32 * n
-                            + (16 * bx + 8 * w + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane].bits,
-                        k[
-                            bz * 32 * n
-                            + (16 * bx + 8 * w + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 1].bits);
-                    b_frag[1] = pack(
-                        k[
-                            bz * 32 * n
-                            + (16 * bx + 8 * w + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 8].bits,
-                        k[
-                            bz * 32 * n
-                            + (16 * bx + 8 * w + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 9].bits);
+                    const int k_offset =
+                        bz * 32 * n + (k_index + i_inner_lane) * 32 + 16 * d_outer + 2 * jj_lane;
+                    b_frag[0] = pack(k[k_offset].bits, k[k_offset + 1].bits);
+                    b_frag[1] = pack(k[k_offset + 8].bits, k[k_offset + 9].bits);
                     mma_m16n8k16_f16(acc[0][0], acc[0][1], acc[1][0], acc[1][1], a_frag, b_frag);
                 }
             } else {
                 #pragma unroll
                 for (int d_outer = 0; d_outer < 2; ++d_outer) {
                     unsigned int a_frag[4];
+                    const int q_index = 16 * by + i_inner_lane;
                     a_frag[0] = pack(
-                        16 * by + i_inner_lane < n ? q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane].bits : 0,
-                        16 * by + i_inner_lane < n
-                            ? q[
-                                bz * 32 * n
-                                + (16 * by + i_inner_lane) * 32
-                                + 16 * d_outer
-                                + 2 * jj_lane
-                                + 1].bits
+                        q_index < n ? q[
+                            bz * 32 * n + q_index * 32 + 16 * d_outer + 2 * jj_lane].bits : 0,
+                        q_index < n
+                            ? q[bz * 32 * n + q_index * 32 + 16 * d_outer + 2 * jj_lane + 1].bits
                             : 0);
                     a_frag[1] = pack(
-                        16 * by + i_inner_lane + 8 < n ? q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane + 8) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane].bits : 0,
-                        16 * by + i_inner_lane + 8 < n
+                        q_index + 8 < n ? q[
+                            bz * 32 * n + (q_index + 8) * 32 + 16 * d_outer + 2 * jj_lane].bits : 0,
+                        q_index + 8 < n
                             ? q[
                                 bz * 32 * n
-                                + (16 * by + i_inner_lane + 8) * 32
+                                + (q_index + 8) * 32
                                 + 16 * d_outer
                                 + 2 * jj_lane
                                 + 1].bits
                             : 0);
                     a_frag[2] = pack(
-                        16 * by + i_inner_lane < n ? q[
-                            bz * 32 * n
-                            + (16 * by + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 8].bits : 0,
-                        16 * by + i_inner_lane < n
-                            ? q[
-                                bz * 32 * n
-                                + (16 * by + i_inner_lane) * 32
-                                + 16 * d_outer
-                                + 2 * jj_lane
-                                + 9].bits
+                        q_index < n ? q[
+                            bz * 32 * n + q_index * 32 + 16 * d_outer + 2 * jj_lane + 8].bits : 0,
+                        q_index < n
+                            ? q[bz * 32 * n + q_index * 32 + 16 * d_outer + 2 * jj_lane + 9].bits
                             : 0);
                     a_frag[3] = pack(
-                        16 * by + i_inner_lane + 8 < n ? q[
+                        q_index + 8 < n ? q[
                             bz * 32 * n
-                            + (16 * by + i_inner_lane + 8) * 32
+                            + (q_index + 8) * 32
                             + 16 * d_outer
                             + 2 * jj_lane
                             + 8].bits : 0,
-                        16 * by + i_inner_lane + 8 < n
+                        q_index + 8 < n
                             ? q[
                                 bz * 32 * n
-                                + (16 * by + i_inner_lane + 8) * 32
+                                + (q_index + 8) * 32
                                 + 16 * d_outer
                                 + 2 * jj_lane
                                 + 9].bits
                             : 0);
                     unsigned int b_frag[2];
+                    const int k_index_0 = k_index + i_inner_lane;
                     b_frag[0] = pack(
-                        16 * bx + 8 * w + i_inner_lane < n ? k[
-                            bz * 32 * n
-                            + (16 * bx + 8 * w + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane].bits : 0,
-                        16 * bx + 8 * w + i_inner_lane < n
-                            ? k[
-                                bz * 32 * n
-                                + (16 * bx + 8 * w + i_inner_lane) * 32
-                                + 16 * d_outer
-                                + 2 * jj_lane
-                                + 1].bits
+                        k_index_0 < n ? k[
+                            bz * 32 * n + k_index_0 * 32 + 16 * d_outer + 2 * jj_lane].bits : 0,
+                        k_index_0 < n
+                            ? k[bz * 32 * n + k_index_0 * 32 + 16 * d_outer + 2 * jj_lane + 1].bits
                             : 0);
                     b_frag[1] = pack(
-                        16 * bx + 8 * w + i_inner_lane < n ? k[
-                            bz * 32 * n
-                            + (16 * bx + 8 * w + i_inner_lane) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 8].bits : 0,
-                        16 * bx + 8 * w + i_inner_lane < n
-                            ? k[
-                                bz * 32 * n
-                                + (16 * bx + 8 * w + i_inner_lane) * 32
-                                + 16 * d_outer
-                                + 2 * jj_lane
-                                + 9].bits
+                        k_index_0 < n ? k[
+                            bz * 32 * n + k_index_0 * 32 + 16 * d_outer + 2 * jj_lane + 8].bits : 0,
+                        k_index_0 < n
+                            ? k[bz * 32 * n + k_index_0 * 32 + 16 * d_outer + 2 * jj_lane + 9].bits
                             : 0);
                     mma_m16n8k16_f16(acc[0][0], acc[0][1], acc[1][0], acc[1][1], a_frag, b_frag);
                 }
             }
         }
-        if (16 * by + i_inner_lane < n && 16 * bx + 8 * w + 2 * jj_lane < n) {
+        if (16 * by + i_inner_lane < n && k_index + 2 * jj_lane < n) {
             #pragma unroll
             for (int i_inner_reg = 0; i_inner_reg < 2; ++i_inner_reg) {
                 const int i = 16 * by + 8 * i_inner_reg + i_inner_lane;
                 if (i < n) {
                     #pragma unroll
                     for (int jj_reg = 0; jj_reg < 2; ++jj_reg) {
-                        const int j = 16 * bx + 8 * w + 2 * jj_lane + jj_reg;
+                        const int j = k_index + 2 * jj_lane + jj_reg;
                         if (j < n)
                             s[bz * n * n + i * n + j] =
                                 j <= i ? 0.25f * acc[i_inner_reg][jj_reg] : -1.0f;

@@ -8,7 +8,7 @@
 // Sizes: x: 32*n, y: 32*n
 // Launch: reversed_tiles, grid (n), block (32)
 // Assumes: n >= 0; y overlaps no other array
-// Indices have 32 bits: 32*n must not exceed 2147483647
+// Indices have 32 bits: 32*n, 32*n + 32 must not exceed 2147483647
 
 extern "C" __global__ void __launch_bounds__(32) reversed_tiles(
     const int *__restrict__ x,

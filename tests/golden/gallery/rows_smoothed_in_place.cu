@@ -19,8 +19,9 @@ extern "C" __global__ void __launch_bounds__(15) rows_smoothed_in_place(
     if (tx < 14) {
         #pragma unroll
         for (int x_buf_init_1_outer = 0; x_buf_init_1_outer < 2; ++x_buf_init_1_outer) {
-            if (14 * x_buf_init_1_outer + tx < 16)
-                x_buf[14 * x_buf_init_1_outer + tx] = x[bx * 16 + 14 * x_buf_init_1_outer + tx];
+            const int position = 14 * x_buf_init_1_outer + tx;
+            if (position < 16)
+                x_buf[position] = x[bx * 16 + position];
         }
     }
     __syncwarp();  // x_buf: reads follow writes, writes follow writes
@@ -36,8 +37,9 @@ extern "C" __global__ void __launch_bounds__(15) rows_smoothed_in_place(
     if (tx < 14) {
         #pragma unroll
         for (int x_buf_store_1_outer = 0; x_buf_store_1_outer < 2; ++x_buf_store_1_outer) {
-            if (14 * x_buf_store_1_outer + tx >= 1 && 14 * x_buf_store_1_outer + tx < 15)
-                x[bx * 16 + 14 * x_buf_store_1_outer + tx] = x_buf[14 * x_buf_store_1_outer + tx];
+            const int position = 14 * x_buf_store_1_outer + tx;
+            if (position >= 1 && position < 15)
+                x[bx * 16 + position] = x_buf[position];
         }
     }
 }

@@ -48,20 +48,21 @@ extern "C" __global__ void __launch_bounds__(32) rows_times_vector_ahead(
             acc += a_tile[ko % 2][tx][ki] * x_tile[ko % 2][ki];
     }
     for (int ko = max(0, ko_full); ko < (3 * n + 7) / 8; ++ko) {
-        if (8 * ko + t_mod_8 < 3 * n) {
+        const int x_index = 8 * ko + t_mod_8;
+        if (x_index < 3 * n) {
             #pragma unroll
             for (int aq_s = 0; aq_s < 8; ++aq_s)
                 a_tile[ko % 2][4 * aq_s + ar][t_mod_8] = a_tile_next[aq_s];
         }
-        if (ar == 0 && 8 * ko + t_mod_8 < 3 * n)
+        if (ar == 0 && x_index < 3 * n)
             x_tile[ko % 2][t_mod_8] = x_tile_next;
         #pragma unroll
         for (int aq = 0; aq < 8; ++aq) {
-            if (32 * bx + 4 * aq + ar < n && 8 * ko + t_mod_8 + 8 < 3 * n)
+            if (32 * bx + 4 * aq + ar < n && x_index + 8 < 3 * n)
                 a_tile_next[aq] = a[(32 * bx + 4 * aq + ar) * 3 * n + 8 * ko + t_mod_8 + 8];
         }
-        if (8 * ko + t_mod_8 + 8 < 3 * n)
-            x_tile_next = x[8 * ko + t_mod_8 + 8];
+        if (x_index + 8 < 3 * n)
+            x_tile_next = x[x_index + 8];
         __syncwarp();  // a_tile, x_tile: reads follow writes, writes follow reads
         for (int ki = 0; ki < min(8, 3 * n - 8 * ko); ++ki)
             acc += a_tile[ko % 2][tx][ki] * x_tile[ko % 2][ki];

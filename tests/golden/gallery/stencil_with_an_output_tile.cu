@@ -31,12 +31,14 @@ extern "C" __global__ void __launch_bounds__(32) stencil_with_an_output_tile(
             }
         }
         __syncwarp();  // u_fetch: reads follow writes
-        for (int i_inner_outer = 0; i_inner_outer < 2; ++i_inner_outer)
-            v_buf[4 * i_inner_outer + ty][tx] = u_fetch[4 * i_inner_outer + ty][tx + 1]
-                + u_fetch[4 * i_inner_outer + ty + 2][tx + 1]
-                + u_fetch[4 * i_inner_outer + ty + 1][tx]
-                + u_fetch[4 * i_inner_outer + ty + 1][tx + 2]
-                - 4.0f * u_fetch[4 * i_inner_outer + ty + 1][tx + 1];
+        for (int i_inner_outer = 0; i_inner_outer < 2; ++i_inner_outer) {
+            const int offset = 4 * i_inner_outer + ty;
+            v_buf[offset][tx] = u_fetch[offset][tx + 1]
+                + u_fetch[offset + 2][tx + 1]
+                + u_fetch[offset + 1][tx]
+                + u_fetch[offset + 1][tx + 2]
+                - 4.0f * u_fetch[offset + 1][tx + 1];
+        }
         #pragma unroll
         for (int v_buf_store_0_outer = 0; v_buf_store_0_outer < 2; ++v_buf_store_0_outer)
             v[(8 * by + 4 * v_buf_store_0_outer + ty) * n + j] =
@@ -61,19 +63,21 @@ extern "C" __global__ void __launch_bounds__(32) stencil_with_an_output_tile(
         if (j < n) {
             for (int i_inner_outer = 0;
                     i_inner_outer < min(2, (n - ty + 3) / 4 - 2 * by);
-                    ++i_inner_outer)
-                v_buf[4 * i_inner_outer + ty][tx] = u_fetch[4 * i_inner_outer + ty][tx + 1]
-                    + u_fetch[4 * i_inner_outer + ty + 2][tx + 1]
-                    + u_fetch[4 * i_inner_outer + ty + 1][tx]
-                    + u_fetch[4 * i_inner_outer + ty + 1][tx + 2]
-                    - 4.0f * u_fetch[4 * i_inner_outer + ty + 1][tx + 1];
+                    ++i_inner_outer) {
+                const int offset = 4 * i_inner_outer + ty;
+                v_buf[offset][tx] = u_fetch[offset][tx + 1]
+                    + u_fetch[offset + 2][tx + 1]
+                    + u_fetch[offset + 1][tx]
+                    + u_fetch[offset + 1][tx + 2]
+                    - 4.0f * u_fetch[offset + 1][tx + 1];
+            }
         }
         if (8 * by + ty < n && j < n) {
             #pragma unroll
             for (int v_buf_store_0_outer = 0; v_buf_store_0_outer < 2; ++v_buf_store_0_outer) {
-                if (8 * by + 4 * v_buf_store_0_outer + ty < n)
-                    v[(8 * by + 4 * v_buf_store_0_outer + ty) * n + j] =
-                        v_buf[4 * v_buf_store_0_outer + ty][tx];
+                const int v_index = 8 * by + 4 * v_buf_store_0_outer + ty;
+                if (v_index < n)
+                    v[v_index * n + j] = v_buf[4 * v_buf_store_0_outer + ty][tx];
             }
         }
     }

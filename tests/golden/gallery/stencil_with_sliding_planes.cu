@@ -155,8 +155,6 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(
                     }
                 }
             }
-        }
-        if (i <= n + 1 && j <= n + 1) {
             #pragma unroll
             for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
                 if (4 * u_dim_1_outer_s + ty < 6 && i + 4 * u_dim_1_outer_s <= n + 1) {
@@ -182,8 +180,6 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(
                     }
                 }
             }
-        }
-        if (i <= n + 1 && j <= n + 1) {
             #pragma unroll
             for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
                 if (4 * u_dim_1_outer_s + ty < 6 && i + 4 * u_dim_1_outer_s <= n + 1) {

@@ -145,32 +145,33 @@ extern "C" __global__ void __launch_bounds__(32) tiles_in_registers(
         for (int j_local_inner = 0; j_local_inner < min(4, n - 128 * bx - 4 * tx); ++j_local_inner)
             thread_sum += a[128 * bx + 4 * tx + j_local_inner];
         float before_thread = 0.0f;
-        if (128 * bx + 4 * tx < n)
+        const int position = 128 * bx + 4 * tx;
+        if (position < n)
             before_thread += thread_sum;
         before_thread = tiles_in_registers_warp_exclusive_sum_float32(before_thread);
         float local[4];
-        if (128 * bx + 4 * tx < n) {
+        if (position < n) {
             #pragma unroll
             for (int e_inner = 0; e_inner < 4; ++e_inner) {
-                if (128 * bx + 4 * tx + e_inner < n) {
-                    before_thread += a[128 * bx + 4 * tx + e_inner];
+                if (position + e_inner < n) {
+                    before_thread += a[position + e_inner];
                     local[e_inner] = before_thread;
                 }
             }
         }
         before_tile =
             tiles_in_registers_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
-        if (128 * bx + 4 * tx + 3 < n) {
+        if (position + 3 < n) {
             float4 b_v;
             b_v.x = before_tile + local[0];
             b_v.y = before_tile + local[1];
             b_v.z = before_tile + local[2];
             b_v.w = before_tile + local[3];
-            *(float4 *)&b[128 * bx + 4 * tx] = b_v;
+            *(float4 *)&b[position] = b_v;
         } else {
             #pragma unroll
             for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                const int i = 128 * bx + 4 * tx + i_inner_inner;
+                const int i = position + i_inner_inner;
                 if (i < n)
                     b[i] = before_tile + local[i_inner_inner];
             }

@@ -19,9 +19,10 @@ extern "C" __global__ void __launch_bounds__(64) transpose_through_a_swizzled_ti
     if (32 * bx + 31 < n && 32 * by + 31 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer)
-            tile[2 * a_dim_0_outer + t_div_32][t_mod_32 ^ (2 * a_dim_0_outer + t_div_32)] =
-                a[(32 * bx + 2 * a_dim_0_outer + t_div_32) * n + 32 * by + t_mod_32];
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer) {
+            const int offset = 2 * a_dim_0_outer + t_div_32;
+            tile[offset][t_mod_32 ^ offset] = a[(32 * bx + offset) * n + 32 * by + t_mod_32];
+        }
         __syncthreads();  // tile: reads follow writes
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 16; ++i_inner_outer)
@@ -31,9 +32,10 @@ extern "C" __global__ void __launch_bounds__(64) transpose_through_a_swizzled_ti
         if (32 * bx + t_div_32 < n && 32 * by + t_mod_32 < n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer) {
-                if (32 * bx + 2 * a_dim_0_outer + t_div_32 < n)
+                const int a_index = 32 * bx + 2 * a_dim_0_outer + t_div_32;
+                if (a_index < n)
                     tile[2 * a_dim_0_outer + t_div_32][t_mod_32 ^ (2 * a_dim_0_outer + t_div_32)] =
-                        a[(32 * bx + 2 * a_dim_0_outer + t_div_32) * n + 32 * by + t_mod_32];
+                        a[a_index * n + 32 * by + t_mod_32];
             }
         }
         __syncthreads();  // tile: reads follow writes
