@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 def _nvidia() -> Any:
     """Return a queue of the first GPU of NVIDIA that keeps times, None if there is none."""
     cl: Any = importlib.import_module("pyopencl")
-    found = (device for platform in cl.get_platforms() if "NVIDIA" in platform.name for device in platform.get_devices())
-    device = next(found, None)
+    platforms = [platform for platform in cl.get_platforms() if "NVIDIA" in platform.name]
+    device = next((device for platform in platforms for device in platform.get_devices()), None)
     if device is None:
         return None
     return cl.CommandQueue(cl.Context([device]), properties=cl.command_queue_properties.PROFILING_ENABLE)
