@@ -8,6 +8,7 @@ from typing import Final
 
 from benchmarks import arrays, codegen, cpu, creation, examples, growth, launch, resources, verification
 from benchmarks.gpu import attention, drawn, fused, graphs, library, opencl, panels, run
+from benchmarks.polybench import run as polybench
 
 __all__ = ["BENCHMARKS", "main"]
 
@@ -27,6 +28,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "library": library.main,
     "opencl": opencl.main,
     "panels": panels.main,
+    "polybench": polybench.main,
     "resources": resources.main,
     "verification": verification.main,
 }

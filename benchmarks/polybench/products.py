@@ -70,7 +70,7 @@ def _trmm() -> pl.LoopKernel:
     knl = pl.make_kernel(
         "{[i, j, k]: 0 <= i, j < n and i < k < n}", "b[i, j] = 1.5*(b[i, j] + sum(k, a[k, i]*b[k, j]))",
         arguments("a b"), name="trmm", assumptions=_ASSUMED)  # fmt: skip
-    knl = pl.split_iname(knl, "j", 8*LANES, outer_tag="g.0")
+    knl = pl.split_iname(knl, "j", 16*LANES, outer_tag="g.0")
     knl = pl.split_iname(knl, "j_inner", LANES, outer_tag="ilp", inner_tag="vec")
     return pl.prioritize_loops(knl, "i, k")
 

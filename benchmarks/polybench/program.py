@@ -46,7 +46,7 @@ class Program:
         found = {}
         for name, shape in self.arrays(n).items():
             array = found[name] = rng.random(shape)
-            if len(shape) == 2 and shape[0] == shape[1]:
+            if shape == (n, n):
                 array += np.diag(np.full(n, float(n)))
         return found
 

@@ -106,7 +106,7 @@ def _fdtd() -> pl.LoopKernel:
 
 def _recursive() -> pl.LoopKernel:
     knl = pl.make_kernel(
-        "{[i, j, r, s, x, y]: 0 <= i, j, r, s, x, y < n}",
+        "{[i, j, r, s]: 0 <= i, j, r, s < n}",
         """
         for i
             <> low = 0.0 {id=first}
@@ -124,7 +124,9 @@ def _recursive() -> pl.LoopKernel:
         end
         """,
         arguments("u v w"), name="recursive", assumptions=_ASSUMED)  # fmt: skip
-    return knl
+    knl = pl.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="ilp")
+    knl = pl.split_iname(knl, "s", 8*LANES, outer_tag="g.0")
+    return pl.split_iname(knl, "s_inner", LANES, outer_tag="ilp", inner_tag="vec")
 
 
 def _convolution() -> pl.LoopKernel:
