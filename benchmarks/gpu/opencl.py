@@ -72,13 +72,14 @@ def _measured(device: Device, queue: Any, case: Case, version: str) -> bool:
     given, knl = case.inputs(sizes, Random(np.random.PCG64DXSM())), case.build()
     cuda, opencl = pl.compile(knl, target=case.target), pl.compile(knl, target=pl.OpenCLTarget(version=version))
     shapes = _outputs(cuda, given, sizes)
+    expected = case.expected(given)
     there: dict[str, Any] = {name: device.array(x) if isinstance(x, np.ndarray) else x for name, x in given.items()}
     there |= {name: device.poisoned(shape, dtype) for name, (shape, dtype) in shapes.items()}
     here: dict[str, Any] = {
         name: arrays.to_device(queue, x) if isinstance(x, np.ndarray) else x for name, x in given.items()
     }
     here |= {name: arrays.to_device(queue, np.full(shape, np.nan, dtype)) for name, (shape, dtype) in shapes.items()}
-    first = next(iter(shapes))
+    first = next(iter(expected))
 
     def profiled() -> float:
         opencl(queue, **here)
@@ -94,7 +95,7 @@ def _measured(device: Device, queue: Any, case: Case, version: str) -> bool:
     a, b = (statistics.median(found[_WARM_UP:]) for found in (theirs, ours))
     first_result, second = there[first].get(), here[first].get()
     apart = float(np.abs(first_result - second).max() / np.abs(first_result).max())
-    error = max(relative_error(here[name].get(), *found) for name, found in case.expected(given).items())
+    error = max(relative_error(here[name].get(), *found) for name, found in expected.items())
     size = ", ".join(f"{name}={value}" for name, value in sizes.items())
     times = f"{a:.3f} ms | {b:.3f} ms | {a / b:.0%} | {apart:.1e} | {error:.1e}"
     print(f"| {case.name} | {size} | {times} |", flush=True)

@@ -21,11 +21,10 @@ def _along(knl: pl.LoopKernel, *inames: str) -> pl.LoopKernel:
     return knl
 
 
-def _across(knl: pl.LoopKernel, iname: str, reduced: str, width: int = 128, terms: int = 4) -> pl.LoopKernel:
-    """Return *knl* with sums over columns: each thread has a strip of them, whose sums stay in its registers."""
-    knl = pl.split_iname(knl, iname, width, outer_tag="g.0")
-    knl = pl.split_iname(knl, f"{iname}_inner", 8, outer_tag="ilp", inner_tag="vec")
-    return pl.split_iname(knl, reduced, terms, inner_tag="unr") if terms > 1 else knl
+def _across(knl: pl.LoopKernel, iname: str) -> pl.LoopKernel:
+    """Return *knl* with sums over columns: each thread has a strip of them, whose sums stay in its first cache."""
+    knl = pl.split_iname(knl, iname, 256, outer_tag="g.0")
+    return pl.split_iname(knl, f"{iname}_inner", 8, outer_tag="ilp.seq", inner_tag="vec")
 
 
 def _atax() -> pl.LoopKernel:
@@ -36,7 +35,7 @@ def _atax() -> pl.LoopKernel:
         y[k] = sum(l, a[l, k]*t[l])
         """,
         arguments("a", "x t y"), name="atax", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k", "l")
+    return _across(_along(blocks(knl, "i", 8), "j"), "k")
 
 
 def _bicg() -> pl.LoopKernel:
@@ -47,7 +46,7 @@ def _bicg() -> pl.LoopKernel:
         s[k] = sum(l, a[l, k]*r[l])
         """,
         arguments("a", "p q r s"), name="bicg", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k", "l")
+    return _across(_along(blocks(knl, "i", 8), "j"), "k")
 
 
 def _mvt() -> pl.LoopKernel:
@@ -58,7 +57,7 @@ def _mvt() -> pl.LoopKernel:
         z[k] = z[k] + sum(l, a[l, k]*w[l])
         """,
         arguments("a", "x y z w"), name="mvt", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k", "l")
+    return _across(_along(blocks(knl, "i", 8), "j"), "k")
 
 
 def _gemver() -> pl.LoopKernel:
@@ -70,7 +69,7 @@ def _gemver() -> pl.LoopKernel:
         w[r] = 1.5*sum(s, a[r, s]*x[s])
         """,
         arguments("a", "u v p q x y z w"), name="gemver", assumptions=_ASSUMED)  # fmt: skip
-    return _along(blocks(_across(blocks(knl, "i", 8), "k", "l"), "r", 8), "s")
+    return _along(blocks(_across(blocks(knl, "i", 8), "k"), "r", 8), "s")
 
 
 def _gesummv() -> pl.LoopKernel:

@@ -110,7 +110,7 @@ class Walker:
         groups = frozenset(axis for axis in axes if is_grid_axis(axis))
         if groups and self.scope.language.loops.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.loops.forms.tags.items() if isinstance(tag, Vectorize))
-            tile = Tile(groups, axes, has_barrier(tree), lanes)
+            tile = Tile(groups, groups, has_barrier(tree), lanes)
             full = self.loops.full(tile, self.lane_loops.without(tree), context)
             if full:
                 clean = self.block(tree, context.add(full), known)
