@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import arrays, codegen, cpu, creation, examples, growth, launch, resources, verification
-from benchmarks.gpu import attention, drawn, fused, graphs, library, panels, run
+from benchmarks.gpu import attention, drawn, fused, graphs, library, opencl, panels, run
+from benchmarks.polybench import run as polybench
 
 __all__ = ["BENCHMARKS", "main"]
 
@@ -25,7 +26,9 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "growth": growth.main,
     "launch": launch.main,
     "library": library.main,
+    "opencl": opencl.main,
     "panels": panels.main,
+    "polybench": polybench.main,
     "resources": resources.main,
     "verification": verification.main,
 }

@@ -104,24 +104,48 @@ class Walker:
             if (32 * blockIdx.x + 32 <= n) { .. }   // no bounds checks
             else { .. }                             // the same with bounds checks
         """
-        groups = frozenset(axis for axis in self.axes if is_grid_axis(axis))
+        return self._versions(tree, self.axes, context, self.axes)
+
+    def _versions(self, tree: Tree, axes: frozenset[str], context: Context, known: frozenset[str]) -> Block:
+        groups = frozenset(axis for axis in axes if is_grid_axis(axis))
         if groups and self.scope.language.loops.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.loops.forms.tags.items() if isinstance(tag, Vectorize))
             tile = Tile(groups, groups, has_barrier(tree), lanes)
             full = self.loops.full(tile, self.lane_loops.without(tree), context)
             if full:
-                clean = self.block(tree, context.add(full), self.axes)
-                guard = [] if _counts(tree) else self.guard(tree, context, self.axes)
+                clean = self.block(tree, context.add(full), known)
+                guard = [] if _counts(tree) else self.guard(tree, context, known)
                 if all(map(context.add(guard).implies, full)):
                     return self._guarded(full, clean, context)  # partial blocks have no instances
                 self.loops.may_peel = False
-                partial = self.block(tree, context, self.axes)
+                partial = self.block(tree, context, known)
                 self.loops.may_peel = True
                 if len(partial) == 1 and isinstance(last := partial[0], If) and last.body == clean and not last.orelse:
                     return partial  # separate code for full blocks would save one comparison only
                 said = () if not partial else (Comment(_WHY_TWICE),)
                 return (If(condition_text(full, self.scope, context), (*said, *clean), partial),)
-        return self.block(tree, context, self.axes)
+        return self.block(tree, context, known)
+
+    def body(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
+        """Return the body of a loop; of one of a processor over blocks with a text for full ones, if that saves tests."""
+        if not (self.loops.may_peel and self.scope.language.loops.blocks and self._is_cut_in_lanes(node)):
+            return self.block(node.body, context, known)
+        return self._versions(node.body, frozenset(filter(is_grid_axis, known)), context, known)
+
+    def _is_cut_in_lanes(self, node: Loop) -> bool:
+        """Return whether edges of blocks cut what is written out or in vectors, with no tile loop that is divided."""
+        forms = self.loops.forms
+        if not is_grid_axis(node.iname) or any(isinstance(n, Loop) and is_grid_axis(n.iname) for n in node.body):
+            return False
+        lanes = {iname for iname, tag in forms.tags.items() if isinstance(tag, Unroll | Vectorize)}
+        tiles = forms.tiles.difference(lanes)
+        rows = [
+            frozenset(Affine(terms, 0).names())
+            for name in runs(node.body)
+            for piece in self.loops.pieces(name, frozenset(self.statements[name].dims))
+            for terms in piece
+        ]  # fmt: skip
+        return any(node.iname in row and row & lanes and not row & tiles for row in rows)
 
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
         """Return the code of *nodes*; *known* are the variables with a value here."""

@@ -485,12 +485,15 @@ class LoopForms:
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     fronts
         Peeled prologues with a known end, by loop.
+    side_by_side
+        Unrolled loops whose iterations do not depend on one another, statement by statement (``ilp``).
     """
 
     tags: Mapping[str, InameTag] = field(default_factory=dict)
     tiles: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     fronts: Mapping[str, Front] = field(default_factory=dict)
+    side_by_side: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)

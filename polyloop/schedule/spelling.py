@@ -28,7 +28,9 @@ def loop_forms(sync: Synchronization, tree: Tree) -> LoopForms:
     """Return the forms of the loops of *tree*; with collectives in shared memory, no prologue runs without barriers."""
     kernel = sync.placement.program.kernel
     fronts = {} if sync.users else fronts_of(sync.placement, sync.needs, tree, kernel.slabs)
-    return LoopForms(dict(_loop_tags(kernel)), kernel.tile_inames, dict(kernel.slabs), fronts)
+    side_by_side = {iname for iname, tag in kernel.iname_tags.items() if isinstance(tag, Interleave) and tag.unrolled}
+    tags = dict(_loop_tags(kernel))
+    return LoopForms(tags, kernel.tile_inames, dict(kernel.slabs), fronts, frozenset(side_by_side))
 
 
 def _loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:

@@ -49,6 +49,9 @@ class Inside(Protocol):
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
         """Return the code of *nodes*; *known* are the variables with a value here."""
 
+    def body(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
+        """Return the body of a loop, whose variable is known."""
+
     def lanes(self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]) -> Block:
         """Return a loop over the lanes of a vector."""
 
@@ -326,7 +329,7 @@ class Loops:
     ) -> Block:  # fmt: skip
         opened = self.open(inner, [node.iname])
         self.scopes.append(next(self._scope_numbers))
-        body = self.inside.block(node.body, inside, inner)
+        body = self.inside.body(node, inside, inner)
         self.scopes.pop()
         names = self.named(opened, inside)
         if not body:
@@ -335,10 +338,15 @@ class Loops:
         strided = None if strides is None else self._strided(node.iname, opened, *strides)
         var = str(self.scope.values[node.iname])
         level = level_of(node.iname)
-        lanes = "v" if isinstance(self.forms.tags.get(node.iname), Vectorize) else ""
-        axis = lanes if level is None else level.value
+        axis = self._lanes(node.iname) if level is None else level.value
         loop = For(self.scope.index_type, var, start, test, body, step, pragma, axis, strided=strided)
         return unswitched(loop)
+
+    def _lanes(self, iname: str) -> str:
+        """Return the letter of a loop over lanes, if the language has vectors for such loops."""
+        if isinstance(self.forms.tags.get(iname), Vectorize):
+            return "v"
+        return "i" if iname in self.forms.side_by_side and self.scope.language.loops.lanes else ""
 
     def open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
         """Return marks for the named indices whose last inames, *new* ones, got values."""

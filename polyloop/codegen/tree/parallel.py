@@ -19,18 +19,20 @@ Application Programming Interface 5.2, sections 4.4.1 (canonical loop nests) and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from math import prod
 from typing import Final
 
 from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node, Union, walk, with_blocks
-from polyloop.codegen.tree.c_expr import Binary, Code, Literal, Name, Parentheses, Subscript, Unary, nodes
+from polyloop.codegen.tree.c_expr import Apply, Binary, Code, Literal, Name, Parentheses, Subscript, Unary, nodes
 from polyloop.frozen import replace
 
 __all__ = ["behind_pointers", "has_block_loop", "has_long_loop", "in_vectors", "shared_by_threads"]
 
 _BLOCKS: Final = "g"
 _LANES: Final = "v"
+_SIDE_BY_SIDE: Final = "i"
+_UNEVEN: Final = "{pragma} schedule(dynamic)"
 _MOST_IN_REGISTERS: Final = 1024
 """Elements of the largest array that may be held in vector registers: 32 of 512 bits have 512 of float32."""
 _LINE: Final = "_Alignas(64) "
@@ -71,8 +73,50 @@ def _of(node: Node, pragma: str, variables: Collection[str]) -> Node:
     own = {inner.name for inner in _declarations((node,))}
     outside = (node.names | node.uses).intersection(variables) - own
     assert not outside, f"blocks would share {', '.join(sorted(outside))}"
-    depth = sum(1 for _ in _nest(node))
-    return replace(node, pragma=f"{pragma} collapse({depth})" if depth > 1 else pragma)
+    nest = list(_nest(node))
+    pragma = f"{pragma} collapse({len(nest)})" if len(nest) > 1 else pragma
+    is_uneven = _is_uneven(nest[-1].body, {loop.var for loop in nest})
+    return replace(node, pragma=_UNEVEN.format(pragma=pragma) if is_uneven else pragma)
+
+
+def _is_uneven(body: Block, of_block: Collection[str]) -> bool:
+    """Return whether some blocks have more work than others, except for what their edges leave out.
+
+    That is a loop whose length depends on the block and has no constant limit (a triangle), or one of several loops
+    under a condition that some blocks alone fulfil (nests of different lengths in one launch).
+    """
+    known = set(of_block)
+    for node in body:
+        match node:
+            case Declare(name=name, value=value, more=more):
+                known.update(new for new, code in ((name, value), *more) if code is not None and _varies(code, known))
+            case For(start=start, test=test, body=inner):
+                varies = not known.isdisjoint(start.names) or _varies(test, known)
+                if (varies and not _is_limited(test)) or _is_uneven(inner, known):
+                    return True
+            case If(condition=condition, body=inner, orelse=orelse):
+                is_one_of_several = len(body) > 1 and not orelse and not known.isdisjoint(condition.names)
+                if (is_one_of_several and _has_loop(inner)) or any(_is_uneven(part, known) for part in (inner, orelse)):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _varies(code: Code, of_block: Collection[str]) -> bool:
+    return not code.names.isdisjoint(of_block) and not _is_limited(code)
+
+
+def _is_limited(code: Code) -> bool:
+    """Return whether *code* is, or compares with, a minimum of a number and something else."""
+    last = code.rest[-1][1] if isinstance(code, Binary) and code.rest[-1][0].symbol in {"<", "<="} else code
+    if isinstance(last, Apply) and last.function.startswith("min_"):
+        return any(isinstance(argument, Literal) for argument in last.arguments)
+    return isinstance(last, Literal)
+
+
+def _has_loop(block: Block) -> bool:
+    return any(isinstance(node, For) for node in walk(block))
 
 
 def _nest(loop: For) -> Iterator[For]:
@@ -89,6 +133,7 @@ def _nest(loop: For) -> Iterator[For]:
 def in_vectors(block: Block, pragma: str) -> Block:
     """Return *block* with *pragma* at loops over the lanes of vectors that set one element in each iteration.
 
+    So do loops with the tag ``ilp`` that go through memory in steps of one element, in place of being unrolled.
     A compiler that unrolls such a loop first, as GCC does with 16 iterations, finds no vectors in it.
     """
     return tuple([_in_vectors(node, pragma) for node in block])
@@ -97,7 +142,48 @@ def in_vectors(block: Block, pragma: str) -> Block:
 def _in_vectors(node: Node, pragma: str) -> Node:
     if isinstance(node, For) and node.axis == _LANES and not node.pragma and _sets_elements(node):
         return replace(node, pragma=pragma)
+    if isinstance(node, For) and node.axis == _SIDE_BY_SIDE and _sets_elements(node) and _has_neighbours(node):
+        return replace(node, pragma=pragma)
     return with_blocks(node, lambda inner: in_vectors(inner, pragma))
+
+
+def _has_neighbours(loop: For) -> bool:
+    """Return whether each iteration of *loop* uses the elements behind those of the one before, or the same ones."""
+    steps: dict[str, int | None] = {loop.var: 1}
+    codes = list[Code]()
+    for node in walk(loop.body):
+        match node:
+            case Declare(name=name, value=value, more=more):
+                steps |= {new: 0 if code is None else _step(code, steps) for new, code in ((name, value), *more)}
+            case Assign(target=target, value=value):
+                codes += [target, value]
+            case If(condition=condition):
+                codes.append(condition)
+            case _:
+                return False
+    used = [part for code in codes for part in nodes(code) if isinstance(part, Subscript)]
+    rows = [part.base.index for part in used if isinstance(part.base, Subscript)]
+    is_even = all(_step(part.index, steps) in {0, 1} for part in used) and not any(_step(row, steps) for row in rows)
+    return is_even and any(isinstance(code, Subscript) and _step(code.index, steps) == 1 for code in codes)
+
+
+def _step(code: Code, steps: Mapping[str, int | None]) -> int | None:
+    """Return by how much *code* grows with each iteration; None if that is not a constant number."""
+    match code:
+        case Name(text=text):
+            return steps.get(text, 0)
+        case Parentheses(inside=inside):
+            return _step(inside, steps)
+        case Binary(first=first, rest=rest) if all(operator.symbol in {"+", "-"} for operator, _ in rest):
+            total = _step(first, steps)
+            for operator, term in rest:
+                step = _step(term, steps)
+                if total is None or step is None:
+                    return None
+                total += step if operator.symbol == "+" else -step
+            return total
+        case _:
+            return 0 if all(steps.get(name, 0) == 0 for name in code.names) else None
 
 
 def _sets_elements(loop: For) -> bool:
