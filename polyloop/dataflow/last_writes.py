@@ -162,7 +162,8 @@ class Timed:
         """``{ [others, instance] -> element }``."""
         return self.cells if self.place is None else composed(reverse(self.place), self.cells)
 
-    def ordered(self, *, alone: bool) -> _Ordered:
+    @memoised
+    def ordered(self, alone: bool) -> _Ordered:
         """Return the access with all that orders its instances.
 
         With *alone*, one instance is to stand for all of a time: the dimensions that are no entries order them, too.
@@ -412,11 +413,11 @@ def _time_of(access: Timed) -> isl.Map:
 def _seen(read: Timed, writes: Sequence[Timed]) -> tuple[list[_Link], isl.Set]:
     """Return the writes that a read sees, and the instances that see none for sure, both with other entries."""
     alone = all(write.is_sure for write in writes)
-    here = read.ordered(alone=alone)
+    here = read.ordered(alone)
     whole = rest = domain_of(here.cells)
     written = tuple(dict.fromkeys([Same(write.placed) for write in writes]))
     found: dict[_Ordered, _Link] = {}
-    for position, group in _groups(here, [write.ordered(alone=alone) for write in writes]):
+    for position, group in _groups(here, [write.ordered(alone) for write in writes]):
         links = []
         for write, equal in group:
             pairs = _in_order(meetings(here.cells, write.cells), _rows(here, write, equal, position))
