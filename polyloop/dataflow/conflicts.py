@@ -12,12 +12,13 @@ from polyloop.frozen import once, quick
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
 from polyloop.memo import memoised
 from polyloop.poly.budget import looking_at
+from polyloop.poly.relations import ascending, equated, meetings
 from polyloop.poly.sets import lex_relation
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import within_budget
 
 __all__ = [
-    "Conflict", "conflict_pairs", "conflicts", "crossing", "crossing_conflicts", "equal_on", "meetings", "never_meet",
+    "Conflict", "conflict_pairs", "conflicts", "crossing", "crossing_conflicts", "equal_on", "never_meet",
 ]  # fmt: skip
 
 _IN = isl.dim_type.in_
@@ -101,12 +102,6 @@ def conflict_pairs(
     return meetings(left, right)
 
 
-@memoised
-def meetings(left: isl.Map, right: isl.Map) -> isl.Map:
-    """Return the pairs of instances that two accesses, as relations, lead to one cell."""
-    return left.apply_range(right.reverse())
-
-
 def conflicts(placement: Placement, first: Placed, second: Placed, pairs: isl.Map) -> Iterator[Conflict]:
     """Yield the *pairs* in which *first* runs before *second*: those that each common loop carries, then the others.
 
@@ -123,13 +118,18 @@ def _ordered(placement: Placement, first: Placed, second: Placed, pairs: isl.Map
     rest = pairs
     for loop in loops:
         i, j = first.dims.index(loop), second.dims.index(loop)
-        yield Conflict(first, second, rest.order_lt(_IN, i, _OUT, j), loop)
-        rest = rest.equate(_IN, i, _OUT, j)
+        yield Conflict(first, second, ascending(rest, i, j), loop)
+        rest = equated(rest, i, j)
     if earlier:
         yield Conflict(first, second, rest)
     elif first is second:
-        same = lex_relation(rest.get_space(), [(i, i) for i in range(len(first.dims))], None)
-        yield Conflict(first, second, rest.subtract(same), simultaneous=True)
+        yield Conflict(first, second, _apart(rest), simultaneous=True)
+
+
+@memoised
+def _apart(pairs: isl.Map) -> isl.Map:
+    """Return *pairs* without those of an instance and itself."""
+    return pairs.subtract(lex_relation(pairs.get_space(), [(i, i) for i in range(pairs.dim(_IN))], None))
 
 
 def crossing_conflicts(

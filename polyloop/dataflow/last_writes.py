@@ -25,7 +25,12 @@ from typing import NamedTuple
 
 import islpy as isl
 
-__all__ = ["Accesses", "LastWrites", "last_writes", "last_writes_by_definition"]
+from polyloop.frozen import once
+from polyloop.memo import By, Same, memoised
+from polyloop.poly.relations import composed, domain_of, image_of, left_of, meetings, reverse, union, within
+
+__all__ = ["Accesses", "Entry", "LastWrites", "Timed", "last_writes", "last_writes_by_definition", "seen",
+           "seen_by_definition"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -41,6 +46,11 @@ class LastWrites:
 
 def _unknown(write: str, positions: Sequence[int]) -> bool:
     del write, positions
+    return False
+
+
+def _never(positions: Sequence[int]) -> bool:
+    del positions
     return False
 
 
@@ -70,15 +80,15 @@ def _maps(union: isl.UnionMap) -> list[isl.Map]:
     return found
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """One entry of a time: a dimension of the instances, or a constant where that is None."""
 
     column: int | None
     value: int = 0
 
-    def behind(self, number: int) -> _Entry:
+    def behind(self, number: int) -> Entry:
         """Return the entry behind a number of further dimensions."""
-        return self if self.column is None else _Entry(self.column + number)
+        return self if self.column is None else Entry(self.column + number)
 
     @property
     def fixed(self) -> int | None:
@@ -86,7 +96,20 @@ class _Entry(NamedTuple):
         return self.value if self.column is None else None
 
 
-class _Timed:
+class _Row(NamedTuple):
+    """A constraint between two instances: ``x[column] - y[other] + const``, without a dimension where that is None.
+
+    The sum is 0, or at least 0 if the constraint is no equality.
+    """
+
+    column: int | None
+    other: int | None
+    const: int
+    is_equality: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
     """One access in the order of execution.
 
     Most entries of a time are constants, or loops around the instance and thus dimensions of it.  Others come before
@@ -94,78 +117,149 @@ class _Timed:
 
     Attributes
     ----------
-    place
-        ``{ instance -> [other entries, instance] }``.
     cells
-        ``{ [other entries, instance] -> element }``.
+        ``{ instance -> element }``.
+    others
+        ``{ instance -> [entries that are neither] }``, None where there are none.
     entries
-        Those of the time and, where one instance is to stand for all of a time, the dimensions that are none of them.
-    depth
-        Number of entries of the time.
+        Those of the time; a dimension is one of ``[others, instance]``.
+    is_sure
+        Whether a write is a must-write.
+    is_determined
+        See :class:`Accesses`.
     """
 
-    def __init__(
-        self,
-        cells: isl.Map,
-        time: isl.Map,
-        is_determined: Callable[[Sequence[int]], bool],
-        *,
-        is_sure: bool,
-        alone: bool,
-    ) -> None:
+    cells: isl.Map
+    others: isl.Map | None
+    entries: tuple[Entry, ...]
+    is_sure: bool = False
+    is_determined: Callable[[Sequence[int]], bool] = _never
+
+    @classmethod
+    def at(
+        cls, cells: isl.Map, time: isl.Map, is_determined: Callable[[Sequence[int]], bool] = _never, *,
+        is_sure: bool = False,
+    ) -> Timed:  # fmt: skip
+        """Return *cells* at the *time* of each instance, ``{ instance -> time }``."""
         known = _plain_entries(time)
         others = [position for position, entry in enumerate(known) if entry is None]
-        instances, self.depth = time.get_space().domain(), len(known)
-        for position in reversed(range(self.depth)):
-            if known[position] is not None:
-                time = time.project_out(_OUT, position, 1)
-        self.place = time.flat_range_product(isl.Map.identity(instances.map_from_set()))
-        self.cells = cells.apply_domain(self.place)
-        self.is_sure = is_sure
-        self.is_determined = is_determined
-        self.entries = [
-            _Entry(others.index(position)) if entry is None else entry.behind(len(others))
+        entries = [
+            Entry(others.index(position)) if entry is None else entry.behind(len(others))
             for position, entry in enumerate(known)
         ]
-        if alone:
-            used = {entry.column for entry in self.entries}
-            self.entries += [_Entry(n) for n in range(len(others), self.place.dim(_OUT)) if n not in used]
-        self._ambiguous: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        for position in reversed(range(len(known))):
+            if known[position] is not None:
+                time = time.project_out(_OUT, position, 1)
+        return cls(cells, time if others else None, tuple(entries), is_sure, is_determined)
 
-    def ambiguous(self, begin: int) -> list[tuple[int, tuple[int, ...]]]:
+    @once
+    def place(self) -> isl.Map | None:
+        """``{ instance -> [others, instance] }``, None where that is the instance."""
+        return None if self.others is None else _beside_itself(self.others)
+
+    @once
+    def placed(self) -> isl.Map:
+        """``{ [others, instance] -> element }``."""
+        return self.cells if self.place is None else composed(reverse(self.place), self.cells)
+
+    @memoised
+    def ordered(self, alone: bool) -> _Ordered:
+        """Return the access with all that orders its instances.
+
+        With *alone*, one instance is to stand for all of a time: the dimensions that are no entries order them, too.
+        """
+        if not alone:
+            return _Ordered(self, self.entries)
+        used = {entry.column for entry in self.entries}
+        first = 0 if self.others is None else self.others.dim(_OUT)
+        more = [Entry(n) for n in range(first, self.placed.dim(_IN)) if n not in used]
+        return _Ordered(self, (*self.entries, *more))
+
+
+class _Ordered:
+    """An access, with its time and, where one instance is to stand for all of a time, its other dimensions."""
+
+    def __init__(self, access: Timed, entries: tuple[Entry, ...]) -> None:
+        self.access = access
+        self.cells = access.placed
+        self.is_sure = access.is_sure
+        self.entries = entries
+        self.depth = len(access.entries)
+
+    def ambiguous(self, begin: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """Return the entries in which instances differ that write one element and agree in those before.
 
         With each come the entries before that are no constants.  In entries before *begin* all agree.
         """
-        if begin not in self._ambiguous:
-            self._ambiguous[begin] = [*self._differing(begin)]
-        return self._ambiguous[begin]
-
-    def _differing(self, begin: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-        same: isl.Map | None = None
-        equal: tuple[int, ...] = ()
-        for position, (column, _) in enumerate(self.entries):
-            if column is None:
-                continue
-            if position >= begin:
-                if self.is_determined(range(min(position, self.depth))):
-                    return
-                if same is None:
-                    same = self.cells.apply_range(self.cells.reverse())
-                    for known in equal:
-                        same = self._agreeing(same, known)
-                if not same.order_gt(_IN, column, _OUT, column).is_empty():
-                    yield position, equal
-                same = self._agreeing(same, position)
-            equal = (*equal, position)
-
-    def _agreeing(self, pairs: isl.Map, position: int) -> isl.Map:
-        column = self.entries[position].column
-        assert column is not None, "a constant is no dimension"
-        return pairs.equate(_IN, column, _OUT, column)
+        columns = tuple([entry.column for entry in self.entries])
+        return _differing(self.cells, columns, self.depth, begin, By((), self.access.is_determined))
 
 
-def _plain_entries(time: isl.Map) -> list[_Entry | None]:
+@memoised
+def _beside_itself(others: isl.Map) -> isl.Map:
+    return others.flat_range_product(isl.Map.identity(others.get_space().domain().map_from_set()))
+
+
+@memoised
+def _differing(
+    cells: isl.Map,
+    columns: tuple[int | None, ...],
+    depth: int,
+    begin: int,
+    is_determined: By[Callable[[Sequence[int]], bool]],
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return what :meth:`_Ordered.ambiguous` says, by the relation and the entries that are dimensions."""
+    found = []
+    same: isl.Map | None = None
+    equal: tuple[int, ...] = ()
+    for position, column in enumerate(columns):
+        if column is None:
+            continue
+        if position >= begin:
+            if is_determined.value(range(min(position, depth))):
+                break
+            if same is None:
+                same = meetings(cells, cells)
+                for known in equal:
+                    same = _agreeing(same, columns[known])
+            if not same.order_gt(_IN, column, _OUT, column).is_empty():
+                found.append((position, equal))
+            same = _agreeing(same, column)
+        equal = (*equal, position)
+    return tuple(found)
+
+
+@memoised
+def _may_be_written(reads: isl.Map, rest: isl.Set, writes: tuple[Same[isl.Map], ...]) -> bool:
+    """Return True if an instance of *rest* reads an element that one of *writes* writes, at whatever time.
+
+    What no statement writes, such as the ends of a row, is not asked of each statement before the read.
+    """
+    first, *others = writes
+    return not rest.apply(reads).is_disjoint(_elements(first.value, tuple(others)))
+
+
+@memoised
+def _elements(first: isl.Map, others: tuple[Same[isl.Map], ...]) -> isl.Set:
+    """Return the elements that some of several relations lead to."""
+    found = image_of(first)
+    for other in others:
+        more = image_of(other.value)
+        found = found if more.is_subset(found) else found.union(more).coalesce()
+    return found
+
+
+@memoised
+def _nothing(domain: isl.Set) -> isl.Set:
+    return isl.Set.empty(domain.get_space())
+
+
+def _agreeing(pairs: isl.Map, column: int | None) -> isl.Map:
+    assert column is not None, "a constant is no dimension"
+    return pairs.equate(_IN, column, _OUT, column)
+
+
+def _plain_entries(time: isl.Map) -> list[Entry | None]:
     """Return the entries of a time that are constants, or dimensions of the instances as they are; None for others."""
     times = time.as_pw_multi_aff()
     found = []
@@ -175,22 +269,22 @@ def _plain_entries(time: isl.Map) -> list[_Entry | None]:
     return found
 
 
-def _plain_entry(value: isl.Aff) -> _Entry | None:
+def _plain_entry(value: isl.Aff) -> Entry | None:
     if value.is_cst():
         constant = value.get_constant_val()
-        return _Entry(None, constant.to_python()) if constant.is_int() else None
+        return Entry(None, constant.to_python()) if constant.is_int() else None
     columns = [n for n in range(value.dim(_IN)) if not value.get_coefficient_val(_IN, n).is_zero()]
     if len(columns) != 1 or not value.get_coefficient_val(_IN, columns[0]).is_one():
         return None
     rest = value.set_coefficient_val(_IN, columns[0], 0)
-    return _Entry(columns[0]) if rest.plain_is_zero() else None
+    return Entry(columns[0]) if rest.plain_is_zero() else None
 
 
 @dataclass(frozen=True)
 class _Link:
     """A write, and ``{ read -> instance of the write }``."""
 
-    write: _Timed
+    write: _Ordered
     pairs: isl.Map
 
 
@@ -232,22 +326,18 @@ def _differences(accesses: Accesses) -> LastWrites:
 def _by_depth(accesses: Accesses) -> LastWrites:
     times = {_key(time): time for time in _maps(accesses.times)}
 
-    alone = accesses.possible.is_empty()
-
-    def timed(cells: isl.Map, *, is_sure: bool) -> _Timed:
+    def timed(cells: isl.Map, *, is_sure: bool = False) -> Timed:
         known = partial(accesses.is_determined, cells.get_tuple_name(_IN) or "")
-        return _Timed(cells, times[_key(cells)], known, is_sure=is_sure, alone=alone)
+        return Timed.at(cells, times[_key(cells)], known, is_sure=is_sure)
 
     writes = [timed(cells, is_sure=True) for cells in _maps(accesses.sure)]
-    writes += [timed(cells, is_sure=False) for cells in _maps(accesses.possible)]
+    writes += [timed(cells) for cells in _maps(accesses.possible)]
     found, unwritten = isl.UnionMap.empty(accesses.reads.get_space()), isl.UnionSet.empty(accesses.reads.get_space())
     for cells in _maps(accesses.reads):
-        read = timed(cells, is_sure=False)
-        links, rest = _seen(read, writes)
-        for link in links:
-            pairs = read.place.apply_range(link.pairs).apply_range(link.write.place.reverse())
+        links, rest = seen(timed(cells), writes)
+        for _, pairs in links:
             found = found.union(pairs.to_union_map())
-        unwritten = unwritten.union(rest.apply(read.place.reverse()).to_union_set())
+        unwritten = unwritten.union(rest.to_union_set())
     return LastWrites(found, unwritten)
 
 
@@ -256,37 +346,105 @@ def _key(relation: isl.Map) -> str:
     return space.get_tuple_name(isl.dim_type.set) or str(space)  # a pair of a read and an element has no name
 
 
-def _seen(read: _Timed, writes: Sequence[_Timed]) -> tuple[list[_Link], isl.Set]:
-    """Return the writes that a read sees, and the instances that see none for sure."""
-    rest = read.cells.domain()
-    found: dict[_Timed, _Link] = {}
-    pairs: dict[_Timed, isl.Map] = {}
-    for position, group in _groups(read, writes):
+def seen(read: Timed, writes: Sequence[Timed]) -> tuple[tuple[tuple[Timed, isl.Map], ...], isl.Set]:
+    """Return the writes that a read sees, ``{ read -> write }``, and the instances that see none for sure.
+
+    The read is of one element.  What is found on the way is kept with the relations of the accesses, and with the
+    pairs of two accesses: programs that have these in common share it, whatever other accesses they have.
+    """
+    links, rest = _seen(read, writes)
+    back = None if read.place is None else read.place.reverse()
+    found = []
+    for link in links:
+        pairs, place = link.pairs, link.write.access.place
+        pairs = pairs if read.place is None else read.place.apply_range(pairs)
+        found.append((link.write.access, pairs if place is None else pairs.apply_range(place.reverse())))
+    return tuple(found), rest if back is None else rest.apply(back)
+
+
+def seen_by_definition(
+    read: Timed, writes: Sequence[Timed]
+) -> tuple[tuple[tuple[Timed, isl.Map], ...], isl.Set]:
+    """Return the same as :func:`seen`, slowly: with this it is compared."""
+    sides = [read, *writes]
+    names = [f"S{number}" for number in range(len(sides))]
+    cells = [_named(side.cells, name) for side, name in zip(sides, names, strict=True)]
+    times = [_named(_time_of(side), name).to_union_map() for side, name in zip(sides, names, strict=True)]
+    nothing = isl.UnionMap.empty(times[0].get_space())
+    sure, possible = (
+        reduce(isl.UnionMap.union, [part.to_union_map() for part, side in zip(cells[1:], writes, strict=True)
+                                    if side.is_sure is wanted], nothing)
+        for wanted in (True, False)
+    )  # fmt: skip
+    result = last_writes_by_definition(
+        Accesses(cells[0].to_union_map(), sure, possible, reduce(isl.UnionMap.union, times))
+    )
+    numbers = {name: number for number, name in enumerate(names[1:])}
+    found = tuple(
+        (writes[numbers[piece.get_tuple_name(_OUT) or ""]], _plain(piece)) for piece in _maps(result.found)
+    )
+    rest = isl.Set.empty(read.cells.get_space().domain())
+    parts: list[isl.Set] = []
+    result.unwritten.foreach_set(parts.append)
+    return found, reduce(isl.Set.union, [part.reset_tuple_id() for part in parts], rest)
+
+
+def _named(relation: isl.Map, name: str) -> isl.Map:
+    return relation.set_tuple_name(_IN, name)
+
+
+def _plain(relation: isl.Map) -> isl.Map:
+    return relation.reset_tuple_id(_IN).reset_tuple_id(_OUT)
+
+
+def _time_of(access: Timed) -> isl.Map:
+    """Return ``{ instance -> time }``."""
+    space = access.placed.get_space().domain()
+    local = isl.LocalSpace.from_space(space)
+    affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(access.entries))
+    for column, value in access.entries:
+        affs = affs.add(isl.Aff.zero_on_domain(local).add_constant_val(value) if column is None
+                        else isl.Aff.var_on_domain(local, isl.dim_type.set, column))  # fmt: skip
+    target = space.from_domain().add_dims(_OUT, len(access.entries))
+    time = isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(target, affs)).intersect_domain(access.placed.domain())
+    return time if access.place is None else access.place.apply_range(time)
+
+
+def _seen(read: Timed, writes: Sequence[Timed]) -> tuple[list[_Link], isl.Set]:
+    """Return the writes that a read sees, and the instances that see none for sure, both with other entries."""
+    alone = all(write.is_sure for write in writes)
+    here = read.ordered(alone)
+    whole = rest = domain_of(here.cells)
+    written = tuple(dict.fromkeys([Same(write.placed) for write in writes]))
+    found: dict[_Ordered, _Link] = {}
+    for position, group in _groups(here, [write.ordered(alone) for write in writes]):
         links = []
         for write, equal in group:
-            if write not in pairs:
-                pairs[write] = read.cells.apply_range(write.cells.reverse())
-            order = _order(pairs[write].get_space(), read, write, equal, position)
-            if not (earlier := pairs[write].intersect(order).intersect_domain(rest)).is_empty():
-                links.append(_Link(write, earlier))
+            pairs = _in_order(meetings(here.cells, write.cells), _rows(here, write, equal, position))
+            if rest is not whole:
+                pairs = within(pairs, rest)
+            if not pairs.is_empty():
+                links.append(_Link(write, pairs))
         for link in _last(links, position):
             before = found.get(link.write)
-            found[link.write] = link if before is None else _Link(link.write, before.pairs.union(link.pairs))
-        if sure := [link.pairs.domain() for link in links if link.write.is_sure]:
-            written = reduce(isl.Set.union, sure)
-            if rest.is_subset(written):
-                return [*found.values()], isl.Set.empty(rest.get_space())
-            rest = rest.subtract(written)
+            found[link.write] = link if before is None else _Link(link.write, union(before.pairs, link.pairs))
+        if sure := [Same(domain_of(link.pairs)) for link in links if link.write.is_sure]:
+            left = left_of(rest, tuple(sure))
+            if left is None:
+                return [*found.values()], _nothing(rest)
+            rest = left
+            if not _may_be_written(here.cells, rest, written):
+                break
     return [*found.values()], rest
 
 
-def _groups(read: _Timed, writes: Sequence[_Timed]) -> Iterator[tuple[int, list[tuple[_Timed, tuple[int, ...]]]]]:
+def _groups(read: _Ordered, writes: Sequence[_Ordered]) -> Iterator[tuple[int, list[tuple[_Ordered, tuple[int, ...]]]]]:
     """Yield writes that may be before the read, from the last ones to the first.
 
     All of a group are earlier than the read in the entry of the time at one position, and equal in those before.  Where
     these entries are constants, each group has one value.
     """
-    groups: dict[tuple[int, int | None], list[tuple[_Timed, tuple[int, ...]]]] = {}
+    groups: dict[tuple[int, int | None], list[tuple[_Ordered, tuple[int, ...]]]] = {}
     for write in writes:
         for position, equal in _earlier_at(read, write, 0, read.depth):
             value = write.entries[position].fixed if read.entries[position].column is None else None
@@ -298,7 +456,7 @@ def _groups(read: _Timed, writes: Sequence[_Timed]) -> Iterator[tuple[int, list[
         yield position, groups[position, value]
 
 
-def _earlier_at(first: _Timed, second: _Timed, begin: int, end: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _earlier_at(first: _Ordered, second: _Ordered, begin: int, end: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the positions at which instances of *second* may be earlier than some of *first*.
 
     They are equal at positions before; those of them that are no constants are listed.
@@ -315,19 +473,37 @@ def _earlier_at(first: _Timed, second: _Timed, begin: int, end: int) -> Iterator
             return
 
 
-def _order(space: isl.Space, first: _Timed, second: _Timed, equal: Sequence[int], position: int) -> isl.Map:
-    """Return ``{ x -> y }`` where entries of *first* at x and of *second* at y are equal, and one of y is earlier."""
-    found = isl.BasicMap.universe(space)
-    local = isl.LocalSpace.from_space(space)
+def _rows(first: _Ordered, second: _Ordered, equal: Sequence[int], position: int) -> tuple[_Row, ...]:
+    """Return that entries of *first* at x and of *second* at y are equal, and one of y is earlier.
+
+    What is said of constants holds (:func:`_earlier_at`), and is left out.
+    """
+    rows = []
     for number in (*equal, position):
         x, y = first.entries[number], second.entries[number]
-        alloc = isl.Constraint.inequality_alloc if number == position else isl.Constraint.equality_alloc
-        difference = alloc(local)
-        if x.column is not None:
-            difference = difference.set_coefficient_val(_IN, x.column, 1)
-        if y.column is not None:
-            difference = difference.set_coefficient_val(_OUT, y.column, -1)
-        found = found.add_constraint(difference.set_constant_val(x.value - y.value - (number == position)))
+        if x.column is not None or y.column is not None:
+            is_last = number == position
+            rows.append(_Row(x.column, y.column, x.value - y.value - is_last, not is_last))
+    return tuple(rows)
+
+
+@memoised
+def _in_order(pairs: isl.Map, rows: tuple[_Row, ...]) -> isl.Map:
+    """Return the *pairs* of instances for which *rows* hold."""
+    return pairs.intersect(_order(pairs.get_space(), rows)) if rows else pairs
+
+
+def _order(space: isl.Space, rows: Sequence[_Row]) -> isl.Map:
+    """Return ``{ x -> y : rows }``."""
+    found = isl.BasicMap.universe(space)
+    local = isl.LocalSpace.from_space(space)
+    for column, other, const, is_equality in rows:
+        row = (isl.Constraint.equality_alloc if is_equality else isl.Constraint.inequality_alloc)(local)
+        if column is not None:
+            row = row.set_coefficient_val(_IN, column, 1)
+        if other is not None:
+            row = row.set_coefficient_val(_OUT, other, -1)
+        found = found.add_constraint(row.set_constant_val(const))
     return found.to_map()
 
 
@@ -356,9 +532,14 @@ def _last_of_one(link: _Link, begin: int) -> _Link:
     return _Link(link.write, pairs)
 
 
-def _without(pairs: isl.Map, write: _Timed, other: _Link, equal: Sequence[int], position: int) -> isl.Map:
+def _without(pairs: isl.Map, write: _Ordered, other: _Link, equal: Sequence[int], position: int) -> isl.Map:
     """Return *pairs* of a *write* without those that one of *other*, of the same read, is later than in an entry."""
-    space = other.pairs.get_space().range().map_from_domain_and_range(pairs.get_space().range())
-    order = _order(space, other.write, write, equal, position)
-    hidden = other.pairs.apply_range(order).intersect(pairs)
+    return _not_hidden(pairs, other.pairs, _rows(other.write, write, equal, position))
+
+
+@memoised
+def _not_hidden(pairs: isl.Map, later: isl.Map, rows: tuple[_Row, ...]) -> isl.Map:
+    """Return *pairs* without those of whose read there is one in *later*, and the two writes are as *rows* say."""
+    space = later.get_space().range().map_from_domain_and_range(pairs.get_space().range())
+    hidden = later.apply_range(_order(space, rows)).intersect(pairs)
     return pairs if hidden.is_empty() else pairs.subtract(hidden)

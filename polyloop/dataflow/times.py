@@ -43,17 +43,29 @@ def _earlier(placement: Placement, first: Placed, second: Placed, or_equal: bool
     there = [f"{name}~" for name in second.dims]  # a name that is no parameter's
     renamed = {name: Affine.variable(other) for name, other in zip(second.dims, there, strict=True)}
     forms = time_forms(placement, first, depth), time_forms(placement, second, depth)
-    space = first.domain.get_space().map_from_domain_and_range(second.domain.get_space())
-    names = [*first.dims, *there]
+    later: list[Affine] = []
+    for one, other in zip(*forms, strict=True):
+        later.append(other.substitute(renamed).add(one, -1))
+        if later[-1].const and not later[-1].terms:
+            later[-1] = Affine((), 1 if later[-1].const > 0 else -1)
+            break
+    return _in_sequence(first.domain, second.domain, (*first.dims, *there), tuple(later), or_equal)
+
+
+@memoised
+def _in_sequence(
+    first: isl.Set, second: isl.Set, names: tuple[str, ...], later: tuple[Affine, ...], or_equal: bool
+) -> isl.Map:
+    """Return ``{ x -> y }`` where the first form that is not 0 is positive, or all are 0 and *or_equal*."""
+    space = first.get_space().map_from_domain_and_range(second.get_space())
     equal = isl.Set.universe(space.wrap())
     found = isl.Set.empty(space.wrap())
-    for one, other in zip(*forms, strict=True):
-        later = other.substitute(renamed).add(one, -1)
-        if later.terms or later.const > 0:
-            found = found.union(add_rows(equal, names, [Row(later.add(Affine((), -1)))]))
-        if not later.terms and later.const:
+    for form in later:
+        if form.terms or form.const > 0:
+            found = found.union(add_rows(equal, names, [Row(form.add(Affine((), -1)))]))
+        if not form.terms and form.const:
             return found.unwrap()
-        equal = add_rows(equal, names, [Row(later, is_equality=True)])
+        equal = add_rows(equal, names, [Row(form, is_equality=True)])
     return (found.union(equal) if or_equal else found).unwrap()
 
 

@@ -11,12 +11,13 @@ from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import count
 from typing import Final
 
 import islpy as isl
 
 from polyloop.dataflow.direct_links import affine_link, are_forms, extent_in, in_iteration, is_determined
-from polyloop.dataflow.last_writes import Accesses, last_writes
+from polyloop.dataflow.last_writes import Entry, Timed, seen
 from polyloop.dataflow.must_write import alternatives
 from polyloop.dataflow.times import common_depth, end_of_step, forms_of_time, is_between, ranked
 from polyloop.expr.rewrite import variables
@@ -29,6 +30,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
 from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.radix import separates
+from polyloop.poly.relations import descending, equated, meetings
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 from polyloop.program.lower import Access
 
@@ -145,13 +147,6 @@ def _follows(placement: Placement, writer: Placed, write: Access, reader: Placed
     return bool(project_onto(reader.exact, reader.dims, writer.dims).is_subset(writer.exact))
 
 
-def _union(maps: Sequence[isl.Map]) -> isl.UnionMap:
-    result = maps[0].to_union_map()
-    for part in maps[1:]:
-        result = result.union(part.to_union_map())
-    return result
-
-
 def flow_of(
     placement: Placement,
     array: str,
@@ -231,12 +226,12 @@ def _is_first(placement: Placement, writers: Sequence[Placed], reader: Placed, a
     left = storage_map(placement, reader, access, space)
     for writer, write, loops in forms.values():
         looking_at(reader, access, writer, write)
-        pairs = left.apply_range(storage_map(placement, writer, write, space).reverse())
+        pairs = meetings(left, storage_map(placement, writer, write, space))
         for loop in loops:
             i, j = reader.dims.index(loop), writer.dims.index(loop)
-            if not pairs.order_gt(_IN, i, _OUT, j).is_empty():
+            if not descending(pairs, i, j).is_empty():
                 return False
-            pairs = pairs.equate(_IN, i, _OUT, j)
+            pairs = equated(pairs, i, j)
     return True
 
 
@@ -285,11 +280,19 @@ def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: 
     left = storage_map(placement, reader, access, space)
     right = storage_map(placement, other, other.lowered.writes_to(access.array)[0], space)
     loops = [x for x in first[: common_depth(first, last)] if isinstance(x, str)]
-    pairs = left.apply_range(right.reverse())
-    for loop in loops:
-        pairs = pairs.equate(_IN, reader.dims.index(loop), _OUT, other.dims.index(loop))
-    if other is reader:
-        return not pairs.is_subset(lex_relation(pairs.get_space(), [(n, n) for n in range(len(reader.dims))], None))
+    equal = tuple([(reader.dims.index(loop), other.dims.index(loop)) for loop in loops])
+    return _meet_in_iteration(left, right, equal, other is reader)
+
+
+@memoised
+def _meet_in_iteration(left: isl.Map, right: isl.Map, equal: tuple[tuple[int, int], ...], is_own: bool) -> bool:
+    """Return True if two instances with *equal* dimensions access one element: of one statement, two different ones."""
+    pairs = meetings(left, right)
+    for i, j in equal:
+        pairs = equated(pairs, i, j)
+    if is_own:
+        dims = pairs.dim(_IN)
+        return not pairs.is_subset(lex_relation(pairs.get_space(), [(n, n) for n in range(dims)], None))
     return not pairs.is_empty()
 
 
@@ -495,42 +498,51 @@ def _last_writes(
     *domain* of the first read.
     """
     del domain
-    schedule, sink_maps = [], []
-    must_maps: list[isl.Map] = []
-    may_maps: list[isl.Map] = []
-    for number, (side, is_sure) in enumerate(zip(writes, sure, strict=True)):
-        name = f"W{number}"
-        source = _named(reduce(isl.Map.union, [cells.value for cells in side.cells]), name)
-        (must_maps if is_sure else may_maps).append(source)
-        schedule.append(_time(side, name))
-    for number, side in enumerate(reads):
-        name = f"R{number}"
-        sink_maps.append(_named(side.cells[0].value, name))
-        schedule.append(_time(side, name))
-    nothing = isl.UnionMap.empty(schedule[0].get_space())
-    sure_writes, possible = (_union(maps) if maps else nothing for maps in (must_maps, may_maps))
-    knowledge = partial(_is_known_to_determine, writes, own)
-    result = last_writes(Accesses(_union(sink_maps), sure_writes, possible, _union(schedule), knowledge))
-    found: list[list[tuple[int, isl.Map]]] = [[] for _ in reads]
-    pieces: list[isl.Map] = []
-    result.found.foreach_map(pieces.append)
-    for piece in pieces:
-        number = int(piece.get_tuple_name(_IN)[1:])
-        found[number].append((int(piece.get_tuple_name(_OUT)[1:]), _plain(piece)))
-    initial = [isl.Set.empty(side.domain.value.get_space()) for side in reads]
-    unwritten: list[isl.Set] = []
-    result.unwritten.foreach_set(unwritten.append)
-    for part in unwritten:
-        number = int(part.get_tuple_name()[1:])
-        initial[number] = initial[number].union(part.reset_tuple_id())
-    return tuple([tuple(entry) for entry in found]), tuple(initial)
+    behind = [_timed(side, own, is_sure=is_sure) for side, is_sure in zip(writes, sure, strict=True)]
+    numbers = {write: number for number, write in enumerate(behind)}
+    found, initial = [], []
+    for side in reads:
+        links, unwritten = _seen_by(side, own, behind)
+        found.append(tuple([(numbers[write], link) for write, link in links]))
+        initial.append(unwritten)
+    return tuple(found), tuple(initial)
 
 
-def _is_known_to_determine(
-    writes: Sequence[_Side], own: tuple[str, ...], name: str, positions: Sequence[int]
-) -> bool:
+def _seen_by(
+    side: _Side, own: tuple[str, ...], writes: Sequence[Timed]
+) -> tuple[tuple[tuple[Timed, isl.Map], ...], isl.Set]:
+    """Return the writes that a read sees, and the instances that see none."""
+    if are_forms(side.subscripts[0]):
+        return seen(_timed(side, own), writes)
+    cells = side.cells[0].value
+    reads = cells.domain_map()  # ``[read -> element] -> read``: which writes are killed depends on the element
+    time = map_from_forms(side.domain.value, side.dims, side.times)
+    links, unwritten = seen(Timed.at(cells.range_map(), reads.apply_range(time)), writes)
+    return tuple([(write, pairs.apply_domain(reads)) for write, pairs in links]), unwritten.apply(reads)
+
+
+def _timed(side: _Side, own: tuple[str, ...], *, is_sure: bool = False) -> Timed:
+    """Return the accesses of a statement in the order of execution."""
+    plain = [_entry(form, side.dims) for form in side.times]
+    others = [form for form, entry in zip(side.times, plain, strict=True) if entry is None]
+    number = count()
+    entries = [Entry(next(number)) if entry is None else entry.behind(len(others)) for entry in plain]
+    before = map_from_forms(side.domain.value, side.dims, others) if others else None
+    cells = reduce(isl.Map.union, [cells.value for cells in side.cells])
+    return Timed(cells, before, tuple(entries), is_sure, partial(_is_known_to_determine, side, own))
+
+
+def _entry(form: Affine, dims: tuple[str, ...]) -> Entry | None:
+    """Return an entry of a time that is a constant or a dimension, None for others."""
+    if not form.terms:
+        return Entry(None, form.const)
+    ((name, coefficient), *more) = form.terms
+    is_plain = not more and coefficient == 1 and not form.const and name in dims
+    return Entry(dims.index(name)) if is_plain and isinstance(name, str) else None
+
+
+def _is_known_to_determine(side: _Side, own: tuple[str, ...], positions: Sequence[int]) -> bool:
     """Return whether an element, and some entries of its time, are known to determine the instance of a writer."""
-    side = writes[int(name[1:])]
     if len(side.subscripts) != 1:
         return False
     entries = tuple([form for n in positions if (form := side.times[n]).terms])
@@ -561,15 +573,3 @@ def _direct(
     pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
     link = in_iteration(left, right, pairs, at)
     return link if link is not None and is_determined(link, to, writer.dims, written, (*loops, *own)) else None
-
-
-def _named(relation: isl.Map, name: str) -> isl.Map:
-    return relation.set_tuple_name(_IN, name)
-
-
-def _plain(relation: isl.Map) -> isl.Map:
-    return relation.reset_tuple_id(_IN).reset_tuple_id(_OUT)
-
-
-def _time(side: _Side, name: str) -> isl.Map:
-    return map_from_forms(side.domain.value, side.dims, side.times).set_tuple_name(_IN, name)

@@ -25,6 +25,8 @@ from typing import Final
 
 import islpy as isl
 
+from polyloop.poly.collector import rare_collections
+
 __all__ = [
     "ASIDE",
     "DEFAULT_OPERATIONS",
@@ -211,7 +213,7 @@ def one_call() -> Iterator[bool]:
     if _call.get() is not None:
         yield False
         return
-    with _Isl.lock:
+    with _Isl.lock, rare_collections():
         call = _Call(seconds_of_a_call())
         token = _call.set(call)
         question = _Steps(_steps_in(call.seconds))

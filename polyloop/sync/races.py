@@ -8,7 +8,7 @@ from functools import partial
 
 import islpy as isl
 
-from polyloop.dataflow.conflicts import Conflict, crossing, crossing_conflicts, equal_on, meetings, never_meet
+from polyloop.dataflow.conflicts import Conflict, crossing, crossing_conflicts, equal_on, never_meet
 from polyloop.dataflow.nosync import not_denied
 from polyloop.errors import Diagnostic, VerificationError, WitnessKind
 from polyloop.frozen import quick, replace
@@ -27,6 +27,7 @@ from polyloop.memo import known, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.radix import separates
+from polyloop.poly.relations import meetings
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, prove, within_budget
 from polyloop.proof.witness import element, instance, pair, threads, witness

@@ -27,6 +27,7 @@ from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy, Move, MoveRole
 from polyloop.mapping.thread_mapping import Placed, owner_axes, reference_map, storage_map
 from polyloop.poly.affine import Affine
+from polyloop.poly.relations import common, composed, difference, domain_of, meetings, reverse, within
 from polyloop.poly.sets import map_from_forms
 from polyloop.program.ir import Access
 from polyloop.proof.obligation import Claim, Obligation
@@ -151,13 +152,13 @@ class _Places:
         self, read: _Touch, sources: tuple[tuple[Placed, isl.Map], ...], initial: isl.Set
     ) -> Iterator[Diagnostic]:
         """Yield a diagnostic if a read may see another value than the present one of its element."""
-        before = read.element.intersect_domain(initial)
+        before = within(read.element, initial)
         if not initial.is_empty():
             if read.access.array != self.array:
                 yield _unfilled(read, initial)
                 return
             for write in self.elsewhere(read):
-                late = before.apply_range(write.element.reverse()).intersect(self.earlier(write, read).reverse())
+                late = common(meetings(before, write.element), reverse(self.earlier(write, read)))
                 if not late.is_empty():
                     yield self.stale(read, write, late)
                     return
@@ -170,7 +171,7 @@ class _Places:
 
     def passed_on(self, read: _Touch, source: _Touch, link: isl.Map) -> Iterator[Diagnostic]:
         """Yield a diagnostic if the write *source*, which *read* sees, is of another element, or is outdated."""
-        wrong = link.subtract(read.element.apply_range(source.element.reverse()))
+        wrong = difference(link, meetings(read.element, source.element))
         if not wrong.is_empty():
             yield _wrong_element(read, source, wrong)
             return
@@ -181,8 +182,8 @@ class _Places:
             same = self.same_element(read, write)
             if same.is_empty():  # the usual case: an element has one place
                 continue
-            since = link.apply_range(self.not_before(source, write)).intersect(same)
-            late = since.intersect(self.earlier(write, read).reverse())
+            since = common(composed(link, self.not_before(source, write)), same)
+            late = common(since, reverse(self.earlier(write, read)))
             if not late.is_empty():
                 yield self.stale(read, write, late)
                 return
@@ -198,13 +199,13 @@ class _Places:
 
     def same_element(self, read: _Touch, write: _Touch) -> isl.Map:
         """Return ``{ read -> write }`` of accesses to one element in two different places."""
-        pairs = read.element.apply_range(write.element.reverse())
+        pairs = meetings(read.element, write.element)
         if read.access.array != write.access.array:
             return pairs
         space = self.real.spaces[read.access.array]
         mine = storage_map(self.real, read.statement, read.access, space)
         theirs = storage_map(self.real, write.statement, write.access, space)
-        return pairs.subtract(mine.apply_range(theirs.reverse()))
+        return difference(pairs, meetings(mine, theirs))
 
     def earlier(self, first: _Touch, second: _Touch) -> isl.Map:
         """Return ``{ first -> second }`` where the first runs strictly earlier in the loop tree."""
@@ -217,8 +218,8 @@ class _Places:
             one, other = (self.comparison.counterpart(self.comparison.new.statements[t.statement.name])
                           for t in (source, write))  # fmt: skip
             if one is other:
-                same = reference_map(source.statement, one).apply_range(reference_map(write.statement, one).reverse())
-                pairs = pairs.subtract(same)
+                same = meetings(reference_map(source.statement, one), reference_map(write.statement, one))
+                pairs = difference(pairs, same)
         return pairs
 
     def lost(self) -> Iterator[Diagnostic]:
@@ -230,8 +231,8 @@ class _Places:
                 continue
             missing = write.element.domain()
             for back in self.returns:
-                returned = write.element.apply_range(back.element.reverse()).intersect(self.earlier(write, back))
-                missing = missing.subtract(returned.domain())
+                returned = common(meetings(write.element, back.element), self.earlier(write, back))
+                missing = missing.subtract(domain_of(returned))
             if not missing.is_empty():
                 at, _ = pair(missing.identity(), write.statement, write.statement)
                 note = f"instance {instance(write.statement, at)} writes {write.shown(dict(at))} into the buffer"

@@ -23,6 +23,7 @@ from polyloop.kernel.instruction import Carry, Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
 from polyloop.poly.budget import NoAnswer, looking_at
+from polyloop.poly.relations import composed, is_injective, meetings, reverse, within
 from polyloop.poly.sets import map_from_forms
 from polyloop.program.ir import Access, Combine, Other
 from polyloop.proof.obligation import Claim, Obligation, findings
@@ -132,7 +133,12 @@ def _is_compared(reader: Placed, access: Access) -> bool:
 def _to_reference(reader: Placed, reference: Placed) -> isl.Map:
     """Return ``{ instance of reader -> reference instance }``; threads that only help to combine have none."""
     relation = reference_map(reader, reference)
-    return relation.intersect_range(reference.domain) if reader.lowered.across else relation
+    return _into(relation, reference.domain) if reader.lowered.across else relation
+
+
+@memoised
+def _into(relation: isl.Map, domain: isl.Set) -> isl.Map:
+    return relation.intersect_range(domain)
 
 
 def _is_kept(comparison: Comparison, array: str) -> bool:
@@ -184,9 +190,7 @@ def compare(
     """
     original, wanted, wanted_initial = reference
     looking_at(*read, original)
-    wrong_initial = to_reference.intersect_domain(initial).intersect_range(
-        isl.Set.universe(wanted_initial.get_space()).subtract(wanted_initial)
-    )
+    wrong_initial = _outside(within(to_reference, initial), wanted_initial)
     if not wrong_initial.is_empty():
         yield _unwritten(read, wrong_initial, wanted, original)
         return
@@ -200,6 +204,12 @@ def compare(
         if bad is not None:
             yield _wrong_source(comparison, read, writer, bad, original, wanted, to_reference)
             return
+
+
+@memoised
+def _outside(relation: isl.Map, wanted: isl.Set) -> isl.Map:
+    """Return the pairs of *relation* that do not lead to *wanted*."""
+    return relation.intersect_range(isl.Set.universe(wanted.get_space()).subtract(wanted))
 
 
 @memoised
@@ -330,12 +340,7 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
 
 
 def _overwrites(writer: Placed, write: Access) -> bool:
-    return not _is_injective(map_from_forms(writer.domain, writer.dims, writer.indices(write)))
-
-
-@memoised
-def _is_injective(relation: isl.Map) -> bool:
-    return bool(relation.is_injective())
+    return not is_injective(map_from_forms(writer.domain, writer.dims, writer.indices(write)))
 
 
 def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
@@ -449,7 +454,7 @@ def _repeated(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
             continue
         statements = list(copies(comparison, reference))
         for first, second in product(statements, statements):
-            pairs = reference_map(first, reference).apply_range(reference_map(second, reference).reverse())
+            pairs = meetings(reference_map(first, reference), reference_map(second, reference))
             for conflict in conflicts(comparison.new, first, second, pairs):
                 left, _ = pair(conflict.relation, first, second)
                 yield Diagnostic(
@@ -474,13 +479,13 @@ def _reordered(
         for second in copies(comparison, conflict.second):
             back = reference_map(first, conflict.first)
             there = reference_map(second, conflict.second)
-            candidates = back.apply_range(conflict.relation).apply_range(there.reverse())
+            candidates = meetings(composed(back, conflict.relation), there)
             pairs = not_denied(new, first, a, second, b, candidates)
             if among is not None:
                 pairs = pairs.intersect(among)
             if pairs.is_empty():
                 continue
-            reversed_pairs = pairs.reverse()
+            reversed_pairs = reverse(pairs)
             for backward in conflicts(new, second, first, reversed_pairs):
                 right, left = pair(backward.relation, second, first)
                 together = backward.simultaneous

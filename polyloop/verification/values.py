@@ -17,8 +17,10 @@ from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.kernel.instruction import Copy, CopyStep, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.mapping.thread_mapping import Placed, free_inames, reference_map
+from polyloop.memo import Same
 from polyloop.poly.budget import looking_at
 from polyloop.poly.radix import separates
+from polyloop.poly.relations import image_of, is_injective, left_of
 from polyloop.poly.sets import IN, map_from_forms
 from polyloop.program.ir import Access, Init, Update
 from polyloop.proof.obligation import Claim, Obligation, findings
@@ -84,14 +86,15 @@ def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[
 
 def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic]:
     """Yield diagnostics unless *runs* execute each instance of *reference*: terms, atomic updates and C text once."""
-    covered = None
+    covered = []
     for statement in runs:
         relation = reference_map(statement, reference, exact=True)
         if statement.repeated:
-            relation = _drop_repeated(relation, statement)
+            positions = [n for n, dim in enumerate(statement.dims) if dim in statement.repeated]
+            relation = _drop_repeated(relation, tuple(positions))
         is_c = statement.lowered.instruction.is_c
         once = isinstance(statement.lowered.part, Update) or statement.lowered.atomic is not None or is_c
-        if once and not _is_once(statement, reference) and not relation.is_injective():
+        if once and not _is_once(statement, reference) and not is_injective(relation):
             what = "an atomic update" if statement.lowered.atomic else "a term of the reduction"
             what = "an instance of the C text" if is_c else what
             yield Diagnostic(
@@ -99,9 +102,10 @@ def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic
                 f"{what} in '{reference.lowered.instruction.id}' would be counted twice",
                 sites=(statement.lowered.instruction.site(),),
             )
-        image = relation.range()
-        covered = image if covered is None else covered.union(image)
-    yield from _lost(reference, reference.exact if covered is None else reference.exact.subtract(covered))
+        covered.append(Same(image_of(relation)))
+    missing = left_of(reference.exact, tuple(covered))
+    if missing is not None:
+        yield from _lost(reference, missing)
 
 
 def _uncovered_ahead(comparison: Comparison, reference: Placed, ahead: Sequence[Terms]) -> Iterator[Diagnostic]:
@@ -176,10 +180,10 @@ def _moved_reductions(comparison: Comparison) -> dict[str, list[Terms]]:
     return found
 
 
-def _drop_repeated(relation: isl.Map, statement: Placed) -> isl.Map:
-    for position in range(len(statement.dims) - 1, -1, -1):
-        if statement.dims[position] in statement.repeated:
-            relation = relation.project_out(IN, position, 1)
+@memoised
+def _drop_repeated(relation: isl.Map, positions: tuple[int, ...]) -> isl.Map:
+    for position in reversed(positions):
+        relation = relation.project_out(IN, position, 1)
     return relation
 
 

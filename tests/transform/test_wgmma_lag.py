@@ -14,7 +14,7 @@ import polyloop as pl
 from examples import matmul_wgmma
 from polyloop.dataflow import value_flow
 from polyloop.dataflow.address_spaces import place
-from polyloop.dataflow.last_writes import last_writes_by_definition
+from polyloop.dataflow.last_writes import seen_by_definition
 from polyloop.errors import VerificationError
 from polyloop.optimize.over_execution import at_edges
 from polyloop.program.expand_lanes import with_lanes
@@ -151,7 +151,7 @@ def test_the_last_writes_of_tiles_are_those_of_the_definition(stages: int, monke
             return str(error), [finding.witness for finding in error.found]
 
     found = judged()
-    monkeypatch.setattr(value_flow, "last_writes", last_writes_by_definition)
+    monkeypatch.setattr(value_flow, "seen", seen_by_definition)
     assert judged() == found
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.dataflow import direct_links, value_flow
-from polyloop.dataflow.last_writes import last_writes_by_definition
+from polyloop.dataflow.last_writes import seen_by_definition
 from polyloop.errors import Witness
 from polyloop.memo import forgotten
 from polyloop.proof.obligation import findings
@@ -44,7 +44,7 @@ FAST: dict[str, tuple[tuple[object, str, Callable[..., object]], ...]] = {
     "a write in the same iteration": ((value_flow, "_direct", nothing),),
     "one instance for each read": ((direct_links, "_instance_link", nothing),),
     "reads before all writes": ((value_flow, "_is_first", no),),
-    "writes by the loops around them": ((value_flow, "last_writes", last_writes_by_definition),),
+    "writes by the loops around them": ((value_flow, "seen", seen_by_definition),),
     "numbers that are digits": tuple((where, "separates", no) for where in (values, value_flow, direct_links)),
     "copies of one instance each": ((values, "_is_once", no),),
     "forms that are the same at sight": ((Use, "is_same", no),),
