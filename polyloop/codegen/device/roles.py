@@ -86,10 +86,8 @@ class _Division:
         launch, turns = self.original, self.original.turns
         watches = tuple(map(self.watch, self.crew.watches))
         opening = self.opening(launch)
-        turns = replace(
-            turns, opening=opening, ahead=self.freed(turns.ahead), crew=replace(self.crew, watches=watches)
-        )
-        tree = self.freed(launch.tree)
+        tree, ahead = self.across(self.freed(launch.tree), self.freed(turns.ahead))
+        turns = replace(turns, opening=opening, ahead=ahead, crew=replace(self.crew, watches=watches))
         return replace(launch, tree=tree, turns=turns, temporaries=(*launch.temporaries, *self.storages.values()))
 
     def opening(self, launch: Launch) -> Tree:
@@ -141,6 +139,30 @@ class _Division:
             else:
                 out.append(node)
         return tuple(self.early(out))
+
+    def across(self, tree: Tree, ahead: Tree) -> tuple[Tree, Tree]:
+        """Return the tree of a turn, and what is *ahead* of it, with slots freed in the turn before that begin this one.
+
+        ::
+
+            for each block: {free slot 2; for k: {..}; barrier; free slots 0 and 1 of the next block; rest}
+            ->
+            for each block: {for k: {..}; barrier; free slots 0, 1 and 2 of the next block; rest}
+
+        The rest uses none of them, so copies for the next block are under way while it runs.
+        """
+        at = next((n for n, node in enumerate(tree) if isinstance(node, Barrier) and node.starts), None)
+        if at is None:
+            return tree, ahead
+        begin = next((n for n, node in enumerate(tree) if not isinstance(self.action(node), FreeSlot)), len(tree))
+        moved = [node for node in tree[:begin] if self.is_unused(node, tree[at + 1 :])]
+        return tuple(node for node in tree if node not in moved), (*ahead, *moved)
+
+    def is_unused(self, free: Node, rest: Tree) -> bool:
+        """Return True if nothing in *rest* uses the storage of the tile of which *free* frees a slot."""
+        assert isinstance(free, Run), "a statement"
+        tiles = self.mates[array_name(self.statements[free.name].lhs)]
+        return not any(self.uses(node, tiles) for node in rest)
 
     def early(self, body: list[Node]) -> list[Node]:
         """Return a body in which slots are freed ahead of waits for other slots that stand in front."""
