@@ -25,43 +25,52 @@ def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def softmax_program(dtype: Any = np.float32) -> pl.LoopKernel:
-    """Return softmax as it is written: ``y[i, k] = exp(x[i, k] - max x[i])/sum(exp(x[i] - max x[i]))``."""
+    """Return softmax as it is written: ``y[i, k] = exp(x[i, k] - max x[i])/sum(exp(x[i] - max x[i]))``.
+
+    A row is held as it is stored.  Powers of 16-bit elements are those of the device's own instruction, whose error is
+    far below that of their results.
+    """
     element = to_dtype(dtype)
+    wide, own = _computed(element), "   {precision=fast}" if element.itemsize < 4 else ""
     return pl.make_kernel(
         "{[i, k]: 0 <= i < m and 0 <= k < n}",
-        """
+        f"""
         for i
             <> row[k] = x[i, k]
-            <> top = max(k, row[k])
-            <> power[k] = exp(row[k] - top)
-            <> scale = 1/sum(k, power[k])
-            y[i, k] = power[k]*scale
+            <> top = max(k, cast({wide}, row[k]))
+            <> power[k] = exp(cast({wide}, row[k]) - top){own}
+            <> scale = 1/sum(k, power[k]){own}
+            y[i, k] = power[k]*scale{own}
         end
         """,
-        [pl.GlobalArg("x, y", element, shape="m, n"), pl.TemporaryVariable("row, power", _computed(element), shape="n"),
-         pl.TemporaryVariable("top, scale", _computed(element)), ...],
+        [pl.GlobalArg("x, y", element, shape="m, n"), pl.TemporaryVariable("row", element, shape="n"),
+         pl.TemporaryVariable("power", wide, shape="n"), pl.TemporaryVariable("top, scale", wide), ...],
         name="softmax",
         assumptions="m >= 1 and n >= 1",
     )  # fmt: skip
 
 
 def layer_norm_program(dtype: Any = np.float32, eps: float = 1e-5) -> pl.LoopKernel:
-    """Return layer norm as it is written: rows of mean 0 and variance 1, times ``gamma``, plus ``beta``."""
+    """Return layer norm as it is written: rows of mean 0 and variance 1, times ``gamma``, plus ``beta``.
+
+    A row is held as it is stored.
+    """
     element = to_dtype(dtype)
+    wide = _computed(element)
     return pl.make_kernel(
         "{[i, k]: 0 <= i < m and 0 <= k < n}",
         f"""
         for i
             <> row[k] = x[i, k]
-            <> mean = sum(k, row[k])/n
-            <> away[k] = row[k] - mean
+            <> mean = sum(k, cast({wide}, row[k]))/n
+            <> away[k] = cast({wide}, row[k]) - mean
             <> scale = rsqrt(sum(k, away[k]*away[k])/n + {eps})
             y[i, k] = away[k]*scale*gamma[k] + beta[k]
         end
         """,
         [pl.GlobalArg("x, y", element, shape="m, n"), pl.GlobalArg("gamma, beta", element, shape="n"),
-         pl.TemporaryVariable("row, away", _computed(element), shape="n"),
-         pl.TemporaryVariable("mean, scale", _computed(element)), ...],
+         pl.TemporaryVariable("row", element, shape="n"), pl.TemporaryVariable("away", wide, shape="n"),
+         pl.TemporaryVariable("mean, scale", wide), ...],
         name="layer_norm",
         assumptions="m >= 1 and n >= 1",
     )  # fmt: skip
@@ -73,7 +82,7 @@ def _held(knl: pl.LoopKernel) -> tuple[str, ...]:
 
 
 def in_registers(
-    program: pl.LoopKernel, threads: int, rows: int, most: int, blocks: int = 1, *, n: int
+    program: pl.LoopKernel, threads: int, rows: int, most: int, blocks: int = 1, *, n: int, anew: bool = False,
 ) -> pl.LoopKernel:  # fmt: skip
     """Return *program* for rows of *n* elements, each in the registers of some threads from its load to its store.
 
@@ -97,9 +106,14 @@ def in_registers(
         Elements of a row that a thread keeps.
     blocks
         Of a row: those of a cluster, which run at the same time, and combine their sums and maxima.
+    anew
+        Whether a thread keeps a row alone, and computes the rest again where it is read: 16-bit elements then take
+        half as many registers, and twice as many threads run.
     """
     vec = _vector(program, n)
     knl = pl.fix_parameters(pl.assume(program, f"n <= {blocks * threads * most}"), n=n)
+    for name in _held(knl)[1:] if anew else ():
+        knl = recomputed(knl, name)
     held = _held(knl)
     knl = pl.split_iname(knl, "k", vec, outer_iname="part", inner_iname="lane", inner_tag="vec" if vec > 1 else "unr")
     knl = pl.split_iname(knl, "part", blocks * threads, outer_iname="step", outer_tag="unr", inner_iname="t")
@@ -114,18 +128,34 @@ def in_registers(
     return pl.split_iname(knl, "i", rows, outer_tag="g.0", inner_tag="l.1")
 
 
-def in_shared(program: pl.LoopKernel, threads: int, *, n: int) -> pl.LoopKernel:
-    """Return *program* for rows of *n* elements, each in the shared memory of a block."""
+def in_shared(program: pl.LoopKernel, threads: int, blocks: int = 1, *, n: int) -> pl.LoopKernel:
+    """Return *program* for rows of *n* elements, each in the shared memory of a block, or of the blocks of a cluster.
+
+    ::
+
+        # before
+        for i:  row[k] = x[i, k];  ..;  y[i, k] = ..
+        # after
+        each cluster i, each block of it, with a part of the row in its shared memory:
+            for step:  row[block, (step*threads + t)*vec ..] = x[i, ..]
+            ..                                          # sums and maxima of the threads of all blocks together
+            for step:  y[i, ..] = ..
+    """
     vec = _vector(program, n)
     name, *others = _held(program)
     size = program.temporaries[name].dtype
     assert size is not None, "the types of a library's programs are stated"
-    knl = pl.fix_parameters(pl.assume(program, f"n <= {_SHARED // size.itemsize}"), n=n)
+    knl = pl.fix_parameters(pl.assume(program, f"n <= {blocks * (_SHARED // size.itemsize)}"), n=n)
     for other in others:
         knl = recomputed(knl, other)
-    knl = pl.set_temporary_address_space(knl, name, "local")
     knl = pl.split_iname(knl, "k", vec, outer_iname="part", inner_iname="lane", inner_tag="vec" if vec > 1 else "unr")
-    knl = pl.split_iname(knl, "part", threads, outer_iname="step", inner_iname="t", inner_tag="l.0")
+    if blocks > 1:
+        parts = -(-n // (vec * blocks))
+        knl = pl.split_iname(knl, "part", parts, outer_iname="block", outer_tag="c.0", inner_iname="part_in")
+        knl = pl.split_array_axis(knl, name, 0, vec * parts)
+    knl = pl.set_temporary_address_space(knl, name, "local" if blocks == 1 else "cluster")
+    part = "part" if blocks == 1 else "part_in"
+    knl = pl.split_iname(knl, part, threads, outer_iname="step", inner_iname="t", inner_tag="l.0")
     return pl.tag_inames(knl, "i:g.0")
 
 

@@ -86,10 +86,8 @@ class _Division:
         launch, turns = self.original, self.original.turns
         watches = tuple(map(self.watch, self.crew.watches))
         opening = self.opening(launch)
-        turns = replace(
-            turns, opening=opening, ahead=self.freed(turns.ahead), crew=replace(self.crew, watches=watches)
-        )
-        tree = self.freed(launch.tree)
+        tree, ahead = self.across(self.freed(launch.tree), self.freed(turns.ahead))
+        turns = replace(turns, opening=opening, ahead=ahead, crew=replace(self.crew, watches=watches))
         return replace(launch, tree=tree, turns=turns, temporaries=(*launch.temporaries, *self.storages.values()))
 
     def opening(self, launch: Launch) -> Tree:
@@ -141,6 +139,109 @@ class _Division:
             else:
                 out.append(node)
         return tuple(self.early(out))
+
+    def across(self, tree: Tree, ahead: Tree) -> tuple[Tree, Tree]:
+        """Return the tree of a turn, and what is *ahead* of the first one, with slots freed for the next turn at once.
+
+        ::
+
+            for each block: {free slot 2; for k: {..; wait for products k - 1; free slot k + 3, if k + 3 < n};
+                             wait for all products; barrier; free slots 0 and 1 for the next block; rest}
+            ->
+            free slots 0 to 3
+            for each block: {for k: {..; wait for products k - 1; free slot k + 3, which k - 1 has used, if k > 0};
+                             wait for all products; free the slot that the last k has used; barrier; rest}
+
+        A slot then is freed once in the beginning, and once behind each of its uses: there is a free for each copy,
+        however many iterations a turn has, and copies for the next block come while this one adds up its last terms.
+        Each is behind the last use of its slot in the turn; those of the last turn are for nobody.
+        """
+        at = next((n for n, node in enumerate(tree) if isinstance(node, Barrier) and node.starts), None)
+        if at is None:
+            return tree, ahead
+        made, first = list(tree), list[Node]()
+        for tile in self.rings:
+            found = self.rolled(tile, made, at)
+            if found is None or any(not isinstance(self.action(node), FreeSlot) for node in ahead):
+                return tree, ahead
+            opened, made = found
+            first += opened
+            at = next(n for n, node in enumerate(made) if isinstance(node, Barrier) and node.starts)
+        barrier = made[at]
+        assert isinstance(barrier, Barrier), "copies start ahead behind a barrier"
+        made[at] = replace(barrier, starts=False)
+        return tuple(made), tuple(first)
+
+    def rolled(self, tile: str, tree: Sequence[Node], at: int) -> tuple[list[Node], list[Node]] | None:
+        """Return what frees the slots of *tile* in the beginning, and *tree* with one freed behind each use of it.
+
+        None if something else than one loop in front of the barrier *at* uses its storage, or frees slots elsewhere
+        than behind their use.
+        """
+        tiles = self.mates[tile]
+        users = [n for n, node in enumerate(tree) if self.uses(node, tiles)]
+        where = [n for n in users if isinstance(tree[n], Loop)]
+        if len(where) != 1 or users[0] != where[0] or users[-1] > at:
+            return None
+        loop = tree[where[0]]
+        assert isinstance(loop, Loop), "a loop"
+        inner = [n for n, node in enumerate(loop.body) if self.uses(node, tiles)]
+        awaited = [n for n, node in enumerate(loop.body) if isinstance(self.action(node), AwaitBox) and self.is_of(node, tile)]
+        frees = [n for n, node in enumerate(loop.body) if self.is_free(node, tile)]
+        if len(awaited) != 1 or len(frees) != 1 or frees[0] < inner[-1]:
+            return None
+        use, free = (self.statement(loop.body[n]) for n in (awaited[0], frees[0]))
+        late = self.late(use, free, loop.iname)
+        if late is None:
+            return None
+        position = use.dims.index(loop.iname)
+        low = constant_bounds(use.domain, position)[0]
+        assert low is not None and isinstance(use.action, AwaitBox), "an arrival"
+        begun = use.domain.lower_bound_val(_SET, position, low + late)
+        shifted = [Affine.variable(x).add(Affine((), late * (x == loop.iname))) for x in use.dims]
+        last = use.domain.subtract(preimage(use.domain, use.dims, shifted)).coalesce()
+        behind, end, ring = f"{free.name} behind", f"{free.name} at the end", self.rings[tile]
+        self.statements[behind] = replace(free, name=behind, domain=begun)
+        self.statements[end] = replace(free, name=end, domain=last, action=FreeSlot(ring, use.action.slot))
+        outer, dims = use.domain.project_out(_SET, position, 1), tuple(x for x in use.dims if x != loop.iname)
+        opened: list[Node] = []
+        for slot in range(self.storages[ring].shape[0]):
+            name = f"{free.name} of slot {slot}"
+            self.statements[name] = replace(free, name=name, dims=dims, domain=outer, action=FreeSlot(ring, slot))
+            opened.append(Run(name))
+        body = tuple(Run(behind) if n == frees[0] else node for n, node in enumerate(loop.body))
+        out: list[Node] = []
+        for n, node in enumerate(tree):
+            if not self.is_free(node, tile):
+                out.append(Loop(loop.iname, body) if n == where[0] else node)
+            if n == users[-1] and late:
+                out.append(Loop(loop.iname, (Run(end),)))
+        return opened, out
+
+    def late(self, use: Statement, free: Statement, iname: str) -> int | None:
+        """Return how many iterations behind the *use* of a slot *free* frees it; None if that is not known."""
+        assert isinstance(use.action, AwaitBox) and isinstance(free.action, FreeSlot), "an arrival and a free"
+        used, freed = _turn(use.action.slot), _turn(free.action.slot)
+        if used is None or freed is None or used[1] != freed[1] or use.dims != free.dims or iname not in use.dims:
+            return None
+        low, stride = constant_bounds(use.domain, use.dims.index(iname))[0], 1
+        stride = use.domain.get_stride_info(use.dims.index(iname)).get_stride().to_python()
+        apart = freed[0].add(used[0], -1)
+        is_known = not apart.terms and used[0].terms == ((iname, 1),) and low is not None and stride == 1
+        return used[1] - apart.const if is_known and 0 <= apart.const <= used[1] else None
+
+    def is_free(self, node: Node, tile: str) -> bool:
+        """Return True if a node frees a slot of *tile*."""
+        return isinstance(self.action(node), FreeSlot) and self.is_of(node, tile)
+
+    def is_of(self, node: Node, tile: str) -> bool:
+        """Return True if a statement is about *tile*."""
+        return array_name(self.statement(node).lhs) == tile
+
+    def statement(self, node: Node) -> Statement:
+        """Return the statement of a node."""
+        assert isinstance(node, Run), "a statement"
+        return self.statements[node.name]
 
     def early(self, body: list[Node]) -> list[Node]:
         """Return a body in which slots are freed ahead of waits for other slots that stand in front."""
