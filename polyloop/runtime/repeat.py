@@ -394,7 +394,10 @@ def _conditions(
     check = tensor_check(tuple(tensors.values())) if tensors else None
     if check is not None:
         space["__check"] = check
-        conditions.append(f"__check({', '.join(values[name][0] for name in tensors)})")
+        asked = [f"__type({values[name][0]}) is __kind_{number} and not {values[name][0]}.is_nested"
+                 for number, name in enumerate(tensors)]  # of a nested tensor the check ends the process
+        space |= {f"__kind_{number}": type(tensor) for number, tensor in enumerate(tensors.values())}
+        conditions.append(f"{' and '.join(asked)} and __check({', '.join(values[name][0] for name in tensors)})")
         same.append(conditions[0])
         probes |= {name: _Probe(probes[name].key, needed=(_UNRECORDED,) if tensor.requires_grad else ())
                    for name, tensor in tensors.items()}

@@ -125,6 +125,49 @@ def test_pinned_memory_is_memory_of_the_host(run: Any) -> None:
     assert np.array_equal(run(x=Lent(x, (3, 0))).z, 2 * x)
 
 
+class Once:
+    """An array of which there is one capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+
+class Consumed(Lent):
+    """An array whose library lends a capsule that another has consumed."""
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        capsule = super().__dlpack__(stream=stream, **options)
+        np.from_dlpack(Once(capsule))
+        return capsule
+
+
+class Wrong(Lent):
+    """An array whose library lends no capsule."""
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return 5
+
+
+@pytest.mark.parametrize("kind", [Consumed, Wrong])
+def test_what_is_no_capsule_is_refused(run: Any, kind: type[Lent]) -> None:
+    x = np.arange(4, dtype=F)
+    assert "the library of 'x' does not lend its memory [wrong-type]" in refused(lambda: run(x=kind(x)))
+
+
+def test_an_array_without_memory_is_refused(run: Any) -> None:
+    class Nowhere:
+        __cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
+
+    assert "'x' has no memory that holds its elements" in refused(lambda: array_view("k", "x", Nowhere()))
+    assert run(x=np.zeros(0, F)).z.size == 0
+
+
 @pytest.mark.parametrize("value", [[1.0], "x", 1.0, object()])
 def test_what_is_no_array_is_refused(value: Any) -> None:
     assert "'x' must be an array [wrong-type]" in refused(lambda: array_view("k", "x", value))

@@ -57,10 +57,22 @@ def test_a_tensor_with_gradients_is_refused_also_in_a_repeated_call(run: Any) ->
     (lambda: torch.ones(4, dtype=torch.float64), "wrong-dtype"),
     (lambda: torch.ones(4, device="meta"), "wrong-type"),
     (lambda: torch.ones(4).to_sparse(), "wrong-type"),
+    (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(2)]), "it is nested"),
+    (lambda: torch._efficientzerotensor(4), "'x' has no memory that holds its elements"),
+    (lambda: torch._to_functional_tensor(torch.ones(4)), "'x' has no memory that holds its elements"),
 ])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
 def test_other_tensors_are_refused(run: Any, make: Any, code: str) -> None:
-    with pytest.raises(pl.ArgumentError, match=code):
-        run(x=make())
+    for _ in range(2):  # by the checks of repeated calls, which know tensors, too
+        run(x=torch.ones(4))
+        run(x=torch.ones(4))
+        with pytest.raises(pl.ArgumentError, match=code):
+            run(x=make())
+
+
+def test_a_tensor_that_stands_for_a_batch_is_refused(run: Any) -> None:
+    with pytest.raises(pl.ArgumentError, match="call an operator"):
+        torch.vmap(lambda x: run(x=x).z)(torch.ones(2, 4))
 
 
 def test_tensors_that_overlap_are_refused(run: Any) -> None:

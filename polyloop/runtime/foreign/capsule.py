@@ -144,12 +144,11 @@ def dlpack_view(kernel: str, name: str, array: Any, kinds: tuple[ArrayKind, Arra
     on_host = kind in HOST_DEVICES
     stream = None if on_host else _LEGACY_STREAM
     try:
-        capsule = _capsule(array, stream)
-    except _REFUSALS as error:
+        tensor, is_read_only = _opened(capsule := _capsule(array, stream))
+    except _REFUSALS as error:  # those of the capsule among them: it is none, or was consumed
         raise call_error(kernel, Diagnostic(
             "wrong-type", f"the library of '{name}' does not lend its memory",
             (f"{type(error).__name__}: {str(error).strip()[:200]}",), (f"pass a copy of '{name}'",))) from error
-    tensor, is_read_only = _opened(capsule)
     dtype = dlpack_dtype(kernel, name, tensor.code, tensor.bits, tensor.lanes)
     shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
     strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else row_major(shape)

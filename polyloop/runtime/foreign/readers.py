@@ -30,6 +30,15 @@ def array_view(kernel: str, name: str, value: object) -> ArrayView:
     ArgumentError
         ``wrong-type``, ``wrong-dtype``, ``wrong-strides``, ``wrong-device``.
     """
+    view = _viewed(kernel, name, value)
+    if not view.pointer and view.size:
+        raise call_error(kernel, Diagnostic(
+            "wrong-type", f"'{name}' has no memory that holds its elements", (type_note(value),),
+            (f"pass a copy of '{name}', whose elements are stored",)))
+    return view
+
+
+def _viewed(kernel: str, name: str, value: object) -> ArrayView:
     if isinstance(value, np.ndarray):
         return numpy_view(kernel, name, value)
     read = _READERS.get(library(value))
@@ -115,8 +124,8 @@ def tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
     ------
     ArgumentError
         ``wrong-type`` for a tensor with gradients, which would be lost without a word, for one whose elements do not
-        lie in memory (sparse, on the meta device, a lazily negated or conjugated view); ``wrong-dtype`` for a type
-        that NumPy does not have; ``wrong-device`` for another device.
+        lie in memory (sparse, nested, on the meta device, a lazily negated or conjugated view); ``wrong-dtype`` for a
+        type that NumPy does not have; ``wrong-device`` for another device.
     """
     if not hasattr(tensor, "data_ptr"):
         raise wrong_type(kernel, name, tensor, "pass a torch.Tensor")
@@ -131,6 +140,8 @@ def tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
         raise wrong_type(kernel, name, tensor, "it has no elements: pass a tensor on the CPU or a GPU")
     if layout != "torch.strided":
         raise wrong_type(kernel, name, tensor, f"pass {name}.to_dense()")
+    if getattr(tensor, "is_nested", False):
+        raise wrong_type(kernel, name, tensor, f"it is nested: pass {name}.to_padded_tensor(0.0)")
     if not tensor.is_cuda and where != "cpu":
         raise call_error(kernel, Diagnostic(
             "wrong-device", f"'{name}' is on the device {where}, where no kernel runs", (), (f"pass {name}.cpu()",)))
@@ -141,9 +152,16 @@ def tensor_view(kernel: str, name: str, tensor: Any) -> ArrayView:
                 (f"{name}.{is_lazy}() is true: Torch negates its elements where it reads them",),
                 (f"pass {name}.{resolve}()",)))
     dtype = torch_dtype(kernel, name, tensor)
+    try:
+        pointer = int(tensor.data_ptr())
+    except RuntimeError as error:
+        raise call_error(kernel, Diagnostic(
+            "wrong-type", f"'{name}' stands for tensors that have no memory here",
+            (type_note(tensor), f"{type(error).__name__}: {str(error).strip()[:200]}"),
+            ("inside of torch.vmap and torch.func, call an operator: polyloop.torch.custom_op(knl, ..)",))) from error
     offset = int(tensor.storage_offset()) if hasattr(tensor, "storage_offset") else 0
     kind, device = (ArrayKind.TORCH, int(tensor.device.index)) if tensor.is_cuda else (ArrayKind.TORCH_CPU, -1)
-    return ArrayView(kind, int(tensor.data_ptr()), dtype, tuple(tensor.shape), tuple(tensor.stride()),
+    return ArrayView(kind, pointer, dtype, tuple(tensor.shape), tuple(tensor.stride()),
                      True, device, None, tensor, offset)
 
 # }}}
