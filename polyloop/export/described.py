@@ -88,7 +88,7 @@ class Passed:
     is_writeable: bool
     owner: Any
     stream: int | None = None
-    is_jax: bool = False
+    kind: ArrayKind = ArrayKind.NUMPY
 
     @property
     def may_share(self) -> bool:
@@ -111,7 +111,7 @@ def passed(array: Array, view: ArrayView) -> Passed:
     is_unnamed = view.kind is ArrayKind.CUDA and view.dtype.kind == "V" and view.dtype.itemsize == array.dtype.itemsize
     dtype = array.dtype if is_unnamed else view.dtype  # no protocol has a name for bfloat16 and floats of 8 bits
     return Passed(view.pointer, dtype, view.shape, view.strides, view.writeable, view.array, view.stream,
-                  view.kind.is_jax)
+                  view.kind)
 
 
 @dataclass(frozen=True)
@@ -258,14 +258,15 @@ def _check_element(kernel: str, array: Array, view: Passed | None) -> None:
         raise call_error(
             kernel, "missing-argument", f"the array '{name}' was not passed", "it is read", f"pass {name}=")
     if view.dtype != array.dtype:
+        is_torch = view.kind in {ArrayKind.TORCH, ArrayKind.TORCH_CPU}
         raise call_error(kernel, "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {array.dtype}", "",
-                         f"pass {name}.astype(np.{array.dtype})")
+                         f"pass {name}.to(torch.{array.dtype})" if is_torch else f"pass {name}.astype(np.{array.dtype})")
     if len(view.shape) != len(array.shape):
         raise call_error(kernel, "wrong-shape", f"'{name}' has {len(view.shape)} axes, and the kernel has "
                          f"{len(array.shape)}", f"its shape is {view.shape}", f"reshape '{name}'")
     if array.is_written and not view.is_writeable:
         note, copy = ("arrays of JAX never change: they are inputs", f"np.array({name}), which is a copy") \
-            if view.is_jax else ("", f"a copy of '{name}'")
+            if view.kind.is_jax else ("", f"a copy of '{name}'")
         hint = f"pass {copy}" if array.is_read else f"pass {copy}, or leave it out to have it allocated"
         raise call_error(kernel, "read-only-output", f"'{name}' is written by the kernel and is read-only", note, hint)
 
