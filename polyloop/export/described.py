@@ -258,9 +258,9 @@ def _check_element(kernel: str, array: Array, view: Passed | None) -> None:
         raise call_error(
             kernel, "missing-argument", f"the array '{name}' was not passed", "it is read", f"pass {name}=")
     if view.dtype != array.dtype:
-        is_torch = view.kind in {ArrayKind.TORCH, ArrayKind.TORCH_CPU}
+        convert = "to(torch" if view.kind in {ArrayKind.TORCH, ArrayKind.TORCH_CPU} else "astype(np"
         raise call_error(kernel, "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {array.dtype}", "",
-                         f"pass {name}.to(torch.{array.dtype})" if is_torch else f"pass {name}.astype(np.{array.dtype})")
+                         f"pass {name}.{convert}.{array.dtype})")
     if len(view.shape) != len(array.shape):
         raise call_error(kernel, "wrong-shape", f"'{name}' has {len(view.shape)} axes, and the kernel has "
                          f"{len(array.shape)}", f"its shape is {view.shape}", f"reshape '{name}'")
