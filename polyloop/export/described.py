@@ -107,7 +107,7 @@ class Passed:
 
 
 def passed(array: Array, view: ArrayView) -> Passed:
-    """Return what a call is passed for *array*."""
+    """Return the view of an argument as calls take it."""
     is_unnamed = view.kind is ArrayKind.CUDA and view.dtype.kind == "V" and view.dtype.itemsize == array.dtype.itemsize
     dtype = array.dtype if is_unnamed else view.dtype  # no protocol has a name for bfloat16 and floats of 8 bits
     return Passed(view.pointer, dtype, view.shape, view.strides, view.writeable, view.array, view.stream,

@@ -18,11 +18,10 @@ from polyloop.runtime.arguments import Binder, Binding, allocating, convert_scal
 from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.checked import checked_library, is_checked, raise_faults
 from polyloop.runtime.cuda.cooperative import gpu_module
-from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
 from polyloop.runtime.opencl.programs import OpenCLBackend
 from polyloop.runtime.packed import NOTHING, Free, Fresh, Launch, PackedCall, Passed, passing
-from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, call_error
+from polyloop.runtime.views import Allocating, ArrayKind, ArrayView, HostMemory, call_error
 
 __all__ = ["Backend", "CBackend", "CudaBackend", "free_numbers", "make_backend"]
 
@@ -125,14 +124,14 @@ class CBackend:
         raise_no_stream(kernel)
 
 
-def _fresh(binding: Binding, memory: HostMemory | DeviceMemory) -> tuple[Fresh, ...]:
+def _fresh(binding: Binding, memory: Allocating) -> tuple[Fresh, ...]:
     """Return the arrays that a call like that of *binding* allocates, but for its workspace."""
     return _fresh_like(binding, memory, ((a.name, binding.views[a.name]) for a in binding.program.arguments
                                          if a.name in binding.fresh))
 
 
 def _fresh_like(
-    binding: Binding, memory: HostMemory | DeviceMemory, arrays: Iterable[tuple[str, ArrayView]]
+    binding: Binding, memory: Allocating, arrays: Iterable[tuple[str, ArrayView]]
 ) -> tuple[Fresh, ...]:
     kernel = binding.program.kernel
     return tuple(Fresh(name, allocating(kernel, name, view, binding.shifts.get(name, 0), memory.allocator(

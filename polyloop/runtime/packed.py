@@ -105,7 +105,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What the launches of a call are passed at each repetition: free numbers, and pointers of fresh arrays.
+    """Values that the launches of a call take at each repetition: free numbers, and pointers of fresh arrays.
 
     Everything else is packed once.
     """

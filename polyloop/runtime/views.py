@@ -27,9 +27,9 @@ from polyloop.runtime.foreign.view import (
     wrong_type,
 )
 
-__all__ = ["Allocator", "ArrayKind", "ArrayView", "Borrowed", "HostMemory", "Memory", "array_view", "as_vectors",
-           "call_error", "element_range", "empty_numpy", "is_device_array", "jax_array", "numpy_view", "place_of",
-           "poison_torch", "torch_allocator", "wrong_type"]
+__all__ = ["Allocating", "Allocator", "ArrayKind", "ArrayView", "Borrowed", "HostMemory", "Memory", "array_view",
+           "as_vectors", "call_error", "element_range", "empty_numpy", "is_device_array", "jax_array", "numpy_view",
+           "place_of", "poison_torch", "torch_allocator", "wrong_type"]
 
 Allocator: TypeAlias = Callable[[], tuple[Any, int]]
 """Returns a new array of one layout, and the address of its first element."""
@@ -60,6 +60,14 @@ class Memory(Protocol):
     def allocate(self, kernel: str, kind: ArrayKind, device: int, *, dtype: np.dtype[Any],
                  shape: tuple[int, ...], strides: tuple[int, ...], poison: bool) -> ArrayView:
         """Return a new array of that layout; *poison* fills it with 0xFF bytes (NaN)."""
+
+
+class Allocating(Protocol):
+    """Memory whose new arrays are made at once, for calls that are repeated."""
+
+    def allocator(self, kernel: str, kind: ArrayKind, device: int, *, dtype: np.dtype[Any],
+                  shape: tuple[int, ...], strides: tuple[int, ...]) -> Allocator:
+        """Return a function that allocates arrays of the kind that :meth:`Memory.allocate` gave one of."""
 
 
 class HostMemory:
