@@ -25,7 +25,7 @@ from polyloop.expr.source import Source
 __all__ = ["SIZES_HAVE_NAMES", "Converter", "is_name"]
 
 SIZES_HAVE_NAMES: Final = "sizes have names: write n where the domain has 0 <= i < n"
-"""What to write for an extent of an array."""
+"""The hint for an extent of an array, which has a name."""
 
 _Node: TypeAlias = Any
 

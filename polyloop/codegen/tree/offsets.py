@@ -159,14 +159,14 @@ class _Offsets:
         return best if best is not None and self._saved(best) > 0 else None
 
     def _candidates(self, code: Code, *, is_sure: bool = False) -> tuple[tuple[Binary, str], ...]:
-        """Return what :func:`_candidates` yields, which blocks around the expression ask for, too."""
+        """Return the results of :func:`_candidates`, for which blocks around the expression ask, too."""
         found = self.known.get((code, is_sure))
         if found is None:
             found = self.known[code, is_sure] = tuple(_candidates(code, self.uniform, is_sure=is_sure))
         return found
 
     def _saved(self, shared: _Shared) -> int:
-        """Return how many characters a name saves."""
+        """Return the number of characters that a name saves."""
         name, part = len(self._wish(shared)), len(shared.part.text)
         return shared.count * (part - name) - len(f"const {self.index_type}  = ;") - name - part
 

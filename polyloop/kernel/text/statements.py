@@ -80,7 +80,7 @@ def _find_operator(text: str) -> tuple[int, str] | None:
 
 
 def _meant(text: str) -> str:
-    """Return what to write for a statement that is no assignment."""
+    """Return the hint for a statement that is no assignment."""
     if "==" in text:
         return "write target = expression: == compares"
     if text.strip().startswith(("__sync", "barrier(")):
