@@ -10,6 +10,7 @@ import pytest
 import polyloop as pl
 
 F = np.float32
+BARRIERS_FOLLOW = "leave it out: barriers follow from the dependences; '... lbarrier' asks for one more"
 
 
 def made(text: str = "y[i] = alpha*x[i]", *more: object) -> pl.LoopKernel:
@@ -184,3 +185,54 @@ def test_a_loop_has_one_tag() -> None:
 def test_a_tag_without_its_point(text: str, tag: str) -> None:
     assert lines(lambda: made().tag_inames({"i": text}))[-1] == f"  Hint: that is the tag '{tag}'"
     assert "tags are" in lines(lambda: made().tag_inames({"i": "g7"}))[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("y[:] = 2*x[:]", "write a loop, with one subscript for each axis: y[i] = 2*x[i]"),
+        ("y[i]++", "write y[i] = y[i] + 1"),
+        ("y[i] = np.sum(x[i])", "a reduction is over an iname k of the domain: sum(k, a[k])"),
+        ("y[i] = x[x.shape[0] - 1 - i]", "sizes have names: write n where the domain has 0 <= i < n"),
+        ("y[i] = x[len(x) - 1 - i]", "sizes have names: write n where the domain has 0 <= i < n"),
+        ("y[i] = x[i]\n__syncthreads()", BARRIERS_FOLLOW),
+    ],
+)  # fmt: skip
+def test_what_other_languages_write_in_text(text: str, hint: str) -> None:
+    assert lines(lambda: made(text))[-1] == f"  Hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("domain", "hint"),
+    [
+        ("y[i] = 2*x[i]", "domains come first: make_kernel(domains, instructions)"),
+        ("ij,jk->ik", "this is a map, and a domain is a set; pl.make_einsum takes 'ij,jk->ik'"),
+    ],
+)
+def test_something_else_in_place_of_a_domain(domain: str, hint: str) -> None:
+    assert lines(lambda: pl.make_kernel(domain, "{[i]: 0 <= i < n}"))[-1] == f"  Hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("block", "that is the tag 'g.0'"), ("threads", "that is the tag 'l.0'"), ("unroll", "that is the tag 'unr'"),
+        ("parallel", "iterations in parallel are blocks, 'g.0', or threads of a block, 'l.0'"),
+    ],
+)  # fmt: skip
+def test_a_tag_in_words(word: str, hint: str) -> None:
+    assert lines(lambda: made().tag_inames({"i": word}))[-1] == f"  Hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("split", "split_iname"), ("reorder", "prioritize_loops"), ("prefetch", "add_prefetch")]
+)
+def test_a_part_of_a_name(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"did you mean '{meant}'"):
+        getattr(made(), name)
+
+
+def test_a_device_that_is_not_described() -> None:
+    hint = lines(lambda: pl.explain(made().tag_inames("i:g.0"), {"n": 10}, "RTX 4090"))[-1]
+    assert hint.startswith("  Hint: known: H200, H100, A100, ")
+    assert hint.endswith("for another, pass a polyloop.kernel.devices.Device with its figures")

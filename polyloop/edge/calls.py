@@ -87,7 +87,7 @@ class _Declaration:
         takes = (f"{self.name}({', '.join(self._spelled())})",)
         given = self.by_place[: len(args)]
         if len(args) > len(self.by_place):
-            message = f"{len(args)} arguments are given by position, of which there are {len(self.by_place)}"
+            message = f"{len(args)} arguments are given by position, and it takes {len(self.by_place)}"
             return Diagnostic("wrong-call", message, takes)
         if twice := [name for name in given if name in kwargs]:
             return Diagnostic("wrong-call", f"argument '{twice[0]}' is given twice", takes)

@@ -22,7 +22,10 @@ from polyloop.expr.nodes import LINEAR, Expression, Lookup, Operation, added, ne
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.source import Source
 
-__all__ = ["Converter", "is_name"]
+__all__ = ["SIZES_HAVE_NAMES", "Converter", "is_name"]
+
+SIZES_HAVE_NAMES: Final = "sizes have names: write n where the domain has 0 <= i < n"
+"""The hint for an extent of an array, which has a name."""
 
 _Node: TypeAlias = Any
 
@@ -56,7 +59,7 @@ _COMPARISON: Final[dict[type[ast.cmpop], str]] = {
 }
 _WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.Attribute: ("this attribute", "write a[i].x or t.x for the field x of a record"),
-    ast.Slice: ("a slice", "write one subscript expression per axis"),
+    ast.Slice: ("a slice", "write a loop, with one subscript for each axis: y[i] = 2*x[i]"),
     ast.Lambda: ("a lambda", "define a substitution rule: f(x) := ..."),
     ast.List: ("a list", "only the inames of a reduction are written so: sum([i, j], ...)"),
     ast.Tuple: ("a tuple", "only the inames of a reduction are written so: sum((i, j), ...)"),
@@ -231,7 +234,9 @@ class Converter:
         """Return an element of an array."""
         if not is_name(node.value):
             hint = "write a[i, j], not a[i][j]" if type(node.value) is ast.Subscript else "write a[i]"
-            hint = "write a[i].x, not a.x[i]" if type(node.value) is ast.Attribute else hint
+            if type(node.value) is ast.Attribute:
+                is_shape = node.value.attr == "shape"
+                hint = SIZES_HAVE_NAMES if is_shape else "write a[i].x, not a.x[i]"
             self.fail(node, Diagnostic("syntax", "only an array name can be subscripted", hints=(hint,)))
         array = self.name(node.value)
         index = node.slice

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, unknown_name
-from polyloop.expr.converter import Converter, is_name
+from polyloop.expr.converter import SIZES_HAVE_NAMES, Converter, is_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.lexical import IF_NAME
@@ -46,6 +46,8 @@ class TextConverter(Converter):
             match node.func:
                 case ast.Attribute(value=ast.Name(id="np" | "numpy" | "math"), attr=name) if name in FUNCTIONS:
                     hint = f"functions have plain names in the text: {name}(x)"
+                case ast.Attribute(value=ast.Name(id="np" | "numpy" | "math"), attr=name) if name in self.reductions:
+                    hint = f"a reduction is over an iname k of the domain: {name}(k, a[k])"
             self.fail(node.func, Diagnostic("syntax", "only a function name can be called", hints=(hint,)))
         if node.keywords:
             self.fail(
@@ -67,6 +69,12 @@ class TextConverter(Converter):
                 self._wrong_count(node, f"{name}(a, b), or {name}(k, a[k]) with an iname k")
             return p.Min(arguments) if name == "min" else p.Max(arguments)
         return p.Call(p.Variable(name), arguments)
+
+    def _length(self, node: ast.Call) -> Expression:
+        """Return the call of a user's ``len``; sizes of arrays have names."""
+        if len(node.args) == 1 and is_name(node.args[0]):
+            self.fail(node, Diagnostic("syntax", "'len' is no function of a kernel", hints=(SIZES_HAVE_NAMES,)))
+        return p.Call(p.Variable("len"), tuple(map(self.convert, node.args)))
 
     def _vector(self, name: str, node: ast.Call) -> Expression:
         """Return the vector that ``make_float4(a, b, c, d)`` makes; no other reserved name can be called."""
@@ -191,6 +199,7 @@ class TextConverter(Converter):
         IF_NAME: _choice,
         "cast": _cast,
         "cse": _shared,
+        "len": _length,
         "reduce": _reduce,
         "simul_reduce": _reduce,
     }

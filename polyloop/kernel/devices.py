@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
 from polyloop.display import brief
-from polyloop.errors import ArgumentError, unknown_name
+from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.kernel.limits import WARP_SIZE
 
 __all__ = [
@@ -220,4 +221,7 @@ def find_device(given: str | Device) -> Device:
     for short, device in DEVICES.items():
         if re.search(rf"{re.escape(short)}(?!\d)", given, re.IGNORECASE):
             return device
-    raise ArgumentError("explain", None, [unknown_name("device", given, DEVICES)])
+    near = get_close_matches(given, DEVICES, n=1, cutoff=0.8)
+    hints = [f"did you mean '{device}'?" for device in near]
+    hints.append(f"known: {', '.join(DEVICES)}; for another, pass a polyloop.kernel.devices.Device with its figures")
+    raise ArgumentError("explain", None, [Diagnostic("unknown-device", f"no device '{given}'", (), tuple(hints))])

@@ -35,15 +35,21 @@ else:
 __all__ = ["Condition", "Domain", "LoopKernel", "Reference", "memoised"]
 
 _SPELT: Final[Mapping[str, str]] = MappingProxyType(
-    {"args": "arguments", "arg_dict": "arguments", "temporary_variables": "temporaries", "id_to_insn": "instructions"}
+    {
+        "args": "arguments", "arg_dict": "arguments", "temporary_variables": "temporaries",
+        "id_to_insn": "instructions", "split": "split_iname", "tile": "split_iname",
+        "order": "prioritize_loops", "reorder": "prioritize_loops", "interchange": "prioritize_loops",
+    }
 )
 """Names that users of Loopy and beginners try, with those of a kernel."""
 
 
 def _near(name: str, known: Iterable[str]) -> str | None:
-    """Return the public name among *known* that *name* may be meant for."""
-    found = get_close_matches(name, sorted(x for x in known if x[:1] != "_"), n=1, cutoff=0.7)
-    return _SPELT.get(name) or next(iter(found), None)
+    """Return the public name among *known* that *name* may be meant for: a similar one, or one with that word in it."""
+    public = sorted(x for x in known if x[:1] != "_")
+    found = get_close_matches(name, public, n=1, cutoff=0.7)
+    with_it = (x for x in public if name in x.split("_"))
+    return _SPELT.get(name) or next(iter(found), None) or min(with_it, key=len, default=None)
 
 
 @quick

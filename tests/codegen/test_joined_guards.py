@@ -41,8 +41,9 @@ def test_variables_that_begin_in_between_begin_in_front() -> None:
         (under(A), begin("c"), under(B, condition=binary(OPERATORS["<"], Name("j"), Name("n")))),
         (If(GUARD, (A,), (B,)), under(B)),
         (under(A, condition=ELEMENT), under(B, condition=ELEMENT)),
+        (under(A, condition=Name("a", "a")), under(B, condition=Name("a", "a"))),
     ],
-    ids=["set", "read", "not constant", "another guard", "else", "condition changes"],
+    ids=["set", "read", "not constant", "another guard", "else", "condition changes", "flag changes"],
 )
 def test_others_stay(block: Block) -> None:
     assert with_joined_guards(block) == block

@@ -142,7 +142,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pl.PolyloopError], str]] = {
     "too many arguments": (
         lambda: KNL.split_iname("i", 4, "io"),
         pl.TransformError,
-        "split_iname on kernel 'axpy': 4 arguments are given by position, of which there are 3 [wrong-call]\n"
+        "split_iname on kernel 'axpy': 4 arguments are given by position, and it takes 3 [wrong-call]\n"
         "  Note: split_iname(kernel, split_iname, inner_length, ..)",
     ),
     "an argument given twice": (

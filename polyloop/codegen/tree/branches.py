@@ -167,12 +167,15 @@ def with_joined_guards(block: Block) -> Block:
 
 
 def _guard_before(nodes: Sequence[Node], node: If) -> int | None:
-    """Return the place of a test of the same condition, behind which variables that it does not use begin; or None."""
+    """Return the place of a test of the same condition, behind which variables that it does not use begin; or None.
+
+    A condition on temporaries, which have other values behind what is guarded, is tested again.
+    """
     place = len(nodes) - 1
     while place >= 0 and isinstance(begin := nodes[place], Assign) and begin.is_constant and begin.operator == "=":
         place -= 1
     guard = nodes[place] if place >= 0 else None
-    if not isinstance(guard, If) or guard.condition != node.condition or guard.orelse or node.orelse:
+    if not isinstance(guard, If) or guard.condition != node.condition or guard.orelse or node.orelse or guard.reads:
         return None
     used = guard.uses.union(guard.names)
     begun = [changed(begin.target) for begin in nodes[place + 1 :] if isinstance(begin, Assign)]

@@ -98,6 +98,7 @@ class _Offsets:
         self.uniform = uniform
         self.fresh = fresh
         self.names: dict[str, list[str]] = {}
+        self.known: dict[tuple[Code, bool], tuple[tuple[Binary, str], ...]] = {}
 
     def block(self, nodes: Block, taken: frozenset[str]) -> Block:
         """Return *nodes* with names for what they share, and the blocks inside with names for what these do."""
@@ -145,10 +146,10 @@ class _Offsets:
         for position, node in enumerate(nodes):
             if isinstance(node, Assign | Call | If):
                 for code in expressions_of(node):
-                    for part, _ in _candidates(code, self.uniform, is_sure=True):
+                    for part, _ in self._candidates(code, is_sure=True):
                         found.setdefault(part.text, _Shared(part, position))
             for code in _inside(node) if found else ():
-                for part, array in _candidates(code, self.uniform):
+                for part, array in self._candidates(code):
                     if (shared := found.get(part.text)) is not None:
                         shared.count += 1
                         shared.arrays |= {array: None} if array else {}
@@ -157,8 +158,15 @@ class _Offsets:
         best = max(in_addresses, key=self._saved, default=None)
         return best if best is not None and self._saved(best) > 0 else None
 
+    def _candidates(self, code: Code, *, is_sure: bool = False) -> tuple[tuple[Binary, str], ...]:
+        """Return the results of :func:`_candidates`, for which blocks around the expression ask, too."""
+        found = self.known.get((code, is_sure))
+        if found is None:
+            found = self.known[code, is_sure] = tuple(_candidates(code, self.uniform, is_sure=is_sure))
+        return found
+
     def _saved(self, shared: _Shared) -> int:
-        """Return how many characters a name saves."""
+        """Return the number of characters that a name saves."""
         name, part = len(self._wish(shared)), len(shared.part.text)
         return shared.count * (part - name) - len(f"const {self.index_type}  = ;") - name - part
 

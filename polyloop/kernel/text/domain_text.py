@@ -34,6 +34,7 @@ _WHOLE: Final = re.compile(r"\s*(?:\[(?P<params>[^\[\]{}]*)\]\s*->\s*)?\{(?P<bod
 _EXISTS: Final = re.compile(r"\bexists\b\s*\(?([^:]*):", re.ASCII | re.IGNORECASE)
 _CONNECTIVE: Final = re.compile(r"\band\b|\bor\b|&&|\|\||\bimplies\b", re.ASCII | re.IGNORECASE)
 _ELEMENT: Final = re.compile(r"\b[A-Za-z_]\w*\[[^\[\]]*\]", re.ASCII)
+_ASSIGNS: Final = re.compile(r"\s*(<[^<>]*>\s*)?[A-Za-z_]\w*\s*(\[[^\]]*\])?\s*=", re.ASCII)
 _NOT_ISL: Final = re.compile(r"==|<<=?|>>=?|\*\*|//|[^\w\s\[\](){}:;,<>=!+\-*/%&|]|'|->", re.ASCII)
 _INSTEAD: Final = {
     "==": "write '='",
@@ -42,7 +43,7 @@ _INSTEAD: Final = {
     "//": "write floor(i/2)",
     "**": "only multiples of a variable are allowed, no powers",
     "^": "only multiples of a variable are allowed, no powers",
-    "->": "this is a map; a domain is a set",
+    "->": "this is a map, and a domain is a set; pl.make_einsum takes 'ij,jk->ik'",
 }
 
 
@@ -210,7 +211,8 @@ def read_domain(source: Source, operation: str) -> isl.Set:
     reader.brackets()
     whole = _WHOLE.match(source.text)
     if whole is None:
-        reader.fail("a domain is written in braces", source if source.text else Source.of(" "))
+        hint = "domains come first: make_kernel(domains, instructions)" if _ASSIGNS.match(source.text) else _EXAMPLE
+        reader.fail("a domain is written in braces", source if source.text else Source.of(" "), hint)
     body = source.slice(whole.start("body"), whole.end("body"))
     pieces = reader.pieces(body)
     inames = frozenset(pieces[0].inames)

@@ -45,6 +45,7 @@ class RuleText:
 _OPERATOR: Final = re.compile(r":=|\*\*=|//=|<<=|>>=|==|<=|>=|!=|[-+*/%&|^]?=|[(\[{]|[)\]}]")
 _SPECIAL: Final = frozenset({*MODIFIERS, "cast", "reduce", "simul_reduce"})
 _TUPLE: Final = re.compile(r"\s*make_tuple\s*\(", re.ASCII)
+_STEP: Final = re.compile(r"(.+?)\s*(\+\+|--)")
 _NO_ASSIGNMENT: Final = frozenset({"==", "<=", ">=", "!="})
 _DECLARATION: Final = re.compile(r"<\s*([^<>=]*?)\s*>", re.ASCII)
 
@@ -78,6 +79,18 @@ def _find_operator(text: str) -> tuple[int, str] | None:
     return None
 
 
+def _meant(text: str) -> str:
+    """Return the hint for a statement that is no assignment."""
+    if "==" in text:
+        return "write target = expression: == compares"
+    if text.strip().startswith(("__sync", "barrier(")):
+        return "leave it out: barriers follow from the dependences; '... lbarrier' asks for one more"
+    if step := _STEP.fullmatch(text.strip()):
+        target, operator = step.groups()
+        return f"write {target} = {target} {operator[0]} 1"
+    return "write target = expression, 'for i' ... 'end', or 'if condition' ... 'end'"
+
+
 def parse_assignment(
     source: Source, inames: frozenset[str], known: Mapping[str, Operation] = OPERATIONS
 ) -> tuple[Assignment, ...] | RuleText:
@@ -96,9 +109,7 @@ def parse_assignment(
             "syntax",
             "this is neither an assignment nor a block",
             body.span(),
-            "write target = expression: == compares"
-            if "==" in body.text
-            else "write target = expression, 'for i' ... 'end', or 'if condition' ... 'end'",
+            _meant(body.text),
         )
     offset, operator = found
     left = body.slice(0, offset).strip()

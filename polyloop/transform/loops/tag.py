@@ -61,6 +61,10 @@ def fitting(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
 _TAGS_OF_CUDA: Final = {"threadIdx": "l", "blockIdx": "g"}
 _AXES_OF_CUDA: Final = frozenset("xyz")
 _AXES: Final = frozenset("gcl")
+_WORDS: Final = {
+    "block": "g.0", "grid": "g.0", "group": "g.0", "thread": "l.0", "local": "l.0", "warp": "w", "vector": "vec",
+    "vectorize": "vec", "simd": "vec", "unroll": "unr", "unrolled": "unr", "sequential": "for", "serial": "for",
+}  # fmt: skip
 
 
 def tag_violations(text: str) -> Iterator[Diagnostic]:
@@ -68,11 +72,13 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
     if parse_tag(text) is None:
         name, _, axis = text.partition(".")
         meant = f"{_TAGS_OF_CUDA[name]}.{'xyz'.index(axis)}" if name in _TAGS_OF_CUDA and axis in _AXES_OF_CUDA else ""
+        meant = meant or _WORDS.get(text.lower().rstrip("s"), "")
         meant = meant or (f"{text[:1]}.{text[1:]}" if text[:1] in _AXES and parse_tag(f"{text[:1]}.{text[1:]}") else "")
         yield Diagnostic(
             "bad-tag",
             f"no tag '{text}'",
-            hints=(f"that is the tag '{meant}'",) if meant else (
+            hints=("iterations in parallel are blocks, 'g.0', or threads of a block, 'l.0'",) if text == "parallel" else
+            (f"that is the tag '{meant}'",) if meant else (
                 "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, c.0, l.0 to l.2, lane, w, l.auto, "
                 "and digits of the thread number such as l%8, l/8%4 and l/32",
             ),

@@ -1,5 +1,5 @@
 // black_squares computes
-//     black[0] = sum((i, j), a[i, j]), i in [0, n), j in [0, n)
+//     black[0] = sum((i, j), a[i, j]), i in [0, n), j in [0, n) with j % 2 == i % 2
 // Sizes: black: 1, a: n x n
 // Launch: black_squares, grid (1), block (1)
 // Assumes: n >= 0; black overlaps no other array

@@ -1,5 +1,5 @@
 // every_third computes
-//     for i in [1, n)
+//     for i in [1, n) by 3
 //         y[i] = 2*a[i]
 // Sizes: a: n, y: n
 // Launch: every_third, grid (1), block (1)

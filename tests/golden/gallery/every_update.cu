@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(32) every_update(
         v[7 * n + i] = v[7 * n + i] & 3;
         v[8 * n + i] = v[8 * n + i] | 3;
         v[9 * n + i] = v[9 * n + i] ^ 3;
-        f[i] = f[i] / 4.0;
+        f[i] /= 4.0;
         f[n + i] = f[n + i] * f[n + i];
     }
 }

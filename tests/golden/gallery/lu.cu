@@ -13,10 +13,8 @@ extern "C" __global__ void __launch_bounds__(8) lu(float *a, int n)
 {
     const int tx = threadIdx.x;
     for (int k = 0; k < n - 1; ++k) {
-        for (int i_outer = (k - tx + 8) / 8; i_outer < (n - tx + 7) / 8; ++i_outer) {
-            const int i = 8 * i_outer + tx;
-            a[i * n + k] = a[i * n + k] / a[k * n + k];  // scale
-        }
+        for (int i_outer = (k - tx + 8) / 8; i_outer < (n - tx + 7) / 8; ++i_outer)
+            a[(8 * i_outer + tx) * n + k] /= a[k * n + k];  // scale
         for (int i_outer = (k - tx + 8) / 8; i_outer < (n - tx + 7) / 8; ++i_outer) {
             const int i = 8 * i_outer + tx;
             for (int j = k + 1; j < n; ++j)

@@ -1,5 +1,5 @@
 // odd_even_sort_of_rows computes
-//     for row in [0, n), step in [0, 8), j in [0, 7)
+//     for row in [0, n), step in [0, 8), j in [0, 7) with j % 2 == step % 2
 //         holds = a[row, j] > a[row, j + 1]
 //         a_new = if(holds, a[row, j], 0)
 //         a[row, j] = a[row, j + 1] if holds

@@ -1,7 +1,7 @@
 // python_red_black_sweep computes
-//     for i in [1, n + 1)
+//     for i in [1, n + 1) by 2
 //         u[i] = 0.5*(u[i - 1] + u[i + 1])
-//     for i_1 in [2, n + 1)
+//     for i_1 in [2, n + 1) by 2
 //         u[i_1] = 0.5*(u[i_1 - 1] + u[i_1 + 1])
 // Sizes: u: (n + 2)
 // Launch: python_red_black_sweep, grid (1), block (1)
