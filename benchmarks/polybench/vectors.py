@@ -89,7 +89,8 @@ static inline double row(const double *a, const double *x)
     return s;
 }
 /* y[k] = scale * sum of a[l][k] * x[l] + base[k], by strips of columns that stay in the first cache. */
-static inline void columns(double a[restrict N][N], const double *x, double *restrict y, double scale, const double *base)
+static inline void columns(double a[restrict N][N], const double *x, double *restrict y, double scale,
+                           const double *base)
 {
     #pragma omp for schedule(static)
     for (int b = 0; b < N; b += 256) {
@@ -119,7 +120,8 @@ void atax(double a[restrict N][N], double x[restrict N], double t[restrict N], d
 }
 """, 1900),
     Program("bicg", _bicg, square("a", "p q r s"), _ROW + """
-void bicg(double a[restrict N][N], double p[restrict N], double q[restrict N], double r[restrict N], double s[restrict N])
+void bicg(double a[restrict N][N], double p[restrict N], double q[restrict N], double r[restrict N],
+          double s[restrict N])
 {
     #pragma omp parallel
     {
@@ -131,7 +133,8 @@ void bicg(double a[restrict N][N], double p[restrict N], double q[restrict N], d
 }
 """, 1900),
     Program("mvt", _mvt, square("a", "x y z w"), _ROW + """
-void mvt(double a[restrict N][N], double x[restrict N], double y[restrict N], double z[restrict N], double w[restrict N])
+void mvt(double a[restrict N][N], double x[restrict N], double y[restrict N], double z[restrict N],
+         double w[restrict N])
 {
     #pragma omp parallel
     {
@@ -144,7 +147,8 @@ void mvt(double a[restrict N][N], double x[restrict N], double y[restrict N], do
 """, 2000),
     Program("gemver", _gemver, square("a", "u v p q x y z w"), _ROW + """
 void gemver(double a[restrict N][N], double u[restrict N], double v[restrict N], double p[restrict N],
-            double q[restrict N], double x[restrict N], double y[restrict N], double z[restrict N], double w[restrict N])
+            double q[restrict N], double x[restrict N], double y[restrict N], double z[restrict N],
+            double w[restrict N])
 {
     #pragma omp parallel
     {
