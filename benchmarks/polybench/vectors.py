@@ -24,7 +24,7 @@ def _along(knl: pl.LoopKernel, *inames: str) -> pl.LoopKernel:
 def _across(knl: pl.LoopKernel, iname: str) -> pl.LoopKernel:
     """Return *knl* with sums over columns: each thread has a strip of them, whose sums stay in its first cache."""
     knl = pl.split_iname(knl, iname, 256, outer_tag="g.0")
-    return pl.split_iname(knl, f"{iname}_inner", 8, outer_tag="ilp.seq", inner_tag="vec")
+    return pl.split_iname(knl, f"{iname}_inner", 16, outer_tag="ilp.seq", inner_tag="vec")
 
 
 def _atax() -> pl.LoopKernel:
@@ -35,7 +35,7 @@ def _atax() -> pl.LoopKernel:
         y[k] = sum(l, a[l, k]*t[l])
         """,
         arguments("a", "x t y"), name="atax", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k")
+    return _across(_along(blocks(knl, "i", 32), "j"), "k")
 
 
 def _bicg() -> pl.LoopKernel:
@@ -46,7 +46,7 @@ def _bicg() -> pl.LoopKernel:
         s[k] = sum(l, a[l, k]*r[l])
         """,
         arguments("a", "p q r s"), name="bicg", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k")
+    return _across(_along(blocks(knl, "i", 32), "j"), "k")
 
 
 def _mvt() -> pl.LoopKernel:
@@ -57,7 +57,7 @@ def _mvt() -> pl.LoopKernel:
         z[k] = z[k] + sum(l, a[l, k]*w[l])
         """,
         arguments("a", "x y z w"), name="mvt", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k")
+    return _across(_along(blocks(knl, "i", 32), "j"), "k")
 
 
 def _gemver() -> pl.LoopKernel:
@@ -69,14 +69,14 @@ def _gemver() -> pl.LoopKernel:
         w[r] = 1.5*sum(s, a[r, s]*x[s])
         """,
         arguments("a", "u v p q x y z w"), name="gemver", assumptions=_ASSUMED)  # fmt: skip
-    return _along(blocks(_across(blocks(knl, "i", 8), "k"), "r", 8), "s")
+    return _along(blocks(_across(blocks(knl, "i", 32), "k"), "r", 32), "s")
 
 
 def _gesummv() -> pl.LoopKernel:
     knl = pl.make_kernel(
         "{[i, j]: 0 <= i, j < n}", "y[i] = sum(j, 1.5*a[i, j]*x[j] + 1.2*b[i, j]*x[j])",
         arguments("a b", "x y"), name="gesummv", assumptions=_ASSUMED)  # fmt: skip
-    return _along(blocks(knl, "i", 8), "j")
+    return _along(blocks(knl, "i", 32), "j")
 
 
 _ROW: Final = """
