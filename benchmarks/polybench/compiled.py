@@ -1,6 +1,6 @@
 """The programs in Numba, with ``parallel=True``; imported where Numba is."""
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, D103, PLR0913, E741, N806, PERF401  # loops as Numba takes them, named as their C is
+# ruff: noqa: ANN001, ANN202, E741  # loops as Numba takes them, named as their C is
 
 import numpy as np
 from numba import njit, prange

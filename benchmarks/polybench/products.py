@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import polyloop as pl
-from benchmarks.polybench.program import D, LANES, Program, arguments, blocks, in_panels, square
+from benchmarks.polybench.program import LANES, D, Program, arguments, blocks, in_panels, square
 
 __all__ = ["PRODUCTS"]
 
@@ -127,7 +127,8 @@ def _lu() -> pl.LoopKernel:
 _TILE: Final = """
 static inline int least(int a, int b) { return a < b ? a : b; }
 /* c = scale * c + alpha * a b, by tiles of 4 rows and 32 x 512 of b, which stay in the caches. */
-static inline void product(double a[restrict N][N], double b[restrict N][N], double c[restrict N][N], double alpha, double scale)
+static inline void product(double a[restrict N][N], double b[restrict N][N], double c[restrict N][N], double alpha,
+                           double scale)
 {
     #pragma omp for schedule(static)
     for (int ib = 0; ib < N; ib += 32) {

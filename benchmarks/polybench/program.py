@@ -10,7 +10,7 @@ import numpy as np
 
 import polyloop as pl
 
-__all__ = ["D", "Arrays", "Program", "arguments", "blocks", "in_panels", "square"]
+__all__ = ["Arrays", "D", "Program", "arguments", "blocks", "in_panels", "square"]
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 D: Final = np.float64

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import importlib
 import importlib.util
 import math
@@ -82,19 +83,19 @@ def measured(program: Program, compiled: Mapping[str, Any], seconds: float) -> d
         elif name == "C by hand":
             ways[name] = arrays, by_hand(program, program.size)(arrays)
         elif program.name in compiled:
-            ways[name] = arrays, lambda a=arrays, f=compiled[program.name]: f(*(a[x] for x in given))
-    for arrays, call in ways.values():
+            ways[name] = arrays, functools.partial(compiled[program.name], *arrays.values())
+    for used, call in ways.values():
         call()
-        for name, value in arrays.items():
+        for name, value in used.items():
             error = float(np.abs(value - ways["polyloop"][0][name]).max() / np.abs(value).max())
             assert error < _CLOSE, f"{program.name}: {name} differs by {error:.1e}"
     clock = time.process_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
     best = dict.fromkeys(ways, math.inf)
     end = time.monotonic() + seconds
     while time.monotonic() < end or math.inf in best.values():
-        for name, (arrays, call) in ways.items():
+        for name, (used, call) in ways.items():
             for array, value in given.items():
-                np.copyto(arrays[array], value)
+                np.copyto(used[array], value)
             best[name] = min(best[name], _seconds(call, clock))
     return best
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-
 import polyloop as pl
-from benchmarks.polybench.program import D, LANES, Program, arguments, blocks, square
+from benchmarks.polybench.program import LANES, D, Program, arguments, blocks, square
 
 __all__ = ["STENCILS"]
 

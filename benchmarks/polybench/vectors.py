@@ -24,7 +24,7 @@ def _along(knl: pl.LoopKernel, *inames: str) -> pl.LoopKernel:
 def _across(knl: pl.LoopKernel, iname: str) -> pl.LoopKernel:
     """Return *knl* with sums over columns: each thread has a strip of them, whose sums stay in its first cache."""
     knl = pl.split_iname(knl, iname, 256, outer_tag="g.0")
-    return pl.split_iname(knl, f"{iname}_inner", 8, outer_tag="ilp.seq", inner_tag="vec")
+    return pl.split_iname(knl, f"{iname}_inner", 16, outer_tag="ilp.seq", inner_tag="vec")
 
 
 def _atax() -> pl.LoopKernel:
@@ -35,7 +35,7 @@ def _atax() -> pl.LoopKernel:
         y[k] = sum(l, a[l, k]*t[l])
         """,
         arguments("a", "x t y"), name="atax", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k")
+    return _across(_along(blocks(knl, "i", 32), "j"), "k")
 
 
 def _bicg() -> pl.LoopKernel:
@@ -46,7 +46,7 @@ def _bicg() -> pl.LoopKernel:
         s[k] = sum(l, a[l, k]*r[l])
         """,
         arguments("a", "p q r s"), name="bicg", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k")
+    return _across(_along(blocks(knl, "i", 32), "j"), "k")
 
 
 def _mvt() -> pl.LoopKernel:
@@ -57,7 +57,7 @@ def _mvt() -> pl.LoopKernel:
         z[k] = z[k] + sum(l, a[l, k]*w[l])
         """,
         arguments("a", "x y z w"), name="mvt", assumptions=_ASSUMED)  # fmt: skip
-    return _across(_along(blocks(knl, "i", 8), "j"), "k")
+    return _across(_along(blocks(knl, "i", 32), "j"), "k")
 
 
 def _gemver() -> pl.LoopKernel:
@@ -69,14 +69,14 @@ def _gemver() -> pl.LoopKernel:
         w[r] = 1.5*sum(s, a[r, s]*x[s])
         """,
         arguments("a", "u v p q x y z w"), name="gemver", assumptions=_ASSUMED)  # fmt: skip
-    return _along(blocks(_across(blocks(knl, "i", 8), "k"), "r", 8), "s")
+    return _along(blocks(_across(blocks(knl, "i", 32), "k"), "r", 32), "s")
 
 
 def _gesummv() -> pl.LoopKernel:
     knl = pl.make_kernel(
         "{[i, j]: 0 <= i, j < n}", "y[i] = sum(j, 1.5*a[i, j]*x[j] + 1.2*b[i, j]*x[j])",
         arguments("a b", "x y"), name="gesummv", assumptions=_ASSUMED)  # fmt: skip
-    return _along(blocks(knl, "i", 8), "j")
+    return _along(blocks(knl, "i", 32), "j")
 
 
 _ROW: Final = """
@@ -89,7 +89,8 @@ static inline double row(const double *a, const double *x)
     return s;
 }
 /* y[k] = scale * sum of a[l][k] * x[l] + base[k], by strips of columns that stay in the first cache. */
-static inline void columns(double a[restrict N][N], const double *x, double *restrict y, double scale, const double *base)
+static inline void columns(double a[restrict N][N], const double *x, double *restrict y, double scale,
+                           const double *base)
 {
     #pragma omp for schedule(static)
     for (int b = 0; b < N; b += 256) {
@@ -119,7 +120,8 @@ void atax(double a[restrict N][N], double x[restrict N], double t[restrict N], d
 }
 """, 1900),
     Program("bicg", _bicg, square("a", "p q r s"), _ROW + """
-void bicg(double a[restrict N][N], double p[restrict N], double q[restrict N], double r[restrict N], double s[restrict N])
+void bicg(double a[restrict N][N], double p[restrict N], double q[restrict N], double r[restrict N],
+          double s[restrict N])
 {
     #pragma omp parallel
     {
@@ -131,7 +133,8 @@ void bicg(double a[restrict N][N], double p[restrict N], double q[restrict N], d
 }
 """, 1900),
     Program("mvt", _mvt, square("a", "x y z w"), _ROW + """
-void mvt(double a[restrict N][N], double x[restrict N], double y[restrict N], double z[restrict N], double w[restrict N])
+void mvt(double a[restrict N][N], double x[restrict N], double y[restrict N], double z[restrict N],
+         double w[restrict N])
 {
     #pragma omp parallel
     {
@@ -144,7 +147,8 @@ void mvt(double a[restrict N][N], double x[restrict N], double y[restrict N], do
 """, 2000),
     Program("gemver", _gemver, square("a", "u v p q x y z w"), _ROW + """
 void gemver(double a[restrict N][N], double u[restrict N], double v[restrict N], double p[restrict N],
-            double q[restrict N], double x[restrict N], double y[restrict N], double z[restrict N], double w[restrict N])
+            double q[restrict N], double x[restrict N], double y[restrict N], double z[restrict N],
+            double w[restrict N])
 {
     #pragma omp parallel
     {

@@ -127,7 +127,7 @@ class Walker:
         return self.block(tree, context, known)
 
     def body(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
-        """Return the body of a loop; of one of a processor over blocks with a text for full ones, if that saves tests."""
+        """Return the body of a loop; of one over blocks on threads, with a text for full ones, if that saves tests."""
         if not (self.loops.may_peel and self.scope.language.loops.blocks and self._is_cut_in_lanes(node)):
             return self.block(node.body, context, known)
         return self._versions(node.body, frozenset(filter(is_grid_axis, known)), context, known)

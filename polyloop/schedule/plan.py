@@ -477,16 +477,14 @@ class LoopForms:
 
     Attributes
     ----------
-    tags
-        ``Unroll``, ``UnrollHint`` or ``Vectorize``, by iname.
+    tags, side_by_side
+        ``Unroll``, ``UnrollHint`` or ``Vectorize``, by iname; those that are written out as ``ilp`` (independent).
     tiles
         Outer inames of splits: candidates for separating full tiles from partial ones.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     fronts
         Peeled prologues with a known end, by loop.
-    side_by_side
-        Unrolled loops whose iterations do not depend on one another, statement by statement (``ilp``).
     """
 
     tags: Mapping[str, InameTag] = field(default_factory=dict)

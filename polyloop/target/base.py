@@ -63,7 +63,9 @@ class Target:
         if self.call:
             return self.call
         if not self.arch:
-            return f"pl.CTarget({', '.join(f'{name}=True' for name in ('openmp', 'contract') if getattr(self, name))})"
+            said = [f"{name}=True" for name in ("openmp", "contract") if getattr(self, name)]
+            said += [] if self.full_blocks else ["full_blocks=False"]
+            return f"pl.CTarget({', '.join(said)})"
         more = f", min_blocks={self.min_blocks}" if self.min_blocks else ""
         more += "" if self.full_blocks else ", full_blocks=False"
         build = self.build

@@ -103,15 +103,18 @@ OPENMP_LANGUAGE: Final = replace(
 
 
 @cache
-def _language(*, openmp: bool, contract: bool) -> Language:
+def _language(*, openmp: bool, contract: bool, full_blocks: bool) -> Language:
     """Return the C language; *contract* is a line of the file, which compilers and :mod:`~polyloop.runtime` follow."""
     language = OPENMP_LANGUAGE if openmp else C_LANGUAGE
+    language = replace(language, loops=replace(language.loops, full_blocks=full_blocks))
     if not contract:
         return language
     return replace(language, syntax=replace(language.syntax, header=f"{language.syntax.header}\n\n{_CONTRACT}"))
 
 
-def CTarget(*, openmp: bool = False, contract: bool = False) -> Target:  # noqa: N802 - reads as the class that it is to users
+def CTarget(  # noqa: N802 - reads as the class that it is to users
+    *, openmp: bool = False, contract: bool = False, full_blocks: bool = True
+) -> Target:
     """Return the C target; kernels that are tagged for a GPU run on it too, as loops.
 
     Parameters
@@ -123,6 +126,9 @@ def CTarget(*, openmp: bool = False, contract: bool = False) -> Target:  # noqa:
     contract
         True: the compiler may make one instruction of a product and a sum, which rounds once and takes half the time.
         Then results differ in the last digits from machine to machine.  CUDA C does so always.
+    full_blocks
+        False: with *openmp*, blocks inside of the arrays have no text of their own, without the tests of vectors that
+        the edge of a block cuts.
 
     Notes
     -----
@@ -133,9 +139,12 @@ def CTarget(*, openmp: bool = False, contract: bool = False) -> Target:  # noqa:
         #pragma omp parallel for
         for (int bx = 0; bx < (n + 255) / 256; ++bx) {..}
 
-    Loops with the tag ``vec`` are written for the vector unit then (``#pragma omp simd``).
+    Loops with the tag ``vec`` are written for the vector unit then (``#pragma omp simd``), as are those with the tag
+    ``ilp`` whose iterations use neighbouring elements.  Where blocks have unequal work, as those of a triangle have, a
+    thread takes the next one when it is done (``schedule(dynamic)``).
 
     Blocks of a launch are proven to be independent, as for a GPU.  A launch without blocks is executed by one thread,
     which a note of the program says (``serial-launch``).  Sums by atomic updates are added in any order.
     """
-    return Target("c", _language(openmp=openmp, contract=contract), _LIMITS, openmp=openmp, contract=contract)
+    language = _language(openmp=openmp, contract=contract, full_blocks=full_blocks)
+    return Target("c", language, _LIMITS, full_blocks=full_blocks, openmp=openmp, contract=contract)

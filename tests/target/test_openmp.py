@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import stat
@@ -52,6 +53,7 @@ def test_a_target_says_how_it_is_made() -> None:
     assert pl.CTarget(openmp=True) == THREADS != pl.CTarget()
     assert repr(pl.CTarget(openmp=True, contract=True)) == "pl.CTarget(openmp=True, contract=True)"
     assert eval(repr(pl.CTarget(contract=True)), {"pl": pl}) == pl.CTarget(contract=True)
+    assert repr(pl.CTarget(openmp=True, full_blocks=False)) == "pl.CTarget(openmp=True, full_blocks=False)"
 
 
 def test_threads_share_the_blocks_of_both_axes() -> None:
@@ -286,3 +288,73 @@ def test_loops_over_panels_are_not_divided_and_those_over_register_tiles_are() -
     assert "ko_full" not in text
     assert "for (int ko = 0; ko < (p + 63) / 64; ++ko) {" in text
     assert "i_tile < i_tile_full" in text
+
+
+def _triangle() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i, k < n and 0 <= j <= i}",
+        "c[i, j] = sum(k, a[i, k]*a[j, k])",
+        [pl.GlobalArg("a, c", np.float64, shape="n, n"), ...],
+        name="triangle",
+        assumptions="n >= 1",
+    )
+    knl = pl.split_iname(knl, "i", 8, outer_tag="g.0")
+    knl = pl.split_iname(knl, "i_inner", 2, inner_tag="ilp")
+    return pl.split_iname(knl, "k", 8, inner_tag="ilp")
+
+
+def test_blocks_with_unequal_work_are_taken_by_turns() -> None:
+    assert f"{PRAGMA} schedule(dynamic)" in _text(_triangle())
+    assert "schedule" not in _text(_product())
+
+
+def test_nests_of_different_lengths_in_one_launch_are_taken_by_turns() -> None:
+    knl = pl.make_kernel(
+        "{[i, j, k, l]: 0 <= i, j, k, l < n}",
+        "q[i] = sum(j, a[i, j]*p[j])\ns[k] = sum(l, a[l, k]*r[l])",
+        [pl.GlobalArg("a", np.float64, shape="n, n"), pl.GlobalArg("p, q, r, s", np.float64, shape="n"), ...],
+        name="two", assumptions="n >= 1",
+    )  # fmt: skip
+    alike = pl.split_iname(pl.split_iname(knl, "i", 8, outer_tag="g.0"), "k", 8, outer_tag="g.0")
+    apart = pl.split_iname(pl.split_iname(knl, "i", 8, outer_tag="g.0"), "k", 64, outer_tag="g.0")
+    assert "schedule" not in _text(alike)
+    assert f"{PRAGMA} schedule(dynamic)" in _text(apart)
+
+
+def test_sums_side_by_side_are_vectors_and_rows_side_by_side_are_not() -> None:
+    text = _text(_triangle())
+    loops = [(a.strip(), b.strip()) for a, b in itertools.pairwise(text.splitlines()) if "#pragma" in a]
+    assert "#pragma omp simd" in {a for a, b in loops if "int k_inner" in b}
+    assert all("unroll" in a for a, b in loops if "int i_inner_inner" in b)
+    run, rng = pl.compile(_triangle(), target=THREADS), np.random.default_rng(0)
+    for n in (1, 7, 40):
+        a = rng.integers(-4, 5, (n, n)).astype(np.float64)
+        np.testing.assert_array_equal(run(a=a, c=np.zeros((n, n))).c, np.tril(a @ a.T))
+
+
+def test_iterations_that_go_through_memory_in_steps_are_written_out() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "b[j, i] = 2*a[i, j]",
+                         [pl.GlobalArg("a, b", np.float32, shape="n, n"), ...], assumptions="n >= 1")  # fmt: skip
+    text = _text(pl.split_iname(pl.tag_inames(knl, "i:g.0"), "j", 8, inner_tag="ilp"))
+    assert "simd" not in text
+
+
+def test_full_blocks_of_vectors_have_a_text_without_tests() -> None:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < n}", "s[j] = sum(i, a[i, j])",
+        [pl.GlobalArg("a", np.float32, shape="n, n"), pl.GlobalArg("s", np.float32, shape="n"), ...],
+        name="columns", assumptions="n >= 1",
+    )  # fmt: skip
+    knl = pl.split_iname(knl, "j", 32, outer_tag="g.0")
+    knl = pl.split_iname(knl, "j_inner", 8, outer_tag="ilp", inner_tag="vec")
+    text = _text(knl)
+    assert text.count("if (32 * bx + 31 < n) {") == 1
+    full, _, cut = text.partition("} else {")
+    assert "min_int32(8" not in full.partition("if (32 * bx")[2]
+    assert "min_int32(8" in cut
+    assert "} else {" not in _text(knl, pl.CTarget(openmp=True, full_blocks=False))
+    assert "} else {" not in _text(knl, pl.CTarget())
+    run, rng = pl.compile(knl, target=THREADS), np.random.default_rng(0)
+    for n in (1, 32, 70):
+        a = rng.integers(-4, 5, (n, n)).astype(np.float32)
+        np.testing.assert_array_equal(run(a=a).s, a.sum(0))

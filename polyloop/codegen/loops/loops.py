@@ -214,7 +214,7 @@ class Loops:
             apart = not self.reads(bounds.forms()) and not self._only_bounds_registers(node)
             rows = self._full_iterations(node, inside, inner - {name}) if apart else []
             front = 0 if name in self.forms.fronts else first_tiles(name, rows, first_value(bounds))
-            if front and self._is_tested(node):
+            if front and (self.scope.language.loops.blocks or self._is_tested(node)):
                 return self._begun(node, bounds, front, context, inner)
             if full := [row for row in rows if row.coefficient(name) < 0]:
                 return self._peeled(node, bounds, full, context, inner)

@@ -184,8 +184,9 @@ class For(_Statement):
     """``for (type var = start; test; var += step) body``.
 
     ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent, ``"v"`` for one
-    over the lanes of vectors, and ``"i"`` for one that is written out with iterations side by side.  ``is_rest`` is True if it runs over the lanes of a partial vector.  ``strided`` is
-    another head of the same loop, for a body that uses its variable in one named index alone.
+    over the lanes of vectors, and ``"i"`` for one that is written out with iterations side by side.  ``is_rest`` is
+    True if it runs over the lanes of a partial vector.  ``strided`` is another head of the same loop, for a body that
+    uses its variable in one named index alone.
     """
 
     type: str

@@ -75,15 +75,14 @@ def _of(node: Node, pragma: str, variables: Collection[str]) -> Node:
     assert not outside, f"blocks would share {', '.join(sorted(outside))}"
     nest = list(_nest(node))
     pragma = f"{pragma} collapse({len(nest)})" if len(nest) > 1 else pragma
-    is_uneven = _is_uneven(nest[-1].body, {loop.var for loop in nest})
+    is_uneven = any(_has_longest(loop.test) for loop in nest) or _is_uneven(nest[-1].body, {loop.var for loop in nest})
     return replace(node, pragma=_UNEVEN.format(pragma=pragma) if is_uneven else pragma)
 
 
 def _is_uneven(body: Block, of_block: Collection[str]) -> bool:
     """Return whether some blocks have more work than others, except for what their edges leave out.
 
-    That is a loop whose length depends on the block and has no constant limit (a triangle), or one of several loops
-    under a condition that some blocks alone fulfil (nests of different lengths in one launch).
+    That is a loop whose length depends on the block and has no constant limit, as in a triangle.
     """
     known = set(of_block)
     for node in body:
@@ -94,9 +93,8 @@ def _is_uneven(body: Block, of_block: Collection[str]) -> bool:
                 varies = not known.isdisjoint(start.names) or _varies(test, known)
                 if (varies and not _is_limited(test)) or _is_uneven(inner, known):
                     return True
-            case If(condition=condition, body=inner, orelse=orelse):
-                is_one_of_several = len(body) > 1 and not orelse and not known.isdisjoint(condition.names)
-                if (is_one_of_several and _has_loop(inner)) or any(_is_uneven(part, known) for part in (inner, orelse)):
+            case If(body=inner, orelse=orelse):
+                if _is_uneven(inner, known) or _is_uneven(orelse, known):
                     return True
             case _:
                 pass
@@ -115,8 +113,10 @@ def _is_limited(code: Code) -> bool:
     return isinstance(last, Literal)
 
 
-def _has_loop(block: Block) -> bool:
-    return any(isinstance(node, For) for node in walk(block))
+def _has_longest(test: Code) -> bool:
+    """Return whether a loop over blocks is as long as the longest of several nests, of which others have fewer."""
+    calls = (node for node in nodes(test) if isinstance(node, Apply) and node.function.startswith("max_"))
+    return any(not any(isinstance(argument, Literal) for argument in call.arguments) for call in calls)
 
 
 def _nest(loop: For) -> Iterator[For]:
@@ -136,15 +136,48 @@ def in_vectors(block: Block, pragma: str) -> Block:
     So do loops with the tag ``ilp`` that go through memory in steps of one element, in place of being unrolled.
     A compiler that unrolls such a loop first, as GCC does with 16 iterations, finds no vectors in it.
     """
-    return tuple([_in_vectors(node, pragma) for node in block])
+    loops = [node for node in walk(block) if isinstance(node, For) and _may_be_vector(node)]
+    held = {_array(one.target) for loop in loops if _reads_memory(loop) for one in walk(loop.body)
+            if isinstance(one, Assign)}  # fmt: skip
+    return tuple([_in_vectors(node, pragma, held) for node in block])
 
 
-def _in_vectors(node: Node, pragma: str) -> Node:
+def _in_vectors(node: Node, pragma: str, held: Collection[str]) -> Node:
     if isinstance(node, For) and node.axis == _LANES and not node.pragma and _sets_elements(node):
         return replace(node, pragma=pragma)
-    if isinstance(node, For) and node.axis == _SIDE_BY_SIDE and _sets_elements(node) and _has_neighbours(node):
-        return replace(node, pragma=pragma)
-    return with_blocks(node, lambda inner: in_vectors(inner, pragma))
+    if isinstance(node, For) and _may_be_vector(node):
+        (target,) = (one.target for one in walk(node.body) if isinstance(one, Assign))
+        if _reads_memory(node) or _array(target) in held:
+            return replace(node, pragma=pragma)
+    return with_blocks(node, lambda inner: tuple([_in_vectors(one, pragma, held) for one in inner]))
+
+
+def _may_be_vector(loop: For) -> bool:
+    return loop.axis == _SIDE_BY_SIDE and _sets_elements(loop) and _has_neighbours(loop)
+
+
+def _array(code: Code) -> str:
+    """Return the name of the array that an element lies in."""
+    while isinstance(code, Subscript):
+        code = code.base
+    return code.text if isinstance(code, Name) else ""
+
+
+def _reads_memory(loop: For) -> bool:
+    """Return whether iterations read an array of the caller's at indices of their own.
+
+    Tiles of rows, which are registers, are written out: only their own elements are neighbours.
+    """
+    indices = {loop.var}
+    for node in walk(loop.body):
+        if isinstance(node, Declare):
+            indices.update(new for new, code in ((node.name, node.value), *node.more)
+                           if code is not None and not code.names.isdisjoint(indices))  # fmt: skip
+    values = [part for node in walk(loop.body) if isinstance(node, Assign) for part in nodes(node.value)]
+    return any(
+        isinstance(part, Subscript) and not part.temporaries and not part.index.names.isdisjoint(indices)
+        for part in values
+    )
 
 
 def _has_neighbours(loop: For) -> bool:
