@@ -218,9 +218,30 @@ def stored_by_rows(knl: pl.LoopKernel, columns: int, shares: str = "b_tile") -> 
 def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
     """Return a product whose results go through shared memory, from where the copy engine stores them.
 
-    They lie where *shares* was, which is not read any more.  Panels have rows of 128 bytes, swizzled.
+    They lie where *shares* was, which is not read any more, or in a place of their own if that is ``""``: then the next
+    tiles come while they are stored.  Panels have rows of 128 bytes, swizzled.
     """
     knl, size, base = _buffered(knl, "box")
     knl = in_panels(knl, "c_tile", 128 // size)
     knl = pl.swizzle(knl, "c_tile", bits=3, base=base, shift=3)
     return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl
+
+
+def in_turns_with_roles(knl: pl.LoopKernel, blocks: int, copying: int = 40, computing: int = 232) -> pl.LoopKernel:
+    """Return a product of *blocks* blocks that stay, in which a thread of its own fetches tiles, those of the next too.
+
+    ::
+
+        # before
+        each block: for ko: wait for copies ko; ..; one thread starts copies ko + 2;  store results
+        # after
+        the thread: for each tile, ko: wait until the places are free; start copies ko
+        the others: for each tile: for ko: wait for copies ko; ..; places of ko - 1 are free;  store results
+
+    Results have a place of their own (``stored_by_boxes(knl, "")``).  *copying* and *computing* are registers of the
+    threads of both kinds, of blocks with two groups of four warps.
+    """
+    tiles = ", ".join(name for name in knl.temporaries if name.endswith("_tile") and name != "c_tile")
+    knl = pl.persist_blocks(knl, blocks, ahead=True)
+    registers = {"load": copying, "compute": computing}
+    return pl.assign_roles(knl, {"load": tiles, "compute": "*"}, registers=registers)
