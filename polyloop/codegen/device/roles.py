@@ -178,25 +178,27 @@ class _Division:
         None if something else than one loop in front of the barrier *at* uses its storage, or frees slots elsewhere
         than behind their use.
         """
-        tiles = self.mates[tile]
+        tiles, names = self.mates[tile], runs(tuple(tree))
         users = [n for n, node in enumerate(tree) if self.uses(node, tiles)]
         where = [n for n in users if isinstance(tree[n], Loop)]
-        if len(where) != 1 or users[0] != where[0] or users[-1] > at:
+        waits = (name for name in names if isinstance(self.statements[name].action, AwaitBox))
+        awaited = [name for name in waits if array_name(self.statements[name].lhs) == tile]
+        if len(where) != 1 or users[0] != where[0] or users[-1] > at or len(awaited) != 1:
             return None
         loop = tree[where[0]]
         assert isinstance(loop, Loop), "a loop"
         inner = [n for n, node in enumerate(loop.body) if self.uses(node, tiles)]
-        awaited = [n for n, node in enumerate(loop.body) if isinstance(self.action(node), AwaitBox) and self.is_of(node, tile)]
         frees = [n for n, node in enumerate(loop.body) if self.is_free(node, tile)]
-        if len(awaited) != 1 or len(frees) != 1 or frees[0] < inner[-1]:
+        if Run(awaited[0]) not in loop.body or len(frees) != 1 or frees[0] < inner[-1]:
             return None
-        use, free = (self.statement(loop.body[n]) for n in (awaited[0], frees[0]))
+        use, free = self.statements[awaited[0]], self.statement(loop.body[frees[0]])
         late = self.late(use, free, loop.iname)
         if late is None:
             return None
         position = use.dims.index(loop.iname)
         low = constant_bounds(use.domain, position)[0]
-        assert low is not None and isinstance(use.action, AwaitBox), "an arrival"
+        assert low is not None, "late() knows it"
+        assert isinstance(use.action, AwaitBox), "an arrival"
         begun = use.domain.lower_bound_val(_SET, position, low + late)
         shifted = [Affine.variable(x).add(Affine((), late * (x == loop.iname))) for x in use.dims]
         last = use.domain.subtract(preimage(use.domain, use.dims, shifted)).coalesce()
@@ -220,23 +222,20 @@ class _Division:
 
     def late(self, use: Statement, free: Statement, iname: str) -> int | None:
         """Return how many iterations behind the *use* of a slot *free* frees it; None if that is not known."""
-        assert isinstance(use.action, AwaitBox) and isinstance(free.action, FreeSlot), "an arrival and a free"
+        assert isinstance(use.action, AwaitBox), "an arrival"
+        assert isinstance(free.action, FreeSlot), "the end of a use"
         used, freed = _turn(use.action.slot), _turn(free.action.slot)
         if used is None or freed is None or used[1] != freed[1] or use.dims != free.dims or iname not in use.dims:
             return None
-        low, stride = constant_bounds(use.domain, use.dims.index(iname))[0], 1
-        stride = use.domain.get_stride_info(use.dims.index(iname)).get_stride().to_python()
+        at = use.dims.index(iname)
+        low, stride = constant_bounds(use.domain, at)[0], use.domain.get_stride_info(at).get_stride().to_python()
         apart = freed[0].add(used[0], -1)
         is_known = not apart.terms and used[0].terms == ((iname, 1),) and low is not None and stride == 1
         return used[1] - apart.const if is_known and 0 <= apart.const <= used[1] else None
 
     def is_free(self, node: Node, tile: str) -> bool:
         """Return True if a node frees a slot of *tile*."""
-        return isinstance(self.action(node), FreeSlot) and self.is_of(node, tile)
-
-    def is_of(self, node: Node, tile: str) -> bool:
-        """Return True if a statement is about *tile*."""
-        return array_name(self.statement(node).lhs) == tile
+        return isinstance(self.action(node), FreeSlot) and array_name(self.statement(node).lhs) == tile
 
     def statement(self, node: Node) -> Statement:
         """Return the statement of a node."""
