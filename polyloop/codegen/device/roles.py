@@ -230,7 +230,10 @@ class _Division:
         at = use.dims.index(iname)
         low, stride = constant_bounds(use.domain, at)[0], use.domain.get_stride_info(at).get_stride().to_python()
         apart = freed[0].add(used[0], -1)
+        own = use.domain.eliminate(_SET, 0, at).eliminate(_SET, at + 1, len(use.dims) - at - 1)
+        alike = own.intersect(use.domain.eliminate(_SET, at, 1))  # as if all blocks had the same iterations
         is_known = not apart.terms and used[0].terms == ((iname, 1),) and low is not None and stride == 1
+        is_known = is_known and alike.is_subset(use.domain)
         return used[1] - apart.const if is_known and 0 <= apart.const <= used[1] else None
 
     def is_free(self, node: Node, tile: str) -> bool:
