@@ -6,8 +6,8 @@ import polyloop as pl
 from polyloop.kernel.intrinsic import INTRINSICS
 
 __all__ = [
-    "in_double_precision", "in_panels", "in_warps", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes",
-    "stored_by_rows", "with_padded_copies",
+    "in_double_precision", "in_panels", "in_turns_with_roles", "in_warps", "on_groups_of_warps", "on_tensor_cores",
+    "stored_by_boxes", "stored_by_rows", "with_padded_copies",
 ]  # fmt: skip
 
 
