@@ -223,6 +223,16 @@ def by_groups_on_copies(base: pl.LoopKernel, name: str, rows: int, columns: int)
     return pl.order_blocks(stored_by_rows(knl, columns), "bx", group=_panel(rows, columns))
 
 
+def by_groups_on_columns(base: pl.LoopKernel, name: str, rows: int, columns: int) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` of a and a copy of b with padded rows, for rows of whole 16 bytes."""
+    knl = with_padded_copies(multiples(base, 8), names="b", vec=8)
+    knl = on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, _stages(rows, columns), lag=1, via="tma",
+        operands=("a", "b_rows"),
+    )  # fmt: skip
+    return pl.order_blocks(stored_by_boxes(knl), "bx", group=_panel(rows, columns))
+
+
 def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
     """Return a product by ``wgmma`` whose blocks sum up parts of the terms, which a second launch adds up."""
     knl = in_two_launches(multiples(base, 8), terms)
@@ -304,6 +314,7 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
                 partial(by_groups_in_clusters, hopper, name, 128, columns, parts, terms)
             for columns, parts, terms in ((64, 2, 2048), (128, 2, 2048), (128, 2, 4096), (128, 4, 1024))
         },
+        "wgmma, tiles of 128 x 256, a padded copy of b": partial(by_groups_on_columns, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 256, padded copies": partial(by_groups_on_copies, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 128, padded copies": partial(by_groups_on_copies, hopper, name, 128, 128),
         "wgmma, tiles of 128 x 64, padded copies": partial(by_groups_on_copies, hopper, name, 128, 64),

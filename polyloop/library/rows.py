@@ -203,6 +203,8 @@ def _schedules(program: pl.LoopKernel) -> dict[str, Any]:
         "a cluster of 8 a row, 1024 threads": partial(in_registers, program, 1024, 1, 32, 8),
         "a cluster of 4 a row, in shared memory": partial(in_shared, program, 512, 4),
         "a cluster of 8 a row, in shared memory": partial(in_shared, program, 512, 8),
+        "a cluster of 4 a row, in shared memory, 256 threads": partial(in_shared, program, 256, 4),
+        "a cluster of 8 a row, in shared memory, 256 threads": partial(in_shared, program, 256, 8),
         "1024 threads a row, in shared memory": partial(in_shared, program, 1024),
         "1024 threads a row, vectors, several passes": partial(in_passes, program, 1024, vec),
         "1024 threads a row, several passes": partial(in_passes, program, 1024),

@@ -171,7 +171,9 @@ def in_panels(knl: pl.LoopKernel, tile: str, columns: int) -> pl.LoopKernel:
     return pl.tag_array_axes(knl, tile, ",".join([*(f"N{n}" for n in range(axis + 1, 2, -1)), "N1", "N2", "N0"]))
 
 
-def with_padded_copies(knl: pl.LoopKernel, align_bytes: int = 128) -> pl.LoopKernel:
+def with_padded_copies(
+    knl: pl.LoopKernel, align_bytes: int = 128, names: str = "ab", vec: int = 1
+) -> pl.LoopKernel:  # fmt: skip
     """Return a product of copies of a and b, made by a launch of its own, whose rows begin at multiples of some bytes.
 
     ::
@@ -182,17 +184,25 @@ def with_padded_copies(knl: pl.LoopKernel, align_bytes: int = 128) -> pl.LoopKer
         for row, column:  a_rows[row, column] = a[row, column]     # and b_rows likewise
         for i, j:  c[i, j] = sum(k, a_rows[i, k]*b_rows[k, j])
 
-    Copies of boxes ask for rows of whole 16 bytes, and are fast where rows begin with a line of the cache.
+    Copies of boxes ask for rows of whole 16 bytes, and are fast where rows begin with a line of the cache.  *names* are
+    the operands that are copied, *vec* elements at a time.
     """
     for name, inames in (("a", "i, k"), ("b", "k, j")):
+        if name not in names:
+            continue
         row, column = f"{name}_row", f"{name}_column"
         knl = pl.add_prefetch(
             knl, name, inames, fetch_outer_inames=[], dim_arg_names=[row, column], default_tag=None,
             temporary_name=f"{name}_rows", temporary_address_space="global",
         )  # fmt: skip
         knl = pl.add_padding(knl, f"{name}_rows", 0, align_bytes)
+        if vec > 1:
+            knl = pl.split_iname(
+                knl, column, vec, outer_iname=f"{column}_part", inner_iname=f"{column}_lane", inner_tag="vec"
+            )
+            column = f"{column}_part"
         knl = pl.split_iname(knl, column, 256, outer_tag="g.0", inner_tag="l.0")
-        knl = pl.split_iname(knl, row, 16, outer_tag="g.1", inner_tag="unr")
+        knl = pl.split_iname(knl, row, 16 if vec == 1 else 8, outer_tag="g.1", inner_tag="unr")
     return knl
 
 

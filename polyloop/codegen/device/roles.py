@@ -141,7 +141,7 @@ class _Division:
         return tuple(self.early(out))
 
     def across(self, tree: Tree, ahead: Tree) -> tuple[Tree, Tree]:
-        """Return the tree of a turn, and what is *ahead* of the first one, with slots freed for the next turn at once.
+        """Return the tree of a turn, and the statements *ahead* of the first, with slots freed for the next one.
 
         ::
 
@@ -154,7 +154,7 @@ class _Division:
 
         A slot then is freed once in the beginning, and once behind each of its uses: there is a free for each copy,
         however many iterations a turn has, and copies for the next block come while this one adds up its last terms.
-        Each is behind the last use of its slot in the turn; those of the last turn are for nobody.
+        Each is behind the last use of its slot in the turn; those of the last turn free slots that are filled no more.
         """
         at = next((n for n, node in enumerate(tree) if isinstance(node, Barrier) and node.starts), None)
         if at is None:
@@ -173,7 +173,7 @@ class _Division:
         return tuple(made), tuple(first)
 
     def rolled(self, tile: str, tree: Sequence[Node], at: int) -> tuple[list[Node], list[Node]] | None:
-        """Return what frees the slots of *tile* in the beginning, and *tree* with one freed behind each use of it.
+        """Return statements that free the slots of *tile* in the beginning, and *tree* with one freed behind each use.
 
         None if something else than one loop in front of the barrier *at* uses its storage, or frees slots elsewhere
         than behind their use.
@@ -221,7 +221,7 @@ class _Division:
         return opened, out
 
     def late(self, use: Statement, free: Statement, iname: str) -> int | None:
-        """Return how many iterations behind the *use* of a slot *free* frees it; None if that is not known."""
+        """Return the number of iterations from the *use* of a slot to its *free*; None if that is not known."""
         assert isinstance(use.action, AwaitBox), "an arrival"
         assert isinstance(free.action, FreeSlot), "the end of a use"
         used, freed = _turn(use.action.slot), _turn(free.action.slot)
