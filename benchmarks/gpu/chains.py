@@ -264,14 +264,16 @@ CHAINS: Final[Sequence[Chain]] = (
     Chain(
         "bias + GELU", _LARGE,
         {"128 x 256, persistent": _tiles(fused.gelu), "128 x 256": _tiles(fused.gelu, persistent=False),
-         "128 x 192, persistent": _tiles(fused.gelu, columns=192)},
+         "128 x 192, persistent": _tiles(fused.gelu, columns=192),
+         "128 x 192, roles": _tiles(fused.gelu, columns=192, roles=True)},
         _gelu_inputs, _gelu, lambda torch, arrays: _in_double(torch, _gelu, arrays), _eager(_gelu), _two_per_term,
     ),
     Chain(
         "gated MLP", ({"m": 4096, "n": 14336, "p": 4096}, {"m": 8192, "n": 8192, "p": 8192}, _square(4096)),
         {f"128 x {columns}{', persistent' if stays else ''}":
          _tiles(fused.gated, columns=columns, operands=("a", "gate", "up"), persistent=stays, stages=stages)
-         for columns, stays, stages in ((128, True, 4), (128, False, 4), (64, True, 6))},
+         for columns, stays, stages in ((128, True, 4), (128, False, 4), (64, True, 6))}
+        | {"128 x 128, roles": _tiles(fused.gated, columns=128, operands=("a", "gate", "up"), roles=True)},
         _gated_inputs, _gated, lambda torch, arrays: _in_double(torch, _gated, arrays), _eager(_gated),
         lambda sizes: 2*_two_per_term(sizes),
     ),

@@ -14,7 +14,7 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
-from polyloop.library.tensor_cores import in_panels, on_groups_of_warps, stored_by_boxes
+from polyloop.library.tensor_cores import in_panels, in_turns_with_roles, on_groups_of_warps, stored_by_boxes
 
 __all__ = [
     "convolution", "dequantized", "gated", "gelu", "grouped", "layer_norm", "on_converted_tiles", "on_groups",
@@ -113,7 +113,7 @@ def _word(knl: pl.LoopKernel) -> str:
 
 def on_tiles(
     knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int = 4, group: int = 8, *,
-    operands: Sequence[str] = ("a", "b"), persistent: bool = True,
+    operands: Sequence[str] = ("a", "b"), persistent: bool = True, roles: bool = False,
 ) -> pl.LoopKernel:  # fmt: skip
     """Return products in tiles of some rows and columns, with what follows them in registers.
 
@@ -136,12 +136,17 @@ def on_tiles(
         The arrays of rows, and of columns: for several products within a tile, several of these.
     persistent
         Whether a block a multiprocessor stays, and fetches the next tile while it stores one.
+    roles
+        Whether a thread of its own fetches them, in blocks of 128 rows that stay; results then have a place of their
+        own, and there is room for fewer stages.
     """
     intrinsic = f"wgmma_m64n{columns}k16_{_word(knl)}"
     knl = on_groups_of_warps(
         knl, intrinsic, rows, columns, stages, lag=1, via="tma", within="id:product*", operands=tuple(operands)
     )
-    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=group)
+    knl = pl.order_blocks(stored_by_boxes(knl, "" if roles else "b_tile"), "bx", group=group)
+    if roles:
+        return in_turns_with_roles(knl, _MULTIPROCESSORS)
     return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
 

@@ -17,6 +17,7 @@ from polyloop.library.records import ready
 from polyloop.library.registers import Tiles, in_cluster, in_parts, in_registers, in_two_launches
 from polyloop.library.tensor_cores import (
     in_double_precision,
+    in_turns_with_roles,
     on_groups_of_warps,
     on_tensor_cores,
     stored_by_boxes,
@@ -133,6 +134,7 @@ def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
            for name, (tiles, terms) in parts.items()},
         "tiles of 128 x 128, parts of 1024, two launches": partial(single_in_parts, base, large, 1024, launches=2),
         "tiles of 64 x 64, any rows": partial(single, base, replace(small, vec=1)),
+        "tiles of 64 x 64, through registers, any rows": partial(single, base, replace(small, vec=1, stages=2)),
         "tiles of 32 x 64, any rows": partial(single, base, replace(low, vec=1, terms=8)),
         "tiles of 32 x 128, parts of 1024, any rows": partial(single_in_parts, base, flat, 1024),
         "tiles of 32 x 64, parts of 128, any rows": partial(single_in_parts, base, replace(low, vec=1), 128),
@@ -197,6 +199,21 @@ def by_groups(base: pl.LoopKernel, name: str, rows: int, columns: int, *, persis
     return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
 
+_SHARED: Final = 226 * 1024
+"""Shared memory of a block on Hopper, less what counts arrivals [bytes]."""
+
+
+def by_groups_in_roles(base: pl.LoopKernel, name: str, rows: int, columns: int) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` in blocks that stay, and whose next tiles come while results are stored."""
+    size = base.arrays()["c"].dtype
+    assert size is not None, "the types of a library's programs are stated"
+    stages = min(6, (_SHARED - rows * columns * size.itemsize) // (128 * (rows + columns)))
+    intrinsic = f"wgmma_m64n{columns}k16_{name}"
+    knl = on_groups_of_warps(multiples(base, 8), intrinsic, rows, columns, stages, lag=1, via="tma")
+    knl = pl.order_blocks(stored_by_boxes(knl, ""), "bx", group=_panel(rows, columns))
+    return in_turns_with_roles(knl, _MULTIPROCESSORS)
+
+
 def by_groups_on_copies(base: pl.LoopKernel, name: str, rows: int, columns: int) -> pl.LoopKernel:
     """Return a product by ``wgmma`` of copies of a and b with padded rows, for rows of any length."""
     knl = on_groups_of_warps(
@@ -204,6 +221,16 @@ def by_groups_on_copies(base: pl.LoopKernel, name: str, rows: int, columns: int)
         via="tma", operands=("a_rows", "b_rows"),
     )  # fmt: skip
     return pl.order_blocks(stored_by_rows(knl, columns), "bx", group=_panel(rows, columns))
+
+
+def by_groups_on_columns(base: pl.LoopKernel, name: str, rows: int, columns: int) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` of a and a copy of b with padded rows, for rows of whole 16 bytes."""
+    knl = with_padded_copies(multiples(base, 8), names="b", vec=8)
+    knl = on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, _stages(rows, columns), lag=1, via="tma",
+        operands=("a", "b_rows"),
+    )  # fmt: skip
+    return pl.order_blocks(stored_by_boxes(knl), "bx", group=_panel(rows, columns))
 
 
 def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
@@ -273,6 +300,8 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "wgmma, tiles of 128 x 256": partial(by_groups, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 256, persistent": partial(by_groups, hopper, name, 128, 256, persistent=True),
         "wgmma, tiles of 128 x 192, persistent": partial(by_groups, hopper, name, 128, 192, persistent=True),
+        "wgmma, tiles of 128 x 192, roles": partial(by_groups_in_roles, hopper, name, 128, 192),
+        "wgmma, tiles of 128 x 128, roles": partial(by_groups_in_roles, hopper, name, 128, 128),
         "wgmma, tiles of 128 x 128": partial(by_groups, hopper, name, 128, 128),
         "wgmma, tiles of 64 x 128": partial(by_groups, hopper, name, 64, 128),
         "wgmma, tiles of 64 x 64": partial(by_groups, hopper, name, 64, 64),
@@ -285,6 +314,7 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
                 partial(by_groups_in_clusters, hopper, name, 128, columns, parts, terms)
             for columns, parts, terms in ((64, 2, 2048), (128, 2, 2048), (128, 2, 4096), (128, 4, 1024))
         },
+        "wgmma, tiles of 128 x 256, a padded copy of b": partial(by_groups_on_columns, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 256, padded copies": partial(by_groups_on_copies, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 128, padded copies": partial(by_groups_on_copies, hopper, name, 128, 128),
         "wgmma, tiles of 128 x 64, padded copies": partial(by_groups_on_copies, hopper, name, 128, 64),

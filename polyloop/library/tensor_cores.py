@@ -6,8 +6,8 @@ import polyloop as pl
 from polyloop.kernel.intrinsic import INTRINSICS
 
 __all__ = [
-    "in_double_precision", "in_panels", "in_warps", "on_groups_of_warps", "on_tensor_cores", "stored_by_boxes",
-    "stored_by_rows", "with_padded_copies",
+    "in_double_precision", "in_panels", "in_turns_with_roles", "in_warps", "on_groups_of_warps", "on_tensor_cores",
+    "stored_by_boxes", "stored_by_rows", "with_padded_copies",
 ]  # fmt: skip
 
 
@@ -171,7 +171,9 @@ def in_panels(knl: pl.LoopKernel, tile: str, columns: int) -> pl.LoopKernel:
     return pl.tag_array_axes(knl, tile, ",".join([*(f"N{n}" for n in range(axis + 1, 2, -1)), "N1", "N2", "N0"]))
 
 
-def with_padded_copies(knl: pl.LoopKernel, align_bytes: int = 128) -> pl.LoopKernel:
+def with_padded_copies(
+    knl: pl.LoopKernel, align_bytes: int = 128, names: str = "ab", vec: int = 1
+) -> pl.LoopKernel:  # fmt: skip
     """Return a product of copies of a and b, made by a launch of its own, whose rows begin at multiples of some bytes.
 
     ::
@@ -182,17 +184,25 @@ def with_padded_copies(knl: pl.LoopKernel, align_bytes: int = 128) -> pl.LoopKer
         for row, column:  a_rows[row, column] = a[row, column]     # and b_rows likewise
         for i, j:  c[i, j] = sum(k, a_rows[i, k]*b_rows[k, j])
 
-    Copies of boxes ask for rows of whole 16 bytes, and are fast where rows begin with a line of the cache.
+    Copies of boxes ask for rows of whole 16 bytes, and are fast where rows begin with a line of the cache.  *names* are
+    the operands that are copied, *vec* elements at a time.
     """
     for name, inames in (("a", "i, k"), ("b", "k, j")):
+        if name not in names:
+            continue
         row, column = f"{name}_row", f"{name}_column"
         knl = pl.add_prefetch(
             knl, name, inames, fetch_outer_inames=[], dim_arg_names=[row, column], default_tag=None,
             temporary_name=f"{name}_rows", temporary_address_space="global",
         )  # fmt: skip
         knl = pl.add_padding(knl, f"{name}_rows", 0, align_bytes)
+        if vec > 1:
+            knl = pl.split_iname(
+                knl, column, vec, outer_iname=f"{column}_part", inner_iname=f"{column}_lane", inner_tag="vec"
+            )
+            column = f"{column}_part"
         knl = pl.split_iname(knl, column, 256, outer_tag="g.0", inner_tag="l.0")
-        knl = pl.split_iname(knl, row, 16, outer_tag="g.1", inner_tag="unr")
+        knl = pl.split_iname(knl, row, 16 if vec == 1 else 8, outer_tag="g.1", inner_tag="unr")
     return knl
 
 
@@ -218,9 +228,30 @@ def stored_by_rows(knl: pl.LoopKernel, columns: int, shares: str = "b_tile") -> 
 def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
     """Return a product whose results go through shared memory, from where the copy engine stores them.
 
-    They lie where *shares* was, which is not read any more.  Panels have rows of 128 bytes, swizzled.
+    They lie where *shares* was, which is not read any more, or in a place of their own if that is ``""``: then the next
+    tiles come while they are stored.  Panels have rows of 128 bytes, swizzled.
     """
     knl, size, base = _buffered(knl, "box")
     knl = in_panels(knl, "c_tile", 128 // size)
     knl = pl.swizzle(knl, "c_tile", bits=3, base=base, shift=3)
     return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl
+
+
+def in_turns_with_roles(knl: pl.LoopKernel, blocks: int, copying: int = 40, computing: int = 232) -> pl.LoopKernel:
+    """Return a product of *blocks* blocks that stay, in which a thread of its own fetches tiles, those of the next too.
+
+    ::
+
+        # before
+        each block: for ko: wait for copies ko; ..; one thread starts copies ko + 2;  store results
+        # after
+        the thread: for each tile, ko: wait until the places are free; start copies ko
+        the others: for each tile: for ko: wait for copies ko; ..; places of ko - 1 are free;  store results
+
+    Results have a place of their own (``stored_by_boxes(knl, "")``).  *copying* and *computing* are registers of the
+    threads of both kinds, of blocks with two groups of four warps.
+    """
+    tiles = ", ".join(name for name in knl.temporaries if name.endswith("_tile") and name != "c_tile")
+    knl = pl.persist_blocks(knl, blocks, ahead=True)
+    registers = {"load": copying, "compute": computing}
+    return pl.assign_roles(knl, {"load": tiles, "compute": "*"}, registers=registers)

@@ -86,6 +86,7 @@ def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None, devic
     base, vec = program(element), max(1, 16 // element.itemsize)
     return ready("transpose", element, base, {
         "vectors, tiles of 64": partial(in_tiles, base, 64, 16, vec),
+        "tiles of 96": partial(in_tiles, base, 96, 32),
         "tiles of 64": partial(in_tiles, base, 64, 8),
         "tiles of 64, 16 rows": partial(in_tiles, base, 64, 16),
         "tiles of 32": partial(in_tiles, base, 32, 8),

@@ -308,12 +308,14 @@ class Dispatcher(DeferredKernel):
     def _nearest(self, call: CallFacts) -> tuple[float, _Measured] | None:
         """Return the measurement nearest to a call, with its distance; None if none is near.
 
-        It is of the device itself, and where that has none, of one that differs in its memory only.
+        One of the call itself on the device itself counts first; otherwise those of the device, or of one that differs
+        in its memory only, of whichever more were measured near the call.
         """
         found = [(away, one) for one in self._measured.values() if (away := _distance(one.call, call)) <= _NEAR]
         own = [entry for entry in found if entry[1].device == self._place()]
-        like = own or [entry for entry in found if _is_like(entry[1].device, self._device)]
-        return min(like, key=lambda entry: entry[0], default=None)
+        like = [entry for entry in found if _is_like(entry[1].device, self._device) and entry not in own]
+        is_known = any(away == 0.0 for away, _ in own)
+        return min(own if is_known or len(own) >= len(like) else like, key=lambda entry: entry[0], default=None)
 
     def _between(self, call: CallFacts, device: str) -> Mapping[str, float]:
         """Return the schedules with their times relative to the fastest one, interpolated between the measurements."""

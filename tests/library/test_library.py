@@ -312,6 +312,9 @@ def test_a_call_takes_what_was_measured_on_the_device() -> None:
     assert "model" in d.choose(m=100, n=100).why, "too far away"
     like = library.transpose("float32", target=pl.CudaTarget("sm_90"), device="H200")
     assert "measured on NVIDIA H100" in like.choose(m=8200, n=8200).why, "it differs in its memory only"
+    assert like.choose(m=12289, n=12289).name == "tiles of 96"
+    assert "measured on NVIDIA H200" in like.choose(m=12289, n=12289).why, "its own time for the call counts first"
+    assert "measured on NVIDIA H100" in like.choose(m=12000, n=12000).why, "of which there are more around it"
     other = library.transpose("float32", target=pl.CudaTarget("sm_80"), device="A100")
     assert "model of NVIDIA A100" in other.choose(m=8200, n=8200).why
     heads = [str(of).splitlines()[0] for of in (like, other, library.transpose("float32", target=pl.CTarget()))]

@@ -15,6 +15,7 @@ import pytest
 import polyloop as pl
 from examples import matmul_wgmma
 from polyloop.errors import CodegenError, TransformError, VerificationError
+from polyloop.library.tensor_cores import stored_by_boxes
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
 from tests.generated import bare, flat
@@ -44,6 +45,13 @@ def stored(*, turns: int = 0, ahead: bool = False) -> pl.LoopKernel:
     knl = matmul_wgmma.stored_by_boxes(boxed(product(64, lag=1, assume=ANY), 4))
     knl = pl.persist_blocks(knl, turns, ahead=ahead) if turns else knl
     return pl.assign_roles(knl, BOTH)
+
+
+@cache
+def staying(lag: int = 1, stages: int = 3, groups: int = 2) -> pl.LoopKernel:
+    """Return a product in blocks that stay, whose results have a place of their own: the next tiles come meanwhile."""
+    knl = stored_by_boxes(boxed(product(64, groups=groups, lag=lag, assume=ANY), stages), "")
+    return pl.assign_roles(pl.persist_blocks(knl, 2, ahead=True), BOTH)
 
 
 def rows(text: str = "b[k, i] = t[k, i]*t[k, 63 - i]", more: str = "", **options: Any) -> pl.LoopKernel:
@@ -78,6 +86,16 @@ def test_numbers_at_the_edges_of_tiles(shape: tuple[int, int, int]) -> None:
 def test_blocks_that_take_turns(turns: int, ahead: bool) -> None:
     text = check(stored(turns=turns, ahead=ahead), 130, 136, 328)
     assert "ring_free(" in text
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("lag", "stages"), [(1, 3), (0, 3), (2, 4), (1, 4)])
+@pytest.mark.parametrize("terms", [328, 64, 8])
+def test_slots_are_freed_for_the_next_turn(lag: int, stages: int, terms: int) -> None:
+    text = check(staying(lag, stages), 130, 136, terms)
+    before, turns = flat(text.split("// compute", 1)[1]).split("for (int block", 1)
+    assert before.count("ring_free(&a_tile_free[") == stages, "each slot once in the beginning"
+    assert turns.count("ring_free(&a_tile_free[") == 1 + (lag > 0), "and behind its use"
 
 
 def test_a_kernel_without_products_is_the_same_in_c_and_in_the_interpreter() -> None:
@@ -173,6 +191,20 @@ def test_fibres_see_mistakes(mistake: str) -> None:
     assert text != bare(program.device_code)
     assert is_wrong(program, text, 512)
     assert not is_wrong(program, program.device_code, 512)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("mistake", "right", "wrong"), [
+    ("not behind the last use", "ring_free(&b_tile_free[ko % 3]);", ";"),
+    ("an iteration too early", "_tile_free[(ko + 2) % 3]", "_tile_free[(ko + 3) % 3]"),
+    ("one slot is not free in the beginning", "ring_free(&a_tile_free[1]);", ""),
+    ("no wait for a free slot", "ring_wait(&b_tile_free[0], (ko + 1) % 3, &b_tile_free_phases);", ""),
+])  # fmt: skip
+def test_fibres_see_mistakes_between_turns(mistake: str, right: str, wrong: str) -> None:
+    program = pl.generate_code(staying(groups=1), target=TARGET)
+    text = bare(program.device_code)
+    assert right in text, mistake
+    assert is_wrong(program, text.replace(right, wrong), 328, rows=256)
 
 
 # }}}
@@ -327,6 +359,17 @@ def test_blocks_that_take_turns_on_a_gpu(turns: int, ahead: bool) -> None:
     rng = np.random.default_rng(turns)
     a, b = rng.integers(-3, 4, (330, 520)), rng.integers(-3, 4, (328, 520))
     run = pl.compile(stored(turns=turns, ahead=ahead), target=TARGET)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(run(a=a.astype(BF16), b=b.astype(BF16))["c"]), (a @ b.T).astype(F4))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("lag", "stages"), [(1, 3), (0, 3), (1, 4)])
+@pytest.mark.parametrize("terms", [520, 64, 8])
+def test_slots_are_freed_for_the_next_turn_on_a_gpu(lag: int, stages: int, terms: int) -> None:
+    rng = np.random.default_rng(lag)
+    a, b = rng.integers(-3, 4, (1330, terms)), rng.integers(-3, 4, (728, terms))
+    run = pl.compile(staying(lag, stages), target=TARGET)
     for _ in range(3):
         np.testing.assert_array_equal(np.asarray(run(a=a.astype(BF16), b=b.astype(BF16))["c"]), (a @ b.T).astype(F4))
 

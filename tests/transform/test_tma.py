@@ -112,11 +112,11 @@ def altered(text: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def is_wrong(program: GeneratedProgram, text: str, terms: int) -> bool:
-    """Return True if fibres refuse *text* in place of that of a product of 64 by 64, or its result is another one."""
+def is_wrong(program: GeneratedProgram, text: str, terms: int, rows: int = 64) -> bool:
+    """Return True if fibres refuse *text* in place of that of a product of 64 columns, or its result is another one."""
     rng = np.random.default_rng(0)
-    a, b = rng.integers(-3, 4, (64, terms)), rng.integers(-3, 4, (64, terms))
-    arrays = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((64, 64), F4)}
+    a, b = rng.integers(-3, 4, (rows, terms)), rng.integers(-3, 4, (64, terms))
+    arrays = {"a": a.astype(BF16), "b": b.astype(BF16), "c": np.zeros((rows, 64), F4)}
     try:
         outputs = run_on_fibres(replace(program, device_code=text), arrays)
     except VerificationError:

@@ -141,7 +141,7 @@ class _Division:
         return tuple(self.early(out))
 
     def across(self, tree: Tree, ahead: Tree) -> tuple[Tree, Tree]:
-        """Return the tree of a turn, and what is *ahead* of the first one, with slots freed for the next turn at once.
+        """Return the tree of a turn, and the statements *ahead* of the first, with slots freed for the next one.
 
         ::
 
@@ -154,7 +154,7 @@ class _Division:
 
         A slot then is freed once in the beginning, and once behind each of its uses: there is a free for each copy,
         however many iterations a turn has, and copies for the next block come while this one adds up its last terms.
-        Each is behind the last use of its slot in the turn; those of the last turn are for nobody.
+        Each is behind the last use of its slot in the turn; those of the last turn free slots that are filled no more.
         """
         at = next((n for n, node in enumerate(tree) if isinstance(node, Barrier) and node.starts), None)
         if at is None:
@@ -173,30 +173,32 @@ class _Division:
         return tuple(made), tuple(first)
 
     def rolled(self, tile: str, tree: Sequence[Node], at: int) -> tuple[list[Node], list[Node]] | None:
-        """Return what frees the slots of *tile* in the beginning, and *tree* with one freed behind each use of it.
+        """Return statements that free the slots of *tile* in the beginning, and *tree* with one freed behind each use.
 
         None if something else than one loop in front of the barrier *at* uses its storage, or frees slots elsewhere
         than behind their use.
         """
-        tiles = self.mates[tile]
+        tiles, names = self.mates[tile], runs(tuple(tree))
         users = [n for n, node in enumerate(tree) if self.uses(node, tiles)]
         where = [n for n in users if isinstance(tree[n], Loop)]
-        if len(where) != 1 or users[0] != where[0] or users[-1] > at:
+        waits = (name for name in names if isinstance(self.statements[name].action, AwaitBox))
+        awaited = [name for name in waits if array_name(self.statements[name].lhs) == tile]
+        if len(where) != 1 or users[0] != where[0] or users[-1] > at or len(awaited) != 1:
             return None
         loop = tree[where[0]]
         assert isinstance(loop, Loop), "a loop"
         inner = [n for n, node in enumerate(loop.body) if self.uses(node, tiles)]
-        awaited = [n for n, node in enumerate(loop.body) if isinstance(self.action(node), AwaitBox) and self.is_of(node, tile)]
         frees = [n for n, node in enumerate(loop.body) if self.is_free(node, tile)]
-        if len(awaited) != 1 or len(frees) != 1 or frees[0] < inner[-1]:
+        if Run(awaited[0]) not in loop.body or len(frees) != 1 or frees[0] < inner[-1]:
             return None
-        use, free = (self.statement(loop.body[n]) for n in (awaited[0], frees[0]))
+        use, free = self.statements[awaited[0]], self.statement(loop.body[frees[0]])
         late = self.late(use, free, loop.iname)
         if late is None:
             return None
         position = use.dims.index(loop.iname)
         low = constant_bounds(use.domain, position)[0]
-        assert low is not None and isinstance(use.action, AwaitBox), "an arrival"
+        assert low is not None, "late() knows it"
+        assert isinstance(use.action, AwaitBox), "an arrival"
         begun = use.domain.lower_bound_val(_SET, position, low + late)
         shifted = [Affine.variable(x).add(Affine((), late * (x == loop.iname))) for x in use.dims]
         last = use.domain.subtract(preimage(use.domain, use.dims, shifted)).coalesce()
@@ -219,24 +221,24 @@ class _Division:
         return opened, out
 
     def late(self, use: Statement, free: Statement, iname: str) -> int | None:
-        """Return how many iterations behind the *use* of a slot *free* frees it; None if that is not known."""
-        assert isinstance(use.action, AwaitBox) and isinstance(free.action, FreeSlot), "an arrival and a free"
+        """Return the number of iterations from the *use* of a slot to its *free*; None if that is not known."""
+        assert isinstance(use.action, AwaitBox), "an arrival"
+        assert isinstance(free.action, FreeSlot), "the end of a use"
         used, freed = _turn(use.action.slot), _turn(free.action.slot)
         if used is None or freed is None or used[1] != freed[1] or use.dims != free.dims or iname not in use.dims:
             return None
-        low, stride = constant_bounds(use.domain, use.dims.index(iname))[0], 1
-        stride = use.domain.get_stride_info(use.dims.index(iname)).get_stride().to_python()
+        at = use.dims.index(iname)
+        low, stride = constant_bounds(use.domain, at)[0], use.domain.get_stride_info(at).get_stride().to_python()
         apart = freed[0].add(used[0], -1)
+        own = use.domain.eliminate(_SET, 0, at).eliminate(_SET, at + 1, len(use.dims) - at - 1)
+        alike = own.intersect(use.domain.eliminate(_SET, at, 1))  # as if all blocks had the same iterations
         is_known = not apart.terms and used[0].terms == ((iname, 1),) and low is not None and stride == 1
+        is_known = is_known and alike.is_subset(use.domain)
         return used[1] - apart.const if is_known and 0 <= apart.const <= used[1] else None
 
     def is_free(self, node: Node, tile: str) -> bool:
         """Return True if a node frees a slot of *tile*."""
-        return isinstance(self.action(node), FreeSlot) and self.is_of(node, tile)
-
-    def is_of(self, node: Node, tile: str) -> bool:
-        """Return True if a statement is about *tile*."""
-        return array_name(self.statement(node).lhs) == tile
+        return isinstance(self.action(node), FreeSlot) and array_name(self.statement(node).lhs) == tile
 
     def statement(self, node: Node) -> Statement:
         """Return the statement of a node."""
