@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import islpy as isl
 import numpy as np
 import pytest
