@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -27,7 +27,7 @@ from polyloop.mapping.thread_mapping import (
     place_statement,
     reference_map,
 )
-from polyloop.memo import memoised
+from polyloop.memo import By, Same, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import map_from_forms
@@ -137,8 +137,58 @@ def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> 
     """Return the narrowest space in which every reader of *name* sees the writes that it should see."""
     if not axes.all:
         return AddressSpace.PRIVATE
+    uses = _uses(kernel, program, axes, name)
+    if not uses.writes or not uses.readers:
+        return AddressSpace.PRIVATE
+    sides = ((Same(s), Same(access)) for s, access in (*uses.writes, *uses.readers))
+    key = (Same(uses.reference), uses.is_made, uses.is_by_element, axes, len(uses.writes), *sides)
+    return _space_of(uses.writes[0][0], By(key, uses), axes, name)
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class _Uses:
+    """The writes and the reads of a temporary, and what decides which of them belong together.
+
+    Attributes
+    ----------
+    reference
+        The reference program on its threads.
+    is_made, is_by_element
+        Whether a transform made it, and whether it has an element for each iteration.
+    """
+
+    writes: Sequence[tuple[Placed, Access]]
+    readers: Sequence[tuple[Placed, Access]]
+    reference: Placement | None
+    is_made: bool
+    is_by_element: bool
+
+
+def _uses(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> _Uses:
+    private = AddressSpace.PRIVATE
+    writes = [
+        (place_statement(kernel, s, axes, private), access)
+        for s in program.statements.values()
+        for access in s.writes_to(name)
+    ]
+    readers = [
+        (place_statement(kernel, s, axes, private), access)
+        for s in program.statements.values()
+        for access in s.reads
+        if access.array == name
+    ]
+    reference = None if kernel.reference is None else place(kernel.reference.kernel)
+    is_made = name in kernel.evaluations or name in kernel.buffers or name in kernel.partials
+    return _Uses(writes, readers, reference, is_made, name in kernel.partials)
+
+
+@memoised
+def _space_of(writer: Placed, uses: By[_Uses], axes: Axes, name: str) -> AddressSpace:
+    """Return the space of temporary *name*, one for all programs in which the same statements use it."""
+    del writer
     space = AddressSpace.PRIVATE
-    for meant in _meant_pairs(kernel, program, axes, name):
+    for meant in _meant_pairs(uses.value, name):
         if not all(meant.agrees_on(axis) for axis in axes.group):
             return AddressSpace.GLOBAL
         if space is AddressSpace.PRIVATE and not all(map(meant.agrees_on, meant.doubtful_first(axes.local))):
@@ -191,30 +241,17 @@ def _agree(pairs: isl.Map, i: int, j: int) -> bool:
     return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
 
 
-def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
+def _meant_pairs(uses: _Uses, name: str) -> Iterator[_Meant]:
     """Yield the pairs of writers and readers of temporary *name*.
 
     For a temporary of the user, they follow from the reference program's dataflow.  For a temporary of a transform,
     they have equal values of the inames that the fill and the read share.
     """
-    private = AddressSpace.PRIVATE
-    writes = [
-        (place_statement(kernel, s, axes, private), access)
-        for s in program.statements.values()
-        for access in s.writes_to(name)
-    ]
-    readers = [
-        (place_statement(kernel, s, axes, private), access)
-        for s in program.statements.values()
-        for access in s.reads
-        if access.array == name
-    ]
-    reference = None if kernel.reference is None else place(kernel.reference.kernel)
-    made = name in kernel.evaluations or name in kernel.buffers or name in kernel.partials
-    if made or reference is None or not is_exact(reference, name):
+    writes, readers, reference = uses.writes, uses.readers, uses.reference
+    if uses.is_made or reference is None or not is_exact(reference, name):
         for writer, write in writes:
             for reader, access in readers:
-                yield _meetings(writer, write, reader, access, name in kernel.partials)
+                yield _meetings(writer, write, reader, access, uses.is_by_element)
         return
     flow = known_flow(reference, name)
     for (original, _), sources in zip(flow.reads, flow.sources, strict=True):

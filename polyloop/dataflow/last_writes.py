@@ -208,7 +208,7 @@ def _differing(
     begin: int,
     is_determined: By[Callable[[Sequence[int]], bool]],
 ) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Return what :meth:`_Ordered.ambiguous` says, by the relation and the entries that are dimensions."""
+    """Return the entries of :meth:`_Ordered.ambiguous`, by the relation and the entries that are dimensions."""
     found = []
     same: isl.Map | None = None
     equal: tuple[int, ...] = ()

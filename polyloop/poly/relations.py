@@ -81,13 +81,13 @@ def within(relation: isl.Map, domain: isl.Set) -> isl.Map:
 
 @memoised
 def domain_of(relation: isl.Map) -> isl.Set:
-    """Return what *relation* relates to something."""
+    """Return the elements that *relation* relates to something."""
     return relation.domain()
 
 
 @memoised
 def image_of(relation: isl.Map) -> isl.Set:
-    """Return what *relation* leads to."""
+    """Return the elements that *relation* leads to."""
     return relation.range()
 
 
@@ -99,7 +99,7 @@ def is_injective(relation: isl.Map) -> bool:
 
 @memoised
 def left_of(whole: isl.Set, parts: tuple[Same[isl.Set], ...]) -> isl.Set | None:
-    """Return what none of *parts* has of *whole*, None if that is nothing."""
+    """Return the elements of *whole* that are in none of *parts*, None if there are none."""
     if not parts:
         return None if whole.is_empty() else whole
     joined = reduce(isl.Set.union, [part.value for part in parts])

@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.dataflow.last_writes import Accesses, LastWrites, last_writes, last_writes_by_definition
+from polyloop.dataflow import last_writes as last
+from polyloop.dataflow.last_writes import (
+    Accesses,
+    LastWrites,
+    Timed,
+    last_writes,
+    last_writes_by_definition,
+    seen,
+    seen_by_definition,
+)
+from polyloop.memo import forgotten
 from tests.transform.checking import check
 
 _BOUNDS = (
@@ -200,6 +210,56 @@ def test_entries_of_times_may_be_dimensions_in_any_order(seed: int) -> None:
     )
     accesses = _accesses(reads, sure, possible, "{ " + "; ".join(time for _, time in texts.values()) + " }")
     assert _are_equal(last_writes(accesses), last_writes_by_definition(accesses))
+
+
+def _statement(rng: random.Random, place: int) -> tuple[isl.Map, isl.Map]:
+    """Return an access in loops, some of which are entries of its time, and this time."""
+    dims = ["t", "i", "j"]
+    loops = rng.sample(dims[1:], 2)
+    loops[rng.randrange(2)] = rng.choice((*dims[1:], "i + j", "1", "-i"))
+    time = ", ".join(entry for loop in loops for entry in (str(rng.choice((0, place))), loop))
+    domain = f"0 <= t < 2 and 0 <= i < 3 and 0 <= j < {rng.choice((2, 3))}"
+    element = rng.choice(("i", "i + j + 1", "floor(i/2) + j", "2j", "t"))
+    return isl.Map(f"{{ [t, i, j] -> a[{element}] : {domain} }}"), isl.Map(f"{{ [t, i, j] -> [{time}] }}")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_pairs_of_accesses_share_depends_on_no_other_access(seed: int) -> None:
+    """Reads see the same writes whatever was asked before: with other writes, or with these at other times."""
+    rng = random.Random(seed)
+    made = [_statement(rng, place) for place in range(4)]
+    for _ in range(6):
+        chosen = rng.sample(made, 3)
+        times = [rng.choice((time, made[rng.randrange(4)][1])) for _, time in chosen]
+        read, *writes = (
+            Timed.at(cells, time, is_sure=rng.random() < 0.8)
+            for (cells, _), time in zip(chosen, times, strict=True)
+        )
+        links, unwritten = seen(read, writes)
+        with forgotten():
+            wanted, wanted_unwritten = seen_by_definition(read, writes)
+        assert unwritten.is_equal(wanted_unwritten)
+        found = {id(write): pairs for write, pairs in links}
+        assert {*found} == {id(write) for write, _ in wanted}
+        assert all(found[id(write)].is_equal(pairs) for write, pairs in wanted)
+
+
+def test_of_elements_that_nothing_writes_no_write_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = isl.Map("{ [i] -> [9, i] }"), *(isl.Map(f"{{ [i] -> [{n}, i] }}") for n in range(8))
+    read = Timed.at(isl.Map("{ [i] -> a[i] : 0 <= i < 9 }"), times[0])
+    inside = [isl.Map(f"{{ [i] -> a[i + 0*{n}] : 1 <= i < 8 }}") for n in range(8)]
+    writes = [Timed.at(cells, time, is_sure=True) for cells, time in zip(inside, times[1:], strict=True)]
+    asked = []
+
+    def counted(pairs: isl.Map, rows: object) -> isl.Map:
+        asked.append(rows)
+        return pairs
+
+    monkeypatch.setattr(last, "_in_order", counted)
+    links, unwritten = seen(read, writes)
+    assert [write is writes[-1] for write, _ in links] == [True]
+    assert unwritten.is_equal(isl.Set("{ [0]; [8] }"))
+    assert len(asked) == 1
 
 
 def test_joined_digits_are_no_reordering() -> None:

@@ -12,7 +12,7 @@ import polyloop as pl
 from polyloop.cost import bank_conflicts
 from polyloop.dataflow import value_flow
 from polyloop.dataflow.address_spaces import place
-from polyloop.dataflow.last_writes import last_writes_by_definition
+from polyloop.dataflow.last_writes import seen_by_definition
 from polyloop.dataflow.times import earlier, time_forms
 from polyloop.errors import VerificationError
 from polyloop.kernel.domains import domain_for, iname_range
@@ -75,7 +75,7 @@ def test_products_that_run_on(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(async_product, "is_untouched", no)
     monkeypatch.setattr(async_product, "_is_complete", no)
     assert judged(PRODUCTS[name]) == found
-    monkeypatch.setattr(value_flow, "last_writes", last_writes_by_definition)
+    monkeypatch.setattr(value_flow, "seen", seen_by_definition)
     assert judged(PRODUCTS[name]) == found
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import islpy as isl
 import numpy as np
 import pytest
 
 import polyloop as pl
 from polyloop.dataflow import value_flow
-from polyloop.dataflow.last_writes import Accesses
+from polyloop.dataflow.last_writes import Timed
 from polyloop.testing.agreement import Libraries, Programs, compile_c, compile_fibres, disagreement
 from polyloop.testing.drawing.random_kernels import random_arguments
 from tests.generated import code_of
@@ -125,11 +127,11 @@ def test_where_isl_fails_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> N
     results = [pl.interpret(k, **{name: value.copy() for name, value in given.items()}) for k in (knl, split)]
     assert all(np.array_equal(results[0][name], results[1][name]) for name in "op")
 
-    def failing(accesses: Accesses) -> None:
-        del accesses
+    def failing(read: Timed, writes: Sequence[Timed]) -> None:
+        del read, writes
         raise isl.Error("unbounded optimum")
 
-    monkeypatch.setattr(value_flow, "last_writes", failing)
+    monkeypatch.setattr(value_flow, "seen", failing)
     with pytest.raises(pl.TransformError) as refusal:
         pl.split_iname(knl, "p_buf_store_0", 4, inner_tag="g.0")
     assert refusal.value.found[0].code == "not-proven"

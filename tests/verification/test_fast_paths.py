@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import polyloop as pl
-from polyloop.dataflow import direct_links, value_flow
+from polyloop.dataflow import direct_links, last_writes, value_flow
 from polyloop.dataflow.last_writes import seen_by_definition
 from polyloop.errors import Witness
 from polyloop.memo import forgotten
@@ -45,6 +45,7 @@ FAST: dict[str, tuple[tuple[object, str, Callable[..., object]], ...]] = {
     "one instance for each read": ((direct_links, "_instance_link", nothing),),
     "reads before all writes": ((value_flow, "_is_first", no),),
     "writes by the loops around them": ((value_flow, "seen", seen_by_definition),),
+    "elements that nothing writes": ((last_writes, "_may_be_written", yes),),
     "numbers that are digits": tuple((where, "separates", no) for where in (values, value_flow, direct_links)),
     "copies of one instance each": ((values, "_is_once", no),),
     "forms that are the same at sight": ((Use, "is_same", no),),

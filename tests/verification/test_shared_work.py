@@ -3,9 +3,11 @@
 import importlib
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import islpy as isl
+import numpy as np
 import pytest
 
 import polyloop as pl
@@ -108,6 +110,39 @@ def _outcome(step: Step, kernel: pl.LoopKernel) -> str:
         return str(generate(build_schedule(step(kernel), target.limits), target.language))
     except PolyloopError as error:
         return str(error)
+
+
+def _in_buffers() -> pl.LoopKernel:
+    text = """
+    for k
+        for p
+            a[p, 0] = a[p, 0]/2 {id=scale}
+        end
+        for q, r
+            a[q, r] = a[q, r] + b[q, k]*b[k, r] {id=update}
+        end
+    end
+    """
+    domain = "{[k, p, q, r]: 0 <= k, p, q, r < n}"
+    return pl.make_kernel(domain, text, [pl.GlobalArg("a, b", np.float64, shape="n, n"), ...], name="updates")
+
+
+def test_what_steps_of_a_program_in_buffers_share() -> None:
+    """Each step asks about pairs of accesses that the steps before asked about; some are refused."""
+    kernel = _in_buffers()
+    for step in (
+        lambda knl: pl.split_iname(knl, "r", 8),
+        lambda knl: pl.buffer_array(knl, "a", "k, r_inner", within="id:update", temporary_name="early"),
+        lambda knl: pl.buffer_array(knl, "a", "r_inner", within="id:update", temporary_name="tile"),
+        lambda knl: pl.tag_inames(knl, "r_outer:g.0, r_inner:l.0"),
+    ):
+        shared = _outcome(step, kernel)
+        with forgotten():
+            assert _outcome(step, replace(kernel)) == shared
+        with suppress(PolyloopError):
+            kernel = step(kernel)
+    assert kernel.buffers
+    _compare(kernel)
 
 
 @pytest.mark.parametrize("seed", range(12))
