@@ -9,12 +9,14 @@ from functools import reduce
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.dataflow.times import common_depth, is_between
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
-from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
 
-__all__ = ["alternatives"]
+__all__ = ["alternatives", "dims_of", "nests"]
 
 
 def alternatives(
@@ -57,6 +59,69 @@ def alternatives(
             if all(entry in group for entry in inside):
                 found[name] = tuple(inside)
     return found
+
+
+def nests(placement: Placement, array: str, writers: Sequence[Placed]) -> list[tuple[Placed, Placed]]:
+    """Return the pairs of writers in the nests of two branches that write the same elements in each iteration around.
+
+    ::
+
+        if a[i] > 0:
+            for j: w[j] = a[i]      <- behind both branches, this or a later write has been done for each w[j]
+        else:
+            for k: w[k] = b[k]
+
+    So for reads behind the second one, in the iteration of the loops around both, and in later ones, the first one is
+    a must-write.
+    """
+    found = []
+    plain = [writer for writer in writers if writer.lowered.predicates and _is_plain(writer, array)]
+    places = placement.program.places
+    for first in plain:
+        for second in plain:
+            if places[first.name] < places[second.name] and _are_nests(placement, array, first, second):
+                found.append((first, second))
+    return found
+
+
+def _is_plain(writer: Placed, array: str) -> bool:
+    lowered, (write, *others) = writer.lowered, writer.lowered.writes_to(array)
+    always = lowered.atomic is None and not lowered.bounds and not lowered.instruction.may_keep
+    return always and not others and write.is_affine() and not write.fields
+
+
+def _are_nests(placement: Placement, array: str, first: Placed, second: Placed) -> bool:
+    """Return whether two writers have complementary conditions on the loops around both, and the same elements there."""
+    (one, *more), (other, *rest) = first.lowered.predicates, second.lowered.predicates
+    if more or rest or not (one == p.LogicalNot(other) or other == p.LogicalNot(one)):
+        return False
+    places = placement.program.places
+    around = places[first.name][: common_depth(places[first.name], places[second.name])]
+    sides = [[dim for dim in writer.dims if dim not in loops_among(writer.dims) or dim in around]
+             for writer in (first, second)]  # fmt: skip
+    if sides[0] != sides[1] or any(not dims_of(writer, one) <= {*sides[0]} for writer in (first, second)):
+        return False
+    between = [s for s in placement.statements.values() if is_between(placement, first, s, second)]
+    if not {access.array for s in between for access in s.lowered.writes}.isdisjoint(variables(one)):
+        return False
+    cells = [_cells(placement, array, writer, sides[0]) for writer in (first, second)]
+    return bool(cells[0].is_equal(cells[1]))
+
+
+def _cells(placement: Placement, array: str, writer: Placed, kept: Sequence[str]) -> isl.Map:
+    """Return ``{ [kept dimensions] -> element }``."""
+    (write,) = writer.lowered.writes_to(array)
+    found = storage_map(placement, writer, write, placement.spaces[array])
+    for position in reversed(range(len(writer.dims))):
+        if writer.dims[position] not in kept:
+            found = found.project_out(isl.dim_type.in_, position, 1)
+    return found.reset_tuple_id(isl.dim_type.in_) if found.has_tuple_id(isl.dim_type.in_) else found
+
+
+def dims_of(statement: Placed, condition: Expression) -> frozenset[str]:
+    """Return the dimensions of the instances of *statement* that *condition* depends on."""
+    forms = [statement.forms.get(name) or Affine.variable(name) for name in variables(condition)]
+    return frozenset(name for form in forms for name in form.names() if name in statement.dims)
 
 
 @dataclass

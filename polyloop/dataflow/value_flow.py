@@ -17,8 +17,9 @@ import islpy as isl
 
 from polyloop.dataflow.direct_links import affine_link, are_forms, extent_in, in_iteration, is_determined
 from polyloop.dataflow.last_writes import Accesses, last_writes
-from polyloop.dataflow.must_write import alternatives
+from polyloop.dataflow.must_write import alternatives, dims_of, nests
 from polyloop.dataflow.times import common_depth, end_of_step, forms_of_time, is_between, ranked
+from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
@@ -366,15 +367,20 @@ def may_flow_of(
     branches = alternatives(placement, array, writers)
     known = {number: links for number, (reader, access) in enumerate(reads)
              if (links := _under_conditions(placement, writers, reader, access))}  # fmt: skip
-    rest = tuple(read for number, read in enumerate(reads) if number not in known)
-    flow = _computed(placement, array, rest, writers, sure.union(branches)) if rest else Flow((), (), ())
-    others = iter(zip(flow.sources, flow.initial, strict=True))
-    sources, initial = [], []
+    pairs = nests(placement, array, writers)
+    always = sure.union(branches)
+    groups: dict[frozenset[str], list[int]] = {}
     for number, (reader, _) in enumerate(reads):
-        links, unwritten = (known[number], _nothing(reader.domain)) if number in known else next(others)
-        sources.append(links if number in known else _of_branches(links, branches))
-        initial.append(unwritten)
-    return Flow(reads, tuple(sources), tuple(initial))
+        if number not in known:
+            behind = [first.name for first, last in pairs if not is_between(placement, first, reader, last)]
+            groups.setdefault(always.union(behind), []).append(number)
+    found = {number: (links, _nothing(reads[number][0].domain)) for number, links in known.items()}
+    for must, numbers in groups.items():
+        flow = _computed(placement, array, tuple([reads[number] for number in numbers]), writers, must)
+        for number, links, initial in zip(numbers, flow.sources, flow.initial, strict=True):
+            found[number] = (_of_branches(links, branches), initial)
+    entries = [found[number] for number in range(len(reads))]
+    return Flow(reads, tuple([links for links, _ in entries]), tuple([initial for _, initial in entries]))
 
 
 def _under_conditions(
@@ -400,18 +406,70 @@ def _under_conditions(
         if not earlier or reader in members or not {*loops_among(end.dims)} <= {*loops}:
             continue
         between = [s for s in placement.statements.values() if is_between(placement, members[0], s, reader)]
-        written = {write.array for statement in between for write in statement.lowered.writes}
+        is_once = {*loops_among(reader.dims)} <= {*loops}
+        written = {write.array for s in between if s is not reader or not is_once for write in s.lowered.writes}
         conditions = {name for member in members for part in member.lowered.predicates for name in variables(part)}
-        others = [s for s in between if s not in members and s in writers]
-        if not written.isdisjoint(conditions) or any(
-            not s.lowered.writes_to(access.array)[0].is_affine() or _may_intervene(placement, end, s, reader, access)
-            for s in others if is_between(placement, end, s, reader)
-        ):  # fmt: skip
+        if not written.isdisjoint(conditions):
+            continue
+        others = [s for s in between if s not in members and s in writers and is_between(placement, end, s, reader)]
+        affine = all(s.lowered.writes_to(access.array)[0].is_affine() for s in others)
+        if not affine or any(_may_intervene(placement, end, s, reader, access) for s in others):
+            inner = {*loops_among(reader.dims)} - {*loops}
+            stable = frozenset([part for part in given if written.isdisjoint(variables(part))
+                                and inner.isdisjoint(dims_of(reader, part))])  # fmt: skip
+            if found := _in_iteration(placement, (reader, access), loops, [*members, *others], stable):
+                return found
             continue
         link = _direct(placement, end, reader, access, loops)
         if link is not None:
             return tuple((member, _into(link, member)) for member in members)
     return ()
+
+
+def _in_iteration(
+    placement: Placement,
+    read: tuple[Placed, Access],
+    loops: Sequence[str],
+    writers: Sequence[Placed],
+    given: frozenset[Expression],
+) -> tuple[tuple[Placed, isl.Map], ...]:
+    """Return the sources of a read in its iteration of *loops*, if one of them surely is there, else nothing.
+
+    ::
+
+        if a[i] > 0:
+            t = 0
+            for j: t = t + b[j]     <- sees the t of its own iteration of i
+
+    Parameters
+    ----------
+    writers
+        The statements that write the array in such an iteration, from a first one to the read.
+    given
+        Conditions that hold all along: writes under these alone are must-writes here.
+    """
+    reader, access = read
+    sure = frozenset(s.name for s in writers if _writes_under(s, access.array, given))
+    flow = _computed(placement, access.array, (read,), writers, sure)
+    links, initial = flow.sources[0], flow.initial[0]
+    named = {*loops}.union(*(dims_of(reader, part) for part in given))
+    if not initial.is_empty() or any(not named <= {*writer.dims} for writer, _ in links):
+        return ()
+    for writer, link in links:
+        same = link
+        for name in named:
+            same = same.equate(_IN, reader.dims.index(name), _OUT, writer.dims.index(name))
+        if not link.is_subset(same):
+            return ()
+    return links
+
+
+def _writes_under(writer: Placed, array: str, given: frozenset[Expression]) -> bool:
+    """Return whether each instance of *writer* writes its element of *array* where all conditions *given* hold."""
+    lowered, write = writer.lowered, writer.lowered.writes_to(array)[0]
+    always = lowered.atomic is None and not lowered.bounds and not lowered.instruction.may_keep
+    asked = {*write.guards, *((part, True) for part in lowered.predicates)}
+    return always and write.is_affine() and asked <= {(part, True) for part in given}
 
 
 def _of_branches(
