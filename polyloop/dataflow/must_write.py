@@ -20,7 +20,11 @@ __all__ = ["alternatives", "dims_of", "nests"]
 
 
 def alternatives(
-    placement: Placement, array: str, writers: Sequence[Placed], given: Sequence[Expression] = ()
+    placement: Placement,
+    array: str,
+    writers: Sequence[Placed],
+    given: Sequence[Expression] = (),
+    bounds: Sequence[str] = (),
 ) -> dict[str, tuple[Placed, ...]]:
     """Return the last writers of exhaustive branches, each with all of their writers: one of these has written.
 
@@ -39,6 +43,8 @@ def alternatives(
         The statements that write *array*.
     given
         Conditions that hold: the branches are exhaustive under these, and a single writer under no others is one.
+    bounds
+        Bound variables that let the reader run: they let a writer run, too, inside of loops around both.
     """
     found: dict[str, tuple[Placed, ...]] = {}
     groups: dict[object, list[Placed]] = {}
@@ -47,7 +53,7 @@ def alternatives(
     for writer in writers:
         lowered = writer.lowered
         writes = lowered.writes_to(array)
-        plain = lowered.atomic is None and not lowered.bounds and len(lowered.writes) == 1
+        plain = lowered.atomic is None and {*lowered.bounds} <= {*bounds} and len(lowered.writes) == 1
         if plain and lowered.predicates and writes[0].is_affine() and not writes[0].fields:
             groups.setdefault((writer.dims, lowered.inames, writes[0].indices), []).append(writer)
     for group in groups.values():
@@ -91,7 +97,7 @@ def _is_plain(writer: Placed, array: str) -> bool:
 
 
 def _are_nests(placement: Placement, array: str, first: Placed, second: Placed) -> bool:
-    """Return whether two writers have complementary conditions on the loops around both, and the same elements there."""
+    """Return whether two writers have complementary conditions on loops around both, and the same elements there."""
     (one, *more), (other, *rest) = first.lowered.predicates, second.lowered.predicates
     if more or rest or not (one == p.LogicalNot(other) or other == p.LogicalNot(one)):
         return False

@@ -400,7 +400,7 @@ def _under_conditions(
     given = reader.lowered.predicates
     if not given or not access.is_affine():
         return ()
-    for name, members in alternatives(placement, access.array, writers, given).items():
+    for name, members in alternatives(placement, access.array, writers, given, reader.lowered.bounds).items():
         end = next(member for member in members if member.name == name)
         loops, earlier = common_loops(placement, end, reader)
         if not earlier or reader in members or not {*loops_among(end.dims)} <= {*loops}:
