@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -80,14 +81,9 @@ def nests(placement: Placement, array: str, writers: Sequence[Placed]) -> list[t
     So for reads behind the second one, in the iteration of the loops around both, and in later ones, the first one is
     a must-write.
     """
-    found = []
     plain = [writer for writer in writers if writer.lowered.predicates and _is_plain(writer, array)]
-    places = placement.program.places
-    for first in plain:
-        for second in plain:
-            if places[first.name] < places[second.name] and _are_nests(placement, array, first, second):
-                found.append((first, second))
-    return found
+    plain.sort(key=lambda writer: placement.program.places[writer.name])
+    return [pair for pair in combinations(plain, 2) if _are_nests(placement, array, *pair)]
 
 
 def _is_plain(writer: Placed, array: str) -> bool:
