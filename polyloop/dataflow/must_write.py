@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
@@ -17,7 +17,7 @@ from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, sto
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
 
-__all__ = ["alternatives", "dims_of", "nests"]
+__all__ = ["alternatives", "dims_of", "into", "is_within", "nests", "of_branches", "writes_under"]
 
 
 def alternatives(
@@ -118,6 +118,42 @@ def _cells(placement: Placement, array: str, writer: Placed, kept: Sequence[str]
         if writer.dims[position] not in kept:
             found = found.project_out(isl.dim_type.in_, position, 1)
     return found.reset_tuple_id(isl.dim_type.in_) if found.has_tuple_id(isl.dim_type.in_) else found
+
+
+def writes_under(writer: Placed, array: str, given: frozenset[Expression]) -> bool:
+    """Return whether each instance of *writer* writes its element of *array* where all conditions *given* hold."""
+    lowered, write = writer.lowered, writer.lowered.writes_to(array)[0]
+    always = lowered.atomic is None and not lowered.bounds and not lowered.instruction.may_keep
+    asked = {*write.guards, *((part, True) for part in lowered.predicates)}
+    return always and write.is_affine() and asked <= {(part, True) for part in given}
+
+
+def is_within(reader: Placed, writer: Placed, link: isl.Map, names: Collection[str]) -> bool:
+    """Return whether *link* leads to writes with the reader's values of the dimensions *names*."""
+    if not {*names} <= {*writer.dims}:
+        return False
+    same = link
+    for name in names:
+        same = same.equate(isl.dim_type.in_, reader.dims.index(name), isl.dim_type.out, writer.dims.index(name))
+    return bool(link.is_subset(same))
+
+
+def of_branches(
+    links: Sequence[tuple[Placed, isl.Map]], branches: Mapping[str, Sequence[Placed]]
+) -> tuple[tuple[Placed, isl.Map], ...]:
+    """Return *links* with those to the last of exhaustive branches as links to each of these."""
+    found: dict[str, tuple[Placed, isl.Map]] = {}
+    for writer, link in links:
+        for member in branches.get(writer.name, (writer,)):
+            _, known = found.get(member.name, (member, None))
+            own = link if member is writer else into(link, member)
+            found[member.name] = (member, own if known is None else known.union(own))
+    return tuple(found.values())
+
+
+def into(link: isl.Map, member: Placed) -> isl.Map:
+    """Return the pairs of *link* whose writer is an instance of *member*, one of several branches."""
+    return link.intersect_range(member.domain)
 
 
 def dims_of(statement: Placed, condition: Expression) -> frozenset[str]:

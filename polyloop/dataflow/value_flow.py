@@ -8,7 +8,7 @@ separately (``polyloop.sync.races``).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Final
@@ -17,7 +17,7 @@ import islpy as isl
 
 from polyloop.dataflow.direct_links import affine_link, are_forms, extent_in, in_iteration, is_determined
 from polyloop.dataflow.last_writes import Accesses, last_writes
-from polyloop.dataflow.must_write import alternatives, dims_of, nests
+from polyloop.dataflow.must_write import alternatives, dims_of, into, is_within, nests, of_branches, writes_under
 from polyloop.dataflow.times import common_depth, end_of_step, forms_of_time, is_between, ranked
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
@@ -378,7 +378,7 @@ def may_flow_of(
     for must, numbers in groups.items():
         flow = _computed(placement, array, tuple([reads[number] for number in numbers]), writers, must)
         for number, links, initial in zip(numbers, flow.sources, flow.initial, strict=True):
-            found[number] = (_of_branches(links, branches), initial)
+            found[number] = (of_branches(links, branches), initial)
     entries = [found[number] for number in range(len(reads))]
     return Flow(reads, tuple([links for links, _ in entries]), tuple([initial for _, initial in entries]))
 
@@ -422,7 +422,7 @@ def _under_conditions(
             continue
         link = _direct(placement, end, reader, access, loops)
         if link is not None:
-            return tuple((member, _into(link, member)) for member in members)
+            return tuple((member, into(link, member)) for member in members)
     return ()
 
 
@@ -449,45 +449,11 @@ def _in_iteration(
         Conditions that hold all along: writes under these alone are must-writes here.
     """
     reader, access = read
-    sure = frozenset(s.name for s in writers if _writes_under(s, access.array, given))
+    sure = frozenset(s.name for s in writers if writes_under(s, access.array, given))
     flow = _computed(placement, access.array, (read,), writers, sure)
     links, initial = flow.sources[0], flow.initial[0]
     named = {*loops}.union(*(dims_of(reader, part) for part in given))
-    if not initial.is_empty() or any(not named <= {*writer.dims} for writer, _ in links):
-        return ()
-    for writer, link in links:
-        same = link
-        for name in named:
-            same = same.equate(_IN, reader.dims.index(name), _OUT, writer.dims.index(name))
-        if not link.is_subset(same):
-            return ()
-    return links
-
-
-def _writes_under(writer: Placed, array: str, given: frozenset[Expression]) -> bool:
-    """Return whether each instance of *writer* writes its element of *array* where all conditions *given* hold."""
-    lowered, write = writer.lowered, writer.lowered.writes_to(array)[0]
-    always = lowered.atomic is None and not lowered.bounds and not lowered.instruction.may_keep
-    asked = {*write.guards, *((part, True) for part in lowered.predicates)}
-    return always and write.is_affine() and asked <= {(part, True) for part in given}
-
-
-def _of_branches(
-    links: Sequence[tuple[Placed, isl.Map]], branches: Mapping[str, Sequence[Placed]]
-) -> tuple[tuple[Placed, isl.Map], ...]:
-    """Return *links* with those to the last of exhaustive branches as links to each of these."""
-    found: dict[str, tuple[Placed, isl.Map]] = {}
-    for writer, link in links:
-        for member in branches.get(writer.name, (writer,)):
-            _, known = found.get(member.name, (member, None))
-            own = link if member is writer else _into(link, member)
-            found[member.name] = (member, own if known is None else known.union(own))
-    return tuple(found.values())
-
-
-def _into(link: isl.Map, member: Placed) -> isl.Map:
-    """Return the pairs of *link* whose writer is an instance of *member*, one of several branches."""
-    return link.intersect_range(member.domain)
+    return links if initial.is_empty() and all(is_within(reader, *source, named) for source in links) else ()
 
 
 def hides_others(writer: Placed, array: str) -> bool:
