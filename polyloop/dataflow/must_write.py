@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.dataflow.times import common_depth, is_between
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
-from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.poly.affine import Affine
 from polyloop.poly.axes import loops_among
 
-__all__ = ["alternatives"]
+__all__ = ["alternatives", "dims_of", "into", "is_within", "nests", "of_branches", "writes_under"]
 
 
 def alternatives(
-    placement: Placement, array: str, writers: Sequence[Placed], given: Sequence[Expression] = ()
+    placement: Placement,
+    array: str,
+    writers: Sequence[Placed],
+    given: Sequence[Expression] = (),
+    bounds: Sequence[str] = (),
 ) -> dict[str, tuple[Placed, ...]]:
     """Return the last writers of exhaustive branches, each with all of their writers: one of these has written.
 
@@ -37,6 +44,8 @@ def alternatives(
         The statements that write *array*.
     given
         Conditions that hold: the branches are exhaustive under these, and a single writer under no others is one.
+    bounds
+        Bound variables that let the reader run: they let a writer run, too, inside of loops around both.
     """
     found: dict[str, tuple[Placed, ...]] = {}
     groups: dict[object, list[Placed]] = {}
@@ -45,7 +54,7 @@ def alternatives(
     for writer in writers:
         lowered = writer.lowered
         writes = lowered.writes_to(array)
-        plain = lowered.atomic is None and not lowered.bounds and len(lowered.writes) == 1
+        plain = lowered.atomic is None and {*lowered.bounds} <= {*bounds} and len(lowered.writes) == 1
         if plain and lowered.predicates and writes[0].is_affine() and not writes[0].fields:
             groups.setdefault((writer.dims, lowered.inames, writes[0].indices), []).append(writer)
     for group in groups.values():
@@ -57,6 +66,100 @@ def alternatives(
             if all(entry in group for entry in inside):
                 found[name] = tuple(inside)
     return found
+
+
+def nests(placement: Placement, array: str, writers: Sequence[Placed]) -> list[tuple[Placed, Placed]]:
+    """Return the pairs of writers in the nests of two branches that write the same elements in each iteration around.
+
+    ::
+
+        if a[i] > 0:
+            for j: w[j] = a[i]      <- behind both branches, this or a later write has been done for each w[j]
+        else:
+            for k: w[k] = b[k]
+
+    So for reads behind the second one, in the iteration of the loops around both, and in later ones, the first one is
+    a must-write.
+    """
+    plain = [writer for writer in writers if writer.lowered.predicates and _is_plain(writer, array)]
+    plain.sort(key=lambda writer: placement.program.places[writer.name])
+    return [pair for pair in combinations(plain, 2) if _are_nests(placement, array, *pair)]
+
+
+def _is_plain(writer: Placed, array: str) -> bool:
+    lowered, (write, *others) = writer.lowered, writer.lowered.writes_to(array)
+    always = lowered.atomic is None and not lowered.bounds and not lowered.instruction.may_keep
+    return always and not others and write.is_affine() and not write.fields
+
+
+def _are_nests(placement: Placement, array: str, first: Placed, second: Placed) -> bool:
+    """Return whether two writers have complementary conditions on loops around both, and the same elements there."""
+    (one, *more), (other, *rest) = first.lowered.predicates, second.lowered.predicates
+    if more or rest or not (one == p.LogicalNot(other) or other == p.LogicalNot(one)):
+        return False
+    places = placement.program.places
+    around = places[first.name][: common_depth(places[first.name], places[second.name])]
+    sides = [[dim for dim in writer.dims if dim not in loops_among(writer.dims) or dim in around]
+             for writer in (first, second)]  # fmt: skip
+    if sides[0] != sides[1] or any(not dims_of(writer, one) <= {*sides[0]} for writer in (first, second)):
+        return False
+    between = [s for s in placement.statements.values() if is_between(placement, first, s, second)]
+    if not {access.array for s in between for access in s.lowered.writes}.isdisjoint(variables(one)):
+        return False
+    cells = [_cells(placement, array, writer, sides[0]) for writer in (first, second)]
+    return bool(cells[0].is_equal(cells[1]))
+
+
+def _cells(placement: Placement, array: str, writer: Placed, kept: Sequence[str]) -> isl.Map:
+    """Return ``{ [kept dimensions] -> element }``."""
+    (write,) = writer.lowered.writes_to(array)
+    found = storage_map(placement, writer, write, placement.spaces[array])
+    for position in reversed(range(len(writer.dims))):
+        if writer.dims[position] not in kept:
+            found = found.project_out(isl.dim_type.in_, position, 1)
+    return found.reset_tuple_id(isl.dim_type.in_) if found.has_tuple_id(isl.dim_type.in_) else found
+
+
+def writes_under(writer: Placed, array: str, given: frozenset[Expression]) -> bool:
+    """Return whether each instance of *writer* writes its element of *array* where all conditions *given* hold."""
+    lowered, write = writer.lowered, writer.lowered.writes_to(array)[0]
+    always = lowered.atomic is None and not lowered.bounds and not lowered.instruction.may_keep
+    asked = {*write.guards, *((part, True) for part in lowered.predicates)}
+    return always and write.is_affine() and asked <= {(part, True) for part in given}
+
+
+def is_within(reader: Placed, writer: Placed, link: isl.Map, names: Collection[str]) -> bool:
+    """Return whether *link* leads to writes with the reader's values of the dimensions *names*."""
+    if not {*names} <= {*writer.dims}:
+        return False
+    same = link
+    for name in names:
+        same = same.equate(isl.dim_type.in_, reader.dims.index(name), isl.dim_type.out, writer.dims.index(name))
+    return bool(link.is_subset(same))
+
+
+def of_branches(
+    links: Sequence[tuple[Placed, isl.Map]], branches: Mapping[str, Sequence[Placed]]
+) -> tuple[tuple[Placed, isl.Map], ...]:
+    """Return *links* with those to the last of exhaustive branches as links to each of these."""
+    found: dict[str, tuple[Placed, isl.Map]] = {}
+    for writer, link in links:
+        for member in branches.get(writer.name, (writer,)):
+            _, known = found.get(member.name, (member, None))
+            own = link if member is writer else into(link, member)
+            found[member.name] = (member, own if known is None else known.union(own))
+    return tuple(found.values())
+
+
+def into(link: isl.Map, member: Placed) -> isl.Map:
+    """Return the pairs of *link* whose writer is an instance of *member*, one of several branches."""
+    return link.intersect_range(member.domain)
+
+
+def dims_of(statement: Placed, condition: Expression) -> frozenset[str]:
+    """Return the dimensions of the instances of *statement* that *condition* depends on."""
+    forms = [statement.forms.get(name) or Affine.variable(name) for name in variables(condition)]
+    return frozenset(name for form in forms for name in form.names() if name in statement.dims)
 
 
 @dataclass

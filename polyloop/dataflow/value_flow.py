@@ -8,7 +8,7 @@ separately (``polyloop.sync.races``).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import count
@@ -18,8 +18,9 @@ import islpy as isl
 
 from polyloop.dataflow.direct_links import affine_link, are_forms, extent_in, in_iteration, is_determined
 from polyloop.dataflow.last_writes import Entry, Timed, seen
-from polyloop.dataflow.must_write import alternatives
+from polyloop.dataflow.must_write import alternatives, dims_of, into, is_within, nests, of_branches, writes_under
 from polyloop.dataflow.times import common_depth, end_of_step, forms_of_time, is_between, ranked
+from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
@@ -369,15 +370,20 @@ def may_flow_of(
     branches = alternatives(placement, array, writers)
     known = {number: links for number, (reader, access) in enumerate(reads)
              if (links := _under_conditions(placement, writers, reader, access))}  # fmt: skip
-    rest = tuple(read for number, read in enumerate(reads) if number not in known)
-    flow = _computed(placement, array, rest, writers, sure.union(branches)) if rest else Flow((), (), ())
-    others = iter(zip(flow.sources, flow.initial, strict=True))
-    sources, initial = [], []
+    pairs = nests(placement, array, writers)
+    always = sure.union(branches)
+    groups: dict[frozenset[str], list[int]] = {}
     for number, (reader, _) in enumerate(reads):
-        links, unwritten = (known[number], _nothing(reader.domain)) if number in known else next(others)
-        sources.append(links if number in known else _of_branches(links, branches))
-        initial.append(unwritten)
-    return Flow(reads, tuple(sources), tuple(initial))
+        if number not in known:
+            behind = [first.name for first, last in pairs if not is_between(placement, first, reader, last)]
+            groups.setdefault(always.union(behind), []).append(number)
+    found = {number: (links, _nothing(reads[number][0].domain)) for number, links in known.items()}
+    for must, numbers in groups.items():
+        flow = _computed(placement, array, tuple([reads[number] for number in numbers]), writers, must)
+        for number, links, initial in zip(numbers, flow.sources, flow.initial, strict=True):
+            found[number] = (of_branches(links, branches), initial)
+    entries = [found[number] for number in range(len(reads))]
+    return Flow(reads, tuple([links for links, _ in entries]), tuple([initial for _, initial in entries]))
 
 
 def _under_conditions(
@@ -397,42 +403,60 @@ def _under_conditions(
     given = reader.lowered.predicates
     if not given or not access.is_affine():
         return ()
-    for name, members in alternatives(placement, access.array, writers, given).items():
+    for name, members in alternatives(placement, access.array, writers, given, reader.lowered.bounds).items():
         end = next(member for member in members if member.name == name)
         loops, earlier = common_loops(placement, end, reader)
         if not earlier or reader in members or not {*loops_among(end.dims)} <= {*loops}:
             continue
         between = [s for s in placement.statements.values() if is_between(placement, members[0], s, reader)]
-        written = {write.array for statement in between for write in statement.lowered.writes}
+        is_once = {*loops_among(reader.dims)} <= {*loops}
+        written = {write.array for s in between if s is not reader or not is_once for write in s.lowered.writes}
         conditions = {name for member in members for part in member.lowered.predicates for name in variables(part)}
-        others = [s for s in between if s not in members and s in writers]
-        if not written.isdisjoint(conditions) or any(
-            not s.lowered.writes_to(access.array)[0].is_affine() or _may_intervene(placement, end, s, reader, access)
-            for s in others if is_between(placement, end, s, reader)
-        ):  # fmt: skip
+        if not written.isdisjoint(conditions):
+            continue
+        others = [s for s in between if s not in members and s in writers and is_between(placement, end, s, reader)]
+        affine = all(s.lowered.writes_to(access.array)[0].is_affine() for s in others)
+        if not affine or any(_may_intervene(placement, end, s, reader, access) for s in others):
+            inner = {*loops_among(reader.dims)} - {*loops}
+            stable = frozenset([part for part in given if written.isdisjoint(variables(part))
+                                and inner.isdisjoint(dims_of(reader, part))])  # fmt: skip
+            if found := _in_iteration(placement, (reader, access), loops, [*members, *others], stable):
+                return found
             continue
         link = _direct(placement, end, reader, access, loops)
         if link is not None:
-            return tuple((member, _into(link, member)) for member in members)
+            return tuple((member, into(link, member)) for member in members)
     return ()
 
 
-def _of_branches(
-    links: Sequence[tuple[Placed, isl.Map]], branches: Mapping[str, Sequence[Placed]]
+def _in_iteration(
+    placement: Placement,
+    read: tuple[Placed, Access],
+    loops: Sequence[str],
+    writers: Sequence[Placed],
+    given: frozenset[Expression],
 ) -> tuple[tuple[Placed, isl.Map], ...]:
-    """Return *links* with those to the last of exhaustive branches as links to each of these."""
-    found: dict[str, tuple[Placed, isl.Map]] = {}
-    for writer, link in links:
-        for member in branches.get(writer.name, (writer,)):
-            _, known = found.get(member.name, (member, None))
-            own = link if member is writer else _into(link, member)
-            found[member.name] = (member, own if known is None else known.union(own))
-    return tuple(found.values())
+    """Return the sources of a read in its iteration of *loops*, if one of them surely is there, else nothing.
 
+    ::
 
-def _into(link: isl.Map, member: Placed) -> isl.Map:
-    """Return the pairs of *link* whose writer is an instance of *member*, one of several branches."""
-    return link.intersect_range(member.domain)
+        if a[i] > 0:
+            t = 0
+            for j: t = t + b[j]     <- sees the t of its own iteration of i
+
+    Parameters
+    ----------
+    writers
+        The statements that write the array in such an iteration, from a first one to the read.
+    given
+        Conditions that hold all along: writes under these alone are must-writes here.
+    """
+    reader, access = read
+    sure = frozenset(s.name for s in writers if writes_under(s, access.array, given))
+    flow = _computed(placement, access.array, (read,), writers, sure)
+    links, initial = flow.sources[0], flow.initial[0]
+    named = {*loops}.union(*(dims_of(reader, part) for part in given))
+    return links if initial.is_empty() and all(is_within(reader, *source, named) for source in links) else ()
 
 
 def hides_others(writer: Placed, array: str) -> bool:

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from polyloop.frontend.scope import own_nodes
 
-__all__ = ["Count", "Uncounted", "count_of", "counters_of", "written_names"]
+__all__ = ["Count", "Uncounted", "count_of", "counters_of", "first_numbers", "written_names"]
 
 _TURNED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.NotEq: ast.NotEq, ast.Eq: ast.Eq,
@@ -192,6 +192,20 @@ def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
             block = getattr(node, part, None)
             if isinstance(block, list):
                 yield block
+
+
+def first_numbers(tree: ast.FunctionDef) -> dict[ast.While, int]:
+    """Return the first value of the counters of loops that begin with a number, which the block in front assigns."""
+    found: dict[ast.While, int] = {}
+    for block in _blocks(tree):
+        for number, statement in enumerate(block):
+            if isinstance(statement, ast.While) and isinstance(count := count_of(statement), Count):
+                first = _first_value(block[:number], count.counter.id)
+                if first is not None and len(first.targets) == 1 and isinstance(first.value, ast.Constant):
+                    value = first.value.value
+                    if type(value) is int:
+                        found[statement] = value
+    return found
 
 
 def _first_value(block: Sequence[ast.stmt], name: str) -> ast.Assign | None:

@@ -18,7 +18,7 @@ from polyloop.expr.rewrite import calls, children, reductions, variables
 from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics
 from polyloop.frontend.branching import breaks, changed_inside
-from polyloop.frontend.counting import Count, Uncounted, count_of
+from polyloop.frontend.counting import Count, Uncounted, count_of, first_numbers
 from polyloop.frontend.expressions import PythonConverter
 from polyloop.frontend.intrinsics import ArrayType
 from polyloop.frontend.loops import isl_condition
@@ -67,6 +67,7 @@ class Body:
         self.found: list[ParsedInstruction | ParsedRule] = []
         self.converter = PythonConverter(scope, self.keep, self.blocks.inames, self.element_type, self.found.append)
         self.starts: dict[str, Expression] = {}
+        self.numbers = first_numbers(scope.source.tree)
         self.places: dict[str, tuple[tuple[int, ...], tuple[Expression, ...]]] = {}
         self.groups = 0
         self.spelling: tuple[str, ...] = ()
@@ -414,15 +415,12 @@ class Body:
         is_free = name in self.scope.names.locals or name in self.scope.names.counters
         if not is_free or name in self.scope.bound:
             self.not_assignable(count.counter)
-        bounds, last = loops.counting(count, self.starts.get(name))
+        bounds, last = loops.counting(count, self.starts.get(name, self.numbers.get(node)))
         opened = loops.counted(count.counter, bounds)
         loops.add(opened)
         goes_on = None
+        is_read = name not in self.scope.names.counters
         if count.others or breaks(node.body):
-            if name not in self.scope.names.counters:
-                hint = "let a variable of its own have the number of iterations"
-                what = f"the counter '{name}' of a loop that may end early is used elsewhere"
-                self.scope.deny(count.counter, "unsupported-loop", what, hint)
             first = self.starts.get(name)
             with self.scope.looping({} if first is None else {name: first}, ()):
                 goes_on = self.kept(node, self.others(count), f"{opened.inames[0]}_goes_on", otherwise=False)
@@ -431,13 +429,16 @@ class Body:
             with self.early(node, goes_on):
                 for statement in node.body:
                     if statement is count.increment:
-                        self.scope.bind(loops.stepped(count, opened))
+                        stepped = loops.stepped(count, opened)
+                        if is_read and goes_on is not None:
+                            self.add(statement, (p.Variable(name), stepped[name]), False)
+                        self.scope.bind(stepped)
                     else:
                         self.statement(statement)
                 if goes_on is not None and count.others:
                     self.set(node.body[-1], goes_on, self.others(count))  # its place is the end of the loop
             self.blocks.close()
-        if name not in self.scope.names.counters:
+        if is_read and goes_on is None:
             self.blocks.check_conditions(self.scope.source.span(count.increment), p.Variable(name))
             self.add(count.increment, (p.Variable(name), last), False)
 

@@ -73,6 +73,7 @@ _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel hol
 _NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
 _LIBRARY: Final = "library.so"
 _PRELUDE, _ITEM = "prelude.h", "prelude.o"
+_PROBE: Final = "int polyloop_probe(void) { return 0; }\n"
 _PROBE_SECONDS: Final = 10.0  # for a compiler to say its version, or whether it takes a flag
 _CALLS: Final = 10  # budgets of a call that a compiler has for a program
 _INCLUDE: Final = re.compile(
@@ -185,13 +186,21 @@ def _version(command: tuple[str, ...]) -> str | None:
 
 @functools.lru_cache(maxsize=64)
 def _accepts(compiler: Compiler, flag: str, *, linked: bool = False) -> bool:
+    """Return whether *compiler* takes *flag*; the disk cache keeps a yes, for this compiler and processor."""
+    kind = ("-fPIC", "-shared") if linked else ("-c",)
+    probe = CacheKey("probe", _PROBE, f"{compiler.identity} on {_processor()}", (compiler.language, flag, *kind))
+    cache = None if linked else open_cache()  # what is linked need not come with the compiler
+    if cache is not None and cache.read(probe) is not None:
+        return True
     with _writing(), tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
         source = Path(directory) / "probe.c"
-        source.write_text("int polyloop_probe(void) { return 0; }\n")
-        kind = ("-fPIC", "-shared") if linked else ("-c",)
+        source.write_text(_PROBE)
         command = [*compiler.command, "-Werror", flag, *kind, "-x", compiler.language, str(source),
                    "-o", str(source.with_suffix(".o"))]
-        return _run(command, directory, _PROBE_SECONDS).returncode == 0
+        is_taken = _run(command, directory, _PROBE_SECONDS).returncode == 0
+    if is_taken and cache is not None:
+        cache.put(probe, {})
+    return is_taken
 
 
 @functools.lru_cache(maxsize=1)

@@ -16,13 +16,18 @@ BRANCHES = {
     "nested": "if a[i] > 1\nif a[i] > 2\n<> t = a[i]\nelse\nt = 3\nend\nout[i] = t*t\nelse\nout[i] = 7\nend",
     "inside": "out[i] = 7\nif a[i] > 2\n<> t = a[i]\nout[i] = t*t\nend",
     "read again": "out[i] = 7\nif a[i] > 2\n<> t = a[i]\nend\nif a[i] > 2\nout[i] = t*t\nend",
+    "sums": "if a[i] > 2\n<> t = 0.5\nt = t + a[j]\nelse\nt = 1\nt = 2*t + k {inames=i:k}\nend\nout[i] = t*t",
+    "sum of one": "out[i] = 7\nif a[i] > 2\n<> t = 0.5\nt = t + a[j]\nout[i] = t*t\nend",
+    "arrays": "if a[i] > 2\n<> w[j] = a[i] + j\nelse\nw[k] = k\nend\nout[i] = w[0] + w[2]",
+    "own condition": "<> x = a[i]\nfor j\nif x > 1\n<> t = 2*x\nx = x - 0.125*t\nend\nend\nout[i] = x",
     "overwritten": "if a[i] > 2\n<> t = a[i]\nelse\nt = 2*a[i]\nend\nt = t + 1 {if=a[i] > 1}\nout[i] = t*t",
 }  # fmt: skip
 
 
 def kernel(body: str) -> pl.LoopKernel:
     text = "for i\n" + body + "\nend"
-    return pl.make_kernel("{[i]: 0 <= i < n}", text, [pl.GlobalArg("a, out", F, shape="n"), ...])
+    domains = [f"{{[{iname}]: 0 <= {iname} < {n}}}" for iname, n in (("i", "n"), ("j", 3), ("k", 3)) if iname in body]
+    return pl.make_kernel(domains, text, [pl.GlobalArg("a, out", F, shape="n"), ...])
 
 
 @pytest.mark.parametrize("body", BRANCHES.values(), ids=BRANCHES.keys())
@@ -41,6 +46,12 @@ def test_loops_run_on_threads(body: str) -> None:
         "if a[i] > 2\n<> t = a[i]\nelif a[i] > 1\nt = 2*a[i]\nend\nout[i] = t*t",
         "if a[i] > 2\n<> t = a[i]\nend\nif a[i] > 1\nout[i] = t*t\nend",
         "if a[i] > 2\n<> t = a[i]\nout[i] = 1\nend\nout[i] = t {if=out[i] > 0}",
+        "if a[i] > 2\n<> w[j] = a[i]\nelse\nw[k+1] = k\nend\nout[i] = w[0] + w[3]",
+        "if a[i] > 2\n<> w[j] = a[i]\nelse\nw[k] = k {if=a[k] > 2}\nend\nout[i] = w[0]",
+        "if a[i] > 2\n<> w[j] = a[i]\na[i] = 0\nend\nif not a[i] > 2\nw[k] = k\nend\nout[i] = w[0]",
+        "if a[i] > 2\n<> w[j] = a[i]\nend\nout[i] = w[0]\nif not a[i] > 2\nw[k] = k\nend",
+        "for j\nif a[j] > 2\n<> t = a[i]\nend\nend\nfor j\nif a[j] > 2\nout[i] = t\nend\nend",
+        "for j\nif out[i] > 2\n<> t = a[i]\nend\nend\nfor k\nif out[i] > 2\nout[i] = t + out[i]\nend\nend",
     ],
 )
 def test_values_of_other_iterations_keep_a_loop_sequential(body: str) -> None:

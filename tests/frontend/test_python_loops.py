@@ -214,6 +214,11 @@ ORDER = [
     "    c[k] = t + 1",
     "for i in range(n):\n    break\n    c[i] = 3",
     "k = 0\nwhile k < n:\n    if a[k] == 2:\n        break\n    c[k] = 5\n    k += 1",
+    "k = 0\nwhile k < n and a[k] > 2:\n    k += 1\nc[0] = k",
+    "for i in range(n):\n    k = 1\n    while k < n:\n        k += 2\n        if a[k - 2] > 5:\n            break\n"
+    "        c[i] += k\n    s[i] = k",
+    "k = n\nc[0] = k\nwhile k > 0 and a[k] > 1:\n    c[k] = k\n    k -= 1\nc[n] = k\n"
+    "while k < n and a[k] < 7:\n    k += 1\nc[n] += 9*k",
 ]  # fmt: skip
 
 

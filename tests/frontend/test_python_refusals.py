@@ -100,8 +100,6 @@ WHILE = [
     ("while n:\n    pass", "unsupported-loop", "n", 2),
     ("while True:\n    pass", "unsupported-loop", "True", 2),
     ("t = 1.0\nwhile t > m:\n    t = t / 2", "unsupported-loop", "t > m", 3),
-    ("t = 0\nwhile t < n and a[t] > 0:\n    t += 1\na[0] = t", "unsupported-loop", "t", 3),
-    ("t = 0\nwhile t < n:\n    if a[t] > 0:\n        break\n    t += 1\na[0] = t", "unsupported-loop", "t", 3),
     ("t = 1.0\nwhile t > m and a[0] > 0:\n    t = t / 2", "unsupported-loop", "t > m", 3),
     ("for i in range(n):\n    if a[i] > 0:\n        break\nelse:\n    a[0] = 1",
      "unsupported-statement", "a[0] = 1", 6),
