@@ -47,7 +47,7 @@ _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CU
 # vectors (records.py) and atomics.
 _MATRICES: Final = """
 pack pack_bytes load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
-ldmatrix_x4_trans publish_stores tile_descriptor products_begin products_commit
+ldmatrix_x4_trans publish_stores tile_descriptor products_begin products_commit products_behind
 """
 _BOXES: Final = """
 TensorMap ring_open ring_open_free ring_free ring_expect ring_wait box_1d box_2d box_3d box_4d box_5d

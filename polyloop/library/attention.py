@@ -43,9 +43,9 @@ def program(
                 high = max(top, max(j, s[j]))
                 shrink = exp2(scale*(top - high))
                 w[j] = exp2(scale*s[j] - scale*high)
-                total = total*shrink + sum(j, w[j])
+                part[jq] = part[jq]*shrink + sum(jh, w[8*jh + 2*jq] + w[8*jh + 2*jq + 1])
                 acc[d] = acc[d]*shrink + sum(j, w[j]*v[j, d])
-            o[i, d] = acc[d]/total
+            o[i, d] = acc[d]*(1/sum(jq, part[jq]))
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def program(
                 <float32> shrink[i] = exp2({factor}(top[i] - high[i]))          {{id=shrink, precision=fast}}
                 top[i] = high[i]                                   {{id=top}}
                 <float32> w[i, j] = exp2({factor}s[i, j] - {factor}top[i])        {{id=w, precision=fast}}
-                total[i] = total[i]*shrink[i] + sum(j, w[i, j])    {{id=total}}
+                part[i, jq] = part[i, jq]*shrink[i] + sum(jh, w[i, 8*jh + 2*jq] + w[i, 8*jh + 2*jq + 1])   {{id=part}}
     """
     after_product = ", dep=acc" if overlapped else ""
     weights = f"<{dtype_name(element)}> p[i, j] = w[i, j]          {{id=p{after_product}}}"
@@ -129,10 +129,10 @@ def program(
                 {weights}
                 acc[i, d] = acc[i, d]*shrink[i] + sum(jk, p[i, jk]*v[h, {keys}*t + jk, d])      {{id=acc}}
         """
-    output, logarithm = "acc[i, d]/total[i]", f"0.6931471805599453f*({factor}top[i] + log2(total[i]))"
+    inverse, logarithm = "1/total[i]", f"0.6931471805599453f*({factor}top[i] + log2(total[i]))"
     if scores.may_be_empty:
-        output, logarithm = (f"({text} if total[i] > 0 else {other})"
-                             for text, other in ((output, "0.0f"), (logarithm, NONE_SEEN)))  # fmt: skip
+        inverse, logarithm = (f"({text} if total[i] > 0 else {other})"
+                             for text, other in ((inverse, "0.0f"), (logarithm, NONE_SEEN)))  # fmt: skip
     statistics = f"lse[h, g, {query}] = {logarithm}    {{id=lse}}" if lse else ""
     return pl.make_kernel(
         [
@@ -141,18 +141,21 @@ def program(
             f"{{[t]: {tiles}}}",
             f"{{[i]: 0 <= i < {queries}}}",
             f"{{[j, jk]: 0 <= j, jk < {keys}}}",
+            f"{{[jh, jq]: 0 <= jh < {keys // 8} and 0 <= jq < 4}}",
             f"{{[c, d]: 0 <= c, d < {head}}}",
         ],
         f"""
         for h, g, b
             {scores.known}
             <float32> top[i] = {_BEGIN if scores.may_be_empty or scores.window else LEAST}        {{id=top_0}}
-            <float32> total[i] = 0                                 {{id=total_0}}
+            <float32> part[i, jq] = 0                              {{id=part_0}}
             <float32> acc[i, d] = 0                                {{id=acc_0}}
             for t
                 {steps}
             end
-            o[h, g, {query}, d] = {output}       {{id=o}}
+            <float32> total[i] = sum(jq, part[i, jq])              {{id=total}}
+            <float32> over[i] = {inverse}                        {{id=over}}
+            o[h, g, {query}, d] = acc[i, d]*over[i]              {{id=o}}
             {statistics}
         end
         """,
@@ -182,13 +185,13 @@ def by_groups(
     word = short_name(knl, "q")
     keys, head = ((knl.temporaries[name].shape or ())[1] for name in ("s", "acc"))
     assert isinstance(head, int), "a number"
-    knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
+    knl = _on_blocks(knl)
     knl = pl.split_iname(knl, "i", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
     knl = pl.split_iname(knl, "c", 64, outer_iname="panel", inner_iname="c_panel", outer_tag="unr")
     knl = pl.split_iname(knl, "c_panel", 16, outer_iname="cc", inner_iname="ci", outer_tag="unr")
     knl = pl.split_iname(knl, "jk", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.tensorize(knl, "id:s", f"wgmma_m64n{keys}k16_{word}")
-    knl = _in_fragments(knl, (8, 2, 4), "top", "total", "high", "shrink", "s", "bend", "w", "p")
+    knl = _in_fragments(knl, (8, 2, 4), "top", "part", "total", "high", "shrink", "over", "s", "bend", "w", "p")
     knl = pl.tensorize(knl, "id:acc", f"wgmma_m64n{head}k16_{word}", from_registers=True)
     knl = _in_fragments(knl, (8, 2, 4), "acc")
     # tiles in shared memory: rows of 128 bytes, swizzled
@@ -205,6 +208,16 @@ def by_groups(
     if via is not None:
         knl = pl.pipeline(knl, "t", stages=stages, via=via)
     return _peeled(knl, 0 if via is None else stages - 1, overlapped=overlapped)
+
+
+def _on_blocks(knl: pl.LoopKernel) -> pl.LoopKernel:
+    """Return *knl* with a block for each block of queries, and a thread for each part of a row's sum.
+
+    Where queries see keys up to themselves, the long blocks of several heads run first, and the short ones last.
+    """
+    knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2, jq:l%4, jh:unr")
+    is_causal = any(instruction.id == "mask" for instruction in knl.instructions)
+    return pl.order_blocks(knl, "h", group=8) if is_causal else knl
 
 
 def _peeled(knl: pl.LoopKernel, front: int, *, overlapped: bool = False) -> pl.LoopKernel:
@@ -242,14 +255,14 @@ def in_roles(knl: pl.LoopKernel, copying: int = 40, computing: int = 232) -> pl.
 def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return attention in blocks of warps, 16 queries each, by ``mma.sync``: for devices before Hopper."""
     word = short_name(knl, "q")
-    knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2")
+    knl = _on_blocks(knl)
     knl = pl.split_iname(knl, "i", 16, outer_iname="warp", inner_iname="ii", outer_tag="l/32")
     knl = pl.split_iname(knl, "j", 8, outer_iname="nj", inner_iname="jj", outer_tag="unr")
     knl = pl.split_iname(knl, "d", 8, outer_iname="nd", inner_iname="dd", outer_tag="unr")
     knl = pl.split_iname(knl, "c", 16, outer_iname="cc", inner_iname="ci", outer_tag="unr")
     knl = pl.split_iname(knl, "jk", 16, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.tensorize(knl, "id:s", f"mma_m16n8k16_{word}")
-    knl = _in_fragments(knl, (8, 2), "top", "total", "high", "shrink", "s", "bend", "w", "p")
+    knl = _in_fragments(knl, (8, 2), "top", "part", "total", "high", "shrink", "over", "s", "bend", "w", "p")
     knl = pl.tensorize(knl, "id:acc", f"mma_m16n8k16_{word}", from_registers=True)
     knl = _in_fragments(knl, (8, 2), "acc")
     swept = {

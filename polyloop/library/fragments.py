@@ -20,10 +20,10 @@ def short_name(knl: pl.LoopKernel, array: str) -> str:
 def in_fragments(knl: pl.LoopKernel, rows: tuple[int, ...], *known: str) -> pl.LoopKernel:
     """Return *knl* with the axes of temporaries divided as tensor cores leave results: a thread has some of each.
 
-    Those of *known* are divided that the program has.
+    Those of *known* are divided that the program has.  A second axis of four is that of the lanes of a row.
     """
     names = tuple(name for name in known if name in knl.temporaries)
-    wide = [name for name in names if len(knl.temporaries[name].shape or ()) > 1]
+    wide = [name for name in names if (knl.temporaries[name].shape or ())[1:] not in ((), (4,))]
     for axis, lengths, own in ((1, (2, 4), wide), (0, rows, names)):
         for length in lengths:
             knl = pl.split_array_axis(knl, own, axis, length)

@@ -92,7 +92,8 @@ _CLUSTER_BARRIER: Final = re.compile(
 )
 _MAPA: Final = re.compile(r'asm\("mapa\.u64 [^"]*"\s*:[^;]*\);')
 _NO_EFFECT: Final = re.compile(
-    r'asm volatile\("(?:(?:wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*|setmaxnreg[^"]*")\);'
+    r'asm volatile\("(?:(?:\{[^"]*pmevent[^"]*|wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*'
+    r'|setmaxnreg[^"]*")\);'
 )
 _PRODUCTS: Final = re.compile(
     r'asm volatile\("(?=wgmma)(wgmma\.commit_group\.sync\.aligned;)?(?:\\n)?'

@@ -30,6 +30,11 @@ _DESCRIPTOR: Final = (
 )
 _BEGIN: Final = ("void ()", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");')
 _COMMIT: Final = ("void ()", 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");')
+_BEHIND: Final = (
+    "void (float x)",
+    'asm volatile("{\\n.reg .pred p;\\nsetp.nan.f32 p, %0, %0;\\n@p pmevent 7;\\n}" :: "f"(x) : "memory");',
+)
+"""PTX ISA, "pmevent": it triggers an event of performance monitors, which no program sees."""
 
 
 def cuda_matrices(arch: str) -> Matrices:
@@ -44,6 +49,7 @@ def shared_matrices() -> SharedMatrices:
     """Return the matrix instructions of groups of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix"."""
     return SharedMatrices(
         _multiply_shared, _multiply_rows, _DESCRIPTOR, _BEGIN, _finish, _COMMIT, _wait, _complete, _ready,
+        _BEHIND,
     )  # fmt: skip
 
 

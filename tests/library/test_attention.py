@@ -108,14 +108,23 @@ def test_numbers_with_roles(dtype: str, head: int, causal: bool, group: int) -> 
 
 def test_with_roles_groups_of_warps_do_not_meet_in_the_loop() -> None:
     text = program(*WITH_ROLES).device_code
-    assert compile_cuda(text, "sm_90a").cubin
+    log = compile_cuda(text, "sm_90a").log
+    assert "wait_group is injected" not in log, log
+    assert "serialized" not in log, log
     assert "setmaxnreg.inc.sync.aligned.u32 232" in text
     assert text.count("bar.sync 1, 256;") == 1, "for the tile of queries, which threads store"
+    assert re.search(r"\n +const int t = n / 64 - ", text), "the last product is no loop"
     loop = text[text.rindex("for (int t = 1") :]
     order = ["ring_wait(&k_tile_ring", "_kk(", "ring_wait(&v_tile_ring", "_rj(", "products_done_1_32(",
-             "ring_free(&k_tile_free", "fast_exp2", "products_done_32(", "ring_free(&v_tile_free"]  # fmt: skip
+             "ring_free(&k_tile_free", "fast_exp2", "products_behind(part[0] + part[1])", "products_done_32(",
+             "ring_free(&v_tile_free"]  # fmt: skip
     places = [loop.index(word) for word in order]
     assert places == sorted(places)
+
+
+def test_long_blocks_of_several_heads_run_first() -> None:
+    assert "const int panel = min(8, blocks_z) * blocks_x" in program(*WITH_ROLES).device_code
+    assert "blocks_z" not in program(*CASES[0]).device_code
 
 
 def test_the_output_is_where_its_sum_begins() -> None:

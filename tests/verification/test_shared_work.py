@@ -130,7 +130,7 @@ def _in_buffers() -> pl.LoopKernel:
 def test_what_steps_of_a_program_in_buffers_share() -> None:
     """Each step asks about pairs of accesses that the steps before asked about; some are refused."""
     kernel = _in_buffers()
-    steps: tuple[Step, ...] = (
+    steps: tuple[Callable[[Any], pl.LoopKernel], ...] = (
         lambda knl: pl.split_iname(knl, "r", 8),
         lambda knl: pl.buffer_array(knl, "a", "k, r_inner", within="id:update", temporary_name="early"),
         lambda knl: pl.buffer_array(knl, "a", "r_inner", within="id:update", temporary_name="tile"),

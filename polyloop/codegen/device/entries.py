@@ -411,6 +411,9 @@ class SharedMatrices(Entry):
     ready
         Returns the function that stands between the first values of results and products that run on, given their
         number and type: a compiler that moves values across it would set registers while products add to them.
+    behind
+        The function that changes nothing, and ahead of which an assembler puts no wait for products that stands behind
+        it: not before its argument is known.
     """
 
     what = "matrix instructions with operands in shared memory"
@@ -424,6 +427,7 @@ class SharedMatrices(Entry):
     wait: Callable[[int], Sequence[str]]
     complete: Callable[[int, int, DType], Sequence[str]]
     ready: Callable[[int, DType], Sequence[str]]
+    behind: Sequence[str]
 
 
 @dataclass(frozen=True)

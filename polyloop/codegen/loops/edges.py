@@ -9,7 +9,7 @@ from polyloop.codegen.loops.bounds import Bounds
 from polyloop.codegen.loops.context import Context
 from polyloop.poly.affine import Affine
 
-__all__ = ["first_tiles", "first_value", "limit_on"]
+__all__ = ["first_tiles", "first_value", "is_reached", "limit_on", "strengthened"]
 
 _MOST_IN_FRONT: Final = 1  # tiles before the first full one that are written in front of a loop
 
@@ -43,3 +43,13 @@ def limit_on(row: Affine, iname: str, index: Affine, context: Context) -> Affine
     digit = index.add(Affine.variable(iname), -step)
     is_digit = context.implies(digit) and context.implies(Affine((), step - 1).add(digit, -1))
     return Affine((), step * (row.const + 1)) if row.terms == ((iname, -1),) and is_digit else None
+
+
+def is_reached(bounds: Bounds, value: Affine, context: Context) -> bool:
+    """Return True if the first value of a loop is known to be at most *value*."""
+    return len(bounds.lower) == 1 and all(context.implies(value.add(form, -1)) for form in bounds.lower[0])
+
+
+def strengthened(row: Affine, name: str, distance: int) -> Affine:
+    """Return *row* shifted by *distance* iterations, which makes it stronger."""
+    return Affine(row.terms, row.const - abs(row.coefficient(name)) * distance)

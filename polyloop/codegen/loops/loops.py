@@ -15,14 +15,14 @@ from polyloop.codegen.device.async_copy import waited_for, without_barriers, wit
 from polyloop.codegen.expressions.linear import bound_text, form_text
 from polyloop.codegen.loops.bounds import Bound, Bounds, bounds_of, limit_value, stride_of
 from polyloop.codegen.loops.context import Context
-from polyloop.codegen.loops.edges import first_tiles, first_value, limit_on
+from polyloop.codegen.loops.edges import first_tiles, first_value, is_reached, limit_on, strengthened
 from polyloop.codegen.loops.rows import Piece, between_constants, mentions, negated, pieces_of, tightened
 from polyloop.codegen.loops.tiles import Tile, full_tile, places
 from polyloop.codegen.parts import constant_names
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import unswitched
-from polyloop.codegen.tree.c_ast import Block, Comment, Declare, For, Strided
+from polyloop.codegen.tree.c_ast import Block, Comment, Declare, For, Group, Strided
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import Mark
 from polyloop.errors import Diagnostic
@@ -327,14 +327,9 @@ class Loops:
         self, node: Loop, start: Code, test: Code, inside: Context, inner: frozenset[str], pragma: str = "",
         step: int = 1, strides: tuple[Bounds, Context] | None = None,
     ) -> Block:  # fmt: skip
-        opened = self.open(inner, [node.iname])
-        self.scopes.append(next(self._scope_numbers))
-        body = self.inside.body(node, inside, inner)
-        self.scopes.pop()
-        names = self.named(opened, inside)
+        opened, body = self._body(node, inside, inner)
         if not body:
             return ()
-        body = (*names, *body)
         strided = None if strides is None else self._strided(node.iname, opened, *strides)
         var = str(self.scope.values[node.iname])
         level = level_of(node.iname)
@@ -347,6 +342,15 @@ class Loops:
         if isinstance(self.forms.tags.get(iname), Vectorize):
             return "v"
         return "i" if iname in self.forms.side_by_side and self.scope.language.loops.lanes else ""
+
+    def _body(self, node: Loop, inside: Context, inner: frozenset[str]) -> tuple[tuple[Mark, ...], Block]:
+        """Return the indices that have names in the body of a loop, and the body, which defines them."""
+        opened = self.open(inner, [node.iname])
+        self.scopes.append(next(self._scope_numbers))
+        body = self.inside.body(node, inside, inner)
+        self.scopes.pop()
+        names = self.named(opened, inside)
+        return opened, (*names, *body) if body else ()
 
     def open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
         """Return marks for the named indices whose last inames, *new* ones, got values."""
@@ -429,8 +433,8 @@ class Loops:
         start, limit = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
         first = self._shifted(bounds.lower, front, context, self._lower_text)
         last = self._shifted(bounds.upper, -back, context, self._upper_text)
-        middle = [_strengthened(row, name, front) for row in bounds.lower_rows]
-        middle += [_strengthened(row, name, back) for row in bounds.upper_rows]
+        middle = [strengthened(row, name, front) for row in bounds.lower_rows]
+        middle += [strengthened(row, name, back) for row in bounds.upper_rows]
         out = self._between(node, first, last, context.add(middle), inner, self._hint(name))
         saved, self.may_peel = self.may_peel, False
         outside = context.add(bounds.facts)
@@ -443,17 +447,28 @@ class Loops:
         if back and len(bounds.upper_rows) == 1 and bounds.upper_rows[0].coefficient(name) == -1:
             (left,) = bounds.upper_rows  # iterations that are left, 0 in the last one
             for number in reversed(range(back)):
+                value = left.add(Affine(((name, 1),), -number))  # of the loop in that iteration
+                rows = [left.add(Affine((), -number)), left.scale(-1).add(Affine((), number))]
+                one = self._possible(node, inner - self.threads, outside.add(rows))
+                if is_reached(bounds, value.add(Affine((), -front)), context):
+                    out += self._once(one, value, context, outside.add(rows), inner)
+                    continue
                 begin = self.scope.index_extreme("max", (
                     first, self._shifted(bounds.upper, -number - 1, context, self._upper_text)))
                 end = self._shifted(bounds.upper, -number, context, self._upper_text)
-                rows = [left.add(Affine((), -number)), left.scale(-1).add(Affine((), number))]
-                one = self._possible(node, inner - self.threads, outside.add(rows))
                 out += self._between(one, begin, end, outside.add(rows), inner)
         elif back:
-            begin = self.scope.index_extreme("max", (first, last))
-            out += self._between(node, begin, limit, outside, inner)
+            out += self._between(node, self.scope.index_extreme("max", (first, last)), limit, outside, inner)
         self.may_peel = saved
         return out
+
+    def _once(self, node: Loop, value: Affine, context: Context, inside: Context, inner: frozenset[str]) -> Block:
+        """Return the body of a loop that runs once, for *value*: assemblers see no way around it, and none back."""
+        if not value.terms:
+            return self._single(node, value.const, inside, inner)
+        _, body = self._body(node, inside, inner)
+        var, shown = str(self.scope.values[node.iname]), form_text(value, self.scope, context)
+        return (Group((Declare(f"const {self.scope.index_type}", var, value=shown), *body)),) if body else ()
 
     def _between(
         self, node: Loop, begin: Code, end: Code, inside: Context, inner: frozenset[str], pragma: str = ""
@@ -583,8 +598,3 @@ class Loops:
 
     def _upper_text(self, bound: Bound, context: Context) -> Code:
         return bound_text(bound, self.scope, context, "max", "min")
-
-
-def _strengthened(row: Affine, name: str, distance: int) -> Affine:
-    """Return *row* shifted by *distance* iterations, which makes it stronger."""
-    return Affine(row.terms, row.const - abs(row.coefficient(name)) * distance)
