@@ -130,11 +130,13 @@ def _in_buffers() -> pl.LoopKernel:
 def test_what_steps_of_a_program_in_buffers_share() -> None:
     """Each step asks about pairs of accesses that the steps before asked about; some are refused."""
     kernel = _in_buffers()
-    steps: tuple[Callable[[Any], pl.LoopKernel], ...] = (
-        lambda knl: pl.split_iname(knl, "r", 8),
-        lambda knl: pl.buffer_array(knl, "a", "k, r_inner", within="id:update", temporary_name="early"),
-        lambda knl: pl.buffer_array(knl, "a", "r_inner", within="id:update", temporary_name="tile"),
-        lambda knl: pl.tag_inames(knl, "r_outer:g.0, r_inner:l.0"),
+    early = {"buffer_inames": "k, r_inner", "within": "id:update", "temporary_name": "early"}
+    tile = {"buffer_inames": "r_inner", "within": "id:update", "temporary_name": "tile"}
+    steps = (
+        Step("split_iname", {"split_iname": "r", "inner_length": 8}),
+        Step("buffer_array", {"var_name": "a", **early}),
+        Step("buffer_array", {"var_name": "a", **tile}),
+        Step("tag_inames", {"iname_to_tag": "r_outer:g.0, r_inner:l.0"}),
     )
     for step in steps:
         shared = _outcome(step, kernel)
