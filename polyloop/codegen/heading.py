@@ -75,7 +75,7 @@ def heading(schedule: Schedule, program: Described) -> Iterator[str]:
         yield from host_lines(program.launches)
     else:
         yield from (f"Launch: {launch_text(launch)}" for launch in program.launches)
-    granted = [*map(_granted, program.checks)]
+    granted = [*dict.fromkeys(map(_granted, program.checks))]  # two axes of one access are one condition to a reader
     granted += [f"{name} is aligned to {most} bytes" for name, most in program.alignments]
     granted += _apart(contract)
     if granted:
