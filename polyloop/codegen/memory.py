@@ -12,7 +12,7 @@ from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.language import Language
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
-from polyloop.codegen.tree.branches import with_joined_guards
+from polyloop.codegen.tree.branches import with_early_ends, with_joined_guards
 from polyloop.codegen.tree.c_ast import Block, Carve, Declare, Sync, Union
 from polyloop.codegen.tree.declare import declare_private, declare_shared
 from polyloop.codegen.tree.fold_initial_value import begun
@@ -65,7 +65,8 @@ def declare_temporaries(
         for t in launch.temporaries
         if t.address_space is AddressSpace.PRIVATE and t.name not in scope.memory.expanded
     ]
-    body = declare_private(begun(body), [name for name in private if name not in kept], declarations.__getitem__)
+    body = with_early_ends(begun(body), private)
+    body = declare_private(body, [name for name in private if name not in kept], declarations.__getitem__)
     body = declare_private(around(body), [name for name in private if name in kept], declarations.__getitem__)
     used = frozenset[str]().union(*(node.uses for node in body)).difference(private)
     others = [t for t in launch.temporaries if t.name in used]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from tests.transform.checking import check
+from tests.transform.checking import check, cuda
 
 DATA = [pl.GlobalArg("x, y, z", np.int32, shape="n"), ...]
 
@@ -114,3 +114,31 @@ def test_a_condition_that_changes_computes_the_same(n: int) -> None:
     got = pl.compile(knl, target=pl.CTarget())(**{name: value.copy() for name, value in arguments.items()})
     for name in ("x", "y", "z"):
         np.testing.assert_array_equal(got[name], expected[name])
+
+
+def test_a_loop_ends_where_its_flag_is_false() -> None:
+    """Only where a register of the thread holds the flag, and the loop itself sets it."""
+    text = """
+    for i
+        <> v = x[i]
+        <> more = v > 1
+        for k
+            v = v/2 {if=more}
+            more = v > 1 {if=more}
+        end
+        y[i] = v
+    end
+    """
+    data = [pl.GlobalArg("x, y", np.float32, shape="n"), ...]
+    knl = pl.make_kernel("{[i, k]: 0 <= i < n and 0 <= k < 20}", text, data, seq_dependencies=True)
+    knl = knl.split_iname("i", 4, outer_tag="g.0", inner_tag="l.0")
+    source = cuda(knl)
+    assert "for (int k = 0; k < 20 && more; ++k) {" in source
+    assert "if (more)" not in source
+    x = np.array([1, 3, 0, 1000, 2**30, -4], np.float32)
+    wanted = np.array([v if v <= 1 else v / 2 ** min(20, np.ceil(np.log2(v))) for v in x], np.float32)
+    check(knl, {"x": x}, {"y": wanted})
+    kept = pl.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < 20}", text.replace("more = v > 1 {if=more}", ""), data, seq_dependencies=True
+    )
+    assert "if (more)" in cuda(kept)

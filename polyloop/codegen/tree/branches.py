@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from operator import is_
 
@@ -22,13 +22,13 @@ from polyloop.codegen.tree.c_ast import (
     walk,
     with_blocks,
 )
-from polyloop.codegen.tree.c_expr import Code, Name, Subscript, changed, conjunction, nodes, root
+from polyloop.codegen.tree.c_expr import Code, Name, Subscript, Unary, changed, conjunction, nodes, root
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 
-__all__ = ["Guarded", "branches", "keeps", "one_rest", "unswitched", "with_joined_guards"]
+__all__ = ["Guarded", "branches", "keeps", "one_rest", "unswitched", "with_early_ends", "with_joined_guards"]
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,36 @@ def _guard_before(nodes: Sequence[Node], node: If) -> int | None:
     begun = [changed(begin.target) for begin in nodes[place + 1 :] if isinstance(begin, Assign)]
     is_apart = all(name is not None and name.text not in used and name.temporary not in used for name in begun)
     return place if is_apart and keeps(guard.body, guard.condition) else None
+
+
+def with_early_ends(block: Block, registers: Collection[str]) -> Block:
+    """Return *block* with loops that end where a flag in a register, which their bodies alone set, is false.
+
+    ::
+
+        for (int k = 0; k < m; ++k) { if (goes_on) { A; goes_on = x > 0; } }
+        ->
+        for (int k = 0; k < m && goes_on; ++k) { A; goes_on = x > 0; }
+
+    An iteration with a false flag leaves it false.  Loops with another head, a pragma or independent iterations stay.
+    """
+    found: list[Node] = []
+    for node in (with_blocks(node, lambda inside: with_early_ends(inside, registers)) for node in block):
+        if isinstance(node, For) and not (node.axis or node.pragma or node.strided or node.is_rest):
+            guard = node.body[0] if len(node.body) == 1 else None
+            if isinstance(guard, If) and not guard.orelse and _is_flag(guard, registers):
+                test = conjunction([node.test, guard.condition])
+                node = replace(node, test=test, body=guard.body)  # noqa: PLW2901
+        found.append(node)
+    return block if all(map(is_, found, block)) else tuple(found)
+
+
+def _is_flag(guard: If, registers: Collection[str]) -> bool:
+    """Return True if the condition of *guard* is a flag in a register that its body sets."""
+    name = guard.condition.operand if isinstance(guard.condition, Unary) else guard.condition
+    if not isinstance(name, Name) or name.temporary not in registers:
+        return False
+    return any(isinstance(node, Assign) and changed(node.target) == name for node in walk(guard.body))
 
 
 def one_rest(first: For, second: For) -> For | None:
