@@ -15,11 +15,13 @@ from polyloop.distributed.engine import Engine
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import other_mesh, planned
 from polyloop.distributed.ranks import RankProgram
+from polyloop.distributed.scaling import MeshExplanation, explained
 from polyloop.distributed.shown import described
 from polyloop.distributed.traffic import Link, Traffic, traffic_of
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.frozen import replace
+from polyloop.kernel.devices import Device
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.compile import compile_kernel
 from polyloop.target.base import Target
@@ -130,6 +132,20 @@ class DistributedKernel(Shown):
         """
         kernels = {} if device is None else self.kernels
         return traffic_of(self.plan(mesh, **sizes), link or Link(), device or "", self.analysis.names, kernels)
+
+    def explained(
+        self, sizes: Mapping[str, int] | None, device: Device, mesh: Sequence[int] | None, link: Link | None
+    ) -> MeshExplanation:
+        """Return what :func:`polyloop.explain` says of a divided kernel.
+
+        Raises
+        ------
+        ArgumentError, VerificationError
+            As :meth:`explain`.
+        """
+        chosen = self.mesh if mesh is None else tuple(mesh)
+        return explained(self.analysis, self.kernels, chosen or (), dict(sizes or {}), (device, link or Link()),
+                         overlap=self.overlap)
 
     def compile(self, engine: Engine, target: Target | None = None) -> RankProgram:
         """Compile the kernels for a rank.

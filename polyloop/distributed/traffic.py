@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from polyloop.display import Shown
 from polyloop.distributed.local import Names
 from polyloop.distributed.modelled import computing
 from polyloop.distributed.plan import Combine, Exchange, Node, Plan, Repeat, Run
-from polyloop.distributed.regions import box_size
+from polyloop.distributed.regions import Coordinates, box_size
+from polyloop.kernel.devices import Device
 from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["ExchangeFacts", "Link", "Traffic", "traffic_of"]
@@ -119,15 +121,25 @@ class Traffic(Shown):
         return "\n".join(lines)
 
 
+_SAMPLED: Final = 4
+"""Turns of a loop that stand for all of them, where some ranks stand for all ranks."""
+
+
 @dataclass(eq=False)
 class _Counting:
     plan: Plan
     link: Link
+    positions: Sequence[Coordinates]
     links: Counter[tuple[int, int]] = field(default_factory=Counter)
     exchanges: list[ExchangeFacts] = field(default_factory=list)
     reductions: list[tuple[str, int, int, int]] = field(default_factory=list)
     seconds: float = 0.0
     hidden: float = 0.0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all ranks are asked, in all turns."""
+        return len(self.positions) == len(self.plan.regions.ranks)
 
     def visit(self, nodes: Sequence[Node], turns: Sequence[Mapping[str, int]]) -> None:
         """Count what *nodes* send in some iterations of the loops around."""
@@ -149,18 +161,18 @@ class _Counting:
         regions = self.plan.regions
         messages = packed = total = 0
         most = (0, 0)
-        different = turns[:1] if node.is_fixed else turns
-        weight = len(turns) if node.is_fixed else 1
+        different = turns[:1] if node.is_fixed else turns if self.is_exact else turns[:: max(1, len(turns) // _SAMPLED)]
+        weight = len(turns) / max(1, len(different)) if len(different) < len(turns) else 1
         for turn in different:
             longest = 0.0
-            for position in regions.ranks:
+            for position in self.positions:
                 found = [entry for entry in self.plan.messages(node, position, turn) if entry.source != entry.target]
                 for entry in found:
-                    self.links[entry.source, entry.target] += entry.size * weight
-                messages += len(found) * weight
-                packed += sum(not entry.is_contiguous for entry in found) * weight
+                    self.links[entry.source, entry.target] += round(entry.size * weight)
+                messages += round(len(found) * weight)
+                packed += round(sum(not entry.is_contiguous for entry in found) * weight)
                 size = sum(entry.size for entry in found)
-                total += size * weight
+                total += round(size * weight)
                 most = max(most, (size, len(found)))
                 peers = len({entry.source for entry in found})
                 longest = max(longest, peers * self.link.latency + size / self.link.bandwidth)
@@ -176,19 +188,25 @@ class _Counting:
             count *= regions.mesh[axis]
         dtype = regions.homes.kernel.arrays()[combined.array].dtype
         assert dtype is not None, "a completed kernel has types"
-        size = max(box_size(regions.stored(position, combined.array)) for position in regions.ranks) * dtype.itemsize
+        size = max(box_size(regions.stored(position, combined.array)) for position in self.positions) * dtype.itemsize
         self.reductions.append((combined.array, size, count, len(turns)))
-        steps = 2 * (count - 1)
-        once = steps * (self.link.latency + size / count / self.link.bandwidth)
+        ring = 2 * (count - 1) * (self.link.latency + size / count / self.link.bandwidth)
+        tree = 2 * (count - 1).bit_length() * (self.link.latency + size / self.link.bandwidth)
+        once = min(ring, tree)
         self.seconds += once * len(turns)
 
 
-def traffic_of(plan: Plan, link: Link, device: str, names: Names, kernels: Mapping[str, LoopKernel]) -> Traffic:
-    """Return the traffic of one call of a plan; with kernels, also their time on a device."""
-    work = _Counting(plan, link)
+def traffic_of(
+    plan: Plan, link: Link, device: str | Device, names: Names, kernels: Mapping[str, LoopKernel],
+    positions: Sequence[Coordinates] | None = None,
+) -> Traffic:  # fmt: skip
+    """Return the traffic of one call of a plan; with kernels, also their time on a device.
+
+    With some of the *positions*, what these ranks receive in some turns of each loop: times alone are meant then.
+    """
+    chosen = plan.regions.ranks if positions is None else positions
+    work = _Counting(plan, link, chosen)
     work.visit(plan.nodes, [{}])
     links = {pair: size for pair, size in work.links.items() if size}
     return Traffic(links, tuple(work.exchanges), tuple(work.reductions), work.seconds, work.hidden,
-                   computing(plan, names, kernels, device) if kernels else 0.0)
-
-
+                   computing(plan, names, kernels, device, chosen) if kernels else 0.0)
