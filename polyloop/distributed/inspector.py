@@ -23,7 +23,8 @@ import pymbolic.primitives as p
 
 from polyloop.creation.create import complete_kernel
 from polyloop.distributed.engine import Engine
-from polyloop.distributed.fields import Field
+from polyloop.distributed.fields import Field, Storage
+from polyloop.distributed.homes import Homes
 from polyloop.distributed.local import Local
 from polyloop.distributed.plan import Exchange, Plan
 from polyloop.expr.nodes import Expression, Reduction, array_name
@@ -36,7 +37,7 @@ from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space, project_onto
 
-__all__ = ["Gather", "Inspector", "inspector_of", "lists_of"]
+__all__ = ["Gather", "Inspector", "inspector_of", "is_selected", "lists_of"]
 
 _PARAM = isl.dim_type.param
 _Array: TypeAlias = Any
@@ -102,6 +103,15 @@ def inspector_of(plan: Plan, local: Local, exchange: Exchange) -> Inspector | No
     return _Making(plan, local, entry, places[0]).result()
 
 
+def is_selected(homes: Homes, exchange: Exchange) -> bool:
+    """Return whether data selects the elements that are read through the window of an exchange."""
+    entry = exchange.field
+    return entry.storage is Storage.WINDOW and any(
+        access.array == entry.array and any(form is None and axis is not None for form, axis in zip(
+            access.indices, entry.axes, strict=True))
+        for name in exchange.readers for statement in homes.statements(name) for access in statement.reads)
+
+
 @dataclass(eq=False)
 class _Making:
     plan: Plan
@@ -131,8 +141,8 @@ class _Making:
         used = frozenset[str]().union(*(_used(entry) for entry in instructions)) | {extent}
         arguments = [entry for entry in base.arguments if entry.name in used]
         used |= {name for entry in arguments for dim in (getattr(entry, "shape", None) or ()) for name in variables(dim)}
-        if not used.isdisjoint(self.local.phase.hosts) or any(
-                name in self.local.phase.hosts for active in self.local.active.values() for name in _involved(active)):
+        hosts = self.local.phase.hosts
+        if not used.isdisjoint(hosts) or not all(_is_same(active, hosts) for active in self.local.active.values()):
             return None
         known = {entry.name for entry in arguments}
         scalars = [entry for entry in base.arguments if entry.name in used and entry.name not in known]
@@ -239,6 +249,15 @@ def _involved(domain: isl.Set) -> Iterator[str]:
     for place in range(domain.dim(_PARAM)):
         if domain.involves_dims(_PARAM, place, 1):
             yield domain.get_dim_name(_PARAM, place) or ""
+
+
+def _is_same(active: isl.Set, hosts: Sequence[str]) -> bool:
+    """Return whether coordinates are the same in all iterations of the loops of the host."""
+    around, free = active.params(), active
+    for name in hosts:
+        if (place := free.find_dim_by_name(_PARAM, name)) >= 0:
+            free = free.project_out(_PARAM, place, 1)
+    return bool(align(free, active).intersect_params(around).is_equal(align(active, free)))
 
 
 def _only(domain: isl.Set, names: frozenset[str]) -> isl.Set:

@@ -70,6 +70,8 @@ class Exchange:
         Whether the elements are the same in all iterations of the loops around.
     is_ahead
         Whether it begins an iteration of the innermost loop early: while the one before computes.
+    readers
+        Instructions of the phase.
     """
 
     number: int
@@ -79,6 +81,7 @@ class Exchange:
     needed: isl.Map
     is_fixed: bool
     is_ahead: bool = False
+    readers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -334,7 +337,7 @@ class _Planning:
                 return None
             needed = more
         is_fixed = all(_is_same_in(needed, len(self.regions.mesh) + place) for place in range(len(level)))
-        made = Exchange(self.count, entry, phase.number, level, needed, is_fixed)
+        made = Exchange(self.count, entry, phase.number, level, needed, is_fixed, readers=phase.instructions)
         self.count += 1
         return made
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from polyloop.display import Shown
+from polyloop.distributed.inspector import is_selected
 from polyloop.distributed.local import Names
 from polyloop.distributed.modelled import computing
 from polyloop.distributed.plan import Combine, Exchange, Node, Plan, Repeat, Run
@@ -54,6 +55,8 @@ class ExchangeFacts:
         Bytes of all messages.
     most
         Bytes and messages of the rank that receives most in one iteration.
+    is_bound
+        Whether data decides how many of these elements are sent: an inspector finds them in each call.
     is_hidden
         Whether the phase computes its inner part at the same time, or the iteration before.
     """
@@ -66,6 +69,7 @@ class ExchangeFacts:
     bytes: int
     most: tuple[int, int]
     is_hidden: bool
+    is_bound: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +117,7 @@ class Traffic(Shown):
         for entry in self.exchanges:
             beside = ", beside computation" if entry.is_hidden else ""
             lines.append(f"    '{entry.array}' for phase {entry.phase}: {entry.messages} messages "
-                         f"({entry.packed} packed), {entry.bytes} bytes in {entry.times} turns{beside}")
+                         f"({entry.packed} packed), {'at most ' * entry.is_bound}{entry.bytes} bytes in {entry.times} turns{beside}")
         lines += [f"    '{array}' combined: {size} bytes by {count} ranks, {times} times"
                   for array, size, count, times in self.reductions]
         lines += [f"    rank {source} to rank {target}: {size} bytes"
@@ -179,7 +183,8 @@ class _Counting:
             self.seconds += longest * weight
             self.hidden += longest * weight if is_hidden else 0.0
         self.exchanges.append(ExchangeFacts(
-            node.field.array, node.phase, len(turns), messages, packed, total, most, is_hidden))
+            node.field.array, node.phase, len(turns), messages, packed, total, most, is_hidden,
+            is_selected(regions.homes, node)))
 
     def combine(self, node: Combine, turns: Sequence[Mapping[str, int]]) -> None:
         regions, combined = self.plan.regions, node.combined
