@@ -180,6 +180,7 @@ class DistributedKernel(Shown):
 def distribute(
     kernel: LoopKernel, arrays: Annotated[Mapping[str, str], EXPLAINED], over: str,
     mesh: Sequence[int] | None = None, *, hosts: str | Sequence[str] = (), overlap: bool = True,
+    deep: Mapping[str, int] | None = None,
 ) -> DistributedKernel:  # fmt: skip
     """Divide a kernel over a mesh of devices: who owns computes, and what is read of others is sent.
 
@@ -205,6 +206,9 @@ def distribute(
     hosts
         Loops that run one iteration after the other with an exchange in each, although nothing asks for it: panels of a
         product, say.
+    deep
+        Loop of the host -> number of its iterations between two exchanges: ``{"t": 4}``.  Halos are as much wider, and
+        ranks compute redundantly what they need of their neighbours in between.
     overlap
         Whether a phase computes its inner part while the elements for the strips around it are on their way.
 
@@ -228,7 +232,7 @@ def distribute(
     names = frozenset(name.strip() for name in (hosts.split(",") if isinstance(hosts, str) else hosts) if name.strip())
     if unknown := sorted(names.difference(kernel.inames)):
         refuse(kernel, unknown_name("iname", unknown[0], kernel.inames))
-    found = analysed(kernel, arrays, over, names)
+    found = analysed(kernel, arrays, over, names, deep or {})
     if mesh is not None and (len(mesh) != found.division.rank or any(count < 1 for count in mesh)):
         refuse(kernel, other_mesh(mesh, found.division.rank))
     return DistributedKernel(found, None if mesh is None else tuple(mesh), overlap)

@@ -132,6 +132,9 @@ class Execution:
         A window is in one of several buffers, the *slot*: one is filled while a kernel reads another one.
         """
         regions, array = self.plan.regions, exchange.field.array
+        deep = regions.deep
+        if deep is not None and exchange.hosts == (deep.iname,) and (hosts[deep.iname] - regions.first) % deep.every:
+            return lambda: None
         if (gather := self.gather(exchange, hosts)) is not None:
             return self.gathered(exchange, gather, slot)
         me = regions.number(self.position)

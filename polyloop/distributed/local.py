@@ -21,6 +21,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.creation.create import complete_kernel
+from polyloop.distributed.deep import Deep
 from polyloop.distributed.fields import Field, Halo, Storage, fields_of, is_near, reading_home, uses
 from polyloop.distributed.homes import Home, Homes
 from polyloop.distributed.phases import Phase
@@ -91,7 +92,7 @@ class Local:
 
 def local_kernel(
     homes: Homes, phase: Phase, halos: Mapping[str, Halo], kept: Collection[str], names: Names, wish: str,
-    fields: Sequence[Field] | None = None,
+    fields: Sequence[Field] | None = None, deep: Deep | None = None,
 ) -> Local:  # fmt: skip
     """Return the kernel of a phase.
 
@@ -103,7 +104,7 @@ def local_kernel(
         Name of the kernel.
     """
     found = fields_of(homes, phase) if fields is None else tuple(fields)
-    return _Localizing(homes, phase, halos, frozenset(kept), names, found).result(wish)
+    return _Localizing(homes, phase, halos, frozenset(kept), names, found, deep).result(wish)
 
 
 @dataclass(eq=False)
@@ -114,6 +115,7 @@ class _Localizing:
     kept: frozenset[str]
     names: Names
     fields: tuple[Field, ...]
+    deep: Deep | None = None
     extents: dict[tuple[str, int], str] = field(default_factory=dict)
     origins: dict[tuple[str, int], str] = field(default_factory=dict)
 
@@ -341,7 +343,9 @@ class _Localizing:
     def assumptions(self, own: Collection[str]) -> isl.Set:
         """Return the assumptions of the program, and those about boxes and loops of the host."""
         result = align(self.homes.kernel.assumptions, self.space)
-        rows = [Row(Affine.variable(name)) for name in self.names.all()]
+        rows = [Row(Affine.variable(name)) for name in (*self.names.low, *self.names.count)]
+        below = [0 if self.deep is None else self.deep.most(self.phase.number, axis) for axis, _ in enumerate(self.names.at)]
+        rows += [Row(Affine.variable(name).add(Affine((), less))) for name, less in zip(self.names.at, below, strict=True)]
         rows += [Row(Affine.variable(self.names.count[axis]).add(Affine((), -1))) for axis in self.active]
         result = add_rows(result.from_params(), (), rows).params()
         for axis, coordinates in self.active.items():

@@ -91,7 +91,7 @@ class RankProgram:
     def _agree(self, sizes: Mapping[str, int]) -> None:
         """Compare this rank's program and sizes with those of all others."""
         analysis = self.analysis
-        text = "\n".join([str(analysis.homes.kernel), str(analysis.division)])
+        text = "\n".join([str(analysis.homes.kernel), str(analysis.division), str(analysis.deep)])
         mine = {"kernel": hashlib.sha256(text.encode()).hexdigest()[:16], "mesh": list(self.mesh),
                 "sizes": dict(sizes)}
         texts = self.engine.all_gather(json.dumps(mine, sort_keys=True))

@@ -178,7 +178,7 @@ class _Scaling:
 
     def plan(self, mesh: Coordinates, sizes: Mapping[str, int]) -> Plan:
         """Return the plan of a mesh, which nothing runs: unproven."""
-        regions = Regions(self.analysis.homes, mesh, dict(sizes), self.analysis.halos)
+        regions = Regions(self.analysis.homes, mesh, dict(sizes), self.analysis.halos, self.analysis.deep)
         return plan_of(regions, self.analysis.locals, self.analysis.steps, overlap=self.overlap)
 
     def traffic(self, mesh: Coordinates, sizes: Mapping[str, int]) -> Traffic:
@@ -212,7 +212,7 @@ class _Scaling:
 
     def elements(self, sizes: Mapping[str, int]) -> int:
         """Return the number of elements of the largest array in blocks."""
-        regions = Regions(self.analysis.homes, (1,) * self.analysis.division.rank, dict(sizes), self.analysis.halos)
+        regions = Regions(self.analysis.homes, (1,) * self.analysis.division.rank, dict(sizes), self.analysis.halos, self.analysis.deep)
         return max((prod(regions.shape(array)) for array in self.analysis.homes.division.arrays), default=1)
 
     def dominated(self, mesh: Coordinates, sizes: Mapping[str, int]) -> dict[str, int] | None:
