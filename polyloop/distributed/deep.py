@@ -50,7 +50,7 @@ class Deep:
     widths: Mapping[str, Halo]
 
     def most(self, phase: int, axis: int) -> int:
-        """Return how far below the box of a rank a phase computes at most."""
+        """Return the number of coordinates below its box that a rank computes in a phase at most."""
         return max((reach[axis][0] for reach in self.reach.get(phase, ())), default=0)
 
 
@@ -91,15 +91,17 @@ def _check(homes: Homes, phase: Phase) -> None:
         name = statement.instruction.id
         is_written = statement.is_write(access)
         is_everywhere = any(form is None for form in homes.of(statement))
-        if storage not in (Storage.BLOCK, Storage.WHOLE) or is_everywhere or (is_written and storage is Storage.WHOLE
-                and access.array not in homes.kernel.temporaries) or access.array in homes.division.local:
+        is_own = access.array in homes.division.local
+        is_common = is_written and storage is Storage.WHOLE and access.array not in homes.kernel.temporaries
+        if storage not in (Storage.BLOCK, Storage.WHOLE) or is_everywhere or is_common or is_own:
             refuse(homes.kernel, bad_distribution(
-                f"'{name}' cannot run for the coordinates of another rank: '{access.array}'", str(statement.instruction),
+                f"'{name}' cannot run for the coordinates of another rank: '{access.array}'",
+                str(statement.instruction),
                 hint="deep halos are for loops that read blocks at constant distances, and write blocks"))
 
 
 def _reaches(homes: Homes, iname: str, every: int, phases: Sequence[Phase]) -> Deep:
-    """Return how far each phase has to compute: backward from the last iteration, which computes what the rank owns."""
+    """Return the reach of each phase: backward from the last iteration, which computes what the rank owns."""
     rank = homes.division.rank
     needed: dict[str, list[tuple[int, int]]] = {
         array: [(0, 0)] * rank for array in homes.division.arrays}

@@ -10,7 +10,6 @@ import numpy as np
 
 from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis, analysed
-from polyloop.distributed.division import refuse
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import other_mesh, planned
@@ -19,7 +18,7 @@ from polyloop.distributed.scaling import MeshExplanation, explained
 from polyloop.distributed.shown import described
 from polyloop.distributed.traffic import Link, Traffic, traffic_of
 from polyloop.edge.checks import EXPLAINED
-from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+from polyloop.errors import ArgumentError, Diagnostic, KernelError, unknown_name
 from polyloop.frozen import replace
 from polyloop.kernel.devices import Device
 from polyloop.kernel.kernel import LoopKernel
@@ -136,7 +135,7 @@ class DistributedKernel(Shown):
     def explained(
         self, sizes: Mapping[str, int] | None, device: Device, mesh: Sequence[int] | None, link: Link | None
     ) -> MeshExplanation:
-        """Return what :func:`polyloop.explain` says of a divided kernel.
+        """Return the explanation that :func:`polyloop.explain` gives of a divided kernel.
 
         Raises
         ------
@@ -231,8 +230,8 @@ def distribute(
     """
     names = frozenset(name.strip() for name in (hosts.split(",") if isinstance(hosts, str) else hosts) if name.strip())
     if unknown := sorted(names.difference(kernel.inames)):
-        refuse(kernel, unknown_name("iname", unknown[0], kernel.inames))
+        raise KernelError("distribute", kernel.name, [unknown_name("iname", unknown[0], kernel.inames)])
     found = analysed(kernel, arrays, over, names, deep or {})
     if mesh is not None and (len(mesh) != found.division.rank or any(count < 1 for count in mesh)):
-        refuse(kernel, other_mesh(mesh, found.division.rank))
+        raise KernelError("distribute", kernel.name, [other_mesh(mesh, found.division.rank)])
     return DistributedKernel(found, None if mesh is None else tuple(mesh), overlap)

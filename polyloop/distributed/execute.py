@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -132,8 +132,7 @@ class Execution:
         A window is in one of several buffers, the *slot*: one is filled while a kernel reads another one.
         """
         regions, array = self.plan.regions, exchange.field.array
-        deep = regions.deep
-        if deep is not None and exchange.hosts == (deep.iname,) and (hosts[deep.iname] - regions.first) % deep.every:
+        if regions.is_between(exchange.hosts, hosts):
             return lambda: None
         if (gather := self.gather(exchange, hosts)) is not None:
             return self.gathered(exchange, gather, slot)
@@ -146,12 +145,7 @@ class Execution:
                 place[slices(message.box, first)] = source[slices(message.box, origin)]
             else:
                 incoming.setdefault(message.source, []).append(message)
-        sends = []
-        for target in regions.ranks:
-            mine = [message for message in self.messages(exchange, target, hosts) if message.source == me]
-            if mine and target != self.position:
-                sends.append((regions.number(target), self.packed(source, origin, mine)))
-                self.sent += sum(message.size for message in mine)
+        sends = [*self.outgoing(exchange, hosts, source, origin)]
         receives, unpacks = [], []
         for peer, messages in incoming.items():
             buffer, unpack = self.landing(place, first, messages)
@@ -172,8 +166,20 @@ class Execution:
 
         return finish
 
+    def outgoing(
+        self, exchange: Exchange, hosts: _Hosts, source: _Array, origin: Sequence[int]
+    ) -> Iterator[tuple[int, _Array]]:
+        """Yield the ranks to which this one sends elements, with these."""
+        regions = self.plan.regions
+        me = regions.number(self.position)
+        for target in regions.ranks:
+            mine = [message for message in self.messages(exchange, target, hosts) if message.source == me]
+            if mine and target != self.position:
+                self.sent += sum(message.size for message in mine)
+                yield regions.number(target), self.packed(source, origin, mine)
+
     def gather(self, exchange: Exchange, hosts: _Hosts) -> Gather | None:
-        """Return what the ranks read of each other, where data decides it: found once a call, by all ranks."""
+        """Return the elements that ranks read of each other, where data decides it: found once a call, by all ranks."""
         if exchange.number in self.gathers:
             return self.gathers[exchange.number]
         local, key = self.locals[exchange.phase], ("inspector", exchange.number)

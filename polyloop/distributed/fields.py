@@ -17,7 +17,9 @@ from polyloop.distributed.phases import Phase
 from polyloop.poly.affine import Affine
 from polyloop.program.lower import Access, Lowered
 
-__all__ = ["Field", "Halo", "Storage", "distances", "fields_of", "halos_of", "is_near", "kind_of", "reading_home", "uses"]
+__all__ = [
+    "Field", "Halo", "Storage", "distances", "fields_of", "halos_of", "is_near", "kind_of", "reading_home", "uses",
+]  # fmt: skip
 
 Halo: TypeAlias = "tuple[tuple[int, int], ...]"
 """For each axis of an array the number of elements below and above its block that a rank stores."""

@@ -112,7 +112,7 @@ def homes_of(separated: Separated, division: Division) -> Homes:
             terms[instruction.id] = _term_home(division, instruction, found, homes[instruction.id])
             if found.is_update:
                 homes[instruction.id] = terms[instruction.id]
-        own = sorted(division.local & instruction.reads)
+        own = [name for name in division.local if name in instruction.reads]
         if own and all(form is None for form in terms.get(instruction.id, homes[instruction.id])):
             refuse(kernel, bad_distribution(
                 f"every rank runs '{instruction.id}', and each has another '{own[0]}'", str(instruction),

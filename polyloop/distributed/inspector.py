@@ -27,10 +27,10 @@ from polyloop.distributed.fields import Field, Storage
 from polyloop.distributed.homes import Homes
 from polyloop.distributed.local import Local
 from polyloop.distributed.plan import Exchange, Plan
-from polyloop.expr.nodes import Expression, Reduction, array_name
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import children, reductions, variables
 from polyloop.frozen import replace
-from polyloop.kernel.arrays import ArrayArg, ValueArg
+from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.domains import align
 from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
@@ -140,14 +140,16 @@ class _Making:
         instructions = (*kept, *marks)
         used = frozenset[str]().union(*(_used(entry) for entry in instructions)) | {extent}
         arguments = [entry for entry in base.arguments if entry.name in used]
-        used |= {name for entry in arguments for dim in (getattr(entry, "shape", None) or ()) for name in variables(dim)}
+        used |= {name for entry in arguments if isinstance(entry, ArrayArg) for dim in entry.shape or ()
+                 for name in variables(dim)}
         hosts = self.local.phase.hosts
         if not used.isdisjoint(hosts) or not all(_is_same(active, hosts) for active in self.local.active.values()):
             return None
         known = {entry.name for entry in arguments}
         scalars = [entry for entry in base.arguments if entry.name in used and entry.name not in known]
-        new = [ArrayArg(mark, np.dtype(np.int8), (p.Variable(extent),), order="C", is_input=True, is_output=True),
-               ValueArg(extent, base.index_dtype)]
+        new: list[Argument] = [
+            ArrayArg(mark, np.dtype(np.int8), (p.Variable(extent),), order="C", is_input=True, is_output=True),
+            ValueArg(extent, base.index_dtype)]
         parameters = (*(name for name in base.parameters if name in used), extent)
         kernel = replace(
             base, name=f"{base.name}_marks", instructions=instructions, arguments=(*arguments, *scalars, *new),
@@ -158,15 +160,15 @@ class _Making:
         return Inspector(complete_kernel(kernel, None), self.place, mark, extent, origin)
 
     def accesses(self, entry: Instruction) -> Iterator[tuple[tuple[str, ...], isl.Set, Expression] | None]:
-        """Yield the instances and the subscript of each read through the field; None for one that a value decides on."""
-        terms = {id(node): term for node, term in zip(reductions(entry.expression), entry.terms, strict=True)}
+        """Yield the instances and the subscript of each read through the field; None for one under a condition."""
+        terms = [*zip(reductions(entry.expression), entry.terms, strict=True)]
 
         def visit(node: Expression, around: Term | None, *, is_sure: bool) -> Iterator[
                 tuple[tuple[str, ...], isl.Set, Expression] | None]:
             if isinstance(node, p.Subscript) and array_name(node) == self.field.name:
                 inames, domain = (entry.inames, entry.domain) if around is None else (around.inames, around.domain)
                 yield (inames, domain, node.index_tuple[self.place]) if is_sure else None
-            inner = terms.get(id(node), around) if isinstance(node, Reduction) else around
+            inner = next((term for other, term in terms if other is node), around)
             for child in children(node):
                 yield from visit(child, inner, is_sure=is_sure and not isinstance(node, p.If))
 
@@ -207,7 +209,7 @@ def lists_of(
     plan: Plan, engine: Engine, position: tuple[int, ...], array: str, inspected: tuple[int, np.ndarray[Any, Any]],
     example: _Array,
 ) -> Gather:  # fmt: skip
-    """Return what ranks send each other, from the axis and the indices that each needs; all ranks call it."""
+    """Return the lists of ranks, from the axis and the indices that each needs; all ranks call it."""
     place, needed = inspected
     regions = plan.regions
     axis = regions.axes(array)[place]
@@ -220,7 +222,8 @@ def lists_of(
             wanted[regions.number((*position[:axis], coordinate, *position[axis + 1 :]))] = mine
     me = regions.number(position)
     own = wanted.pop(me, needed[:0])
-    counts = [json.loads(text) for text in engine.all_gather(json.dumps({peer: len(entry) for peer, entry in wanted.items()}))]
+    mine_text = json.dumps({peer: len(entry) for peer, entry in wanted.items()})
+    counts = [json.loads(text) for text in engine.all_gather(mine_text)]
     requests = {peer: _like(example, entry) for peer, entry in wanted.items()}
     asked = {peer: _like(example, np.empty(found[str(me)], np.int64))
              for peer, found in enumerate(counts) if str(me) in found}

@@ -344,8 +344,9 @@ class _Localizing:
         """Return the assumptions of the program, and those about boxes and loops of the host."""
         result = align(self.homes.kernel.assumptions, self.space)
         rows = [Row(Affine.variable(name)) for name in (*self.names.low, *self.names.count)]
-        below = [0 if self.deep is None else self.deep.most(self.phase.number, axis) for axis, _ in enumerate(self.names.at)]
-        rows += [Row(Affine.variable(name).add(Affine((), less))) for name, less in zip(self.names.at, below, strict=True)]
+        for axis, name in enumerate(self.names.at):
+            below = 0 if self.deep is None else self.deep.most(self.phase.number, axis)
+            rows.append(Row(Affine.variable(name).add(Affine((), below))))
         rows += [Row(Affine.variable(self.names.count[axis]).add(Affine((), -1))) for axis in self.active]
         result = add_rows(result.from_params(), (), rows).params()
         for axis, coordinates in self.active.items():

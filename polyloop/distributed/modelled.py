@@ -16,11 +16,12 @@ __all__ = ["computing"]
 
 
 def computing(
-    plan: Plan, names: Names, kernels: Mapping[str, LoopKernel], device: str | Device, positions: Sequence[Coordinates]
-) -> float:
+    plan: Plan, names: Names, kernels: Mapping[str, LoopKernel], device: str | Device,
+    positions: Sequence[Coordinates],
+) -> float:  # fmt: skip
     """Return the least time that the kernels of the rank with the most, of some, take in one call [s].
 
-    The bounds are those of memory and operations in :func:`polyloop.explain`; each phase counts as in its first iteration.
+    The bounds are those of memory and operations in :func:`polyloop.explain`; each phase counts as in its first turn.
     """
     total = 0.0
     for node, turns in _calls(plan, plan.nodes, [{}]):

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 import islpy as isl
 
-from polyloop.distributed.division import bad_distribution, refuse
 from polyloop.distributed.deep import Deep, Reach
+from polyloop.distributed.division import bad_distribution, refuse
 from polyloop.distributed.fields import Field, Halo, Storage, kind_of, uses
 from polyloop.distributed.homes import Homes
 from polyloop.distributed.phases import Phase
@@ -226,16 +226,24 @@ class Regions:
         return min(found, default=0)
 
     def reach(self, phase: int, hosts: Mapping[str, int]) -> Reach:
-        """Return how far beside its box a rank computes a phase, in an iteration of the loops around."""
+        """Return the reach of a phase in an iteration of the loops around."""
         if self.deep is None or phase not in self.deep.reach:
             return ((0, 0),) * len(self.mesh)
         return self.deep.reach[phase][(hosts[self.deep.iname] - self.first) % self.deep.every]
 
+    def is_between(self, around: Sequence[str], hosts: Mapping[str, int]) -> bool:
+        """Return whether an iteration of the loops *around* is one between exchanges of deep halos."""
+        deep = self.deep
+        if deep is None or tuple(around) != (deep.iname,):
+            return False
+        return (hosts[deep.iname] - self.first) % deep.every != 0
+
     def chunk(self, relation: isl.Map, turn: int) -> isl.Map:
-        """Return the part of ``{ [rank, t] -> element }`` in the iterations *turn* behind an exchange, by that of it."""
+        """Return ``{ [rank, t] -> element }`` in the iterations *turn* behind an exchange, whose ``t`` it has then."""
         assert self.deep is not None, "there is a loop with deep halos"
         ranks = ", ".join(f"r{axis}" for axis in range(len(self.mesh)))
-        back = isl.Map(f"{{ [{ranks}, t] -> [{ranks}, t - {turn}] : (t - {self.first + turn}) mod {self.deep.every} = 0 }}")
+        where = f"(t - {self.first + turn}) mod {self.deep.every} = 0"
+        back = isl.Map(f"{{ [{ranks}, t] -> [{ranks}, t - {turn}] : {where} }}")
         return relation.apply_domain(back)
 
     def placed(

@@ -96,15 +96,17 @@ class MeshExplanation(Shown):
         return {pair: size / max(1, self.steps) for pair, size in self.traffic.links.items()}
 
     def __repr__(self) -> str:
-        return f"<MeshExplanation '{self.name}' on {_shape(self.here.mesh)} {self.device}: {time_text(self.here.total)}>"
+        where = f"{_shape(self.here.mesh)} {self.device}"
+        return f"<MeshExplanation '{self.name}' on {where}: {time_text(self.here.total)}>"
 
     def __str__(self) -> str:
         here, each = self.here, max(1, self.steps)
         step = "a step" if self.steps > 1 else "a call"
         lines = [
             f"'{self.name}' on {_shape(here.mesh)} {self.device}, {_sizes(here.sizes)}",
-            f"    computation {time_text(here.computing / each)} {step}; messages {time_text(here.communicating / each)}, "
-            f"of which {time_text(self.traffic.hidden / each)} beside it; in all {time_text(here.total / each)}",
+            f"    computation {time_text(here.computing / each)} {step}; messages "
+            f"{time_text(here.communicating / each)}, of which {time_text(self.traffic.hidden / each)} beside it; "
+            f"in all {time_text(here.total / each)}",
             f"    a message of b bytes takes {time_text(self.link.latency)} + b/({self.link.bandwidth / 1e9:g} GB/s)",
             f"    {self.traffic.bytes / each:g} bytes {step} in messages"]
         lines += [f"    rank {source} to rank {target}: {size:g} bytes {step}"
@@ -128,7 +130,7 @@ def explained(
     analysis: Analysis, kernels: Mapping[str, LoopKernel], mesh: Coordinates, sizes: Mapping[str, int],
     model: tuple[Device, Link], *, overlap: bool,
 ) -> MeshExplanation:  # fmt: skip
-    """Return what is sent on a mesh, the time of a call, and how that scales; *model* is a device and a link.
+    """Return the bytes and the time of a call on a mesh, and of larger ones; *model* is a device and a link.
 
     Raises
     ------
@@ -212,7 +214,7 @@ class _Scaling:
 
     def elements(self, sizes: Mapping[str, int]) -> int:
         """Return the number of elements of the largest array in blocks."""
-        regions = Regions(self.analysis.homes, (1,) * self.analysis.division.rank, dict(sizes), self.analysis.halos, self.analysis.deep)
+        regions = Regions(self.analysis.homes, (1,) * self.analysis.division.rank, dict(sizes), self.analysis.halos)
         return max((prod(regions.shape(array)) for array in self.analysis.homes.division.arrays), default=1)
 
     def dominated(self, mesh: Coordinates, sizes: Mapping[str, int]) -> dict[str, int] | None:

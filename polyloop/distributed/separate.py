@@ -98,8 +98,9 @@ def as_written(kernel: LoopKernel) -> LoopKernel:
         for name in {name for domain in sets for name in _parameters(domain)}.difference(reference.kernel.parameters):
             entry = reference.kernel.temporaries.get(name)
             if entry is None or entry.shape:
-                refuse(kernel, bad_distribution(f"the bounds of '{instruction.id}' are read from memory: '{name}'",
-                                                str(instruction), hint="bound the loop by parameters, with a condition"))
+                refuse(kernel, bad_distribution(
+                    f"the bounds of '{instruction.id}' are read from memory: '{name}'", str(instruction),
+                    hint="bound the loop by parameters with a condition, or by scalars that the same loop sets"))
     return reference.kernel
 
 

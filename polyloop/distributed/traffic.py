@@ -116,8 +116,9 @@ class Traffic(Shown):
             lines.append(f"    computation: {self.computing*1e6:.1f} us; in all {self.total*1e6:.1f} us")
         for entry in self.exchanges:
             beside = ", beside computation" if entry.is_hidden else ""
+            most = "at most " if entry.is_bound else ""
             lines.append(f"    '{entry.array}' for phase {entry.phase}: {entry.messages} messages "
-                         f"({entry.packed} packed), {'at most ' * entry.is_bound}{entry.bytes} bytes in {entry.times} turns{beside}")
+                         f"({entry.packed} packed), {most}{entry.bytes} bytes in {entry.times} turns{beside}")
         lines += [f"    '{array}' combined: {size} bytes by {count} ranks, {times} times"
                   for array, size, count, times in self.reductions]
         lines += [f"    rank {source} to rank {target}: {size} bytes"
@@ -142,7 +143,7 @@ class _Counting:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all ranks are asked, in all turns."""
+        """True where all ranks are asked, in all turns."""
         return len(self.positions) == len(self.plan.regions.ranks)
 
     def visit(self, nodes: Sequence[Node], turns: Sequence[Mapping[str, int]]) -> None:
@@ -165,7 +166,8 @@ class _Counting:
         regions = self.plan.regions
         messages = packed = total = 0
         most = (0, 0)
-        different = turns[:1] if node.is_fixed else turns if self.is_exact else turns[:: max(1, len(turns) // _SAMPLED)]
+        step = 1 if self.is_exact else max(1, len(turns) // _SAMPLED)
+        different = turns[:1] if node.is_fixed else turns[::step]
         weight = len(turns) / max(1, len(different)) if len(different) < len(turns) else 1
         for turn in different:
             longest = 0.0

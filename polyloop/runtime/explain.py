@@ -55,7 +55,7 @@ class Divided(Protocol[_Told_co]):
     """Interface of a kernel divided over a mesh, which a higher package makes."""
 
     def explained(
-        self, sizes: Mapping[str, int] | None, device: str | Device, mesh: Sequence[int] | None, link: Any  # noqa: ANN401
+        self, sizes: Mapping[str, int] | None, device: Device, mesh: Sequence[int] | None, link: Any  # noqa: ANN401
     ) -> _Told_co:
         """Return bounds on a mesh."""
         ...
@@ -64,7 +64,7 @@ class Divided(Protocol[_Told_co]):
 @overload
 def explain(
     kernel: LoopKernel, sizes: Mapping[str, int] | None = None, device: str | Device = "H200", *,
-    compile: bool = False,  # noqa: A002 - as below
+    compile: bool = False,
 ) -> Explanation: ...  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def explain(
     compile: bool = False,  # noqa: A002 - what the function of that name does
     mesh: Sequence[int] | None = None,
     link: Annotated[Any, EXPLAINED] = None,
-) -> Any:  # noqa: ANN401 - Explanation, or for a divided kernel MeshExplanation
+) -> Any:
     """Return the performance bounds of *kernel* on a GPU: the least time of each resource, and causes of waste.
 
     ::

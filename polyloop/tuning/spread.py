@@ -76,13 +76,12 @@ def _ended(
     devices: dict[str, None] = {}
     failures: list[str] = []
     try:
-        for part in parts:
-            futures.append(executor.submit(task, part))
+        futures.extend(executor.submit(task, part) for part in parts)
         for part, future in zip(parts, futures, strict=True):
             error: BaseException | None = None
             try:
                 reply = future.result()
-            except Exception as cause:  # noqa: BLE001 - whatever carries tasks raises its own
+            except Exception as cause:
                 error = cause
             if error is not None:
                 why = f"{type(error).__name__}: {error}".splitlines()[0][:200]

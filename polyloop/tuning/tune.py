@@ -70,7 +70,7 @@ def tune(
     jobs: int | None = None,
     progress: bool | None = None,
     remember: bool = True,
-    executor: Annotated[Any, EXPLAINED] = None,
+    executor: Annotated[Any, EXPLAINED] = None,  # noqa: ANN401 - any that submits
 ) -> Tuned:
     """Find the choice with which a kernel runs fastest.
 
@@ -169,7 +169,7 @@ def tune(
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """What a search on this machine found of some choices, in their order."""
+    """Result of a search on this machine: a trial for each of some choices, in their order."""
 
     trials: tuple[Trial, ...]
     device: str
@@ -232,7 +232,7 @@ def _part(search: Callable[..., _Search], args: object, choices: Sequence[Choice
 
 
 def _architecture(target: Target | None, programs: Sequence[_Candidate]) -> str | None:
-    """Return what programs are compiled for: an architecture, what a target says for OpenCL, None for C."""
+    """Return the architecture that programs are compiled for; for OpenCL the words of the target, None for C."""
     if any(found.program.target == "cuda" for found in programs):
         return (target.arch if target is not None and target.arch else None) or device_architecture() or "sm_90"
     if any(found.program.target == "opencl" for found in programs):

@@ -25,8 +25,8 @@ def remote(col: np.ndarray[Any, Any], ranks: int) -> int:
     return found
 
 
-def test_elements_that_no_row_reads_are_not_sent(ranks: int = 7) -> None:
-    case = programs.sparse()
+def test_elements_that_no_row_reads_are_not_sent() -> None:
+    case, ranks = programs.sparse(), 7
     count = remote(case.inputs()["col"], ranks)
     assert sum(compare(case, (ranks,))) == count*8 + case.sizes["most"]*count*8  # a list of indices, then values
     found = case.divided((ranks,)).explain(**case.sizes)
@@ -61,8 +61,8 @@ def test_an_inspector_runs_anew_in_each_call() -> None:
 ], ids=["condition", "written"])
 def test_where_an_inspector_cannot_know_all_elements_are_sent(text: str) -> None:
     kernel = pl.make_kernel("{[i]: 0 <= i < n}", f"for i\n{text}\nend", [
-        pl.GlobalArg("x, y", D, shape="n"), pl.GlobalArg("val", D, shape="n, 1"), pl.GlobalArg("col", INT, shape="n, 1"),
-        ...], name="some", assumptions="n >= 1")
+        pl.GlobalArg("x, y", D, shape="n"), pl.GlobalArg("val", D, shape="n, 1"),
+        pl.GlobalArg("col", INT, shape="n, 1"), ...], name="some", assumptions="n >= 1")
     case = programs.Case(kernel, {name: BLOCKS[name] for name in BLOCKS if name in kernel.arrays()}, "i:mesh.0",
                          {"n": 9}, {}, "", lambda rng, name, shape, _: rng.integers(0, 9, shape).astype(INT)
                          if name == "col" else None)

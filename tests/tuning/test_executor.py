@@ -41,8 +41,8 @@ class Here:
 
 
 def _tuned(device: str, *entries: tuple[int, float]) -> Tuned:
-    return Tuned(tuple(Trial({"tile": tile}, Outcome.TIMED, "", Interval(time, time, time, 9)) for tile, time in entries),
-                 0, device=device)
+    trials = [Trial({"tile": tile}, Outcome.TIMED, "", Interval(time, time, time, 9)) for tile, time in entries]
+    return Tuned(tuple(trials), 0, device=device)
 
 
 def _timed(device: Callable[[], str], seen: list[list[int]]) -> Callable[[Sequence[Any]], str]:
