@@ -268,6 +268,45 @@ def sparse_gradients(**sizes: int) -> Case:
                 {"n": n, "most": 5, "nnz": int(starts[-1]), **sizes}, {}, "", fill, ("x", rows))
 
 
+def attention(**sizes: int) -> Case:
+    """Attention over a divided sequence: blocks of keys and values come one after the other, as on a ring."""
+    kernel = pl.make_kernel(
+        "{[i, d, e, panel, j]: 0 <= i < n and 0 <= d, e < w and 0 <= 4*panel < n and 0 <= j < 4 and 4*panel + j < n}",
+        """
+        for i
+            m[i] = -1e30
+            l[i] = 0
+            for d
+                o[i, d] = 0
+            end
+        end
+        for panel
+            for i
+                for j
+                    s[i, j] = sum(e, q[i, e]*k[4*panel + j, e])
+                end
+                top[i] = max(j, s[i, j])
+                top[i] = if(top[i] > m[i], top[i], m[i])
+                c[i] = exp(m[i] - top[i])
+                l[i] = l[i]*c[i] + sum(j, exp(s[i, j] - top[i]))
+                for d
+                    o[i, d] = o[i, d]*c[i] + sum(j, exp(s[i, j] - top[i])*v[4*panel + j, d])
+                end
+                m[i] = top[i]
+            end
+        end
+        for i, d
+            o[i, d] = o[i, d]/l[i]
+        end
+        """,
+        [pl.GlobalArg("q, k, v, o", D, shape="n, w"), pl.GlobalArg("s", D, shape="n, 4"),
+         pl.GlobalArg("m, l, top, c", D, shape="n"), ...], name="attention", assumptions="n >= 1 and w >= 1",
+        silenced_warnings="*")
+    rows = dict.fromkeys(("q", "k", "v", "o", "s"), "block, *")
+    return Case(kernel, {**rows, **dict.fromkeys(("m", "l", "top", "c"), "block")}, "i:mesh.0",
+                {"n": 14, "w": 3, **sizes}, {}, "panel")
+
+
 def boundaries(**sizes: int) -> Case:
     """Statements on single elements run where their owner is."""
     kernel = pl.make_kernel(

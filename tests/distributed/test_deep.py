@@ -14,6 +14,7 @@ from tests.distributed import programs
 from tests.distributed.programs import compare
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("case", "mesh", "every"), [
     (programs.heat_1d_mesh(n=17, steps=7), (3,), 3),
     (programs.heat_1d_mesh(n=10, steps=5), (3,), 5),         # halos wider than blocks
@@ -22,9 +23,8 @@ from tests.distributed.programs import compare
     (programs.history(n=19, steps=6), (3,), 2),
 ], ids=str)
 def test_results_are_the_same_in_every_bit(case: programs.Case, mesh: tuple[int, ...], every: int) -> None:
-    name = "t"
-    sent = compare(case, mesh, deep={name: every})
-    links = case.divided(mesh, deep={name: every}).explain(**case.sizes).links
+    sent = compare(case, mesh, deep={"t": every})
+    links = case.divided(mesh, deep={"t": every}).explain(**case.sizes).links
     assert sent == [sum(size for (source, _), size in links.items() if source == rank) for rank in range(len(sent))]
 
 

@@ -36,10 +36,11 @@ def test_sums_along_one_axis_of_a_mesh_are_those_of_its_ranks(mesh: tuple[int, .
     compare(programs.norms(), mesh, exact=False)
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("mesh", LINE)
 @pytest.mark.parametrize("case", [
     programs.layer_norm(), programs.histogram(), programs.conjugate_gradients(), programs.extremes(),
-    programs.sparse_gradients(),
+    programs.sparse_gradients(), programs.attention(),
 ], ids=lambda case: case.kernel.name)
 def test_a_program_with_sums_is_the_same_up_to_rounding(case: Case, mesh: tuple[int, ...]) -> None:
     compare(case, mesh, exact=False)

@@ -63,12 +63,12 @@ def test_processes_find_what_one_search_finds() -> None:
 
 
 def test_tasks_of_an_executor_find_what_one_search_finds() -> None:
-    given = arguments()
+    given, space = arguments(), {"order": ["rows"], "tile": [4, 0]}
     executor = Here()
-    found = pl.tune(build, SPACE, lambda: given, target=pl.CTarget(), seconds=0.1, jobs=3, executor=executor)
-    alone = pl.tune(build, SPACE, given, target=pl.CTarget(), seconds=0.1)
+    found = pl.tune(build, space, lambda: given, target=pl.CTarget(), seconds=0.1, jobs=2, executor=executor)
+    alone = pl.tune(build, space, given, target=pl.CTarget(), seconds=0.1)
     assert [(t.choice, t.outcome, t.why) for t in found.trials] == [(t.choice, t.outcome, t.why) for t in alone.trials]
-    assert executor.count in (3, 4)
+    assert executor.count == 2
     assert found.device == alone.device
     np.testing.assert_allclose(found.compiled(**given).y, given["a"] @ given["x"], rtol=1e-5)
     assert pl.replay(pl.trace_from_json(found.trace), product()).trace == build(**found.best).trace
