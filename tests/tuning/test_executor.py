@@ -63,7 +63,8 @@ def test_processes_find_what_one_search_finds() -> None:
 
 
 def test_tasks_of_an_executor_find_what_one_search_finds() -> None:
-    given, space = arguments(), {"order": ["rows"], "tile": [4, 0]}
+    given = arguments()
+    space: dict[str, list[Any]] = {"order": ["rows"], "tile": [4, 0]}
     executor = Here()
     found = pl.tune(build, space, lambda: given, target=pl.CTarget(), seconds=0.1, jobs=2, executor=executor)
     alone = pl.tune(build, space, given, target=pl.CTarget(), seconds=0.1)
