@@ -121,8 +121,11 @@ def main() -> None:
         time = measured(run, whole, options.repeats)
         times = [float(text) for text in engine.all_gather(repr(time))]
         if engine.rank == 0:
-            traffic = divided(engine.size, overlap=overlap).explain((engine.size,), **whole)
+            found = divided(engine.size, overlap=overlap)
+            traffic = found.explain((engine.size,), **whole)
             per_step = traffic.bytes / (2 * options.steps)
+            expected = found.explain((engine.size,), pl.Link(), torch.cuda.get_device_name().split()[1], **whole)
+            print(f"expected by the model: {expected.total*1e3/(2*options.steps):.3f} ms a step", flush=True)
             print(f"{torch.cuda.get_device_name()}: {n}^3 a rank, {engine.size} ranks, overlap {overlap}: "
                   f"{max(times)*1e3:.3f} ms a step, alone {single*1e3:.3f} ms, "
                   f"efficiency {100*single/max(times):.1f} %, {per_step/1e6:.2f} MB a step", flush=True)

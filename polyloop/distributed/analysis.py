@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from polyloop.distributed.deep import Deep, deep_of, widened
 from polyloop.distributed.division import Division, bad_distribution, division_of, refuse
 from polyloop.distributed.fields import Halo, Storage, fields_of, halos_of
 from polyloop.distributed.homes import Homes, homes_of
@@ -36,9 +37,12 @@ class Analysis:
     halos: Mapping[str, Halo]
     kept: frozenset[str]
     names: Names
+    deep: Deep | None = None
 
 
-def analysed(kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: frozenset[str]) -> Analysis:
+def analysed(
+    kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: frozenset[str], deep: Mapping[str, int]
+) -> Analysis:
     """Return the phases of *kernel*, and a kernel for each.
 
     Raises
@@ -68,9 +72,10 @@ def analysed(kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: fr
         ):
             refuse(kernel, bad_distribution(f"'{name}' is read at another coordinate than it is written",
                                             hint="make it an argument, and divide it"))
-    halos = halos_of(homes, phases)
+    deeper = deep_of(homes, steps, deep)
+    halos = widened(halos_of(homes, phases), deeper)
     names = Names.of(homes.kernel, division.rank)
     locals_ = tuple(
-        local_kernel(homes, phase, halos, kept, names, f"{kernel.name}_{phase.number}", fields[phase.number])
+        local_kernel(homes, phase, halos, kept, names, f"{kernel.name}_{phase.number}", fields[phase.number], deeper)
         for phase in phases)
-    return Analysis(kernel, homes.division, homes, steps, locals_, halos, frozenset(kept), names)
+    return Analysis(kernel, homes.division, homes, steps, locals_, halos, frozenset(kept), names, deeper)

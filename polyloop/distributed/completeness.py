@@ -100,10 +100,7 @@ class _Proof:
         ranks, depth = self.ranks, self.depth
         count = reads.dim(_SET) - ranks - depth
         writes = [*self.written(field.array)]
-        for path, node in self.nodes:
-            if not isinstance(node, Exchange) or node.field.array != field.array or not _fills(node, field, run):
-                continue
-            sent = self.timed(node.needed, path, is_ahead=node.is_ahead)
+        for sent in self.arriving(field, run):
             # [rank, time of the read, time of the exchange, element]
             pairs = reads.insert_dims(_SET, ranks + depth, depth).intersect(sent.insert_dims(_SET, ranks, depth))
             pairs = self.before(pairs, ranks + depth, ranks)
@@ -119,6 +116,18 @@ class _Proof:
             reads = reads.subtract(pairs.project_out(_SET, ranks + depth, depth))
         assert reads.dim(_SET) == ranks + depth + count, "elements keep their axes"
         return reads
+
+    def arriving(self, field: Field, run: Run) -> Iterator[isl.Set]:
+        """Yield ``{ [rank, time, element] }`` of what comes to where a phase reads it, or was computed there."""
+        for path, node in self.nodes:
+            if isinstance(node, Exchange) and node.field.array == field.array and _fills(node, field, run):
+                yield self.timed(node.needed, path, is_ahead=node.is_ahead)
+        deep = self.plan.regions.deep
+        for path, node in self.nodes:
+            if isinstance(node, Run) and deep is not None and node.phase.number in deep.reach:
+                made = self.plan.regions.writes(node.phase, field.array)
+                if not made.is_empty() and field.storage is Storage.BLOCK:
+                    yield self.timed(made, path)
 
     def written(self, array: str) -> Iterator[isl.Set]:
         """Yield ``{ [time, element] }`` of the writes of *array*."""
@@ -169,7 +178,8 @@ class _Proof:
         regions = self.plan.regions
         for name in run.phase.instructions:
             for statement in regions.homes.statements(name):
-                instances, dims = regions.placed(statement, regions.homes.of(statement))
+                reach = regions.reach(run.phase.number, hosts)
+                instances, dims = regions.placed(statement, regions.homes.of(statement), reach)
                 fixed = {**dict(zip(regions.rank_dims, position, strict=True)), **hosts}
                 for access in statement.reads:
                     if access.array != field.array:

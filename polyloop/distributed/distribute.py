@@ -10,16 +10,17 @@ import numpy as np
 
 from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis, analysed
-from polyloop.distributed.division import refuse
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import other_mesh, planned
 from polyloop.distributed.ranks import RankProgram
+from polyloop.distributed.scaling import MeshExplanation, explained
 from polyloop.distributed.shown import described
 from polyloop.distributed.traffic import Link, Traffic, traffic_of
 from polyloop.edge.checks import EXPLAINED
-from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+from polyloop.errors import ArgumentError, Diagnostic, KernelError, unknown_name
 from polyloop.frozen import replace
+from polyloop.kernel.devices import Device
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.compile import compile_kernel
 from polyloop.target.base import Target
@@ -131,6 +132,20 @@ class DistributedKernel(Shown):
         kernels = {} if device is None else self.kernels
         return traffic_of(self.plan(mesh, **sizes), link or Link(), device or "", self.analysis.names, kernels)
 
+    def explained(
+        self, sizes: Mapping[str, int] | None, device: Device, mesh: Sequence[int] | None, link: Link | None
+    ) -> MeshExplanation:
+        """Return the explanation that :func:`polyloop.explain` gives of a divided kernel.
+
+        Raises
+        ------
+        ArgumentError, VerificationError
+            As :meth:`explain`.
+        """
+        chosen = self.mesh if mesh is None else tuple(mesh)
+        return explained(self.analysis, self.kernels, chosen or (), dict(sizes or {}), (device, link or Link()),
+                         overlap=self.overlap)
+
     def compile(self, engine: Engine, target: Target | None = None) -> RankProgram:
         """Compile the kernels for a rank.
 
@@ -164,6 +179,7 @@ class DistributedKernel(Shown):
 def distribute(
     kernel: LoopKernel, arrays: Annotated[Mapping[str, str], EXPLAINED], over: str,
     mesh: Sequence[int] | None = None, *, hosts: str | Sequence[str] = (), overlap: bool = True,
+    deep: Mapping[str, int] | None = None,
 ) -> DistributedKernel:  # fmt: skip
     """Divide a kernel over a mesh of devices: who owns computes, and what is read of others is sent.
 
@@ -189,6 +205,9 @@ def distribute(
     hosts
         Loops that run one iteration after the other with an exchange in each, although nothing asks for it: panels of a
         product, say.
+    deep
+        Loop of the host -> number of its iterations between two exchanges: ``{"t": 4}``.  Halos are as much wider, and
+        ranks compute redundantly what they need of their neighbours in between.
     overlap
         Whether a phase computes its inner part while the elements for the strips around it are on their way.
 
@@ -211,8 +230,8 @@ def distribute(
     """
     names = frozenset(name.strip() for name in (hosts.split(",") if isinstance(hosts, str) else hosts) if name.strip())
     if unknown := sorted(names.difference(kernel.inames)):
-        refuse(kernel, unknown_name("iname", unknown[0], kernel.inames))
-    found = analysed(kernel, arrays, over, names)
+        raise KernelError("distribute", kernel.name, [unknown_name("iname", unknown[0], kernel.inames)])
+    found = analysed(kernel, arrays, over, names, deep or {})
     if mesh is not None and (len(mesh) != found.division.rank or any(count < 1 for count in mesh)):
-        refuse(kernel, other_mesh(mesh, found.division.rank))
+        raise KernelError("distribute", kernel.name, [other_mesh(mesh, found.division.rank)])
     return DistributedKernel(found, None if mesh is None else tuple(mesh), overlap)

@@ -34,11 +34,14 @@ class Division:
         Array -> axes of the mesh; arrays that are not listed are whole on each rank.
     rank
         Number of axes of the mesh.
+    local
+        Arrays of which each rank has one of its own, with its own indices and extents: nothing of them is sent.
     """
 
     inames: Mapping[str, int]
     arrays: Mapping[str, Axes]
     rank: int
+    local: tuple[str, ...] = ()
 
     def axes(self, array: str) -> Axes:
         """Return the axes of the mesh that *array* is divided over, none for one that is whole everywhere."""
@@ -89,7 +92,16 @@ def division_of(kernel: LoopKernel, arrays: Mapping[str, str], over: str) -> Div
     if missing := sorted(set(range(rank)).difference(inames.values())):
         refuse(kernel, bad_distribution(f"nothing is divided over mesh.{missing[0]}",
                                         hint="number the axes of the mesh from 0"))
-    return Division(inames, {name: _axes(kernel, name, text, rank) for name, text in arrays.items()}, rank)
+    local = tuple(sorted(name for name, text in arrays.items() if text.strip() == "local"))
+    for name in local:
+        known = kernel.arrays().get(name)
+        if known is None:
+            refuse(kernel, unknown_name("array", name, kernel.arrays()))
+        if not isinstance(known, ArrayArg) or known.is_output:
+            refuse(kernel, bad_distribution(f"'{name}' is written, and each rank would have its own",
+                                            hint="only arguments that are read can be local"))
+    divided = {name: _axes(kernel, name, text, rank) for name, text in arrays.items() if name not in local}
+    return Division(inames, divided, rank, local)
 
 
 def _inames(kernel: LoopKernel) -> frozenset[str]:
@@ -110,8 +122,8 @@ def _axes(kernel: LoopKernel, name: str, text: str, rank: int) -> Axes:
     for part in parts:
         found = _AXIS.fullmatch(part)
         if found is None and part != "*":
-            refuse(kernel, bad_distribution(f"'{part}' is no way to divide an axis of '{name}'",
-                                            hint='write "block", "block.1" (over mesh.1) or "*" (whole)'))
+            refuse(kernel, bad_distribution(f"'{part}' is no way to divide an axis of '{name}'", hint=(
+                'write "block", "block.1" (over mesh.1) or "*" (whole), or "local" alone')))
         axes.append(None if found is None else int(found[1]) if found[1] else sum(x is not None for x in axes))
     used = [axis for axis in axes if axis is not None]
     if any(axis >= rank for axis in used) or len(set(used)) < len(used):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -11,11 +11,14 @@ import numpy as np
 
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.fields import Field, Storage
+from polyloop.distributed.inspector import Gather, inspector_of, lists_of
 from polyloop.distributed.local import Local, Names
 from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
 from polyloop.distributed.strips import Strips, strips_of
+from polyloop.runtime.compile import compile_kernel
 from polyloop.runtime.invoke import CompiledKernel
+from polyloop.target.c import CTarget
 
 __all__ = ["Execution", "empty_like", "flat", "neutral", "slices"]
 
@@ -69,6 +72,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.locals = {local.phase.number: local for local in self.plan.locals}
+        self.gathers: dict[int, Gather | None] = {}
         self.current: dict[tuple[int, str], tuple[_Array, tuple[int, ...]]] = {}
 
     def run(self, nodes: Sequence[Node], hosts: _Hosts) -> None:
@@ -128,6 +132,10 @@ class Execution:
         A window is in one of several buffers, the *slot*: one is filled while a kernel reads another one.
         """
         regions, array = self.plan.regions, exchange.field.array
+        if regions.is_between(exchange.hosts, hosts):
+            return lambda: None
+        if (gather := self.gather(exchange, hosts)) is not None:
+            return self.gathered(exchange, gather, slot)
         me = regions.number(self.position)
         source, origin = self.arrays[array], _starts(regions.stored(self.position, array))
         place, first = self.destination(exchange, hosts, slot)
@@ -137,12 +145,7 @@ class Execution:
                 place[slices(message.box, first)] = source[slices(message.box, origin)]
             else:
                 incoming.setdefault(message.source, []).append(message)
-        sends = []
-        for target in regions.ranks:
-            mine = [message for message in self.messages(exchange, target, hosts) if message.source == me]
-            if mine and target != self.position:
-                sends.append((regions.number(target), self.packed(source, origin, mine)))
-                self.sent += sum(message.size for message in mine)
+        sends = [*self.outgoing(exchange, hosts, source, origin)]
         receives, unpacks = [], []
         for peer, messages in incoming.items():
             buffer, unpack = self.landing(place, first, messages)
@@ -160,6 +163,72 @@ class Execution:
                 unpack()
             if exchange.field.storage is Storage.WINDOW:
                 self.current[exchange.phase, exchange.field.name] = place, first
+
+        return finish
+
+    def outgoing(
+        self, exchange: Exchange, hosts: _Hosts, source: _Array, origin: Sequence[int]
+    ) -> Iterator[tuple[int, _Array]]:
+        """Yield the ranks to which this one sends elements, with these."""
+        regions = self.plan.regions
+        me = regions.number(self.position)
+        for target in regions.ranks:
+            mine = [message for message in self.messages(exchange, target, hosts) if message.source == me]
+            if mine and target != self.position:
+                self.sent += sum(message.size for message in mine)
+                yield regions.number(target), self.packed(source, origin, mine)
+
+    def gather(self, exchange: Exchange, hosts: _Hosts) -> Gather | None:
+        """Return the elements that ranks read of each other, where data decides it: found once a call, by all ranks."""
+        if exchange.number in self.gathers:
+            return self.gathers[exchange.number]
+        local, key = self.locals[exchange.phase], ("inspector", exchange.number)
+        if key not in self.known:
+            made = inspector_of(self.plan, local, exchange) if exchange.field.storage is Storage.WINDOW else None
+            self.known[key] = None if made is None else (made, compile_kernel(made.kernel, CTarget()))
+        found: Gather | None = None
+        if self.known[key] is not None:
+            inspector, compiled = self.known[key]
+            array = exchange.field.array
+            marks = np.zeros(self.plan.regions.shape(array)[inspector.place], np.int8)
+            box = self.active(local, hosts) if len(hosts) == len(local.phase.hosts) else self.plan.active(
+                local, self.position, hosts)
+            if box is not None:
+                values = self.values(local, box, hosts, is_inspected=True)
+                values |= {inspector.mark: marks, inspector.extent: len(marks), inspector.origin: 0}
+                names = {entry.name for entry in inspector.kernel.arguments}
+                compiled(**{name: _on_host(value) for name, value in values.items() if name in names})
+            found = lists_of(self.plan, self.engine, self.position, array,
+                             (inspector.place, np.flatnonzero(marks)), self.arrays[array])
+            self.sent += found.listed
+        self.gathers[exchange.number] = found
+        return found
+
+    def gathered(self, exchange: Exchange, gather: Gather, slot: int) -> Callable[[], None]:
+        """Begin to bring the elements that were found to be read."""
+        array = exchange.field.array
+        source, start = self.arrays[array], self.plan.regions.stored(self.position, array)[gather.place][0]
+        before = (slice(None),) * gather.place
+        shape = [high - low for low, high in self.plan.window(exchange.field, self.position, None)]
+        first, shape[gather.place] = gather.hull[0], gather.hull[1] - gather.hull[0]
+        window = self.window_array(exchange, slot, tuple(shape))
+        window[(*before, gather.own - first)] = source[(*before, gather.own - start)]
+        sends = [(peer, flat(source[(*before, index - start)])) for peer, index in gather.sends.items()]
+        itemsize = self.dtype(array).itemsize
+        self.sent += sum(len(buffer) for _, buffer in sends) * itemsize
+        row = box_size(tuple((0, extent) for place, extent in enumerate(shape) if place != gather.place))
+        receives = [(peer, self.buffer(window, len(index) * row)) for peer, index in gather.receives.items()]
+        wait = self.engine.start(sends, receives)
+        starts = [0] * len(shape)
+        starts[gather.place] = first
+
+        def finish() -> None:
+            wait()
+            for peer, buffer in receives:
+                index = gather.receives[peer]
+                window[(*before, index - first)] = buffer.reshape(
+                    [*shape[: gather.place], len(index), *shape[gather.place + 1 :]])
+            self.current[exchange.phase, exchange.field.name] = window, tuple(starts)
 
         return finish
 
@@ -203,13 +272,21 @@ class Execution:
         if entry.storage is Storage.BLOCK:
             return self.arrays[entry.array], _starts(regions.stored(self.position, entry.array))
         box = self.window(exchange, hosts)
-        shape = tuple(high - low for low, high in box)
+        return self.window_array(exchange, slot, tuple(high - low for low, high in box)), _starts(box)
+
+    def window_array(self, exchange: Exchange, slot: int, shape: tuple[int, ...]) -> _Array:
+        """Return the memory of a window, the same for all exchanges of one shape."""
         key = (exchange.number, slot, *shape)
         if key not in self.windows:
-            dtype = regions.homes.kernel.arrays()[entry.array].dtype
-            assert dtype is not None, "a completed kernel has types"
-            self.windows[key] = empty_like(self.arrays[entry.array], shape, dtype)
-        return self.windows[key], _starts(box)
+            array = exchange.field.array
+            self.windows[key] = empty_like(self.arrays[array], shape, self.dtype(array))
+        return self.windows[key]
+
+    def dtype(self, array: str) -> np.dtype[Any]:
+        """Return the type of the elements of an array."""
+        dtype = self.plan.regions.homes.kernel.arrays()[array].dtype
+        assert dtype is not None, "a completed kernel has types"
+        return dtype
 
     def window(self, exchange: Exchange, hosts: _Hosts) -> Box:
         """Return the box of a window, found once for all iterations where it is the same."""
@@ -271,12 +348,22 @@ class Execution:
         """Call the kernel of a phase for the coordinates in a box."""
         if any(low >= high and axis in local.active for axis, (low, high) in enumerate(box)):
             return
+        values = self.values(local, box, hosts)
+        known = {argument.name for argument in local.kernel.arguments}
+        extents = set(local.extents.values())
+        self.compiled[local.phase.number](
+            **{name: value for name, value in values.items() if name in known and name not in extents})
+
+    def values(self, local: Local, box: Box, hosts: _Hosts, *, is_inspected: bool = False) -> dict[str, Any]:
+        """Return the arguments of a call of the kernel of a phase; windows are not there yet for its inspector."""
         values: dict[str, Any] = {**self.scalars, **hosts}
         for axis, (low, high) in enumerate(box):
             values[self.names.low[axis]] = low
             values[self.names.count[axis]] = high - low
             values[self.names.at[axis]] = low - self.plan.regions.block(self.position, axis)[0]
         for entry in local.fields:
+            if entry.storage is Storage.WINDOW and is_inspected:
+                continue
             if entry.storage is Storage.WINDOW:
                 values[entry.name], first = self.current.get((local.phase.number, entry.name)) or self.unread(entry)
                 for place, low in enumerate(first):
@@ -284,14 +371,11 @@ class Execution:
                         values[local.origins[entry.name, place]] = low
             elif entry.array in self.arrays:
                 values[entry.name] = self.arrays[entry.array]
-            found = [combined for name, combined in self.plan.regions.homes.combined.items()
+            found = [] if is_inspected else [combined for name, combined in self.plan.regions.homes.combined.items()
                      if name in local.phase.instructions and combined.is_update and combined.array == entry.array]
             if found:
                 values[entry.name] = self.share(entry.array, found[0].operation)
-        known = {argument.name for argument in local.kernel.arguments}
-        extents = set(local.extents.values())
-        self.compiled[local.phase.number](
-            **{name: value for name, value in values.items() if name in known and name not in extents})
+        return values
 
     # -- reductions over the mesh
 
@@ -335,6 +419,11 @@ class Execution:
         """Combine an array over a group of ranks, in place."""
         if len(group) > 1:
             self.engine.all_reduce(whole.reshape(-1), operation, group)
+
+
+def _on_host(value: Any) -> Any:  # noqa: ANN401 - an argument
+    """Return an argument for a kernel on the processor."""
+    return value.cpu().numpy() if hasattr(value, "cpu") else value
 
 
 def _starts(box: Box) -> tuple[int, ...]:

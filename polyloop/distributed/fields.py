@@ -17,7 +17,9 @@ from polyloop.distributed.phases import Phase
 from polyloop.poly.affine import Affine
 from polyloop.program.lower import Access, Lowered
 
-__all__ = ["Field", "Halo", "Storage", "fields_of", "halos_of", "is_near", "kind_of", "reading_home", "uses"]
+__all__ = [
+    "Field", "Halo", "Storage", "distances", "fields_of", "halos_of", "is_near", "kind_of", "reading_home", "uses",
+]  # fmt: skip
 
 Halo: TypeAlias = "tuple[tuple[int, int], ...]"
 """For each axis of an array the number of elements below and above its block that a rank stores."""
@@ -70,11 +72,11 @@ def reading_home(homes: Homes, name: str) -> Home:
 
 def is_near(forms: Sequence[Affine | None], axes: Axes, home: Home) -> bool:
     """Return whether an element is at a constant distance from the home of the instance, along all divided axes."""
-    found = _distances(forms, axes, home)
+    found = distances(forms, axes, home)
     return all(axis is None or distance is not None for distance, axis in zip(found, axes, strict=True))
 
 
-def _distances(forms: Sequence[Affine | None], axes: Axes, home: Home) -> tuple[int | None, ...]:
+def distances(forms: Sequence[Affine | None], axes: Axes, home: Home) -> tuple[int | None, ...]:
     """Return the distance of an element from the home of the instance along each axis, None where it varies."""
     found: list[int | None] = []
     for form, axis in zip(forms, axes, strict=True):
@@ -113,7 +115,7 @@ def halos_of(homes: Homes, phases: Sequence[Phase]) -> Mapping[str, Halo]:
                 home = reading_home(homes, statement.instruction.id)
                 if statement.is_write(access):
                     home = homes.of(statement)
-                for place, distance in enumerate(_distances(access.indices, homes.division.axes(access.array), home)):
+                for place, distance in enumerate(distances(access.indices, homes.division.axes(access.array), home)):
                     if distance is not None:
                         low, high = widths[access.array][place]
                         widths[access.array][place] = max(low, -distance), max(high, distance)
@@ -140,7 +142,7 @@ def fields_of(homes: Homes, phase: Phase) -> tuple[Field, ...]:
 def _around(homes: Homes, phase: Phase, array: str) -> tuple[tuple[int, int] | None, ...]:
     """Return the widths of the window of *array* around the block, for axes along which all reads are near it."""
     axes = homes.division.axes(array)
-    reads = [_distances(access.indices, axes, reading_home(homes, statement.instruction.id))
+    reads = [distances(access.indices, axes, reading_home(homes, statement.instruction.id))
              for statement, access, storage in uses(homes, phase)
              if access.array == array and storage is Storage.WINDOW]
     result: list[tuple[int, int] | None] = []

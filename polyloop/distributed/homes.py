@@ -17,6 +17,7 @@ from polyloop.distributed.division import Axes, Division, bad_distribution, refu
 from polyloop.distributed.separate import Combined, Separated
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
@@ -99,7 +100,7 @@ def homes_of(separated: Separated, division: Division) -> Homes:
             axes = _derived(instruction, division, separated.combined.get(instruction.id))
             if any(axis is not None for axis in axes):
                 arrays[name] = axes
-    division = Division(division.inames, arrays, division.rank)
+    division = replace(division, arrays=arrays)
     homes: dict[str, Home] = {}
     terms: dict[str, Home] = {}
     for instruction in program.instructions:
@@ -111,6 +112,11 @@ def homes_of(separated: Separated, division: Division) -> Homes:
             terms[instruction.id] = _term_home(division, instruction, found, homes[instruction.id])
             if found.is_update:
                 homes[instruction.id] = terms[instruction.id]
+        own = [name for name in division.local if name in instruction.reads]
+        if own and all(form is None for form in terms.get(instruction.id, homes[instruction.id])):
+            refuse(kernel, bad_distribution(
+                f"every rank runs '{instruction.id}', and each has another '{own[0]}'", str(instruction),
+                hint=f"let a divided iname decide who reads '{own[0]}'"))
     return Homes(program, division, separated.combined, homes, terms)
 
 

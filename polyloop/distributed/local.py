@@ -21,6 +21,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.creation.create import complete_kernel
+from polyloop.distributed.deep import Deep
 from polyloop.distributed.fields import Field, Halo, Storage, fields_of, is_near, reading_home, uses
 from polyloop.distributed.homes import Home, Homes
 from polyloop.distributed.phases import Phase
@@ -91,7 +92,7 @@ class Local:
 
 def local_kernel(
     homes: Homes, phase: Phase, halos: Mapping[str, Halo], kept: Collection[str], names: Names, wish: str,
-    fields: Sequence[Field] | None = None,
+    fields: Sequence[Field] | None = None, deep: Deep | None = None,
 ) -> Local:  # fmt: skip
     """Return the kernel of a phase.
 
@@ -103,7 +104,7 @@ def local_kernel(
         Name of the kernel.
     """
     found = fields_of(homes, phase) if fields is None else tuple(fields)
-    return _Localizing(homes, phase, halos, frozenset(kept), names, found).result(wish)
+    return _Localizing(homes, phase, halos, frozenset(kept), names, found, deep).result(wish)
 
 
 @dataclass(eq=False)
@@ -114,6 +115,7 @@ class _Localizing:
     kept: frozenset[str]
     names: Names
     fields: tuple[Field, ...]
+    deep: Deep | None = None
     extents: dict[tuple[str, int], str] = field(default_factory=dict)
     origins: dict[tuple[str, int], str] = field(default_factory=dict)
 
@@ -131,8 +133,15 @@ class _Localizing:
                         self.origins[entry.name, place] = kernel.fresh(f"{entry.name}_lo{place}", taken)
         new = (*self.names.all(), *self.extents.values(), *self.origins.values())
         self.parameters = tuple(dict.fromkeys((*kernel.parameters, *self.phase.hosts, *new)))
-        self.space = parameter_space(self.parameters)
+        bounds = {name for entry in self.instructions() for domain in (entry.domain, *(t.domain for t in entry.terms))
+                  for name in _involved(domain)}
+        self.bounds = tuple(sorted(bounds & kernel.temporaries.keys()))  # read from memory
+        self.space = parameter_space((*self.parameters, *self.bounds))
         self.active = {axis: found for axis in range(len(self.names.low)) if (found := self.coordinates(axis))}
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Yield the instructions of the phase, in the program."""
+        return (entry for entry in self.homes.kernel.instructions if entry.id in self.phase.instructions)
 
     def coordinates(self, axis: int) -> isl.Set | None:
         """Return the coordinates with instances along an axis of the mesh; None if some run on all ranks."""
@@ -142,12 +151,18 @@ class _Localizing:
                 form = self.homes.of(statement)[axis]
                 if form is None:
                     return None
-                domain = align(statement.domain, self.space)
+                domain = self.unbounded(align(statement.domain, self.space))
                 domain = self.unhosted(map_from_forms(domain, statement.inames, [
                     *(Affine.variable(host) for host in self.phase.hosts if host in statement.inames), form]).range(),
                     [host for host in self.phase.hosts if host in statement.inames])
                 result = domain if result is None else result.union(domain)
         return None if result is None else result.coalesce()
+
+    def unbounded(self, domain: isl.Set) -> isl.Set:
+        """Return *domain* for all values of the bounds that are read from memory."""
+        for name in self.bounds:
+            domain = domain.project_out(_PARAM, domain.find_dim_by_name(_PARAM, name), 1)
+        return align(domain, self.space)
 
     def unhosted(self, domain: isl.Set, hosts: Sequence[str]) -> isl.Set:
         """Return *domain*, whose first dimensions are *hosts*, with these as parameters."""
@@ -181,7 +196,8 @@ class _Localizing:
             temporaries=temporaries, fixed=program.fixed, foreign=program.foreign, index_dtype=program.index_dtype,
             silenced_warnings=("*",), preambles=program.preambles, target=program.target, fast=program.fast,
             waivers=program.waivers)
-        kernel = replace(kernel, instructions=tuple(_within(entry, kernel.assumptions) for entry in instructions))
+        known_to_all = align(kernel.assumptions, parameter_space((*own, *self.bounds)))
+        kernel = replace(kernel, instructions=tuple(_within(entry, known_to_all) for entry in instructions))
         kernel = replace(kernel, domains=tuple(self.domains(kernel.instructions)))
         return Local(self.phase, complete_kernel(kernel, None), self.fields, self.extents, self.origins,
                      self.active)
@@ -229,7 +245,9 @@ class _Localizing:
             depends_on=old.depends_on & frozenset(self.phase.instructions),
             blocks=tuple(entry for entry in old.blocks if entry[0] not in self.phase.hosts),
             nosync=frozenset(), groups=frozenset(), conflicts=frozenset())
-        return replace(new, reads=_names(new) - {*every} - {array_name(assignee)} | _self_read(new))
+        return replace(new, reads=_names(new) - {*every} - {array_name(assignee)} | _self_read(new)
+                       | {name for entry in (domain, *(term.domain for term in terms)) for name in _involved(entry)
+                          if name in self.bounds})
 
     def shifts(self, home: Home, inames: Collection[str]) -> dict[str, Affine]:
         """Return the inames whose values begin at 0 in the box of a call, with what they are in the program."""
@@ -325,7 +343,10 @@ class _Localizing:
     def assumptions(self, own: Collection[str]) -> isl.Set:
         """Return the assumptions of the program, and those about boxes and loops of the host."""
         result = align(self.homes.kernel.assumptions, self.space)
-        rows = [Row(Affine.variable(name)) for name in self.names.all()]
+        rows = [Row(Affine.variable(name)) for name in (*self.names.low, *self.names.count)]
+        for axis, name in enumerate(self.names.at):
+            below = 0 if self.deep is None else self.deep.most(self.phase.number, axis)
+            rows.append(Row(Affine.variable(name).add(Affine((), below))))
         rows += [Row(Affine.variable(self.names.count[axis]).add(Affine((), -1))) for axis in self.active]
         result = add_rows(result.from_params(), (), rows).params()
         for axis, coordinates in self.active.items():

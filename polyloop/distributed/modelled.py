@@ -8,26 +8,30 @@ from polyloop.distributed.fields import Storage
 from polyloop.distributed.local import Local, Names
 from polyloop.distributed.plan import Exchange, Node, Plan, Repeat, Run, nodes_in
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
+from polyloop.kernel.devices import Device
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.runtime.explain import explain
+from polyloop.runtime.explain import least_seconds
 
 __all__ = ["computing"]
 
 
-def computing(plan: Plan, names: Names, kernels: Mapping[str, LoopKernel], device: str) -> float:
-    """Return the least time that the kernels of the rank with the most take in one call [s].
+def computing(
+    plan: Plan, names: Names, kernels: Mapping[str, LoopKernel], device: str | Device,
+    positions: Sequence[Coordinates],
+) -> float:  # fmt: skip
+    """Return the least time that the kernels of the rank with the most, of some, take in one call [s].
 
-    The bounds are those of :func:`polyloop.explain`; each phase counts as in its first iteration.
+    The bounds are those of memory and operations in :func:`polyloop.explain`; each phase counts as in its first turn.
     """
     total = 0.0
     for node, turns in _calls(plan, plan.nodes, [{}]):
         local = next(entry for entry in plan.locals if entry.phase is node.phase)
-        boxes = [(position, box) for position in plan.regions.ranks
+        boxes = [(position, box) for position in positions
                  if turns and (box := plan.active(local, position, turns[0])) is not None]
         if boxes:
             position, box = max(boxes, key=lambda found: box_size(found[1]))
             values = _values(plan, names, local, position, box, turns[0])
-            total += explain(kernels[local.kernel.name], values, device).seconds * len(turns)
+            total += least_seconds(kernels[local.kernel.name], values, device) * len(turns)
     return total
 
 

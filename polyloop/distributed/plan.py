@@ -70,6 +70,8 @@ class Exchange:
         Whether the elements are the same in all iterations of the loops around.
     is_ahead
         Whether it begins an iteration of the innermost loop early: while the one before computes.
+    readers
+        Instructions of the phase.
     """
 
     number: int
@@ -79,6 +81,7 @@ class Exchange:
     needed: isl.Map
     is_fixed: bool
     is_ahead: bool = False
+    readers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,9 @@ class Plan:
         box = []
         for axis in range(len(position)):
             low, high = self.regions.block(position, axis)
+            if low < high:
+                below, above = self.regions.reach(local.phase.number, hosts)[axis]
+                low, high = low - below, high + above
             if axis in local.active:
                 found = fixed_set(local.active[axis], {**self.regions.sizes, **hosts})
                 hull = hull_of(found.project_out(isl.dim_type.param, 0, found.dim(isl.dim_type.param)))
@@ -267,7 +273,35 @@ class _Planning:
         return frozenset(entry.array for phase in phases_in(steps)
                          for entry in self.locals[phase.number].fields if entry.is_written)
 
+    def deep(self, loop: HostLoop) -> tuple[Node, ...]:
+        """Return the body of a loop whose iterations exchange once in a while, and compute redundantly in between."""
+        regions, phases = self.regions, [*phases_in(loop.body)]
+        assert regions.deep is not None, "the loop has deep halos"
+        wanted: dict[str, tuple[Field, int, isl.Map]] = {}
+        computed: dict[str, isl.Map] = {}
+        for turn in range(regions.deep.every):
+            for phase in phases:
+                for entry, level, needed in self.needs(phase, (loop,)):
+                    if level != (loop.iname,):
+                        continue
+                    more = regions.chunk(needed, turn)
+                    if entry.array in computed:
+                        more = more.subtract(computed[entry.array])
+                    if not more.is_empty():
+                        first, number, known = wanted.get(entry.array, (entry, phase.number, None))
+                        wanted[entry.array] = first, number, (more if known is None else known.union(more)).coalesce()
+                for array in self.written((phase,)):
+                    made = regions.chunk(regions.writes(phase, array), turn)
+                    computed[array] = made if array not in computed else computed[array].union(made)
+        nodes: list[Node] = []
+        for entry, number, needed in wanted.values():
+            nodes.append(Exchange(self.count, entry, number, (loop.iname,), needed, is_fixed=False))
+            self.count += 1
+        return (*nodes, *(Run(phase) for phase in phases))
+
     def sequence(self, steps: Sequence[Step], around: tuple[HostLoop, ...]) -> tuple[Node, ...]:
+        if around and self.regions.deep is not None and around[-1].iname == self.regions.deep.iname:
+            return self.deep(around[-1])
         hosts = tuple(loop.iname for loop in around)
         found: list[Node] = []
         valid: dict[str, isl.Map] = {}
@@ -334,7 +368,7 @@ class _Planning:
                 return None
             needed = more
         is_fixed = all(_is_same_in(needed, len(self.regions.mesh) + place) for place in range(len(level)))
-        made = Exchange(self.count, entry, phase.number, level, needed, is_fixed)
+        made = Exchange(self.count, entry, phase.number, level, needed, is_fixed, readers=phase.instructions)
         self.count += 1
         return made
 

@@ -39,7 +39,7 @@ def planned(analysis: Analysis, mesh: Coordinates, sizes: Mapping[str, int], *, 
                            ("parts of arrays do not tell the sizes of the whole: give them by name",))
         raise ArgumentError("plan", kernel.name, [found])
     own = {name: int(sizes[name]) for name in analysis.homes.kernel.parameters}
-    regions = Regions(analysis.homes, mesh, own, analysis.halos)
+    regions = Regions(analysis.homes, mesh, own, analysis.halos, analysis.deep)
     plan = plan_of(regions, analysis.locals, analysis.steps, overlap=overlap)
     prove(plan)
     return plan

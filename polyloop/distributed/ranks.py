@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import islpy as isl
 import numpy as np
 
 from polyloop.distributed.analysis import Analysis
@@ -18,6 +19,7 @@ from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import planned
 from polyloop.distributed.regions import Box, Coordinates, box_size
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 
 __all__ = ["RankProgram"]
@@ -40,6 +42,7 @@ class RankProgram:
     compiled: Mapping[int, Any]
     sent: int = 0
     plans: dict[tuple[tuple[str, int], ...], Plan] = field(default_factory=dict)
+    agreed: set[tuple[tuple[str, int], ...]] = field(default_factory=set)
     memory: dict[tuple[tuple[str, int], ...], tuple[dict[Any, Any], dict[Any, Any], dict[str, Any]]] = field(
         default_factory=dict)
 
@@ -62,16 +65,33 @@ class RankProgram:
             ``rank-lost``.
         """
         own = {name: int(sizes[name]) for name in self.analysis.homes.kernel.parameters if name in sizes}
+        common = {name: value for name, value in own.items() if name not in self.own_sizes}
+        if tuple(common.items()) not in self.agreed:
+            self._agree(common)
+            self.agreed.add(tuple(common.items()))
         key = tuple(own.items())
         if key not in self.plans:
-            self._agree(own)
             self.plans[key] = planned(self.analysis, self.mesh, own, overlap=self.overlap)
         return self.plans[key]
+
+    @cached_property
+    def own_sizes(self) -> frozenset[str]:
+        """Sizes that are extents of local arrays alone: each rank has its own."""
+        kernel, local = self.analysis.homes.kernel, self.analysis.division.local
+        names: dict[bool, set[str]] = {True: set(), False: set()}
+        for name, entry in kernel.arrays().items():
+            names[name in local].update(*(variables(extent) for extent in entry.shape or ()))
+        sets = [domain for entry in kernel.instructions
+                for domain in (entry.domain, *(term.domain for term in entry.terms))]
+        names[False].update(domain.get_dim_name(isl.dim_type.param, place) or "" for domain in sets
+                            for place in range(domain.dim(isl.dim_type.param))
+                            if domain.involves_dims(isl.dim_type.param, place, 1))
+        return frozenset(names[True] - names[False])
 
     def _agree(self, sizes: Mapping[str, int]) -> None:
         """Compare this rank's program and sizes with those of all others."""
         analysis = self.analysis
-        text = "\n".join([str(analysis.homes.kernel), str(analysis.division)])
+        text = "\n".join([str(analysis.homes.kernel), str(analysis.division), str(analysis.deep)])
         mine = {"kernel": hashlib.sha256(text.encode()).hexdigest()[:16], "mesh": list(self.mesh),
                 "sizes": dict(sizes)}
         texts = self.engine.all_gather(json.dumps(mine, sort_keys=True))

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import islpy as isl
 
+from polyloop.distributed.deep import Deep, Reach
 from polyloop.distributed.division import bad_distribution, refuse
 from polyloop.distributed.fields import Field, Halo, Storage, kind_of, uses
 from polyloop.distributed.homes import Homes
 from polyloop.distributed.phases import Phase
 from polyloop.kernel.domains import fixed_set
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.sets import Row, add_rows, map_from_forms, parameter_space, universe
+from polyloop.poly.sets import Row, add_rows, map_from_forms, parameter_space, project_onto, universe
 from polyloop.program.lower import Access, Lowered
 
 __all__ = ["Box", "Coordinates", "Regions", "box_size", "boxes_of", "hull_of"]
@@ -52,18 +53,43 @@ def hull_of(elements: isl.Set) -> Box | None:
 
 
 def boxes_of(elements: isl.Set) -> list[Box]:
-    """Return disjoint boxes that cover a finite set: exactly, unless it has gaps; then the smallest one around it."""
+    """Return disjoint boxes that cover a finite set: exactly, if a few do and save a third; else the one around it.
+
+    Ranks find the same boxes of one set in whichever form ISL has it, as what one sends another one awaits.
+    """
+    hull = hull_of(elements)
+    if hull is None:
+        return []
+    found = _slabs(elements.reset_tuple_id())
+    if found is None or 2*box_size(hull) <= 3*sum(map(box_size, found)):
+        return [hull]
+    return found
+
+
+_MOST_BOXES: Final = 8
+
+
+def _slabs(elements: isl.Set) -> list[Box] | None:
+    """Return boxes of a set, along the first axis where what is behind a coordinate changes; None for too many."""
     hull = hull_of(elements)
     if hull is None:
         return []
     if _set_of(hull).is_equal(elements):
         return [hull]
-    parts = [isl.Set.from_basic_set(part) for part in elements.coalesce().make_disjoint().get_basic_sets()]
-    found = [hull for part in parts if (hull := hull_of(part)) is not None]
-    covered = isl.Set.empty(elements.get_space())
-    for box in found:
-        covered = covered.union(_set_of(box))
-    return sorted(found) if covered.is_equal(elements) else [hull]
+    found: list[Box] = []
+    left = elements
+    while not left.is_empty():
+        first = left.dim_min_val(0).to_python()
+        behind = left.fix_val(_SET, 0, first).project_out(_SET, 0, 1)
+        same = behind.insert_dims(_SET, 0, 1).lower_bound_val(_SET, 0, first).upper_bound_val(_SET, 0, hull[0][1] - 1)
+        other = same.subtract(left).union(left.subtract(same))
+        end = hull[0][1] if other.is_empty() else other.dim_min_val(0).to_python()
+        inner: list[Box] | None = _slabs(behind) if len(hull) > 1 else [()]
+        if inner is None or len(found) + len(inner) > _MOST_BOXES:
+            return None
+        found += [((first, end), *box) for box in inner]
+        left = left.lower_bound_val(_SET, 0, end)
+    return found
 
 
 def _set_of(box: Box) -> isl.Set:
@@ -91,6 +117,7 @@ class Regions:
     mesh: Coordinates
     sizes: Mapping[str, int]
     halos: Mapping[str, Halo]
+    deep: Deep | None = None
 
     # -- blocks
 
@@ -190,29 +217,63 @@ class Regions:
         domain = fixed_set(statement.domain, self.sizes)
         return domain.project_out(isl.dim_type.param, 0, domain.dim(isl.dim_type.param)).reset_tuple_id()
 
-    def placed(self, statement: Lowered, home: Sequence[Affine | None]) -> tuple[isl.Set, tuple[str, ...]]:
+    @cached_property
+    def first(self) -> int:
+        """First iteration of the loop with deep halos."""
+        assert self.deep is not None, "there is one"
+        found = [hull[0][0] for statement in self._statements() if self.deep.iname in statement.inames
+                 and (hull := hull_of(project_onto(self.domain(statement), statement.inames, (self.deep.iname,))))]
+        return min(found, default=0)
+
+    def reach(self, phase: int, hosts: Mapping[str, int]) -> Reach:
+        """Return the reach of a phase in an iteration of the loops around."""
+        if self.deep is None or phase not in self.deep.reach:
+            return ((0, 0),) * len(self.mesh)
+        return self.deep.reach[phase][(hosts[self.deep.iname] - self.first) % self.deep.every]
+
+    def is_between(self, around: Sequence[str], hosts: Mapping[str, int]) -> bool:
+        """Return whether an iteration of the loops *around* is one between exchanges of deep halos."""
+        deep = self.deep
+        if deep is None or tuple(around) != (deep.iname,):
+            return False
+        return (hosts[deep.iname] - self.first) % deep.every != 0
+
+    def chunk(self, relation: isl.Map, turn: int) -> isl.Map:
+        """Return ``{ [rank, t] -> element }`` in the iterations *turn* behind an exchange, whose ``t`` it has then."""
+        assert self.deep is not None, "there is a loop with deep halos"
+        ranks = ", ".join(f"r{axis}" for axis in range(len(self.mesh)))
+        where = f"(t - {self.first + turn}) mod {self.deep.every} = 0"
+        back = isl.Map(f"{{ [{ranks}, t] -> [{ranks}, t - {turn}] : {where} }}")
+        return relation.apply_domain(back)
+
+    def placed(
+        self, statement: Lowered, home: Sequence[Affine | None], reach: Reach | None = None
+    ) -> tuple[isl.Set, tuple[str, ...]]:
         """Return the instances of a statement with the ranks that run them, and the names of the dimensions."""
         dims = (*self.rank_dims, *statement.inames)
         domain = self.domain(statement).insert_dims(_SET, 0, len(self.mesh))
         for place, name in enumerate(dims):
             domain = domain.set_dim_name(_SET, place, name)
-        return add_rows(domain, dims, self._rows(home)), dims
+        return add_rows(domain, dims, self._rows(home, reach)), dims
 
-    def _rows(self, home: Sequence[Affine | None]) -> Iterator[Row]:
+    def _rows(self, home: Sequence[Affine | None], reach: Reach | None = None) -> Iterator[Row]:
         for axis, form in enumerate(home):
+            below, above = (0, 0) if reach is None else reach[axis]
             rank, length = Affine.variable(self.rank_dims[axis]), self.blocks[axis]
             yield Row(rank)
             yield Row(rank.scale(-1).add(Affine((), self.mesh[axis] - 1)))
             if form is not None:
                 offset = self.fixed(form).add(rank, -length)
-                yield Row(offset)
-                yield Row(offset.scale(-1).add(Affine((), length - 1)))
+                yield Row(offset.add(Affine((), below)))
+                yield Row(offset.scale(-1).add(Affine((), length - 1 + above)))
 
     def elements(
         self, phase: Phase, statement: Lowered, access: Access, home: Sequence[Affine | None]
     ) -> isl.Map:
         """Return ``{ [rank, hosts] -> element }`` of an access in a phase."""
         instances, dims = self.placed(statement, home)
+        if self.deep is not None and phase.number in self.deep.reach:
+            instances = self._redundant(phase, statement, home)
         hosts = [host for host in phase.hosts if host in statement.inames]
         assert len(hosts) == len(phase.hosts), "a statement is in the loops of the host around its phase"
         keep = [Affine.variable(name) for name in (*self.rank_dims, *hosts)]
@@ -220,6 +281,18 @@ class Regions:
         found = map_from_forms(instances, dims, [*keep, *indices]).range()
         found = found.intersect(self._array_box(access.array, len(keep)))
         return isl.Map.from_range(found).move_dims(_IN, 0, _OUT, 0, len(keep))
+
+    def _redundant(self, phase: Phase, statement: Lowered, home: Sequence[Affine | None]) -> isl.Set:
+        """Return the instances of a statement with all ranks that run them, between exchanges also for others."""
+        assert self.deep is not None, "there is a loop with deep halos"
+        parts = []
+        for turn, reach in enumerate(self.deep.reach[phase.number]):
+            instances, dims = self.placed(statement, home, reach)
+            place = dims.index(self.deep.iname)
+            own = isl.Set(f"{{ [t] : (t - {self.first + turn}) mod {self.deep.every} = 0 }}")
+            own = own.insert_dims(_SET, 0, place).insert_dims(_SET, place + 1, len(dims) - place - 1)
+            parts.append(instances.intersect(own))
+        return reduce(isl.Set.union, parts)
 
     def _array_box(self, array: str, before: int) -> isl.Set:
         box = _set_of(tuple((0, extent) for extent in self.shape(array)))

@@ -96,8 +96,11 @@ def as_written(kernel: LoopKernel) -> LoopKernel:
                                             str(instruction), hint="write one assignment for each result"))
         sets = (instruction.domain, *(term.domain for term in instruction.terms))
         for name in {name for domain in sets for name in _parameters(domain)}.difference(reference.kernel.parameters):
-            refuse(kernel, bad_distribution(f"the bounds of '{instruction.id}' are read from memory: '{name}'",
-                                            str(instruction), hint="bound the loop by parameters, with a condition"))
+            entry = reference.kernel.temporaries.get(name)
+            if entry is None or entry.shape:
+                refuse(kernel, bad_distribution(
+                    f"the bounds of '{instruction.id}' are read from memory: '{name}'", str(instruction),
+                    hint="bound the loop by parameters with a condition, or by scalars that the same loop sets"))
     return reference.kernel
 
 

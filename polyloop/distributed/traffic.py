@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from polyloop.display import Shown
+from polyloop.distributed.inspector import is_selected
 from polyloop.distributed.local import Names
 from polyloop.distributed.modelled import computing
 from polyloop.distributed.plan import Combine, Exchange, Node, Plan, Repeat, Run
-from polyloop.distributed.regions import box_size
+from polyloop.distributed.regions import Coordinates, box_size
+from polyloop.kernel.devices import Device
 from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["ExchangeFacts", "Link", "Traffic", "traffic_of"]
@@ -52,6 +55,8 @@ class ExchangeFacts:
         Bytes of all messages.
     most
         Bytes and messages of the rank that receives most in one iteration.
+    is_bound
+        Whether data decides how many of these elements are sent: an inspector finds them in each call.
     is_hidden
         Whether the phase computes its inner part at the same time, or the iteration before.
     """
@@ -64,6 +69,7 @@ class ExchangeFacts:
     bytes: int
     most: tuple[int, int]
     is_hidden: bool
+    is_bound: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +116,9 @@ class Traffic(Shown):
             lines.append(f"    computation: {self.computing*1e6:.1f} us; in all {self.total*1e6:.1f} us")
         for entry in self.exchanges:
             beside = ", beside computation" if entry.is_hidden else ""
+            most = "at most " if entry.is_bound else ""
             lines.append(f"    '{entry.array}' for phase {entry.phase}: {entry.messages} messages "
-                         f"({entry.packed} packed), {entry.bytes} bytes in {entry.times} turns{beside}")
+                         f"({entry.packed} packed), {most}{entry.bytes} bytes in {entry.times} turns{beside}")
         lines += [f"    '{array}' combined: {size} bytes by {count} ranks, {times} times"
                   for array, size, count, times in self.reductions]
         lines += [f"    rank {source} to rank {target}: {size} bytes"
@@ -119,15 +126,25 @@ class Traffic(Shown):
         return "\n".join(lines)
 
 
+_SAMPLED: Final = 4
+"""Turns of a loop that stand for all of them, where some ranks stand for all ranks."""
+
+
 @dataclass(eq=False)
 class _Counting:
     plan: Plan
     link: Link
+    positions: Sequence[Coordinates]
     links: Counter[tuple[int, int]] = field(default_factory=Counter)
     exchanges: list[ExchangeFacts] = field(default_factory=list)
     reductions: list[tuple[str, int, int, int]] = field(default_factory=list)
     seconds: float = 0.0
     hidden: float = 0.0
+
+    @property
+    def is_exact(self) -> bool:
+        """True where all ranks are asked, in all turns."""
+        return len(self.positions) == len(self.plan.regions.ranks)
 
     def visit(self, nodes: Sequence[Node], turns: Sequence[Mapping[str, int]]) -> None:
         """Count what *nodes* send in some iterations of the loops around."""
@@ -149,25 +166,27 @@ class _Counting:
         regions = self.plan.regions
         messages = packed = total = 0
         most = (0, 0)
-        different = turns[:1] if node.is_fixed else turns
-        weight = len(turns) if node.is_fixed else 1
+        step = 1 if self.is_exact else max(1, len(turns) // _SAMPLED)
+        different = turns[:1] if node.is_fixed else turns[::step]
+        weight = len(turns) / max(1, len(different)) if len(different) < len(turns) else 1
         for turn in different:
             longest = 0.0
-            for position in regions.ranks:
+            for position in self.positions:
                 found = [entry for entry in self.plan.messages(node, position, turn) if entry.source != entry.target]
                 for entry in found:
-                    self.links[entry.source, entry.target] += entry.size * weight
-                messages += len(found) * weight
-                packed += sum(not entry.is_contiguous for entry in found) * weight
+                    self.links[entry.source, entry.target] += round(entry.size * weight)
+                messages += round(len(found) * weight)
+                packed += round(sum(not entry.is_contiguous for entry in found) * weight)
                 size = sum(entry.size for entry in found)
-                total += size * weight
+                total += round(size * weight)
                 most = max(most, (size, len(found)))
                 peers = len({entry.source for entry in found})
                 longest = max(longest, peers * self.link.latency + size / self.link.bandwidth)
             self.seconds += longest * weight
             self.hidden += longest * weight if is_hidden else 0.0
         self.exchanges.append(ExchangeFacts(
-            node.field.array, node.phase, len(turns), messages, packed, total, most, is_hidden))
+            node.field.array, node.phase, len(turns), messages, packed, total, most, is_hidden,
+            is_selected(regions.homes, node)))
 
     def combine(self, node: Combine, turns: Sequence[Mapping[str, int]]) -> None:
         regions, combined = self.plan.regions, node.combined
@@ -176,19 +195,25 @@ class _Counting:
             count *= regions.mesh[axis]
         dtype = regions.homes.kernel.arrays()[combined.array].dtype
         assert dtype is not None, "a completed kernel has types"
-        size = max(box_size(regions.stored(position, combined.array)) for position in regions.ranks) * dtype.itemsize
+        size = max(box_size(regions.stored(position, combined.array)) for position in self.positions) * dtype.itemsize
         self.reductions.append((combined.array, size, count, len(turns)))
-        steps = 2 * (count - 1)
-        once = steps * (self.link.latency + size / count / self.link.bandwidth)
+        ring = 2 * (count - 1) * (self.link.latency + size / count / self.link.bandwidth)
+        tree = 2 * (count - 1).bit_length() * (self.link.latency + size / self.link.bandwidth)
+        once = min(ring, tree)
         self.seconds += once * len(turns)
 
 
-def traffic_of(plan: Plan, link: Link, device: str, names: Names, kernels: Mapping[str, LoopKernel]) -> Traffic:
-    """Return the traffic of one call of a plan; with kernels, also their time on a device."""
-    work = _Counting(plan, link)
+def traffic_of(
+    plan: Plan, link: Link, device: str | Device, names: Names, kernels: Mapping[str, LoopKernel],
+    positions: Sequence[Coordinates] | None = None,
+) -> Traffic:  # fmt: skip
+    """Return the traffic of one call of a plan; with kernels, also their time on a device.
+
+    With some of the *positions*, what these ranks receive in some turns of each loop: times alone are meant then.
+    """
+    chosen = plan.regions.ranks if positions is None else positions
+    work = _Counting(plan, link, chosen)
     work.visit(plan.nodes, [{}])
     links = {pair: size for pair, size in work.links.items() if size}
     return Traffic(links, tuple(work.exchanges), tuple(work.reductions), work.seconds, work.hidden,
-                   computing(plan, names, kernels, device) if kernels else 0.0)
-
-
+                   computing(plan, names, kernels, device, chosen) if kernels else 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Final, TypeAlias
+from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.cost.bank_conflicts import WARP, BankConflicts, bank_conflicts
@@ -13,6 +13,7 @@ from polyloop.cost.instance_counts import Census
 from polyloop.cost.occupancy import block_limits, occupancy
 from polyloop.cost.operations import Operation, operations
 from polyloop.cost.traffic import Address, Traffic, address_of, footprints, polynomial_of, traffic
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import ArgumentError, Diagnostic, VerificationError
 from polyloop.expr.dtypes import dtype_name, is_complex, is_inexact
 from polyloop.expr.printer import show
@@ -44,18 +45,45 @@ from polyloop.target.cuda import CudaTarget, own_architecture
 from polyloop.target.hip import HipTarget
 from polyloop.target.source import generate_code
 
-__all__ = ["explain"]
+__all__ = ["explain", "least_seconds"]
 
 _Used: TypeAlias = "Resources | HipResources"
+_Told_co = TypeVar("_Told_co", covariant=True)
+
+
+class Divided(Protocol[_Told_co]):
+    """Interface of a kernel divided over a mesh, which a higher package makes."""
+
+    def explained(
+        self, sizes: Mapping[str, int] | None, device: Device, mesh: Sequence[int] | None, link: Any  # noqa: ANN401
+    ) -> _Told_co:
+        """Return bounds on a mesh."""
+        ...
+
+
+@overload
+def explain(
+    kernel: LoopKernel, sizes: Mapping[str, int] | None = None, device: str | Device = "H200", *,
+    compile: bool = False,
+) -> Explanation: ...  # fmt: skip
+
+
+@overload
+def explain(
+    kernel: Divided[_Told_co], sizes: Mapping[str, int] | None = None, device: str | Device = "H200", *,
+    mesh: Sequence[int] | None = None, link: Any = None,  # noqa: ANN401
+) -> _Told_co: ...  # fmt: skip
 
 
 def explain(
-    kernel: LoopKernel,
+    kernel: Annotated[Any, EXPLAINED],
     sizes: Mapping[str, int] | None = None,
     device: str | Device = "H200",
     *,
     compile: bool = False,  # noqa: A002 - what the function of that name does
-) -> Explanation:
+    mesh: Sequence[int] | None = None,
+    link: Annotated[Any, EXPLAINED] = None,
+) -> Any:
     """Return the performance bounds of *kernel* on a GPU: the least time of each resource, and causes of waste.
 
     ::
@@ -64,8 +92,16 @@ def explain(
 
     Nothing is run, and no GPU is needed: times are lower bounds, from exact counts and published rates.
 
+    Of a kernel that :func:`polyloop.distribute` divided, it says the bytes of each link and step, the time of a model
+    with and without overlap, the sizes up to which communication takes longer than computation, and the efficiency
+    expected on 8, 64 and 1024 GPUs, with the same sizes and with sizes that grow::
+
+        print(pl.explain(divided, {"n": 1024, "steps": 10}, "H200", mesh=(2, 2)))
+
     Parameters
     ----------
+    kernel
+        A kernel, or what :func:`polyloop.distribute` returned.
     sizes
         A value for each integer parameter.
     device
@@ -74,10 +110,15 @@ def explain(
     compile
         Compile with NVRTC, or for HIP with Clang, to know the registers of a thread. Without it, registers do not limit
         the blocks that a multiprocessor holds.
+    mesh
+        Of a divided kernel, the number of ranks along each axis of the mesh, by default as it was divided.
+    link
+        Of a divided kernel, the latency and bandwidth of what carries messages: a :class:`polyloop.Link`.
 
     Raises
     ------
     ArgumentError
+        ``not-divided``: *mesh* or *link* for a kernel that is not divided; ``mesh-mismatch``, ``missing-size``;
         ``bad-sizes``, ``assumption-violated``, ``unknown-device``.
     VerificationError, CodegenError
         The errors of :func:`polyloop.generate_code`.
@@ -89,6 +130,12 @@ def explain(
     The bound is the roofline (Williams, Waterman, Patterson, Comm. ACM 52(4), 2009) with one roof more, that of the
     memory on a multiprocessor.
     """
+    if not isinstance(kernel, LoopKernel) and callable(getattr(kernel, "explained", None)):
+        return kernel.explained(sizes, find_device(device), mesh, link)
+    if mesh is not None or link is not None:
+        raise ArgumentError("explain", kernel.name, [Diagnostic(
+            "not-divided", "a kernel that is not divided runs on one device", (),
+            ('divide it first: pl.explain(pl.distribute(knl, {"u": "block"}, "i:mesh.0"), mesh=(4,))',))])
     model = find_device(device)
     target = _target_of(model)
     program = generate_code(kernel, target)
@@ -113,6 +160,29 @@ def explain(
         tuple(dict.fromkeys(found.notes)), found.is_estimate,
     )  # fmt: skip
     return advice(census.placement, result, homes)
+
+
+def least_seconds(kernel: LoopKernel, sizes: Mapping[str, int], device: str | Device) -> float:
+    """Return a lower bound on the time of a kernel by its bytes in DRAM and its operations alone [s].
+
+    It is what :func:`explain` finds without first-level caches and idle multiprocessors, in a part of the time.
+
+    Raises
+    ------
+    ArgumentError, VerificationError, CodegenError
+        As :func:`explain`.
+    """
+    model = find_device(device)
+    target = _target_of(model)
+    census = census_of(kernel, redundant=True, limits=target.limits)
+    schedule = build_verified(kernel, target.limits).schedule
+    known = _checked(census, generate_code(kernel, target), dict(sizes))
+    found = _Facts(census, known, model, _homes(schedule.launches, census.placement))
+    work: dict[tuple[str, str], int] = {}
+    for (_, unit), count in found.operations()[1].items():
+        work["", unit] = work.get(("", unit), 0) + count
+    whole = LaunchFacts("", model.multiprocessors, 0, 0, None, 0, 0, 0.0, "", 0, 0, 1)
+    return max(bound.seconds for bound in _bounds(model, (whole,), work, sum(found.footprints().values()), ()))
 
 
 def _target_of(model: Device) -> Target:

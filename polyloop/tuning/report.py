@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -16,7 +16,7 @@ from polyloop.serial.value import Value
 from polyloop.tuning.measure import LEAST_SAMPLES, Interval
 from polyloop.tuning.space import Choice, shown
 
-__all__ = ["Outcome", "Trial", "Tuned"]
+__all__ = ["Outcome", "Trial", "Tuned", "other_devices"]
 
 
 class Outcome(Enum):
@@ -28,6 +28,7 @@ class Outcome(Enum):
     SPILLS = "spills"
     TIMED = "timed"
     UNMEASURED = "not reached"
+    LOST = "lost"
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,14 @@ class Tuned(Value, Shown):
     trace
         The transforms of the fastest kernel, as JSON: ``pl.replay(pl.trace_from_json(found.trace), program)`` makes it
         again of the program as it was written, without the function that built it.
+    device
+        Names and versions of compiler, driver and device.
     """
 
     trials: tuple[Trial, ...]
     seed: int
     trace: str = field(default="", repr=False)
+    device: str = field(default="", repr=False)
     _load: Callable[[], CompiledKernel] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -96,7 +100,36 @@ class Tuned(Value, Shown):
 
     def ready(self, load: Callable[[], CompiledKernel]) -> Tuned:
         """Return the same with a way to get at the fastest kernel."""
-        return Tuned(self.trials, self.seed, self.trace, load)
+        return Tuned(self.trials, self.seed, self.trace, self.device, load)
+
+    def merged(self, other: Tuned) -> Tuned:
+        """Return the trials of two searches on devices of one kind as one result.
+
+        ::
+
+            both = pl.Tuned.from_json(first).merged(pl.Tuned.from_json(second))     # of two machines
+
+        A choice that both have keeps the time of more samples.  The two have not raced each other: times of machines
+        with other loads are compared as they are.
+
+        Raises
+        ------
+        TuningError
+            ``different-devices``.
+        """
+        if other.device != self.device:
+            raise TuningError("merged", None, [other_devices((self.device, other.device))])
+        found = {shown(trial.choice): trial for trial in self.trials}
+        for trial in other.trials:
+            mine = found.get(shown(trial.choice))
+            if mine is None or _samples(trial) > _samples(mine):
+                found[shown(trial.choice)] = trial
+        trials = tuple(found.values())
+        if not any(trial.time is not None for trial in trials):
+            return Tuned(trials, self.seed, "", self.device)
+        best = Tuned(trials, self.seed).best
+        traced = next((entry for entry in (self, other) if entry.trace and entry.best == best), None)
+        return Tuned(trials, self.seed, "" if traced is None else traced.trace, self.device)
 
     def draw(self) -> Drawing:
         """Draw the choices by their times, with confidence intervals: a :class:`polyloop.Picture`.
@@ -130,7 +163,7 @@ class Tuned(Value, Shown):
             }
             for trial in self.trials
         ]  # fmt: skip
-        return json.dumps({"seed": self.seed, "trials": trials, "trace": self.trace}, indent=1)
+        return json.dumps({"seed": self.seed, "trials": trials, "trace": self.trace, "device": self.device}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Tuned:
@@ -141,7 +174,7 @@ class Tuned(Value, Shown):
                   None if one["time"] is None else Interval(*one["time"]), one["registers"])
             for one in given["trials"]
         )  # fmt: skip
-        return cls(trials, given["seed"], given.get("trace", ""))
+        return cls(trials, given["seed"], given.get("trace", ""), given.get("device", ""))
 
     def __repr__(self) -> str:
         counts = Counter(trial.outcome.value for trial in self.trials)
@@ -168,3 +201,13 @@ class Tuned(Value, Shown):
                 why = f": {trial.why}" if trial.why else ""
                 lines.append(f"{trial.outcome.value:>15}  {shown(trial.choice)}{why}")
         return "\n".join(lines)
+
+
+def _samples(trial: Trial) -> int:
+    return 0 if trial.time is None else trial.time.samples
+
+
+def other_devices(names: Sequence[str]) -> Diagnostic:
+    """Return the finding of times that were taken on different devices."""
+    return Diagnostic("different-devices", "times of different devices are no one result", tuple(names),
+                      ("tune on each kind of device by itself, and keep a result for each",))

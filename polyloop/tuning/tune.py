@@ -43,6 +43,7 @@ from polyloop.tuning.measure import Clock, DeviceClock, HostClock, race
 from polyloop.tuning.queues import QueueClock, on_queue, queue_of, versions_of
 from polyloop.tuning.report import Outcome, Trial, Tuned
 from polyloop.tuning.space import Choice, Condition, Space, Value, shown
+from polyloop.tuning.spread import reply_of, spread
 from polyloop.tuning.worker import compile_all
 
 __all__ = ["tune"]
@@ -58,7 +59,7 @@ _MOST_REGISTERS: Final = 255
 def tune(
     build: Build,
     space: Annotated[Mapping[str, Sequence[Value]], EXPLAINED],
-    args: Annotated[Arguments | Sequence[Arguments], EXPLAINED],
+    args: Annotated[Arguments | Sequence[Arguments] | Callable[[], Any], EXPLAINED],
     *,
     conditions: Condition | Sequence[Annotated[Condition, EXPLAINED]] = (),
     target: Target | None = None,
@@ -69,6 +70,7 @@ def tune(
     jobs: int | None = None,
     progress: bool | None = None,
     remember: bool = True,
+    executor: Annotated[Any, EXPLAINED] = None,  # noqa: ANN401 - any that submits
 ) -> Tuned:
     """Find the choice with which a kernel runs fastest.
 
@@ -96,7 +98,8 @@ def tune(
     space
         Name -> the values to choose from, which JSON must be able to hold.
     args
-        Arguments of the kernel's calls; several, to be taken in turn, where the data of one would stay in a cache.
+        Arguments of the kernel's calls; several, to be taken in turn, where the data of one would stay in a cache. Or a
+        function that returns them, called where the race is.
     conditions
         Predicates on some of the names, by the names of their parameters, that a choice has to satisfy.
     target
@@ -104,11 +107,12 @@ def tune(
     seed, most
         The choices are taken in a random order that *seed* decides; at most *most* of them are tried.
     seconds
-        Time [s] for the race. Choices that it does not reach are not measured.
+        Time [s] for the race, with an executor for that of each task. Choices that it does not reach are not measured.
     precision
         How narrow the confidence interval of a time has to be, as a part of it, to end the race.
     jobs
-        Processes that compile; by default one a processor.
+        Processes that compile; by default one a processor. With an executor, the number of its tasks; by default one
+        for every eight choices.
     progress
         Whether to show a bar, with the package ``tqdm``: of choices that are built, compiled and raced, with a rate and
         the fastest so far. By default where it is installed and is seen, on a terminal or in a notebook, and
@@ -116,6 +120,10 @@ def tune(
     remember
         Whether to keep the result on disk, and to return one that is there: of the same programs, sizes, device,
         compilers, seconds and precision.
+    executor
+        Any executor of ``concurrent.futures``, whose tasks build, compile and race a part of the choices each, on one
+        machine or many: a ``ProcessPoolExecutor``, ``MPIPoolExecutor`` of mpi4py, ``client.get_executor()`` of Dask.
+        The fastest of all parts race once more, in one task. Let one task at a time use a device.
 
     Returns
     -------
@@ -129,47 +137,108 @@ def tune(
         OpenCL; ``no-opencl``;
         ``bad-build``: it cannot be called with a choice, or returns no kernel; ``no-arguments``;
         ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
+        With an executor: ``bad-executor``; ``tasks-failed``: no task came to an end; ``different-devices``.
     """
     if progress and not has_bars():
         raise _refused(Diagnostic(
             "no-progress-bar", "the package that shows progress, tqdm, is not installed", (),
             ('pip install "polyloop[tune]"', "or leave out progress=True")))
     bar = partial(bar_of, unit="choice", is_wanted=progress)
-    sets = _sets(args)
+    sets = () if executor is not None and callable(args) else _sets(args)
     choices = Space(space, (conditions,) if callable(conditions) else tuple(conditions)).drawn(seed, most)
     _check_build(build, choices[0])
+    search = partial(_searched, build, target, effort=(seconds, precision), remember=remember)
+    if executor is None:
+        found = search(choices, sets, bar=bar, jobs=jobs)
+        if not any(trial.time is not None for trial in found.trials):
+            raise TuningError("tune", None, [_nothing(found.trials)])
+        result = Tuned(found.trials, seed, found.trace(), found.device)
+        return result.ready(lambda: found.compiled(result.best))
+    task = partial(_part, search, args)
+    with bar("tasks", len(choices)) as tasks:
+        device, trials = spread(executor, task, choices, jobs, tasks.step)
+    if not any(trial.time is not None for trial in trials):
+        raise TuningError("tune", None, [_nothing(trials)])
+    result = Tuned(trials, seed, device=device)
+    with bar_of("build", 1, unit="choice", is_wanted=False) as quiet:
+        _, programs = _built(build, [result.best], target, quiet)
+    own = _candidate(programs, result.best)
+    result = replace(result, trace=own.kernel.trace.to_json())
+    return result.ready(lambda: load(own.program, own.regenerate, _architecture(target, programs)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Result of a search on this machine: a trial for each of some choices, in their order."""
+
+    trials: tuple[Trial, ...]
+    device: str
+    programs: Sequence[_Candidate] = field(repr=False)
+    arch: str | None = None
+    known: str | None = None
+
+    def trace(self) -> str:
+        """Return the transforms of the fastest kernel as JSON."""
+        return self.known or _candidate(self.programs, Tuned(self.trials, 0).best).kernel.trace.to_json()
+
+    def compiled(self, choice: Choice) -> CompiledKernel:
+        """Return the kernel of a choice."""
+        return _compiled(self.programs, choice, self.arch)
+
+
+def _searched(
+    build: Build, target: Target | None, choices: Sequence[Choice], sets: Sequence[Arguments], *,
+    effort: tuple[float, float], remember: bool, bar: Callable[[str, int], AbstractContextManager[Bar]],
+    jobs: int | None,
+) -> _Search:  # fmt: skip
+    """Build, compile and race choices on this machine; *effort* is the time of the race and its precision."""
     with bar("build", len(choices)) as built:
         trials, programs = _built(build, choices, target, built)
     if (other := next((x.program.target for x in programs if x.program.target not in _MEASURED), None)) is not None:
         raise _refused(Diagnostic(
             "not-measured", f"tune measures programs for C, CUDA and OpenCL, and these are for '{other}'", (),
             ("tune for one of these, or time calls where such a device is",)))
-    arch, queue = None, None
-    if any(found.program.target == "opencl" for found in programs):
-        said = target_of(programs[0].kernel, target)
-        arch = said.arch if said is not None and said.arch else ""
+    arch, queue = _architecture(target, programs), None
+    if arch is not None and any(found.program.target == "opencl" for found in programs):
         queue = queue_of(programs[0].kernel.name, arch, sets)
-    if any(found.program.target == "cuda" for found in programs):
-        arch = (target.arch if target is not None and target.arch else None) or device_architecture() or "sm_90"
     device = _device(arch) if queue is None else versions_of(queue)
-    key = _key(programs, sets, device, (seconds, precision))
+    key = _key(programs, sets, device, effort)
     order = {shown(choice): number for number, choice in enumerate(choices)}
+
+    def ordered(found: Sequence[Trial]) -> tuple[Trial, ...]:
+        return tuple(sorted(found, key=lambda trial: order[shown(trial.choice)]))
+
     if remember and (known := _remembered(key)) is not None:
         timed = [trial for trial in known.trials if shown(trial.choice) in order and trial.outcome not in _CUT]
-        known = Tuned(tuple(sorted((*trials, *timed), key=lambda trial: order[shown(trial.choice)])), seed, known.trace)
-        return known.ready(lambda: _compiled(programs, known.best, arch))
+        return _Search(ordered((*trials, *timed)), device, programs, arch, known.trace)
     if queue is None:
         with bar("compile", len(programs)) as compiled:
             options = programs[0].program.build if programs else BuildOptions()
             compile_all([found.program.device_code for found in programs], arch, jobs, compiled.step, options)
-    trials += _measured(programs, sets, (arch, queue), (seconds, precision), bar)
-    result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
-    if not any(trial.time is not None for trial in trials):
-        raise TuningError("tune", None, [_nothing(trials)])
-    result = replace(result, trace=_candidate(programs, result.best).kernel.trace.to_json())
-    if remember:
-        _remember(key, result)
-    return result.ready(lambda: _compiled(programs, result.best, arch))
+    trials += _measured(programs, sets, (arch, queue), effort, bar)
+    result = _Search(ordered(trials), device, programs, arch)
+    if remember and any(trial.time is not None for trial in trials):
+        _remember(key, Tuned(result.trials, 0, result.trace(), device))
+    return result
+
+
+def _part(search: Callable[..., _Search], args: object, choices: Sequence[Choice]) -> str:
+    """Search some choices where a task of an executor runs; the reply is text, as errors are that say what to do."""
+    try:
+        found = search(choices, _sets(args), bar=partial(bar_of, unit="choice", is_wanted=False), jobs=1)
+    except PolyloopError as error:
+        return reply_of(error.found)
+    return reply_of(Tuned(found.trials, 0, device=found.device))
+
+
+def _architecture(target: Target | None, programs: Sequence[_Candidate]) -> str | None:
+    """Return the architecture that programs are compiled for; for OpenCL the words of the target, None for C."""
+    if any(found.program.target == "cuda" for found in programs):
+        return (target.arch if target is not None and target.arch else None) or device_architecture() or "sm_90"
+    if any(found.program.target == "opencl" for found in programs):
+        said = target_of(programs[0].kernel, target)
+        return said.arch if said is not None and said.arch else ""
+    return None
 
 
 _MEASURED: Final = ("c", "cuda", "opencl")
@@ -177,7 +246,9 @@ _CUT: Final = frozenset({Outcome.REFUSED, Outcome.TOO_LARGE})
 
 
 def _sets(args: object) -> list[Arguments]:
-    """Return the sets of arguments that *args* are."""
+    """Return the sets of arguments that *args* are, or returns."""
+    if callable(args):
+        args = asked(_refused, "args", args)
     found = [args] if isinstance(args, Mapping) else list(args) if isinstance(args, Iterable) else []
     wrong = [one for one in found if not isinstance(one, Mapping)]
     if wrong or not found:

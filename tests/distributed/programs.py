@@ -25,6 +25,7 @@ class Case:
     scalars: Mapping[str, Any] = field(default_factory=dict)
     hosts: str = ""
     fill: Callable[[np.random.Generator, str, tuple[int, ...], Any], Any] | None = None
+    rows: tuple[str, Callable[..., tuple[dict[str, Any], dict[str, Any]]]] | None = None
 
     def __repr__(self) -> str:  # the same in all processes that collect tests
         return f"{self.kernel.name} {', '.join(f'{name}={size}' for name, size in self.sizes.items())}"
@@ -33,7 +34,8 @@ class Case:
         return pl.distribute(self.kernel, self.arrays, self.over, mesh=mesh, hosts=self.hosts, **options)
 
     def with_sizes(self, **sizes: int) -> Case:
-        return Case(self.kernel, self.arrays, self.over, {**self.sizes, **sizes}, self.scalars, self.hosts, self.fill)
+        return Case(self.kernel, self.arrays, self.over, {**self.sizes, **sizes}, self.scalars, self.hosts, self.fill,
+                    self.rows)
 
     def inputs(self) -> dict[str, Any]:
         rng = np.random.default_rng(7)
@@ -54,9 +56,19 @@ class Case:
 
     def on_rank(self, run: pl.RankProgram, convert: Callable[[Any], Any] = lambda array: array) -> dict[str, Any]:
         """Return what the program leaves in whole arrays, run on this rank, with arrays of another library."""
-        parts = {name: run.scatter(name, convert(value), **self.sizes) for name, value in self.inputs().items()}
-        run(**parts, **self.sizes, **self.scalars)
-        return {name: run.gather(name, part, **self.sizes) for name, part in parts.items()}
+        given, sizes = self.inputs(), dict(self.sizes)
+        if self.rows is not None:
+            array, own = self.rows
+            given, local = own(given, *run.box(array, **sizes)[0])
+            sizes["nnz"] = len(next(iter(local.values())))
+        parts = {name: run.scatter(name, convert(value), **sizes) for name, value in given.items()}
+        mine = {} if self.rows is None else {name: convert(value) for name, value in local.items()}
+        run(**parts, **mine, **sizes, **self.scalars)
+        return {name: run.gather(name, part, **sizes) for name, part in parts.items() if name not in _LOCAL}
+
+
+_LOCAL = frozenset(("first", "last"))
+"""Arrays in blocks whose values are indices of a rank's own arrays."""
 
 
 @cache
@@ -198,6 +210,101 @@ def sparse(**sizes: int) -> Case:
 
     blocks = {"x": "block", "y": "block", "val": "block, *", "col": "block, *"}
     return Case(kernel, blocks, "i:mesh.0", {"n": 14, "w": 3, "most": 4, **sizes}, {}, "", fill)
+
+
+def sparse_gradients(**sizes: int) -> Case:
+    """Conjugate gradients for a matrix by rows: each rank has its rows, and data says which elements of p they read."""
+    n = {"n": 19, **sizes}["n"]
+    rng = np.random.default_rng(3)
+    matrix = np.where(rng.random((n, n)) < 0.2, rng.random((n, n)), 0)
+    matrix = matrix + matrix.T + n*np.eye(n)
+    kernel = pl.make_kernel(
+        ["{[it, i, j]: 0 <= it < most and 0 <= i, j < n}", "{[e]: begin <= e < stop}"],
+        """
+        for i
+            r[i] = b[i]
+            p[i] = b[i]
+            x[i] = 0
+        end
+        rr[0] = sum(j, b[j]*b[j])
+        for it
+            for i
+                <> begin = first[i]
+                <> stop = last[i]
+                q[i] = sum(e, val[e]*p[col[e]])
+            end
+            alpha[0] = rr[0]/sum(j, p[j]*q[j])
+            for i
+                x[i] = x[i] + alpha[0]*p[i]
+                r[i] = r[i] - alpha[0]*q[i]
+            end
+            rnew[0] = sum(j, r[j]*r[j])
+            for i
+                p[i] = r[i] + rnew[0]/rr[0]*p[i]
+            end
+            rr[0] = rnew[0]
+        end
+        """,
+        [pl.GlobalArg("x, b, r, p, q", D, shape="n"), pl.GlobalArg("rr, alpha, rnew", D, shape="1"),
+         pl.GlobalArg("val", D, shape="nnz"), pl.GlobalArg("col", np.int32, shape="nnz"),
+         pl.GlobalArg("first, last", np.int32, shape="n"), ...], name="csr", assumptions="n >= 1 and most >= 0")
+    starts = np.concatenate([[0], np.cumsum((matrix != 0).sum(1))]).astype(np.int32)
+    known = {"val": matrix[matrix != 0], "col": np.nonzero(matrix)[1].astype(np.int32),
+             "first": starts[:-1], "last": starts[1:]}
+
+    def fill(rng: np.random.Generator, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        del rng, shape, dtype
+        return known.get(name)
+
+    def rows(given: dict[str, Any], low: int, high: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays in blocks, and the rank's own elements of the matrix."""
+        begin = starts[low]
+        local = {name: given[name][begin : starts[high]].copy() for name in ("val", "col")}
+        rest = {name: value - begin if name in _LOCAL else value for name, value in given.items() if name not in local}
+        return rest, local
+
+    blocks = dict.fromkeys(("x", "b", "r", "p", "q", "first", "last"), "block")
+    return Case(kernel, {**blocks, "val": "local", "col": "local"}, "i:mesh.0, j:mesh.0",
+                {"n": n, "most": 5, "nnz": int(starts[-1]), **sizes}, {}, "", fill, ("x", rows))
+
+
+def attention(**sizes: int) -> Case:
+    """Attention over a divided sequence: blocks of keys and values come one after the other, as on a ring."""
+    kernel = pl.make_kernel(
+        "{[i, d, e, panel, j]: 0 <= i < n and 0 <= d, e < w and 0 <= 4*panel < n and 0 <= j < 4 and 4*panel + j < n}",
+        """
+        for i
+            m[i] = -1e30
+            l[i] = 0
+            for d
+                o[i, d] = 0
+            end
+        end
+        for panel
+            for i
+                for j
+                    s[i, j] = sum(e, q[i, e]*k[4*panel + j, e])
+                end
+                top[i] = max(j, s[i, j])
+                top[i] = if(top[i] > m[i], top[i], m[i])
+                c[i] = exp(m[i] - top[i])
+                l[i] = l[i]*c[i] + sum(j, exp(s[i, j] - top[i]))
+                for d
+                    o[i, d] = o[i, d]*c[i] + sum(j, exp(s[i, j] - top[i])*v[4*panel + j, d])
+                end
+                m[i] = top[i]
+            end
+        end
+        for i, d
+            o[i, d] = o[i, d]/l[i]
+        end
+        """,
+        [pl.GlobalArg("q, k, v, o", D, shape="n, w"), pl.GlobalArg("s", D, shape="n, 4"),
+         pl.GlobalArg("m, l, top, c", D, shape="n"), ...], name="attention", assumptions="n >= 1 and w >= 1",
+        silenced_warnings="*")
+    rows = dict.fromkeys(("q", "k", "v", "o", "s"), "block, *")
+    return Case(kernel, {**rows, **dict.fromkeys(("m", "l", "top", "c"), "block")}, "i:mesh.0",
+                {"n": 14, "w": 3, **sizes}, {}, "panel")
 
 
 def boundaries(**sizes: int) -> Case:

@@ -192,7 +192,9 @@ def test_boxes_are_disjoint_and_cover() -> None:
     boxes = boxes_of(cross)
     points = [point for box in boxes for point in product(*(range(*axis) for axis in box))]
     assert len(points) == len(set(points)) == 9
-    assert boxes_of(isl.Set("{ [i] : 0 <= i < 9 and i mod 2 = 0 }")) == [((0, 9),)]
+    turned = isl.Set("{ [i, j] : (i = 2 and 0 <= j < 2) or (0 <= i < 5 and j = 2) or (i = 2 and 3 <= j < 5) }")
+    assert boxes_of(turned) == boxes == [((0, 2), (2, 3)), ((2, 3), (0, 5)), ((3, 5), (2, 3))]
+    assert boxes_of(isl.Set("{ [i] : 0 <= i < 29 and i mod 2 = 0 }")) == [((0, 29),)]
 
 
 def refused(

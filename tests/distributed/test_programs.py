@@ -36,9 +36,11 @@ def test_sums_along_one_axis_of_a_mesh_are_those_of_its_ranks(mesh: tuple[int, .
     compare(programs.norms(), mesh, exact=False)
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("mesh", LINE)
 @pytest.mark.parametrize("case", [
     programs.layer_norm(), programs.histogram(), programs.conjugate_gradients(), programs.extremes(),
+    programs.sparse_gradients(), programs.attention(),
 ], ids=lambda case: case.kernel.name)
 def test_a_program_with_sums_is_the_same_up_to_rounding(case: Case, mesh: tuple[int, ...]) -> None:
     compare(case, mesh, exact=False)
@@ -70,7 +72,6 @@ def test_empty_ranks_take_part_in_sums(case: Case, mesh: tuple[int, ...]) -> Non
 @pytest.mark.parametrize(("case", "mesh"), [
     (programs.heat(), (2, 2)), (programs.heat_1d_mesh(), (3,)), (programs.history(n=7), (4,)),
     (programs.product(), (2, 2)), (programs.transpose(), (3,)), (programs.boundaries(), (4,)),
-    (programs.sparse(), (4,)),
 ], ids=str)
 def test_the_bytes_sent_are_those_that_explain_counts(case: Case, mesh: tuple[int, ...]) -> None:
     traffic = case.divided(mesh).explain(mesh, **case.sizes)
