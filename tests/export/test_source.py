@@ -179,18 +179,34 @@ def test_exports_are_the_same_at_each_run(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("pkg-config") is None, reason="needs both")
 def test_an_installed_export_is_found_by_pkg_config(tmp_path: Path) -> None:
+    """The place of ``cmake --install --prefix`` counts; an installation can be moved; absolute folders are kept."""
     folder = pl.export(axpy(), tmp_path / "axpy", pl.CTarget())
-    where = (f"-DCMAKE_INSTALL_PREFIX={tmp_path}/there", "-DCMAKE_INSTALL_LIBDIR=lib")
-    for command in (["cmake", "-S", ".", "-B", "b", *where],
-                    ["cmake", "--build", "b"], ["cmake", "--install", "b"]):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    found = subprocess.run(["pkg-config", "--cflags", "--libs", "axpy"], capture_output=True, text=True, check=True,
-                           env={"PKG_CONFIG_PATH": f"{tmp_path}/there/lib/pkgconfig", "PATH": "/usr/bin:/bin"})
+    elsewhere = tmp_path / "else where"
+    run(folder, "cmake", "-S", ".", "-B", "b", "-DCMAKE_INSTALL_PREFIX=/nowhere", "-DCMAKE_INSTALL_LIBDIR=lib/some")
+    run(folder, "cmake", "--build", "b")
+    run(folder, "cmake", "--install", "b", "--prefix", str(elsewhere))
+    elsewhere.rename(tmp_path / "moved")
+    found = flags_of(tmp_path / "moved/lib/some/pkgconfig")
     (tmp_path / "main.c").write_text(
         "#include <axpy.h>\nint main(void) { return axpy(0, 0, 1.0f, 1) == 1001 ? 0 : 1; }\n")
-    build(tmp_path, "main.c", "-o", "main", *found.stdout.split())
+    build(tmp_path, "main.c", "-o", "main", *found)
     assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
+    run(folder, "cmake", "-B", "b", f"-DCMAKE_INSTALL_LIBDIR={tmp_path}/libraries",
+        f"-DCMAKE_INSTALL_INCLUDEDIR={tmp_path}/headers")
+    run(folder, "cmake", "--install", "b")
+    found = flags_of(tmp_path / "libraries/pkgconfig")
+    assert {f"-I{tmp_path}/headers", f"-L{tmp_path}/libraries"} <= {*found}
+
+
+def run(folder: Path, *command: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def flags_of(folder: Path) -> list[str]:
+    """Return what pkg-config says of the export that is described in a folder."""
+    return subprocess.run(["pkg-config", "--cflags", "--libs", "axpy"], capture_output=True, text=True, check=True,
+                          env={"PKG_CONFIG_PATH": str(folder), "PATH": "/usr/bin:/bin"}).stdout.split()
 
 
 # {{{ launchers of programs for CUDA, with a runtime that tells of each call
