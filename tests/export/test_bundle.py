@@ -70,6 +70,15 @@ def test_layouts_types_and_numbers(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, 2.0 * given + float(np.float16(0.1)), rtol=1e-6)
 
 
+FLOAT8 = """
+import sys
+sys.modules["islpy"] = sys.modules["pymbolic"] = None  # as if they were not installed
+import numpy as np, polyloop as pl
+import ml_dtypes
+print(pl.load({folder!r})(x=np.arange(5).astype("float8_e4m3fn"), s=1e9).y.astype(float).tolist())
+"""
+
+
 def test_floats_of_8_bits(tmp_path: Path) -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = s*x[i]", [
         pl.GlobalArg("x", "float8_e4m3fn", shape="n"), pl.GlobalArg("y", "float8_e5m2", shape="n"),
@@ -79,6 +88,10 @@ def test_floats_of_8_bits(tmp_path: Path) -> None:
     found = run(x=x, s=1e9).y
     assert found.dtype == "float8_e5m2"
     assert found.astype(float).tolist() == [0, 448, 896, 1280, 1792]
+    program = FLOAT8.format(folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                          env={"PYTHONPATH": str(ROOT), "PATH": "/nowhere"})  # fmt: skip
+    assert done.stdout == "[0.0, 448.0, 896.0, 1280.0, 1792.0]\n"
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
