@@ -360,6 +360,37 @@ def test_bundles_for_cuda_launch_what_the_runtime_does(
         assert (driver.pushed, driver.spaces) == (0, {})
 
 
+class Refusing(FakeDriver):
+    """A driver that takes no launch on the stream 77, which is of another context or is not."""
+
+    is_apart = True
+
+    def call(self, name: str, *arguments: Any) -> None:
+        if name == "cuLaunchKernel" and arguments[-3].value == 77:
+            raise pl.CompilerError("call", None, [pl.Diagnostic("driver-failed", "invalid resource handle")])
+        super().call(name, *arguments)
+
+    def is_here(self, stream: int) -> bool:
+        return stream != 77 or not self.is_apart
+
+
+@pytest.mark.nvrtc
+def test_a_stream_of_another_context_is_refused_and_leaves_nothing(
+    in_cuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, driver, x = pl.load(in_cuda), Refusing(), np.ones(4, F)
+    monkeypatch.setattr(device, "DriverFunctions", lambda: driver)
+    given = {"x": OnGpu(x), "y": OnGpu(x.copy()), "a": 2.0}
+    for is_apart, code in ((True, "wrong-device"), (False, "driver-failed")):
+        driver.is_apart = is_apart
+        with pytest.raises(pl.PolyloopError) as refused:
+            run(**given, stream=77)
+        assert refused.value.codes == (code,)
+        assert (driver.pushed, driver.spaces, driver.launches) == (0, {}, [])
+    run(**given, stream=78)
+    assert [launch[-2] for launch in driver.launches] == [78]
+
+
 @pytest.mark.nvrtc
 def test_arrays_elsewhere_are_refused(in_cuda: Path) -> None:
     run, x = pl.load(in_cuda), np.ones(4, F)
