@@ -14,8 +14,7 @@ from polyloop.export.binaries import binaries, given_architectures
 from polyloop.export.build import cmake_text, pkg_config_text
 from polyloop.export.header import header_text
 from polyloop.export.interface import Array, Interface, interface_of, loops_of, refused, tree_of
-from polyloop.export.launcher import launcher_text
-from polyloop.export.linkage import internal
+from polyloop.export.launcher import kernel_text, launcher_text
 from polyloop.export.manifest import MANIFEST, manifest_text
 from polyloop.export.status import statuses
 from polyloop.export.trees import Tree
@@ -94,7 +93,7 @@ def export(
     given = given_architectures(kernel.name, chosen, architectures, bundle=bundle)
     program = _program(kernel, name, chosen, index_bits)
     interface = interface_of(program, name)
-    text = program.device_code if interface.is_cuda else internal(program.device_code, name)
+    text = kernel_text(interface)
     if interface.is_cuda and _OWN_HALVES.search(text):
         text = _program(kernel, name, with_standard_halves(chosen), index_bits).device_code
     source = f"{name}_kernel.{'cu' if interface.is_cuda else 'c'}"
