@@ -81,7 +81,7 @@ class Functions:
     spellings
         Name of each function, or a format with a field for each argument.  Besides functions of expressions:
         ``complex`` (of two parts), ``convert`` (between complex types), ``widen``, ``narrow`` and ``narrow_double``
-        (16-bit floating-point numbers from and to float).
+        (16-bit floating-point numbers from and to float), and ``bits`` of them, where the type is a class of its own.
     fast
         The same, for statements that prefer speed to accuracy.
     extremes

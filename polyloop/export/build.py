@@ -59,15 +59,28 @@ target_link_libraries({prefix} PUBLIC CUDA::cudart)
 _INSTALL = """\
 
 include(GNUInstallDirs)
+# {prefix}.pc says where it is itself, so that an installation may be moved, or made by cmake --install --prefix.
+set(prefix ${{CMAKE_INSTALL_PREFIX}})
+set(libdir ${{CMAKE_INSTALL_FULL_LIBDIR}})
+set(includedir ${{CMAKE_INSTALL_FULL_INCLUDEDIR}})
+if(NOT IS_ABSOLUTE "${{CMAKE_INSTALL_LIBDIR}}")
+  file(RELATIVE_PATH up "/${{CMAKE_INSTALL_LIBDIR}}/pkgconfig" "/")
+  string(REGEX REPLACE "/$" "" up "${{up}}")
+  set(prefix "\\${{pcfiledir}}/${{up}}")
+  set(libdir "\\${{prefix}}/${{CMAKE_INSTALL_LIBDIR}}")
+  if(NOT IS_ABSOLUTE "${{CMAKE_INSTALL_INCLUDEDIR}}")
+    set(includedir "\\${{prefix}}/${{CMAKE_INSTALL_INCLUDEDIR}}")
+  endif()
+endif()
 configure_file({prefix}.pc.in {prefix}.pc @ONLY)
 install(TARGETS {prefix} ARCHIVE DESTINATION ${{CMAKE_INSTALL_LIBDIR}} LIBRARY DESTINATION ${{CMAKE_INSTALL_LIBDIR}})
 install(FILES {prefix}.h DESTINATION ${{CMAKE_INSTALL_INCLUDEDIR}})
 install(FILES ${{CMAKE_CURRENT_BINARY_DIR}}/{prefix}.pc DESTINATION ${{CMAKE_INSTALL_LIBDIR}}/pkgconfig)
 """
 _PC = """\
-prefix=@CMAKE_INSTALL_PREFIX@
-libdir=${{prefix}}/@CMAKE_INSTALL_LIBDIR@
-includedir=${{prefix}}/@CMAKE_INSTALL_INCLUDEDIR@
+prefix=@prefix@
+libdir=@libdir@
+includedir=@includedir@
 
 Name: {prefix}
 Description: kernel {name}

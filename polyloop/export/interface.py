@@ -173,7 +173,7 @@ def interface_of(program: GeneratedProgram, prefix: str) -> Interface:
     known = {entry.name for entry in parameters}
     missing = frozenset[str]().union(*map(names, _trees(program, parameters, workspace))) - known
     parameters += tuple(Number(name, spelt(name), np.dtype(np.int64)) for name in sorted(missing))
-    mark = "pl_"
+    mark = f"{prefix}_own_"  # a build may make one text of the files of several kernels
     while any(entry.spelling.startswith(mark) for entry in (*parameters, *workspace)):
         mark += "_"
     return Interface(program, prefix, parameters, workspace, mark)

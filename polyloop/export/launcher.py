@@ -8,10 +8,11 @@ from itertools import groupby
 from polyloop.codegen.program import DeviceLaunch, HostCondition
 from polyloop.export.header import signature
 from polyloop.export.interface import Array, Interface, Number, ctype_of, tree_of
+from polyloop.export.linkage import internal
 from polyloop.export.status import DEVICE, KIND, Status, statuses
 from polyloop.export.trees import Tree, c_text
 
-__all__ = ["launcher_text"]
+__all__ = ["kernel_text", "launcher_text"]
 
 _NARROW = 32
 _DEFAULT_SHARED = 48 * 1024
@@ -462,3 +463,9 @@ def _quoted(text: str) -> str:
 def launcher_text(interface: Interface, kernel_file: str) -> str:
     """Return the text of the launcher; that of a program in C includes *kernel_file*."""
     return _Launcher(interface, kernel_file).text()
+
+
+def kernel_text(interface: Interface) -> str:
+    """Return the text of the kernel next to the launcher; that of a program in C shows a linker no other names."""
+    text = interface.program.device_code
+    return text if interface.is_cuda else internal(text, interface.prefix)

@@ -14,7 +14,7 @@ from polyloop.export.binaries import binaries, given_architectures
 from polyloop.export.build import cmake_text, pkg_config_text
 from polyloop.export.header import header_text
 from polyloop.export.interface import Array, Interface, interface_of, loops_of, refused, tree_of
-from polyloop.export.launcher import launcher_text
+from polyloop.export.launcher import kernel_text, launcher_text
 from polyloop.export.manifest import MANIFEST, manifest_text
 from polyloop.export.status import statuses
 from polyloop.export.trees import Tree
@@ -26,13 +26,15 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.base import Target, target_of
-from polyloop.target.cuda import CudaTarget
+from polyloop.target.cuda import CudaTarget, with_standard_halves
 from polyloop.target.source import generate_code
 
 __all__ = ["export"]
 
 _PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _VERSION: Final = "0.1.0"
+_OWN_HALVES: Final = re.compile(r"^struct b?float16 \{", re.MULTILINE)
+"""Definitions that make a text independent of headers; a bundle is compiled of it, where there may be no toolkit."""
 
 
 def export(
@@ -49,10 +51,11 @@ def export(
         # before: int(n), pointers and assumptions checked by run(x=x, y=y, n=n)
         # after, in C: int status = axpy(x, y, n);   0, or a status for axpy_status_text(status)
 
-    The files are the text of the kernel (``axpy_kernel.c``, or ``.cu``); a header (``axpy.h``) and a launcher
-    (``axpy.c``), in C for CUDA too, which checks sizes, pointers, alignment, overlap and assumptions, computes grids,
-    and runs the launches with the loops of the host around them; ``CMakeLists.txt`` and ``axpy.pc.in`` for pkg-config;
-    and ``manifest.json``, with the hash of each file.
+    The files are the text of the kernel (``axpy_kernel.c``, or ``.cu`` with the 16-bit types of ``cuda_fp16.h`` and
+    ``cuda_bf16.h``); a header (``axpy.h``) and a launcher (``axpy.c``), in C for CUDA too, which checks sizes,
+    pointers, alignment, overlap and assumptions, computes grids, and runs the launches with the loops of the host
+    around them;
+    ``CMakeLists.txt`` and ``axpy.pc.in`` for pkg-config; and ``manifest.json``, with the hash of each file.
 
     Parameters
     ----------
@@ -90,9 +93,12 @@ def export(
     given = given_architectures(kernel.name, chosen, architectures, bundle=bundle)
     program = _program(kernel, name, chosen, index_bits)
     interface = interface_of(program, name)
+    text = kernel_text(interface)
+    if interface.is_cuda and _OWN_HALVES.search(text):
+        text = _program(kernel, name, with_standard_halves(chosen), index_bits).device_code
     source = f"{name}_kernel.{'cu' if interface.is_cuda else 'c'}"
     files = {
-        source: program.device_code,
+        source: text,
         f"{name}.h": header_text(interface),
         f"{name}.c": launcher_text(interface, source),
         "CMakeLists.txt": cmake_text(interface, source, chosen.arch),

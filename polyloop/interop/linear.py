@@ -46,7 +46,7 @@ def aslinearoperator(
     x, y
         Names of the vector that is read, and of the one that is returned.
     adjoint
-        A kernel with the same arguments that computes ``A^H @ x``; without it the operator has no ``rmatvec``.
+        A kernel with the same arguments that computes ``A^H @ x``; without it ``rmatvec`` and ``.H`` are refused.
     target
         By default that of the kernel, or C.
 
@@ -68,7 +68,14 @@ def aslinearoperator(
     forward = _Product(kernel, arguments, x, y, chosen)
     shape = (forward.rows, forward.columns)
     if adjoint is None:
-        return linalg.LinearOperator(shape, matvec=forward, dtype=forward.dtype)
+
+        def refuse(vector: object) -> None:
+            del vector
+            raise use_error(_STEP, kernel.name, "missing-argument", "the operator has no adjoint",
+                            "products with it (rmatvec, .H, .T) need a kernel of their own",
+                            hint="pass adjoint=, a kernel that computes A^H @ x")
+
+        return linalg.LinearOperator(shape, matvec=forward, rmatvec=refuse, dtype=forward.dtype)
     back = _Product(adjoint, arguments, x, y, chosen)
     if (back.columns, back.rows) != shape:
         raise use_error(_STEP, adjoint.name, "wrong-shape", f"the adjoint has shape {(back.rows, back.columns)}",

@@ -127,14 +127,35 @@ def jax_array(array: np.ndarray[Any, Any]) -> Any:
 def torch_allocator(device: str, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> Allocator:
     """Return a function that allocates Torch tensors on *device*."""
     torch = importlib.import_module("torch")
-    empty = functools.partial(torch.empty_strided, shape, strides, dtype=getattr(torch, dtype.name),
-                              device=torch.device(device))
+    layout, place = (tuple(map(int, shape)), tuple(map(int, strides))), torch.device(device)
+    empty = functools.partial(torch.empty_strided, *layout, dtype=getattr(torch, dtype.name), device=place)
+    direct = _direct(torch, place)
+    if direct is not None:
+        empty = functools.partial(direct, *layout, getattr(torch, dtype.name))
 
     def allocate() -> tuple[Any, int]:
         tensor = empty()
         return tensor, tensor.data_ptr()
 
     return allocate
+
+
+def _direct(torch: Any, place: Any) -> Callable[..., Any] | None:
+    """Return PyTorch's own function for new tensors on a device, past the dispatcher; None if there is none.
+
+    It is what the code that ``torch.compile`` makes calls: 0.7 us where ``empty_strided`` takes 1.7.  It allocates on
+    the current GPU, so that it serves where there is only one.  It is no public name of PyTorch, and is tried first.
+    """
+    try:
+        is_only = place.type == "cpu" or (place.type == "cuda" and torch.cuda.device_count() == 1)
+        guards = importlib.import_module("torch._C._dynamo.guards")
+        found: Callable[..., Any] = getattr(guards, f"_empty_strided_{place.type}")
+        made = found((2, 3), (1, 2), torch.float32) if is_only else None
+    except (ImportError, AttributeError, TypeError):
+        return None
+    fits = made is not None and (made.device, made.dtype, made.shape, made.stride()) == (
+        torch.empty(0, device=place).device, torch.float32, (2, 3), (1, 2))
+    return found if fits else None
 
 
 def poison_torch(tensor: Any, dtype: np.dtype[Any]) -> None:

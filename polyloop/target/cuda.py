@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Final
 
+from polyloop.codegen.device.entries import Atomics
 from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax, Vectors
 from polyloop.codegen.program import BuildOptions, DeviceCode
 from polyloop.edge.checks import EXPLAINED
@@ -19,10 +20,10 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.cudacopies import copy_definitions
 from polyloop.target.cudadevice import cuda_device, cuda_together
-from polyloop.target.cudatypes import complex_operators, cuda_definitions
+from polyloop.target.cudatypes import complex_operators, cuda_definitions, standard_halves
 from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_definitions
 
-__all__ = ["CUDA_LANGUAGE", "CUDA_VECTORS", "CudaTarget", "own_architecture", "with_one_launch"]
+__all__ = ["CUDA_LANGUAGE", "CUDA_VECTORS", "CudaTarget", "own_architecture", "with_one_launch", "with_standard_halves"]
 
 _LIMITS: Final = DeviceLimits(has_shuffles=True)
 _HOPPER: Final = 90
@@ -237,3 +238,24 @@ def with_one_launch(target: Target) -> Target:
     device = (*language.device, cuda_together(language.syntax.launch_bounds))
     limits = replace(target.limits, has_one_shape=True)
     return replace(target, limits=limits, language=replace(language, syntax=syntax, device=device))
+
+
+@cache
+def with_standard_halves(target: Target) -> Target:
+    """Return a target for CUDA whose text has ``__half`` and ``__nv_bfloat16`` of CUDA's own headers.
+
+    ::
+
+        struct float16 { unsigned short bits; };        // before: NVRTC needs no header
+        #include <cuda_fp16.h>                          // after: the type of other CUDA programs
+    """
+    language = target.language
+    types, functions, definitions, words = standard_halves()
+    device = tuple(replace(entry, words={**entry.words, **words}) if isinstance(entry, Atomics) else entry
+                   for entry in language.device)
+    spellings = {**language.functions.spellings, **functions}
+    replaced = {*types, *map(" ".join, functions)}
+    return replace(target, language=replace(
+        language, types={**language.types, **types}, functions=replace(language.functions, spellings=spellings),
+        definitions=definitions | {name: own for name, own in language.definitions.items() if name not in replaced},
+        device=device))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from polyloop.codegen.device.entries import Word
 from polyloop.codegen.language import Definition
 from polyloop.target.float8 import Words, float8_definitions
 
-__all__ = ["complex_definitions", "complex_operators", "cuda_definitions"]
+__all__ = ["complex_definitions", "complex_operators", "cuda_definitions", "standard_halves"]
 
 _FUNCTION: Final = "static __device__ __forceinline__"
 _PARTS: Final = {"complex64": ("float", "float32", "f"), "complex128": ("double", "float64", "")}
@@ -33,6 +34,22 @@ def cuda_definitions() -> Iterator[tuple[str, Definition]]:
     yield "fast exp2 float32", _exp2()
     yield from float8_definitions(_WORDS)
     yield from complex_definitions("__align__({bytes})")
+
+
+def standard_halves() -> tuple[dict[str, str], dict[tuple[str, str], str], dict[str, Definition], dict[str, Word]]:
+    """Return the floats of 16 bits of ``cuda_fp16.h`` and ``cuda_bf16.h``: types, functions, definitions and words.
+
+    CUDA Math API, "Half Precision Conversion and Data Movement" and "Bfloat16 Precision Conversion and Data Movement".
+    """
+    types, functions, words = dict[str, str](), dict[tuple[str, str], str](), dict[str, Word]()
+    definitions = dict[str, Definition]()
+    for dtype, header, ctype, name in (("float16", "cuda_fp16.h", "__half", "half"),
+                                       ("bfloat16", "cuda_bf16.h", "__nv_bfloat16", "bfloat16")):
+        types[dtype], definitions[ctype] = ctype, Definition(f"#include <{header}>")
+        functions["widen", dtype], functions["narrow", dtype] = f"__{name}2float", f"__float2{name}_rn"
+        functions["bits", dtype] = f"__{name}_as_ushort"
+        words[dtype] = Word("unsigned short", f"__{name}_as_ushort({{0}})", f"__ushort_as_{name}({{0}})")
+    return types, functions | {("narrow_double", "float16"): "__double2half"}, definitions, words
 
 
 def complex_definitions(aligned: str) -> Iterator[tuple[str, Definition]]:

@@ -70,6 +70,15 @@ def test_layouts_types_and_numbers(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, 2.0 * given + float(np.float16(0.1)), rtol=1e-6)
 
 
+FLOAT8 = """
+import sys
+sys.modules["islpy"] = sys.modules["pymbolic"] = None  # as if they were not installed
+import numpy as np, polyloop as pl
+import ml_dtypes
+print(pl.load({folder!r})(x=np.arange(5).astype("float8_e4m3fn"), s=1e9).y.astype(float).tolist())
+"""
+
+
 def test_floats_of_8_bits(tmp_path: Path) -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = s*x[i]", [
         pl.GlobalArg("x", "float8_e4m3fn", shape="n"), pl.GlobalArg("y", "float8_e5m2", shape="n"),
@@ -79,6 +88,10 @@ def test_floats_of_8_bits(tmp_path: Path) -> None:
     found = run(x=x, s=1e9).y
     assert found.dtype == "float8_e5m2"
     assert found.astype(float).tolist() == [0, 448, 896, 1280, 1792]
+    program = FLOAT8.format(folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                          env={"PYTHONPATH": str(ROOT), "PATH": "/nowhere"})  # fmt: skip
+    assert done.stdout == "[0.0, 448.0, 896.0, 1280.0, 1792.0]\n"
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
@@ -345,6 +358,37 @@ def test_bundles_for_cuda_launch_what_the_runtime_does(
                 if argument in step.inames:
                     assert int.from_bytes(passed, "little", signed=True) == step.inames[argument]
         assert (driver.pushed, driver.spaces) == (0, {})
+
+
+class Refusing(FakeDriver):
+    """A driver that takes no launch on the stream 77, which is of another context or is not."""
+
+    is_apart = True
+
+    def call(self, name: str, *arguments: Any) -> None:
+        if name == "cuLaunchKernel" and arguments[-3].value == 77:
+            raise pl.CompilerError("call", None, [pl.Diagnostic("driver-failed", "invalid resource handle")])
+        super().call(name, *arguments)
+
+    def is_here(self, stream: int) -> bool:
+        return stream != 77 or not self.is_apart
+
+
+@pytest.mark.nvrtc
+def test_a_stream_of_another_context_is_refused_and_leaves_nothing(
+    in_cuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, driver, x = pl.load(in_cuda), Refusing(), np.ones(4, F)
+    monkeypatch.setattr(device, "DriverFunctions", lambda: driver)
+    given = {"x": OnGpu(x), "y": OnGpu(x.copy()), "a": 2.0}
+    for is_apart, code in ((True, "wrong-device"), (False, "driver-failed")):
+        driver.is_apart = is_apart
+        with pytest.raises(pl.PolyloopError) as refused:
+            run(**given, stream=77)
+        assert refused.value.codes == (code,)
+        assert (driver.pushed, driver.spaces, driver.launches) == (0, {}, [])
+    run(**given, stream=78)
+    assert [launch[-2] for launch in driver.launches] == [78]
 
 
 @pytest.mark.nvrtc

@@ -143,6 +143,51 @@ def test_two_kernels_are_linked_into_one_program(tmp_path: Path, language: str) 
     assert (done.stdout, done.returncode) == ("0 0 7 70 the kernel assumes n >= 1\n", 0)
 
 
+OWN = """
+#define OPEN {
+/* double f(double x) { */ struct pair { double one, two; };
+static const char *const brace = "{", quote = '"';
+double table[2] = {3.0, 4.0};
+typedef enum { NO, YES } answer;
+struct pair both(double x) { struct pair p = {x, x}; return p; }
+double
+square(double x)  // of one number
+{
+    if (x > 0) { return both(x).one*x; }
+    return x*x + (brace[0] != '{' || quote != '"') + (table[0] - 3)*NO;
+}
+"""
+
+
+def squares(name: str) -> LoopKernel:
+    square = pl.ForeignFunction("square", (np.float64,), np.float64, preamble=OWN)
+    return pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = square(x[i])", functions=[square], name=name, kernel_data=[
+        pl.GlobalArg("x, y", np.float64, shape="n"), pl.ValueArg("n", np.int32)])  # fmt: skip
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_kernels_with_functions_of_one_name_are_linked(tmp_path: Path, *, together: bool) -> None:
+    """Functions of preambles are seen by no linker; a build may also make one text of all files."""
+    for name in ("first", "second"):
+        pl.export(axpy(name) if together else squares(name), tmp_path, pl.CTarget())
+    ctype, last = ("float", ", 2.0f, 1)") if together else ("double", ", 1)")
+    (tmp_path / "main.c").write_text(
+        f'#include "first.h"\n#include "second.h"\nint main(void) {{\n    {ctype} x[] = {{3}}, y[] = {{0}};\n'
+        f"    return first(x, y{last} || second(y, x{last};\n}}\n")
+    if together:
+        (tmp_path / "all.c").write_text('#include "first.c"\n#include "second.c"\n')
+    parts = ["all.c"] if together else ["first.c", "second.c"]
+    for part in parts:
+        build(tmp_path, *WARNINGS, "-c", part)
+    objects = [f"{part[:-1]}o" for part in parts]
+    build(tmp_path, "main.c", *objects, "-o", "main", "-lm")
+    assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
+    seen = subprocess.run(["nm", "-g", "--defined-only", *objects], cwd=tmp_path, capture_output=True, text=True,
+                          check=True).stdout  # fmt: skip
+    names = {line.split()[-1] for line in seen.splitlines() if len(line.split()) == 3}
+    assert names == {f"{name}{end}" for name in ("first", "second") for end in ("", "_kernel", "_status_text")}
+
+
 @pytest.mark.parametrize("target", [pl.CTarget(), pl.CudaTarget()], ids=str)
 def test_names_of_the_launcher_are_none_of_the_kernel(tmp_path: Path, target: pl.Target) -> None:
     """Arguments called as the function, as its last parameter, or as variables of the launcher."""
@@ -179,18 +224,34 @@ def test_exports_are_the_same_at_each_run(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("pkg-config") is None, reason="needs both")
 def test_an_installed_export_is_found_by_pkg_config(tmp_path: Path) -> None:
+    """The place of ``cmake --install --prefix`` counts; an installation can be moved; absolute folders are kept."""
     folder = pl.export(axpy(), tmp_path / "axpy", pl.CTarget())
-    where = (f"-DCMAKE_INSTALL_PREFIX={tmp_path}/there", "-DCMAKE_INSTALL_LIBDIR=lib")
-    for command in (["cmake", "-S", ".", "-B", "b", *where],
-                    ["cmake", "--build", "b"], ["cmake", "--install", "b"]):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    found = subprocess.run(["pkg-config", "--cflags", "--libs", "axpy"], capture_output=True, text=True, check=True,
-                           env={"PKG_CONFIG_PATH": f"{tmp_path}/there/lib/pkgconfig", "PATH": "/usr/bin:/bin"})
+    elsewhere = tmp_path / "else where"
+    run(folder, "cmake", "-S", ".", "-B", "b", "-DCMAKE_INSTALL_PREFIX=/nowhere", "-DCMAKE_INSTALL_LIBDIR=lib/some")
+    run(folder, "cmake", "--build", "b")
+    run(folder, "cmake", "--install", "b", "--prefix", str(elsewhere))
+    elsewhere.rename(tmp_path / "moved")
+    found = flags_of(tmp_path / "moved/lib/some/pkgconfig")
     (tmp_path / "main.c").write_text(
         "#include <axpy.h>\nint main(void) { return axpy(0, 0, 1.0f, 1) == 1001 ? 0 : 1; }\n")
-    build(tmp_path, "main.c", "-o", "main", *found.stdout.split())
+    build(tmp_path, "main.c", "-o", "main", *found)
     assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
+    run(folder, "cmake", "-B", "b", f"-DCMAKE_INSTALL_LIBDIR={tmp_path}/libraries",
+        f"-DCMAKE_INSTALL_INCLUDEDIR={tmp_path}/headers")
+    run(folder, "cmake", "--install", "b")
+    found = flags_of(tmp_path / "libraries/pkgconfig")
+    assert {f"-I{tmp_path}/headers", f"-L{tmp_path}/libraries"} <= {*found}
+
+
+def run(folder: Path, *command: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def flags_of(folder: Path) -> list[str]:
+    """Return what pkg-config says of the export that is described in a folder."""
+    return subprocess.run(["pkg-config", "--cflags", "--libs", "axpy"], capture_output=True, text=True, check=True,
+                          env={"PKG_CONFIG_PATH": str(folder), "PATH": "/usr/bin:/bin"}).stdout.split()
 
 
 # {{{ launchers of programs for CUDA, with a runtime that tells of each call

@@ -58,3 +58,6 @@ def test_wrong_kernels_and_arguments_are_refused() -> None:
     assert "the adjoint has shape (3, 4)" in refused(lambda: pl.aslinearoperator(knl, given, adjoint=knl))
     operator = pl.aslinearoperator(knl, given, target=C)
     assert "'x' has dtype complex128, expected float64 [wrong-dtype]" in refused(lambda: operator @ (1j * np.ones(4)))
+    for product in (lambda: operator.H @ np.ones(3), lambda: operator.rmatvec(np.ones(3)),
+                    lambda: linalg.lsqr(operator, np.ones(3))):
+        assert "the operator has no adjoint [missing-argument]" in refused(product)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.runtime import views
 from tests.interop.libraries import F, added, matvec, matvec_backward, refused, required, rounded
 
 torch: Any = required("torch")
@@ -259,3 +261,26 @@ def test_a_kernel_that_cannot_be_differentiated_says_why() -> None:
     op = polyloop_torch.custom_op(knl, fresh())
     torch.testing.assert_close(op(torch.ones(3)), torch.zeros(3))
     assert "the derivative of 'lgamma' is not known" in refused(lambda: op(torch.ones(3, requires_grad=True)))
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_new_outputs_are_those_of_pytorch_with_and_without_its_own_allocator(
+    monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    if not is_there:
+        monkeypatch.setattr(torch._C._dynamo, "guards", None, raising=False)
+        monkeypatch.setitem(sys.modules, "torch._C._dynamo.guards", None)
+    assert (views._direct(torch, torch.device("cpu")) is not None) == is_there
+    for dtype, shape, strides in (("float32", (3, 4), (1, 3)), ("float8_e5m2", (5,), (2,)), ("complex64", (), ()),
+                                  ("int8", (0, 7), (7, 1))):  # fmt: skip
+        tensor, pointer = views.torch_allocator("cpu", np.dtype(dtype), shape, strides)()
+        wanted = torch.empty_strided(shape, strides, dtype=getattr(torch, dtype))
+        seen = [(t.dtype, t.device, t.shape, t.stride(), t.requires_grad) for t in (tensor, wanted)]
+        assert seen[0] == seen[1]
+        assert pointer == tensor.data_ptr()
+
+
+def test_the_allocator_of_the_current_gpu_serves_only_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert views._direct(torch, torch.device("cuda:1")) is None
+    assert views._direct(torch, torch.device("meta")) is None

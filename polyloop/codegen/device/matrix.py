@@ -21,6 +21,7 @@ from polyloop.codegen.device.entries import MOST_PENDING, Boxes, Matrices, Share
 from polyloop.codegen.device.helpers import helper_text
 from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, shared_tile
 from polyloop.codegen.device.tensors import Operand
+from polyloop.codegen.expressions.conversions import bits
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text
 from polyloop.codegen.loops.bounds import minimal
@@ -457,12 +458,13 @@ class _Printer:
     def value(self, operand: Operand, number: int) -> Code:
         """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
         if self.is_held(operand):
-            return c.Member(self.expressions.element(self.own(operand, number), self.context), "bits")
+            held = self.expressions.element(self.own(operand, number), self.context)
+            return bits(self.scope, self.intrinsic.operands, held)
         forms = self.subscripts(operand, number)
         code = self.expressions.element(self.moved(operand.element, forms), self.context)
         if not self.intrinsic.is_double:
             if is_narrow(self.intrinsic.operands):
-                code = c.Member(code, "bits")
+                code = bits(self.scope, self.intrinsic.operands, code)
             elif not is_integer(self.intrinsic.operands):
                 code = c.Apply(self.converter(), (code,))
         condition = None if self.is_full else self.condition(operand, forms)

@@ -6,7 +6,7 @@ memory.  All threads of the block call each function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from math import prod
 from typing import Final
@@ -20,6 +20,7 @@ from polyloop.codegen.expressions.combine import function_scope, updated
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.grid import axis_text
+from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign
 from polyloop.codegen.tree.c_expr import Code
@@ -260,7 +261,7 @@ class Exchange:
         """
         mask = f"0x{2 ** min(prod(self.sizes), self.meeting.warp_size) - 1:x}" if self.shuffles.has_masks else ""
         parameter, given = by
-        parts = list(leaves(self.dtype, "", self.scope.definitions.spelling_of.field))
+        parts = list(leaves(self.scope, self.dtype, ""))
         if parts == [""]:
             return c.Apply(shuffle, (*([c.Raw(mask)] if mask else []), value, given))
         ctype = self.scope.ctype(self.dtype)
@@ -394,14 +395,14 @@ def partial(*terms: Code) -> Code:
     return c.Subscript(c.Name("partial"), _total(*terms) or _ZERO)
 
 
-def leaves(dtype: _DType, prefix: str, field: Callable[[str], str]) -> Iterator[str]:
+def leaves(scope: Scope, dtype: _DType, prefix: str) -> Iterator[str]:
     """Yield the paths to the scalar members of a value, which a shuffle can move."""
     if is_record(dtype):
         for name in field_names(dtype):
-            yield from leaves(field_dtype(dtype, name), f"{prefix}.{field(name)}", field)
+            yield from leaves(scope, field_dtype(dtype, name), f"{prefix}.{scope.definitions.spelling_of.field(name)}")
     elif is_complex(dtype):
         yield from (f"{prefix}.re", f"{prefix}.im")
-    elif is_narrow(dtype):
+    elif is_narrow(dtype) and not scope.has_spelling("bits", dtype):
         yield f"{prefix}.bits"
     else:
         yield prefix

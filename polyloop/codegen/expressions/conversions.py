@@ -27,6 +27,11 @@ def widened(scope: Scope, dtype: DType, text: Code) -> Code:
     return _applied(scope, "widen", dtype, text)
 
 
+def bits(scope: Scope, dtype: DType, text: Code) -> Code:
+    """Return the bits of a stored number of 8 or 16 bits: by a function where the type hides them, else its member."""
+    return _applied(scope, "bits", dtype, text) if scope.has_spelling("bits", dtype) else c.Member(text, "bits")
+
+
 def narrowed(scope: Scope, dtype: DType, text: Code, have: DType) -> Code:
     """Return *text* of type *have* rounded to a type of 8 or 16 bits, as it is stored.
 
