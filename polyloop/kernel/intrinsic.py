@@ -25,6 +25,10 @@ from polyloop.kernel.devices import WARP_SIZES
 
 __all__ = ["BUILT_IN", "INTRINSICS", "Matrix", "MatrixIntrinsic", "Part", "declare_intrinsic", "parts_of"]
 
+_WARPGROUP: Final = 128
+"""Threads of the four warps that carry out ``wgmma`` together."""
+
+
 @dataclass(frozen=True)
 class Part:
     """``subscript / stride % extent``: a part of subscript ``axis`` that is a digit of the lane, or of the register.
@@ -120,7 +124,8 @@ class MatrixIntrinsic:
     @property
     def result_words(self) -> str:
         """The number of results of a lane, and their type if it is no floating-point one, in names of functions."""
-        return f"{self.registers('d')}{'_s32' if is_integer(self.results) else ''}"
+        count = prod(self.shape[:2]) // _WARPGROUP if self.is_shared else self.registers("d")  # without its layout
+        return f"{count}{'_s32' if is_integer(self.results) else ''}"
 
     @property
     def is_double(self) -> bool:

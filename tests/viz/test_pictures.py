@@ -76,6 +76,7 @@ def test_loops_of_examples(name: str) -> None:
     knl = example(name).transformed()
     target = pl.CudaTarget(getattr(example(name), "ARCH", "sm_90"))
     picture = check(lambda: pl.draw_loops(knl, target))
+    assert max(map(len, str(picture).splitlines())) <= 100
     launches = pl.generate_code(knl, target=target).launches
     assert all(f"launch {launch.name}" in str(picture) for launch in launches if not launch.name.endswith("_clear"))
     assert str(picture).count("== barrier of the block") == sum(
@@ -161,6 +162,17 @@ launch matmul_tiled
 
 def test_the_text_of_loops() -> None:
     assert str(matmul().loops) == LOOPS
+
+
+def test_a_long_statement_goes_on_in_the_next_line_of_the_text() -> None:
+    terms = [f"x[i + {n}]" for n in range(60)]
+    data = [pl.GlobalArg("x", np.float32, shape="n + 60"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", f"y[i] = {' + '.join(terms)} {{id=a_long_sum}}", data, name="sums")
+    lines = str(knl.loops).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert sum(line.endswith("  {a_long_sum}") for line in lines) == 1
+    assert all(f"x[i + {n}]" in " ".join(str(knl.loops).split()) for n in range(1, 60))
+    assert max(map(len, str(pl.diff(knl, knl.split_iname("i", 8))).partition("---")[0].splitlines())) <= 100
 
 
 def test_a_race_is_drawn_as_loops_with_the_reason() -> None:
