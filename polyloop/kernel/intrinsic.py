@@ -17,7 +17,7 @@ from typing import Final
 import islpy as isl
 import numpy as np
 
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, DType, is_integer
 from polyloop.expr.names import check_identifier
@@ -46,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class MatrixIntrinsic:
+class MatrixIntrinsic(Shown):
     """An instruction by which a warp, or a group of four warps, adds a product of two small matrices to a third one.
 
     ::

@@ -319,7 +319,7 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
         return self._large
 
 
-class BoundCall(functools.partial[Result]):
+class BoundCall(functools.partial[Result], Shown):
     """A call of a compiled kernel with its arguments, to be repeated; made by :meth:`CompiledKernel.bind`.
 
     It takes nothing but ``stream``, by default the stream that the arrays' library is using.

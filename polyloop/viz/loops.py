@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
@@ -21,6 +22,7 @@ _WIDTH: Final = 100
 """Characters of a line of the plain text, with the id of its instruction."""
 _LEAST: Final = 40
 """Characters of text that stay in a line of the plain text, however deep it is or long its id."""
+_SUBSCRIPTS: Final = re.compile(r"\[[^][]*\]")
 
 INKS: Final = {
     Kind.LAUNCH: "blue", Kind.AXIS: "purple", Kind.LOOP: "green", Kind.STATEMENT: "ink", Kind.BARRIER: "red",
@@ -138,4 +140,6 @@ def wrapped_row(row: Row, width: int = _WIDTH) -> list[str]:
         return [before + text.lstrip()]  # with its blanks as they are
     more = f"{before}      "
     room = max(width, len(more) + _LEAST)
-    return wrap(text, room, initial_indent=before, subsequent_indent=more, break_on_hyphens=False)
+    kept = _SUBSCRIPTS.sub(lambda found: found.group().replace(" ", "\u00a0"), text)  # where no line ends
+    lines = wrap(kept, room, initial_indent=before, subsequent_indent=more, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines]
