@@ -138,7 +138,8 @@ def test_links_lead_to_pages_and_places_in_them(site: Path, pages: dict[str, str
                 continue
             path, _, place = unquote(link).partition("#")
             target = (site / page).parent.joinpath(path.partition("?")[0]).resolve() if path else site / page
-            known = places.get(str(target.relative_to(site.resolve()))) if target.is_relative_to(site.resolve()) else None
+            inside = target.is_relative_to(site.resolve())
+            known = places.get(str(target.relative_to(site.resolve()))) if inside else None
             if not target.exists() or (place and known is not None and place not in known):
                 wrong.append((page, link))
     assert wrong == []

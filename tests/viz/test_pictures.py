@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.viz.svg import Label
+from polyloop.viz.svg import Canvas, Label
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
@@ -62,6 +62,15 @@ def overlaps(labels: tuple[Label, ...]) -> list[tuple[str, str]]:
             if one.overlaps(other):
                 found.append((one.text, other.text))
     return found
+
+
+def test_low_panels_fill_the_room_beside_a_high_one() -> None:
+    canvas, panels = Canvas(), list[Canvas]()
+    for height in (300.0, 50.0, 50.0, 50.0):
+        panels.append(Canvas())
+        panels[-1].rect(0, 0, 500, height)
+    canvas.flow(panels, 10.0, gap=20.0, widest=1100.0)
+    assert (canvas.width, canvas.height) == (1020.0, 310.0)
 
 
 def test_labels_that_overlap_are_found() -> None:
@@ -397,7 +406,8 @@ def test_loops_of_the_host_are_drawn_around_their_launches() -> None:
     lines = [line.rstrip() for line in str(pl.draw_loops(pl.persist_blocks(knl, 132))).splitlines()]
     assert lines[0] == "for t in [0, steps), on the host"
     assert lines[1] == "    launch loop_kernel_0"
-    assert lines[2].endswith("blocks of 64 threads, at most 132 that execute the others, too")
+    assert lines[2].strip() == "grid min(132, max(0, (n + 62) // 64))"
+    assert lines[3].strip() == "blocks of 64 threads, at most 132 that execute the others, too"
     assert "    == end of launch loop_kernel_0" in lines
     assert "    == end of each iteration of t" in lines
     assert lines[-1].endswith("because of u: RAW back -> away in a later iteration of t")

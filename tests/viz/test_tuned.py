@@ -50,6 +50,9 @@ def test_a_result_of_many_choices_is_small() -> None:
     many = Tuned(tuple(timed(n, n * 1e-6, (n + 1) * 1e-6, (n + 2) * 1e-6) for n in range(400)), 0)
     picture = check(many.draw)  # type: ignore[arg-type]
     assert "340 slower ones are left out" in str(picture)
+    values = str(picture).partition("left out\n")[2]
+    assert max(map(len, values.splitlines())) <= 100
+    assert values.count("tile=") == 400
 
 
 def test_a_result_is_saved(tmp_path: Path) -> None:
