@@ -168,7 +168,7 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
             return checked(arguments, arguments.pop(stream, None), arguments.pop(poison, None), unnamed)
 
         self._plain = queued if has_queue else entry
-        told_by_name(self._plain, self.program.kernel)
+        told_by_name(self._plain, "call")
         self._enter(self._plain)
 
     def _enter(self, entry: Callable[..., Result]) -> None:
