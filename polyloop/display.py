@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-__all__ = ["Drawing", "Shown", "brief", "clipped"]
+__all__ = ["Drawing", "Shown", "brief", "clipped", "shortened", "told"]
 
 
 class _Printer(Protocol):
@@ -38,6 +38,8 @@ class Shown:
     imported.
     """
 
+    __slots__ = ()
+
     def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
         """Show everything in a console of IPython."""
         del cycle
@@ -57,26 +59,29 @@ _MOST_OF_ONE: Final = 60
 def brief(value: object) -> str:
     """Return a dataclass instance as text of at most 240 characters: the fields that are not as by default.
 
-    It is for eyes alone: long values are cut.  Use it as ``__repr__`` of a class.
+    It is for eyes alone: long values are cut.  Use it as ``__repr__`` of a class.  A first field called name, id or the
+    like stands alone.
     """
     shown: list[str] = []
     left = _MOST_OF_ALL - len(type(value).__name__) - 6
-    for entry in _told(value):
-        left -= len(entry) + 2
+    head = dataclasses.fields(value)[:1]  # type: ignore[arg-type]  # a dataclass
+    for name, given in told(value):
+        is_head = isinstance(given, str) and [name] == [entry.name for entry in head]
+        text = f"{'' if is_head else f'{name}='}{shortened(given)}"
+        left -= len(text) + 2
         if left < 0:
             shown.append("..")
             break
-        shown.append(entry)
+        shown.append(text)
     return f"{type(value).__name__}({', '.join(shown)})"
 
 
-def _told(value: object) -> Iterator[str]:
-    """Yield the fields as ``name=value``; a first field called name, id or the like stands alone."""
-    for number, entry in enumerate(dataclasses.fields(value)):  # type: ignore[arg-type]  # a dataclass
+def told(value: object) -> Iterator[tuple[str, object]]:
+    """Yield the names and values of the fields of a dataclass instance that are not as by default."""
+    for entry in dataclasses.fields(value):  # type: ignore[arg-type]  # a dataclass
         given = getattr(value, entry.name, None)
         if entry.repr and not _is_default(entry, given):
-            is_head = number == 0 and isinstance(given, str)
-            yield f"{'' if is_head else f'{entry.name}='}{_shortened(given)}"
+            yield entry.name, given
 
 
 def _is_default(entry: dataclasses.Field[Any], given: object) -> bool:
@@ -87,7 +92,7 @@ def _is_default(entry: dataclasses.Field[Any], given: object) -> bool:
                                 and given == default)  # fmt: skip
 
 
-def _shortened(value: object, most: int = _MOST_OF_ONE) -> str:
+def shortened(value: object, most: int = _MOST_OF_ONE) -> str:
     """Return a value as text of at most *most* characters."""
     return clipped(_as_text(value, most), most)
 
@@ -106,7 +111,7 @@ def _as_text(value: object, most: int) -> str:
     if isinstance(value, type):
         return value.__name__
     if isinstance(value, Mapping):
-        return _listed(((f"{_shortened(k, most)}: ", v) for k, v in value.items()), "{}", most)
+        return _listed(((f"{shortened(k, most)}: ", v) for k, v in value.items()), "{}", most)
     if type(value) in (tuple, list, frozenset, set):
         entries = value if isinstance(value, tuple | list) else sorted(value, key=str)  # type: ignore[call-overload]
         return _listed((("", entry) for entry in entries), "()" if isinstance(value, tuple) else "[]", most)
@@ -119,7 +124,7 @@ def _listed(entries: Iterator[tuple[str, object]], ends: str, most: int) -> str:
     shown: list[str] = []
     left = most - 2
     for before, entry in entries:
-        text = before + _shortened(entry, most)
+        text = before + shortened(entry, most)
         left -= len(text) + 2
         if left < 0 and shown:
             shown.append("..")

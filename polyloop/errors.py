@@ -20,7 +20,7 @@ from pathlib import PurePath
 from pickle import UnpicklingError
 from typing import Any
 
-from polyloop.display import brief, clipped
+from polyloop.display import Shown, brief, clipped
 from polyloop.frozen import quick
 from polyloop.tracebacks import lines_for_ipython
 
@@ -191,7 +191,7 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(Shown):
     """One finding, as data.
 
     Attributes
@@ -224,6 +224,10 @@ class Diagnostic:
     subject: str = ""
 
     __repr__ = brief
+
+    def __str__(self) -> str:
+        """Return the finding as the user reads it, without what was called."""
+        return "\n".join([f"{self.message} [{self.code}]", *_lines(self)])
 
 
 _SITE_COLUMN = 52
@@ -265,7 +269,7 @@ def render(operation: str, kernel: str | None, found: Iterable[Diagnostic]) -> s
     return "\n".join(out)
 
 
-class _Told:
+class _Told(Shown):
     """Base of errors and warnings, which are equal by what they tell, and pickled by their form."""
 
     operation: str

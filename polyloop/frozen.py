@@ -29,7 +29,7 @@ def quick(cls: type[_T]) -> type[_T]:
     entries = dataclasses.fields(cls)
     assert not any(entry.kw_only for entry in entries), f"{cls.__name__} has fields that are given by name alone"
     assert not hasattr(cls, "__post_init__"), f"{cls.__name__} has more to do than to keep its fields"
-    assert not hasattr(cls, "__slots__"), f"{cls.__name__} has no dictionary"
+    assert cls.__dictoffset__, f"{cls.__name__} has no dictionary"
     known: dict[str, Any] = {"_unset": dataclasses.MISSING}
     arguments, values = ["self"], []
     others: dict[str, Callable[[], object]] = {}

@@ -1,5 +1,8 @@
 """Tracebacks of errors as they leave the library: the user's frames, without those of the package.
 
+The frame that raises an error is added by Python after that, so that one of the package stays: it has a line that tells
+the public function alone (:func:`told_by_name`).  Only ``sys.excepthook`` could leave it out, and that is the program's.
+
 An error of the user's is told by its text, which names the place in the kernel.  ``POLYLOOP_TRACEBACK=full`` in the
 environment keeps all frames, for work on the library.
 """
@@ -8,10 +11,11 @@ from __future__ import annotations
 
 import os
 import sys
-from types import TracebackType
+from collections.abc import Callable
+from types import FunctionType, TracebackType
 from typing import Final, TypeVar
 
-__all__ = ["bare", "lines_for_ipython"]
+__all__ = ["bare", "lines_for_ipython", "told_by_name"]
 
 _E = TypeVar("_E", bound=BaseException)
 _PACKAGE: Final = "polyloop"
@@ -35,6 +39,18 @@ def bare(error: _E) -> _E:
             now.__suppress_context__ = True
         now = now.__cause__ or (None if now.__suppress_context__ else now.__context__)
     return error
+
+
+def told_by_name(function: Callable[..., object], name: str) -> None:
+    """Let tracebacks tell the frames of *function* in one line, without its source.
+
+    ::
+
+        File ".../polyloop/edge/calls.py", line 172, in call                 # before, and a line of the package's source
+        File "<polyloop>", line 172, in split_iname                          # after
+    """
+    if isinstance(function, FunctionType) and os.environ.get(_SWITCH) != "full":
+        function.__code__ = function.__code__.replace(co_filename=f"<{_PACKAGE}>", co_name=name, co_qualname=name)
 
 
 def lines_for_ipython(error: BaseException) -> list[str]:

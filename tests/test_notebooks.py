@@ -170,7 +170,7 @@ def test_a_newcomer_sees_the_roofline() -> None:
     picture = shown(cell_with("first_steps", "draw_roofline"), "image/svg+xml")
     words = " ".join(ElementTree.fromstring(picture).itertext())
     assert "roofline of NVIDIA H100 SXM" in words
-    assert "memory 3.35TB/s" in words
+    assert "memory 3.35 TB/s" in words
     assert "bound by DRAM" in shown(cell_with("first_steps", "pl.explain"), "text/html")
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -126,6 +127,22 @@ def test_terms_are_defined_that_pages_use(pages: dict[str, str]) -> None:
     defined = set(re.findall(r'id="term-([^"]+)"', pages["glossary.html"]))
     wanted = {"iname", "instance", "launch", "sweep", "phantom", "domain", "certificate", "reference-program"}
     assert wanted - defined == set()
+
+
+def test_links_lead_to_pages_and_places_in_them(site: Path, pages: dict[str, str]) -> None:
+    places = {page: {*map(html.unescape, re.findall(r'\b(?:id|name)="([^"]+)"', text))} for page, text in pages.items()}
+    wrong = []
+    for page, text in pages.items():
+        for link in map(html.unescape, re.findall(r'\b(?:href|src)="([^"]*)"', text)):
+            if re.match(r"(https?|mailto|data|javascript):", link):
+                continue
+            path, _, place = unquote(link).partition("#")
+            target = (site / page).parent.joinpath(path.partition("?")[0]).resolve() if path else site / page
+            inside = target.is_relative_to(site.resolve())
+            known = places.get(str(target.relative_to(site.resolve()))) if inside else None
+            if not target.exists() or (place and known is not None and place not in known):
+                wrong.append((page, link))
+    assert wrong == []
 
 
 def test_no_page_loads_anything_from_elsewhere(pages: dict[str, str]) -> None:

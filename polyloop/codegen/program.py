@@ -108,7 +108,7 @@ _PLAIN: Final = HostPart()
 
 
 @dataclass(frozen=True)
-class DeviceLaunch:
+class DeviceLaunch(Shown):
     """One launch of one device kernel, or one for each iteration of the loops ``around``.
 
     Attributes
@@ -180,7 +180,7 @@ def listed_loops(launches: Iterable[DeviceLaunch]) -> tuple[LaunchLoop, ...]:
 
 
 @dataclass(frozen=True)
-class LaunchCheck:
+class LaunchCheck(Shown):
     """A condition on the integer parameters that the caller must fulfil.
 
     ``condition`` is a pymbolic comparison or logical expression; it is evaluated in exact integers.  ``hint`` is the

@@ -34,7 +34,7 @@ class CountGranularity(Choice):
 
 
 @dataclass(frozen=True)
-class Op:
+class Op(Shown):
     """One kind of operation.
 
     Attributes
@@ -66,7 +66,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class MemAccess:
+class MemAccess(Shown):
     """One kind of access to memory.
 
     Attributes
@@ -130,7 +130,7 @@ def _strides(letter: str, strides: tuple[tuple[int, Stride], ...] | None) -> lis
 
 
 @dataclass(frozen=True)
-class Sync:
+class Sync(Shown):
     """``"barrier_local"`` (a block waits), ``"barrier_warp"``, ``"barrier_cluster"``, or ``"kernel_launch"``."""
 
     kind: str | None = None

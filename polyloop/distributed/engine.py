@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, Protocol, TypeAlias, runtime_checkable
 
+from polyloop.display import Shown
 from polyloop.errors import CommunicationError, Diagnostic
 
-__all__ = ["OPERATIONS", "Buffer", "Engine", "Group", "Peer", "lost"]
+__all__ = ["OPERATIONS", "Buffer", "Engine", "Group", "Peer", "Ranked", "lost"]
 
 Buffer: TypeAlias = Any
 """An array of one dimension without gaps: NumPy's or PyTorch's."""
@@ -23,6 +24,16 @@ Group: TypeAlias = "tuple[int, ...]"
 """Numbers of ranks, upward."""
 
 OPERATIONS: Final = ("sum", "product", "max", "min")
+
+
+class Ranked(Shown):
+    """Base of engines, which shows the number of the rank."""
+
+    rank: int
+    size: int
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: rank {self.rank} of {self.size}>"
 
 
 @runtime_checkable

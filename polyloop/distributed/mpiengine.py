@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.distributed.engine import Group, Peer, lost
+from polyloop.distributed.engine import Group, Peer, Ranked, lost
 from polyloop.errors import CommunicationError, Diagnostic
 
 __all__ = ["MpiEngine"]
@@ -18,7 +18,7 @@ _BRIEF: Final = 2e-5
 """Time between two questions whether messages have come, after the first hundred [s]."""
 
 
-class MpiEngine:
+class MpiEngine(Ranked):
     """A communicator of mpi4py.
 
     Parameters

@@ -12,6 +12,7 @@ from typing import Any
 import islpy as isl
 import numpy as np
 
+from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.execute import Execution, empty_like, flat, slices
@@ -26,7 +27,7 @@ __all__ = ["RankProgram"]
 
 
 @dataclass(eq=False)
-class RankProgram:
+class RankProgram(Shown):
     """The program of one rank: called with the rank's parts of arrays, on all ranks alike.
 
     Attributes

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from polyloop.distributed.engine import Engine, Group, Peer, lost
+from polyloop.distributed.engine import Engine, Group, Peer, Ranked, lost
 from polyloop.errors import CommunicationError
 
 __all__ = ["ThreadEngine", "run_ranks"]
@@ -37,7 +37,7 @@ class _World:
             for kind in ("message", "share", "text")}
 
 
-class ThreadEngine:
+class ThreadEngine(Ranked):
     """An engine between threads.
 
     Parameters

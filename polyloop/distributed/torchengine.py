@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.distributed.engine import Group, Peer, lost
+from polyloop.distributed.engine import Group, Peer, Ranked, lost
 from polyloop.errors import CommunicationError, Diagnostic
 
 __all__ = ["TorchEngine"]
 
 
-class TorchEngine:
+class TorchEngine(Ranked):
     """The process group of the program, which ``torch.distributed.init_process_group`` has made.
 
     NumPy's arrays and tensors of processors go through Gloo, tensors of GPUs through NCCL.  The timeout is that of the

@@ -20,7 +20,7 @@ __all__ = ["ExchangeFacts", "Link", "Traffic", "traffic_of"]
 
 
 @dataclass(frozen=True)
-class Link:
+class Link(Shown):
     """A model of what carries messages: a message of ``b`` bytes takes ``latency + b/bandwidth``.
 
     Parameters

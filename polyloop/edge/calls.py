@@ -20,7 +20,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast, get_type_hints
 from polyloop.edge.checks import NO, fits, take
 from polyloop.edge.words import misfit
 from polyloop.errors import ArgumentError, Diagnostic, KernelError, PolyloopError, TransformError
-from polyloop.tracebacks import bare
+from polyloop.tracebacks import bare, told_by_name
 
 __all__ = ["entrance", "field_misfits", "guard", "public", "too_deep"]
 
@@ -172,6 +172,7 @@ def public(function: Callable[_P, _R], name: str | None = None) -> Callable[_P, 
             raise bare(error)  # noqa: B904 - the same error
 
     call.__module__, call.__name__, call.__qualname__ = _PACKAGE, spelling, spelling
+    told_by_name(call, spelling)
     return call
 
 
@@ -194,6 +195,7 @@ def guard(kind: type) -> None:
         except PolyloopError as error:
             raise bare(error)  # noqa: B904 - the same error
 
+    told_by_name(make, kind.__name__)
     setattr(kind, maker, make)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from polyloop.display import Shown
 from polyloop.export.described import Array, Bound, Described, Passed, bound, call_error, described, passed
 from polyloop.export.manifest import Manifest, bundle_error, read_file, read_manifest
 from polyloop.runtime.calls import Result
@@ -30,7 +31,7 @@ _CODES: Final = {
 """Codes of diagnostics, by the kinds of statuses of exported functions."""
 
 
-class LoadedKernel:
+class LoadedKernel(Shown):
     """A kernel of a bundle, which is called with arrays by name; made by :func:`polyloop.load`.
 
     ::

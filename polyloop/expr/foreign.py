@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import pymbolic.primitives as p
 from pymbolic.primitives import expr_dataclass
 
+from polyloop.display import Shown
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
@@ -45,7 +46,7 @@ _MACRO: Final = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)", re.ASCII | re.MUL
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ForeignFunction:
+class ForeignFunction(Shown):
     """A scalar function written in the language of the target, to be called in expressions.
 
     ::

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from polyloop.display import Shown
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.export.interface import Array
 from polyloop.interop.native import Native
@@ -60,7 +61,7 @@ def gufunc(kernel: LoopKernel, target: Target | None = None) -> Batched:
     return Batched(Operands(_STEP, kernel, for_the_processor(_STEP, kernel, target)))
 
 
-class Batched:
+class Batched(Shown):
     """A kernel for batches; made by :func:`polyloop.gufunc`.
 
     Called with the arrays that the kernel reads and its numbers, by position or by name; each may have leading axes,

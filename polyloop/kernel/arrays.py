@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.display import Shown
 from polyloop.edge.words import Choice
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import Expression
@@ -40,7 +41,7 @@ class AddressSpace(Choice):
 
 @quick
 @dataclass(frozen=True)
-class ArrayArg:
+class ArrayArg(Shown):
     """An array argument in global memory.
 
     Attributes
@@ -110,7 +111,7 @@ class ArrayArg:
 
 @quick
 @dataclass(frozen=True)
-class ValueArg:
+class ValueArg(Shown):
     """A scalar argument passed by value; integer ones may be parameters of the domains.
 
     ``layout_of`` names the array whose stride or offset it is: its value is read off the array that is passed, and
@@ -147,7 +148,7 @@ class Table:
 
 @quick
 @dataclass(frozen=True)
-class TemporaryVariable:
+class TemporaryVariable(Shown):
     """A variable that lives only while the kernel runs.
 
     ``shape`` [elements] is ``()`` for a scalar.  ``padding`` is the number of extra elements at the end of each row

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pymbolic.primitives as p
 
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import CText, Expression, Targets, array_name, element_of
@@ -17,7 +17,7 @@ __all__ = ["CInstruction"]
 
 
 @dataclass(frozen=True)
-class CInstruction:
+class CInstruction(Shown):
     """An instruction given as C text, for code that expressions cannot state; an entry of the list of instructions.
 
     ::

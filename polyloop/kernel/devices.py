@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.kernel.limits import WARP_SIZE
 
@@ -89,7 +89,7 @@ WARP_SIZES: Final = frozenset(multiprocessor.warp_size for multiprocessor in MUL
 
 
 @dataclass(frozen=True)
-class Device:
+class Device(Shown):
     """One model of GPU.
 
     Attributes

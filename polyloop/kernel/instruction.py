@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.display import Shown
 from polyloop.errors import Place, Site
 from polyloop.expr.nodes import CText, Expression, Operation, array_name, targets_of
 from polyloop.expr.printer import show
@@ -218,7 +219,7 @@ _NEW: Final = Place()
 
 @quick
 @dataclass(frozen=True, eq=False)
-class Instruction:
+class Instruction(Shown):
     """``assignee = expression`` for every point of ``domain``.
 
     Attributes

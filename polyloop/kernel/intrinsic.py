@@ -17,13 +17,17 @@ from typing import Final
 import islpy as isl
 import numpy as np
 
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2, DType, is_integer
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.devices import WARP_SIZES
 
 __all__ = ["BUILT_IN", "INTRINSICS", "Matrix", "MatrixIntrinsic", "Part", "declare_intrinsic", "parts_of"]
+
+_WARPGROUP: Final = 128
+"""Threads of the four warps that carry out ``wgmma`` together."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -42,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class MatrixIntrinsic:
+class MatrixIntrinsic(Shown):
     """An instruction by which a warp, or a group of four warps, adds a product of two small matrices to a third one.
 
     ::
@@ -120,7 +124,8 @@ class MatrixIntrinsic:
     @property
     def result_words(self) -> str:
         """The number of results of a lane, and their type if it is no floating-point one, in names of functions."""
-        return f"{self.registers('d')}{'_s32' if is_integer(self.results) else ''}"
+        count = prod(self.shape[:2]) // _WARPGROUP if self.is_shared else self.registers("d")  # without its layout
+        return f"{count}{'_s32' if is_integer(self.results) else ''}"
 
     @property
     def is_double(self) -> bool:

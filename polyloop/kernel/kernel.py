@@ -102,7 +102,7 @@ class Condition:
 
 @quick
 @dataclass(frozen=True, eq=False)
-class Reference:
+class Reference(Shown):
     """The definite loop program that the user's text stands for (design, section 3).
 
     ``kernel`` is the kernel as created (with ``reference`` None), ``tree`` its loops in order.  ``steps`` describes the

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 import pymbolic.primitives as p
 
+from polyloop.display import Shown
 from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.nodes import Expression
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 
-class Auto:
+class Auto(Shown):
     """Request to find out a fact: a shape from the accesses, a type by inference, a stride from the array passed."""
 
     def __repr__(self) -> str:

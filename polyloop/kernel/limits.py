@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 
 __all__ = ["WARP_SIZE", "DeviceLimits"]
 
@@ -14,7 +14,7 @@ WARP_SIZE: Final = 32
 
 
 @dataclass(frozen=True)
-class DeviceLimits:
+class DeviceLimits(Shown):
     """Limits that schedules and generated code must respect.
 
     The defaults hold for every CUDA device of compute capability 5.0 to 12.1: CUDA C++ Programming Guide,

@@ -11,6 +11,7 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.display import Shown
 from polyloop.errors import Diagnostic
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.printer import show
@@ -53,7 +54,7 @@ class Expressible(Protocol):
 
 
 @dataclass(frozen=True)
-class Written:
+class Written(Shown):
     """A call of ``make_kernel``, with its arguments as they were given."""
 
     domains: tuple[str | isl.Set | isl.BasicSet, ...] = field(hash=False, compare=False)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pymbolic.primitives as p
 
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
@@ -19,7 +19,7 @@ __all__ = ["Assignment", "BarrierInstruction", "InstructionObject", "NoOpInstruc
 
 
 @dataclass(frozen=True)
-class Assignment:
+class Assignment(Shown):
     """The assignment ``assignee = expression {id=.., dep=.., ..}``, in a list of instructions.
 
     Parameters
@@ -85,7 +85,7 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class NoOpInstruction:
+class NoOpInstruction(Shown):
     """``... nop {id=.., dep=..}``: a name for several instructions."""
 
     id: str
@@ -98,7 +98,7 @@ class NoOpInstruction:
 
 
 @dataclass(frozen=True)
-class BarrierInstruction:
+class BarrierInstruction(Shown):
     """A barrier of all threads, or with *synchronization_kind* ``"local"`` of the threads of a block.
 
     It orders the instructions before it and those after it in the list; to put it into a loop, write ``"for i"`` and

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import pymbolic.primitives as p
 
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import shown, spelt
 from polyloop.errors import Diagnostic, KernelError, unknown_name
@@ -26,7 +26,7 @@ _CALL: Final = "ReductionOperation"
 
 
 @dataclass(frozen=True)
-class ReductionOperation:
+class ReductionOperation(Shown):
     """An operation that reductions can use besides the built-in ones.
 
     ::

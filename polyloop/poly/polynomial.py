@@ -14,7 +14,7 @@ from functools import cache
 from math import comb, lcm
 from typing import Final, TypeAlias
 
-from polyloop.display import brief, clipped
+from polyloop.display import Shown, brief, clipped
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.sets import Row
 
@@ -255,7 +255,7 @@ class Guarded:
 
 
 @dataclass(frozen=True)
-class PiecewisePolynomial:
+class PiecewisePolynomial(Shown):
     """A sum of polynomials, each of which counts under conditions on the parameters only."""
 
     pieces: tuple[Guarded, ...] = ()

@@ -17,6 +17,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
 
+from polyloop.display import Shown
 from polyloop.edge.calls import too_deep
 from polyloop.errors import Diagnostic, KernelError, PolyloopError, Site, VerificationError
 from polyloop.frozen import quick
@@ -117,7 +118,7 @@ class Obligation:
 
 @quick
 @dataclass(frozen=True)
-class Proof:
+class Proof(Shown):
     """Result of an obligation.
 
     Attributes

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from polyloop.display import Shown
 from polyloop.errors import ArgumentError, Diagnostic
 
 __all__ = ["Result", "named"]
 
 
-class Result:
+class Result(Shown):
     """The outputs of one call: attributes, a mapping by name, or unpacked in argument order.
 
     ``run(a=a).c`` and ``run(a=a)["c"]`` are the same array, ``c, d = run(a=a)`` unpacks all

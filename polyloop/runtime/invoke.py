@@ -22,7 +22,7 @@ from polyloop.runtime.repeat import Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error
 from polyloop.serial.value import Value
-from polyloop.tracebacks import bare
+from polyloop.tracebacks import bare, told_by_name
 
 __all__ = ["BoundCall", "CompiledKernel", "load"]
 
@@ -43,6 +43,7 @@ def _method(method: weakref.WeakMethod[Callable[..., Any]]) -> Callable[..., Any
         except PolyloopError as error:
             raise bare(error)  # noqa: B904 - the same error
 
+    told_by_name(call, "call")
     return call
 
 
@@ -167,6 +168,7 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
             return checked(arguments, arguments.pop(stream, None), arguments.pop(poison, None), unnamed)
 
         self._plain = queued if has_queue else entry
+        told_by_name(self._plain, "call")
         self._enter(self._plain)
 
     def _enter(self, entry: Callable[..., Result]) -> None:
@@ -319,7 +321,7 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
         return self._large
 
 
-class BoundCall(functools.partial[Result]):
+class BoundCall(functools.partial[Result], Shown):
     """A call of a compiled kernel with its arguments, to be repeated; made by :meth:`CompiledKernel.bind`.
 
     It takes nothing but ``stream``, by default the stream that the arrays' library is using.

@@ -12,7 +12,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.dataflow.uniformity import Uniformity
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import once, quick
 from polyloop.kernel.arrays import Argument, ArrayArg, Table
@@ -403,7 +403,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Wait:
+class Wait(Shown):
     """Two instructions that access one element of an array on different threads, and the barrier between them.
 
     Attributes

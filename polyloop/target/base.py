@@ -7,6 +7,7 @@ from typing import Any, Final, SupportsIndex
 
 from polyloop.codegen.language import Language
 from polyloop.codegen.program import BuildOptions
+from polyloop.display import Shown
 from polyloop.errors import ArgumentError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
@@ -18,7 +19,7 @@ _AS_IT_IS: Final = BuildOptions()
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Shown):
     """Target of code generation.
 
     Attributes

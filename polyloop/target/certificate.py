@@ -22,7 +22,7 @@ _WIDTH = 94
 
 
 @dataclass(frozen=True)
-class Assumption:
+class Assumption(Shown):
     """Assumption of the proofs.
 
     Attributes

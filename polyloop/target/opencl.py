@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from polyloop.codegen.device.entries import Atomics, Threads, Word
 from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax, Vectors
+from polyloop.display import Shown
 from polyloop.edge.words import spelt
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.records import VECTORS
@@ -44,7 +45,7 @@ _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 
 
 @dataclass(frozen=True)
-class OpenCLDevice:
+class OpenCLDevice(Shown):
     """Limits and abilities of a device, on which a program for OpenCL relies.
 
     The defaults are those of most GPUs; a call refuses a device that has less than its program takes.

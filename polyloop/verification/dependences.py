@@ -40,7 +40,7 @@ class DependenceKind(Choice):
 
 
 @dataclass(frozen=True, eq=False)
-class Dependence:
+class Dependence(Shown):
     """Instances of ``source`` that must run before instances of ``sink``.
 
     Attributes

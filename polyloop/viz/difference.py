@@ -13,7 +13,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
-from polyloop.viz.loops import paint_row, row_text
+from polyloop.viz.loops import paint_row, wrapped_row
 from polyloop.viz.picture import Picture, picture_of
 from polyloop.viz.rows import Row, loop_rows
 from polyloop.viz.svg import CHAR, LINE, SIZE, Canvas
@@ -24,6 +24,7 @@ _MOST_LINES: Final = 160
 _MOST_ROWS: Final = 150
 _WIDEST: Final = 66
 _SMALL: Final = 11.0
+_COLUMNS: Final = 100
 
 Pair = tuple[Row | None, Row | None, bool]
 """Rows that stand side by side, and whether they are equal."""
@@ -97,14 +98,14 @@ def _tree_patch(old: Sequence[Row], new: Sequence[Row]) -> Iterator[str]:
     """Yield the rows of both trees as lines of a patch."""
     for kind, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind == "equal":
-            yield from (f"  {_line(row)}" for row in old[a:b])
+            yield from _marked("  ", old[a:b])
         else:
-            yield from (f"- {_line(row)}" for row in old[a:b])
-            yield from (f"+ {_line(row)}" for row in new[c:d])
+            yield from _marked("- ", old[a:b])
+            yield from _marked("+ ", new[c:d])
 
 
-def _line(row: Row) -> str:
-    return f"{'    ' * row.depth}{row_text(row)}"
+def _marked(mark: str, rows: Sequence[Row]) -> Iterator[str]:
+    yield from (f"{mark}{line}" for row in rows for line in wrapped_row(row, _COLUMNS - len(mark)))
 
 
 def _short(row: Row) -> Row:

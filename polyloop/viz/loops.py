@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from typing import Final
 
 from polyloop.kernel.kernel import LoopKernel
@@ -11,11 +13,16 @@ from polyloop.viz.picture import Picture, picture_of
 from polyloop.viz.rows import Kind, Row, loop_rows
 from polyloop.viz.svg import CHAR, LINE, SIZE, Canvas
 
-__all__ = ["draw_loops", "paint_row", "row_text"]
+__all__ = ["draw_loops", "paint_row", "row_text", "wrapped_row"]
 
 _INDENT: Final = 22.0
 _MOST_ROWS: Final = 300
 _SMALL: Final = 11.0
+_WIDTH: Final = 100
+"""Characters of a line of the plain text, with the id of its instruction."""
+_LEAST: Final = 40
+"""Characters of text that stay in a line of the plain text, however deep it is or long its id."""
+_SUBSCRIPTS: Final = re.compile(r"\[[^][]*\]")
 
 INKS: Final = {
     Kind.LAUNCH: "blue", Kind.AXIS: "purple", Kind.LOOP: "green", Kind.STATEMENT: "ink", Kind.BARRIER: "red",
@@ -114,8 +121,25 @@ def row_text(row: Row) -> str:
 
 
 def _text(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines of the plain text."""
-    texts = [f"{'    ' * row.depth}{row_text(row)}" for row in rows]
-    column = min(100, max((len(text) for text, row in zip(texts, rows, strict=True) if row.name), default=0)) + 2
-    for text, row in zip(texts, rows, strict=True):
-        yield f"{text:<{column}}{{{row.name}}}" if row.kind is Kind.STATEMENT and row.name else text
+    """Yield the lines of the plain text, of which those that a terminal has no room for go on in the next line."""
+    ids = [f"{{{row.name}}}" if row.kind is Kind.STATEMENT and row.name else "" for row in rows]
+    room = max(_LEAST, _WIDTH - max((len(name) + 2 for name in ids if name), default=0))
+    found = [wrapped_row(row, room if name else _WIDTH) for row, name in zip(rows, ids, strict=True)]
+    named = (len(line) for lines, row in zip(found, rows, strict=True) if row.name for line in lines)
+    column = min(room, max(named, default=0)) + 2
+    for (first, *more), name in zip(found, ids, strict=True):
+        yield f"{first:<{column}}{name}" if name else first
+        yield from more
+
+
+def wrapped_row(row: Row, width: int = _WIDTH) -> list[str]:
+    """Return the text of a row as lines of at most *width* characters, where its depth leaves room for words."""
+    text = row_text(row)
+    before = f"{'    ' * row.depth}{' ' * (len(text) - len(text.lstrip()))}"
+    if len(before) + len(text.lstrip()) <= width:
+        return [before + text.lstrip()]  # with its blanks as they are
+    more = f"{before}      "
+    room = max(width, len(more) + _LEAST)
+    kept = _SUBSCRIPTS.sub(lambda found: found.group().replace(" ", "\u00a0"), text)  # where no line ends
+    lines = wrap(kept, room, initial_indent=before, subsequent_indent=more, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines]

@@ -51,9 +51,9 @@ def _loops(kernel: LoopKernel) -> object:
     return kernel.draw_loops()
 
 
-def _html(shown: Shown) -> str | None:
+def _html(shown: Shown) -> str:
     """Return the HTML form of an object, for notebooks."""
-    form: str | None = import_module("polyloop.viz.notebook").html_of(shown)
+    form: str = import_module("polyloop.viz.notebook").html_of(shown)
     return form
 
 

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from html import escape
 from typing import Any, Final
 
+import numpy as np
+
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.cost.tally import ToCountMap
-from polyloop.display import Shown, clipped
+from polyloop.display import Shown, brief, clipped, shortened, told
 from polyloop.errors import PolyloopError
 from polyloop.expr.printer import show
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
+from polyloop.runtime.calls import Result
 from polyloop.runtime.explanation import Explanation
+from polyloop.runtime.hip.code_object import CodeObject
 from polyloop.runtime.invoke import CompiledKernel
 from polyloop.target.certificate import Certificate
 from polyloop.transform.recipe import Recipe
@@ -30,6 +35,8 @@ __all__ = ["highlighted", "html_of"]
 
 _OPEN_LINES: Final = 60
 """Sources of more lines are folded."""
+_MOST_OF_A_CELL: Final = 400
+"""Characters of the value of a field."""
 
 _TOKEN: Final = re.compile(
     r"(?P<quiet>//[^\n]*|/\*.*?\*/)"
@@ -54,10 +61,10 @@ def highlighted(source: str) -> str:
     return "".join([*parts, escape(source[at:])])
 
 
-def html_of(value: Shown) -> str | None:
-    """Return the HTML form of *value*; None for a class that has none, whose text is shown."""
-    form = next((_FORMS[kind] for kind in type(value).__mro__ if kind in _FORMS), None)
-    return None if form is None else _page(form(value))
+def html_of(value: Shown) -> str:
+    """Return the HTML form of *value*: that of its class, a table of its fields, or its text."""
+    form = next((_FORMS[kind] for kind in type(value).__mro__ if kind in _FORMS), _plain)
+    return _page(form(value))
 
 
 def _page(parts: Iterable[str]) -> str:
@@ -96,6 +103,33 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]], numbers: Seque
 
     body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
     return f"<table><tr>{cells(head, 'th')}</tr>{body}</table>"
+
+
+def _plain(value: object) -> Iterator[str]:
+    """Yield a table of the fields that are not as by default, where these are all that a value tells; or its text."""
+    if type(value).__repr__ is not brief or type(value).__str__ is not object.__str__:
+        yield _text(str(value) or repr(value))
+        return
+    yield _head(type(value).__name__)
+    rows = [(name, shortened(given, _MOST_OF_A_CELL)) for name, given in told(value)]
+    yield _table(("field", "value"), rows)
+
+
+def _result(found: Result) -> Iterator[str]:
+    rows = [(name, getattr(value, "dtype", type(value).__name__), _product(map(str, getattr(value, "shape", ()))),
+             clipped(np.array2string(value, threshold=8, edgeitems=2)) if isinstance(value, np.ndarray) else "")
+            for name, value in found.items()]  # fmt: skip
+    yield _table(("output", "type", "shape", "elements"), rows)
+
+
+def _code_object(found: CodeObject) -> Iterator[str]:
+    yield _head(f"{'code object' if found.is_linked else 'object'} for {found.arch}, {len(found.binary)} bytes")
+    if found.resources:
+        names = [entry.name for entry in fields(next(iter(found.resources.values()))) if entry.name != "occupancy"]
+        rows = [(name, *(getattr(used, entry) for entry in names)) for name, used in found.resources.items()]
+        yield _table(("kernel", *names), rows, range(1, len(names) + 1))
+    lines = found.assembly.count("\n")
+    yield _folded(f"assembly, {lines} lines", _text(found.assembly), is_open=lines <= _OPEN_LINES)
 
 
 def _program(program: GeneratedProgram) -> Iterator[str]:
@@ -222,5 +256,5 @@ def _tuned(found: Tuned) -> Iterator[str]:
 _FORMS: Final[dict[type, Callable[[Any], Iterable[str]]]] = {
     GeneratedProgram: _program, CompiledKernel: _compiled, LoopKernel: _kernel, Trace: _trace, Recipe: _trace,
     ToCountMap: _counts, Dependences: _dependences, Explanation: _explanation, Certificate: _certificate,
-    Tuned: _tuned,
+    Tuned: _tuned, Result: _result, CodeObject: _code_object,
 }  # fmt: skip

@@ -55,7 +55,7 @@ class _Entry:
         found, bound = self.found, self.found.bound
         part = "" if self.seconds is None else f"{found.seconds / self.seconds:.0%}"
         return (
-            f"{number}", found.kernel, f"{found.intensity:.3g}" if self.flops else "none",
+            f"{number}", found.kernel, _digits(found.intensity) if self.flops else "none",
             "nothing" if bound is None else bound.resource, time_text(found.seconds),
             "" if self.seconds is None else time_text(self.seconds), part,
         )  # fmt: skip
@@ -131,6 +131,16 @@ def _check(found: Sequence[Explanation], times: Sequence[float | None]) -> None:
     raise ArgumentError(_NAME, None, [Diagnostic("bad-roofline", problem, hints=hints)])
 
 
+def _rate(value: float) -> str:
+    """Return a number and the letter before its unit: ``66.9 T``."""
+    text = short(value)
+    return f"{text[:-1]} {text[-1]}" if text[-1].isalpha() else f"{text} "
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def _kinds(entries: Sequence[_Entry]) -> list[str]:
     """Return the kinds of floating-point operations that the kernels have."""
     kinds = {bound.resource: None for entry in entries for bound in entry.found.bounds if bound.amount}
@@ -138,12 +148,12 @@ def _kinds(entries: Sequence[_Entry]) -> list[str]:
 
 
 def _roof_lines(entries: Sequence[_Entry], model: Device) -> Iterator[str]:
-    yield f"memory: {short(model.dram.value)}B/s"
+    yield f"memory: {_rate(model.dram.value)}B/s"
     for kind in _kinds(entries):
         figure = model.rate(kind)
         if figure is not None:
             ridge = figure.value / model.dram.value
-            yield f"{kind}: {short(figure.value)}flop/s, from {ridge:.3g} flop/byte on"
+            yield f"{kind}: {_rate(figure.value)}flop/s, from {_digits(ridge)} flop/byte on"
 
 
 class _Plot:
@@ -197,7 +207,7 @@ class _Plot:
         low = max(10.0**self.x0, 10.0**self.y0 / self.memory)
         start, end = self.place(low, low * self.memory), self.place(top / self.memory, top)
         canvas.line([start, end], "purple", width=2)
-        text = f"memory {short(self.memory)}B/s"
+        text = f"memory {_rate(self.memory)}B/s"
         parts = [(start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part) for part in (0.7, 0.9)]
         left = [(x - 12 - CHAR * _SMALL * len(text), y - 6) for x, y in parts]
         right = [(x + 12, y + 8) for x, y in reversed(parts)]
@@ -205,7 +215,7 @@ class _Plot:
         for kind, rate in self.roofs.items():
             first, last = self.place(rate / self.memory, rate), (_LEFT + _WIDTH, 0.0)
             canvas.line([first, (last[0], first[1])], "purple", width=2)
-            text = f"{kind} {short(rate)}flop/s"
+            text = f"{kind} {_rate(rate)}flop/s"
             beside = [(last[0] + 8, first[1] + shift) for shift in (0, -12, 12, -24, 24)]
             self._word(canvas, text, beside)
 

@@ -126,13 +126,18 @@ class Canvas:
         self._reach(x + other.width, y + other.height)
 
     def flow(self, panels: Iterable[Canvas], y: float, *, gap: float = 28.0, widest: float = 1280.0) -> None:
-        """Put *panels* side by side from height *y* on, as many in a row as fit, and further rows below."""
-        x = height = 0.0
+        """Put *panels* side by side from height *y* on, as many as fit, and each further one where it is highest."""
+        placed = list[tuple[float, float, float]]()  # left, right, and the height below, with the gap
         for panel in panels:
-            if x and x + panel.width > widest:
-                x, y, height = 0.0, y + height + gap, 0.0
-            self.place(panel, x, y)
-            x, height = x + panel.width + gap, max(height, panel.height)
+            width = panel.width
+            lefts = [0.0, *(right for _, right, _ in placed if right + width <= widest)]
+            tops = [
+                max([y, *(below for left, right, below in placed if left < x + width + gap and x < right)])
+                for x in lefts
+            ]  # fmt: skip
+            top, x = min(zip(tops, lefts, strict=True))
+            self.place(panel, x, top)
+            placed.append((x, x + width + gap, top + panel.height + gap))
 
     def _head(self, start: tuple[float, float], end: tuple[float, float], ink: str) -> None:
         dx, dy = end[0] - start[0], end[1] - start[1]

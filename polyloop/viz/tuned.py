@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from polyloop.errors import Diagnostic, TuningError
@@ -19,6 +19,9 @@ _ROW: Final = 20.0
 _BAR: Final = 360.0
 _MOST: Final = 60
 _LETTERS: Final = 60
+_COLUMNS: Final = 100
+_VALUES: Final = 20
+"""Lines on values."""
 
 
 def draw_tuned(found: Tuned) -> Picture:
@@ -51,7 +54,8 @@ def draw_tuned(found: Tuned) -> Picture:
     if parts:
         canvas.text(12, y + 8, "the least time with each value", "blue", bold=True)
         y += 30
-    for line in parts:
+    more = [f".. {len(parts) - _VALUES} lines more, which print(..) has"] if len(parts) > _VALUES else []
+    for line in [*parts[:_VALUES], *more]:
         canvas.text(12, y, line, size=_SMALL)
         y += 16
     return picture_of(canvas, title, "\n".join([*lines, *rest, *parts]))
@@ -112,4 +116,16 @@ def _values(timed: list[Trial]) -> Iterator[str]:
         for trial in timed:
             least.setdefault(trial.choice[name], _median(trial))
         if len(least) > 1:
-            yield "; ".join(f"{shown({name: value})} {time_text(time)}" for value, time in least.items())
+            yield from _listed(f"{shown({name: value})} {time_text(time)}" for value, time in least.items())
+
+
+def _listed(entries: Iterable[str]) -> Iterator[str]:
+    """Yield the entries in lines of at most a hundred characters."""
+    line = ""
+    for entry in entries:
+        if line and len(line) + len(entry) > _COLUMNS - 3:
+            yield f"{line};"
+            line = f"    {entry}"
+        else:
+            line = f"{line}; {entry}" if line else entry
+    yield line

@@ -211,6 +211,7 @@ def test_layouts_are_digits(n: int) -> None:
     intrinsic = INTRINSICS[f"wgmma_m64n{n}k16_bf16"]
     assert intrinsic.lanes == 128
     assert intrinsic.registers("d") == n // 2
+    assert intrinsic.result_words == f"{n // 2}"
     parts = parts_of(intrinsic.d, (("i", 64), ("j", n)))
     seen = set()
     for i in range(64):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.viz.svg import Label
+from polyloop.viz.svg import Canvas, Label
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
@@ -64,6 +64,15 @@ def overlaps(labels: tuple[Label, ...]) -> list[tuple[str, str]]:
     return found
 
 
+def test_low_panels_fill_the_room_beside_a_high_one() -> None:
+    canvas, panels = Canvas(), list[Canvas]()
+    for height in (300.0, 50.0, 50.0, 50.0):
+        panels.append(Canvas())
+        panels[-1].rect(0, 0, 500, height)
+    canvas.flow(panels, 10.0, gap=20.0, widest=1100.0)
+    assert (canvas.width, canvas.height) == (1020.0, 310.0)
+
+
 def test_labels_that_overlap_are_found() -> None:
     one, other = Label("a", 0, 0, 10, 10), Label("b", 9, 9, 10, 10)
     assert overlaps((one, other)) == [("a", "b")]
@@ -76,6 +85,7 @@ def test_loops_of_examples(name: str) -> None:
     knl = example(name).transformed()
     target = pl.CudaTarget(getattr(example(name), "ARCH", "sm_90"))
     picture = check(lambda: pl.draw_loops(knl, target))
+    assert max(map(len, str(picture).splitlines())) <= 100
     launches = pl.generate_code(knl, target=target).launches
     assert all(f"launch {launch.name}" in str(picture) for launch in launches if not launch.name.endswith("_clear"))
     assert str(picture).count("== barrier of the block") == sum(
@@ -161,6 +171,17 @@ launch matmul_tiled
 
 def test_the_text_of_loops() -> None:
     assert str(matmul().loops) == LOOPS
+
+
+def test_a_long_statement_goes_on_in_the_next_line_of_the_text() -> None:
+    terms = [f"x[i + {n}]" for n in range(60)]
+    data = [pl.GlobalArg("x", np.float32, shape="n + 60"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", f"y[i] = {' + '.join(terms)} {{id=a_long_sum}}", data, name="sums")
+    lines = str(knl.loops).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert sum(line.endswith("  {a_long_sum}") for line in lines) == 1
+    assert all(f"x[i + {n}]" in " ".join(str(knl.loops).split()) for n in range(1, 60))
+    assert max(map(len, str(pl.diff(knl, knl.split_iname("i", 8))).partition("---")[0].splitlines())) <= 100
 
 
 def test_a_race_is_drawn_as_loops_with_the_reason() -> None:
@@ -385,7 +406,8 @@ def test_loops_of_the_host_are_drawn_around_their_launches() -> None:
     lines = [line.rstrip() for line in str(pl.draw_loops(pl.persist_blocks(knl, 132))).splitlines()]
     assert lines[0] == "for t in [0, steps), on the host"
     assert lines[1] == "    launch loop_kernel_0"
-    assert lines[2].endswith("blocks of 64 threads, at most 132 that execute the others, too")
+    assert lines[2].strip() == "grid min(132, max(0, (n + 62) // 64))"
+    assert lines[3].strip() == "blocks of 64 threads, at most 132 that execute the others, too"
     assert "    == end of launch loop_kernel_0" in lines
     assert "    == end of each iteration of t" in lines
     assert lines[-1].endswith("because of u: RAW back -> away in a later iteration of t")

@@ -20,7 +20,7 @@ def test_parts_of_the_bound_are_those_of_the_times() -> None:
     lines = str(picture).splitlines()
     assert re.fullmatch(r"1  axpy +0\.167 +DRAM +168 us +336 us +50%", lines[2])
     assert re.fullmatch(r"2  matmul +683 +L1 and shared memory +12\.3 ms", lines[3])
-    assert lines[4:] == ["memory: 4.8TB/s", "float32: 66.9Tflop/s, from 13.9 flop/byte on"]
+    assert lines[4:] == ["memory: 4.8 TB/s", "float32: 66.9 Tflop/s, from 13.9 flop/byte on"]
     assert picture.svg().count("<circle") == 3
 
 
@@ -51,7 +51,7 @@ def test_many_kernels_at_one_point_have_numbers_apart() -> None:
 def test_a_kernel_draws_itself_on_another_device() -> None:
     text = str(matmul().draw_roofline({"n": 512}, "A100"))
     assert text.startswith("roofline of NVIDIA A100")
-    assert "memory: 2.04TB/s" in text
+    assert "memory: 2.04 TB/s" in text
 
 
 @pytest.mark.parametrize(

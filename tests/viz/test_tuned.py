@@ -8,7 +8,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.tuning.measure import Interval
-from polyloop.tuning.report import Outcome, Trial, Tuned
+from polyloop.tuning.report import Outcome, Trial
 from tests.viz.test_pictures import check
 
 
@@ -16,7 +16,7 @@ def timed(tile: int, low: float, median: float, high: float, order: str = "i") -
     return Trial({"tile": tile, "order": order}, Outcome.TIMED, "", Interval(low, median, high, 30), 32)
 
 
-RESULT = Tuned(
+RESULT = pl.Tuned(
     (
         timed(16, 19e-6, 20e-6, 21e-6),
         timed(32, 9e-6, 10e-6, 11e-6),
@@ -47,9 +47,12 @@ def test_the_text_of_a_result() -> None:
 
 
 def test_a_result_of_many_choices_is_small() -> None:
-    many = Tuned(tuple(timed(n, n * 1e-6, (n + 1) * 1e-6, (n + 2) * 1e-6) for n in range(400)), 0)
+    many = pl.Tuned(tuple(timed(n, n * 1e-6, (n + 1) * 1e-6, (n + 2) * 1e-6) for n in range(400)), 0)
     picture = check(many.draw)  # type: ignore[arg-type]
     assert "340 slower ones are left out" in str(picture)
+    values = str(picture).partition("left out\n")[2]
+    assert max(map(len, values.splitlines())) <= 100
+    assert values.count("tile=") == 400
 
 
 def test_a_result_is_saved(tmp_path: Path) -> None:
@@ -58,5 +61,5 @@ def test_a_result_is_saved(tmp_path: Path) -> None:
 
 def test_nothing_measured_is_refused() -> None:
     with pytest.raises(pl.TuningError) as caught:
-        Tuned(RESULT.trials[3:], 0).draw()
+        pl.Tuned(RESULT.trials[3:], 0).draw()
     assert caught.value.codes == ("nothing-to-draw",)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from polyloop.display import Shown
 from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction, ForeignName, conflicting_definitions
@@ -27,7 +28,7 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class Function(Shown):
     """Made by :func:`polyloop.make_function`.
 
     ``kernel`` is the function by itself, checked; ``program`` the statements that replace a call.

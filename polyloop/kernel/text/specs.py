@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
@@ -51,7 +51,7 @@ Shape: TypeAlias = "str | int | Sequence[object] | Auto | None"
 
 
 @dataclass(frozen=True)
-class GlobalArg:
+class GlobalArg(Shown):
     """One or several array arguments in global memory.
 
     Parameters
@@ -112,7 +112,7 @@ class ConstantArg(GlobalArg):
 
 
 @dataclass(frozen=True)
-class ValueArg:
+class ValueArg(Shown):
     """One or several scalar arguments, passed by value.
 
     Parameters
@@ -130,7 +130,7 @@ class ValueArg:
 
 
 @dataclass(frozen=True)
-class TemporaryVariable:
+class TemporaryVariable(Shown):
     """One or several variables that live only while the kernel runs.
 
     Parameters

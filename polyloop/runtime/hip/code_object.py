@@ -17,7 +17,7 @@ from typing import Final
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.cost.occupancy import Occupancy, occupancy
-from polyloop.display import brief
+from polyloop.display import Shown, brief
 from polyloop.errors import CodegenError, CompilerError, Diagnostic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.cache import CacheKey, open_cache
@@ -79,7 +79,7 @@ class HipResources:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeObject:
+class CodeObject(Shown):
     """A program for one architecture.
 
     Attributes
