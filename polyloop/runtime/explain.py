@@ -98,6 +98,10 @@ def explain(
     kinds, flops = found.operations()
     moved = found.footprints()
     bounds = [*_bounds(model, launches, flops, sum(moved.values()), accesses)]
+    if isinstance(kernel.target, Target) and kernel.target.name != target.name:
+        found.notes.append(
+            f"the kernel is for {kernel.target!r}: the bounds are those of its text for {target.name.upper()}"
+        )
     result = Explanation(
         kernel.name, model.name, known, kinds, by_type(flops), moved,
         tuple(sorted(bounds, key=lambda bound: -bound.seconds)), accesses, launches, model.multiprocessors, (),

@@ -43,9 +43,8 @@ def explain_processor(
     ArgumentError, VerificationError, CodegenError, CompilerError
         Those of :func:`polyloop.explain`.
     """
-    target = target_of(kernel, None)
-    if target is None or target.name != "c":
-        target = CTarget(openmp=True)
+    own = target_of(kernel, None)
+    target = own if own is not None and own.name == "c" else CTarget(openmp=True)
     program = generate_code(kernel, target)
     census = census_of(kernel, redundant=True, limits=target.limits)
     known = checked_sizes(census, program, dict(sizes or {}))
@@ -57,6 +56,8 @@ def explain_processor(
     accesses = tuple(_accesses(found))
     kinds, flops = found.operations()
     moved = found.footprints()
+    if own is not None and own is not target:
+        found.notes.append(f"the kernel is for {own!r}: the bounds are those of its text for C")
     bounds = [*_bounds(model, launches, flops, sum(moved.values()), accesses, is_fused=_is_fused(kinds, target))]
     result = Explanation(
         kernel.name, model.name, known, kinds, by_type(flops), moved,
