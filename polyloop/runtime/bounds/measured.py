@@ -25,7 +25,7 @@ _KEPT: Final = "rates.json"
 _SYSTEM: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 _REPEATS: Final = 200
 _FEW: Final = 5
-_METHOD: Final = "2: alone"  # other than what was kept before: measure anew
+_METHOD: Final = "3: pieces"  # other than what was kept before: measure anew
 _BYTES: Final = 1 << 22  # that are read in one measurement, at least
 _MOST: Final = 1 << 27  # of memory that is measured by all threads together [bytes]
 _ROUNDS: Final = 1 << 12
@@ -83,7 +83,8 @@ class _Measuring:
         function = self.library.reading
         function.restype = ctypes.c_double
         rounds = max(1, _BYTES // nbytes)
-        found = float(function(ctypes.c_int64(nbytes), rounds, _REPEATS if rounds > 1 else _FEW, team))
+        whole, piece = ctypes.c_int64(nbytes), ctypes.c_int64(min(nbytes, _BYTES))
+        found = float(function(whole, piece, rounds, _REPEATS if rounds > 1 else _FEW, team))
         if found <= 0.0:
             raise CompilerError("explain", None, [Diagnostic(
                 "unknown-processor", f"there is no memory to measure with: {team} times {nbytes} bytes", (),

@@ -33,15 +33,15 @@ static words read_all(const words *p, int64_t n)
     return sums[0];
 }
 
-/* Bytes that all threads read in a second, each from `bytes` of its own, `rounds` times: the best of `repeats`; negative
-   without memory. */
-double reading(int64_t bytes, int rounds, int repeats, int team)
+/* Bytes that all threads read in a second, each from `bytes` of its own, piece by piece, a piece `rounds` times: the best
+   piece of `repeats`, as another program may have a core meanwhile; negative without memory. */
+double reading(int64_t bytes, int64_t piece, int rounds, int repeats, int team)
 {
     double best = 0.0, start = 0.0;
     int failed = 0;
     #pragma omp parallel num_threads(team)
     {
-        const int64_t n = bytes / WIDTH;
+        const int64_t n = piece / WIDTH, pieces = bytes / piece;
         words *own = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), found;
         memset(&found, 0, sizeof found);
         if (own == NULL) {
@@ -50,13 +50,13 @@ double reading(int64_t bytes, int rounds, int repeats, int team)
         } else {
             memset(own, 1, bytes);
         }
-        for (int repeat = 0; repeat < repeats; ++repeat) {
+        for (int64_t repeat = 0; repeat < repeats * pieces; ++repeat) {
             #pragma omp barrier
             #pragma omp master
             start = omp_get_wtime();
             #pragma omp barrier
             for (int round = 0; own != NULL && round < rounds; ++round) {
-                found ^= read_all(own, n);
+                found ^= read_all(own + repeat % pieces * n, n);
                 __asm__ volatile("" : : "r"(own), "r"(&found) : "memory");
             }
             #pragma omp barrier
