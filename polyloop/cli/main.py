@@ -49,12 +49,12 @@ def _parser() -> argparse.ArgumentParser:
 
     explain_parser = commands.add_parser(
         "explain",
-        help="print what bounds a kernel in a file on a GPU",
-        description="Print the least time that each resource of a GPU needs, and what wastes it. Nothing is run.",
+        help="print what bounds a kernel in a file on a GPU or a processor",
+        description="Print the least time that each resource of a GPU or a processor needs, and what wastes it.",
     )
     explain_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
     explain_parser.add_argument("sizes", metavar="NAME=SIZE", nargs="*", help="a value for each integer parameter")
-    explain_parser.add_argument("--device", default="H200", help="H200, H100, A100, MI300X, MI250X, ..; default: H200")
+    explain_parser.add_argument("--device", default="H200", help="H200, H100, A100, MI300X, .., cpu; default: H200")
     explain_parser.add_argument("--compile", action="store_true", help="compile it, to know the registers")
     explain_parser.add_argument("--json", action="store_true", help="print all facts as JSON")
 

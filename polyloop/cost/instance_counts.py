@@ -139,6 +139,11 @@ class Census:
             kept.append(thread_number(axes.local).floordiv(self.warp_size))
         return self.points(map_from_forms(domain, placed.dims, kept).range(), placed)
 
+    def elements(self, placed: Placed, domain: isl.Set, dropped: Collection[str]) -> PiecewisePolynomial:
+        """Return the number of points of *domain*, where the loops and the thread axes *dropped* run once."""
+        kept = [Affine.variable(name) for name in placed.dims if name not in dropped]
+        return self.points(map_from_forms(domain, placed.dims, kept).range(), placed)
+
     def points(self, domain: isl.Set, placed: Placed) -> PiecewisePolynomial:
         """Return the number of points of *domain*; the statement names the count in a message."""
         try:

@@ -24,6 +24,16 @@ _STREAM: Final = "stream"
 """The last parameter of a function for CUDA. Words of C and C++ are no names of a kernel."""
 
 
+_INSTEAD: Final = {
+    "opencl": "call it from Python with pl.compile; in C give the text to clCreateProgramWithSource, and enqueue each "
+    "of .launches with grid * block work-items in groups of block",
+    "hip": "load pl.compile_hip(knl, target).binary by hipModuleLoadData, and start each of .launches by "
+    "hipModuleLaunchKernel",
+}
+"""Ways to start a program that has no launcher, by the name of its target."""
+_OWN: Final = "start it as the host of its language does"
+
+
 @dataclass(frozen=True)
 class Array:
     """An array of the interface, or of the workspace.
@@ -133,7 +143,7 @@ def interface_of(program: GeneratedProgram, prefix: str) -> Interface:
     if program.target not in ("c", "cuda"):
         raise refused(program, f"launchers start programs for CUDA or C, and this one is for '{program.target}'",
                       "its text is generate_code(..).device_code, and its launches are in the program",
-                      "pass target=pl.CudaTarget() or pl.CTarget(), or call it from Python with pl.compile")
+                      f"pass target=pl.CudaTarget() or pl.CTarget(), or {_INSTEAD.get(program.target, _OWN)}")
     if program.build.linked:
         raise refused(program, "the program is linked with device code of others, which no exported text has",
                       f"linked with: {', '.join(map(repr, program.build.linked))}",

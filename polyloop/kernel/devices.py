@@ -224,4 +224,5 @@ def find_device(given: str | Device) -> Device:
     near = get_close_matches(given, DEVICES, n=1, cutoff=0.8)
     hints = [f"did you mean '{device}'?" for device in near]
     hints.append(f"known: {', '.join(DEVICES)}; for another, pass a polyloop.kernel.devices.Device with its figures")
+    hints.append('the processor of this machine is "cpu"; for another, pass a polyloop.kernel.processors.Processor')
     raise ArgumentError("explain", None, [Diagnostic("unknown-device", f"no device '{given}'", (), tuple(hints))])

@@ -10,5 +10,5 @@ A call like the one before (the same addresses, types, shapes and numbers) is ne
 
 ``fibres`` runs CUDA C on the CPU, one fibre a thread. ``explain`` puts sizes and the published figures of a device to
 what ``cost`` counts: sectors, bank conflicts, occupancy; ``explanation`` is the result, ``advice`` the list of possible
-improvements.
+improvements.  ``bounds`` has the parts: counts, and processors with what is measured of this one.
 """

@@ -40,6 +40,7 @@ __all__ = [
     "numbered_source",
     "open_library",
     "portable_flags",
+    "processor_identity",
     "thread_flags",
 ]
 
@@ -201,6 +202,11 @@ def _accepts(compiler: Compiler, flag: str, *, linked: bool = False) -> bool:
     if is_taken and cache is not None:
         cache.put(probe, {})
     return is_taken
+
+
+def processor_identity() -> str:
+    """Return a hash that differs between processors for which a compiler makes other code."""
+    return _processor()
 
 
 @functools.lru_cache(maxsize=1)

@@ -4,41 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar, overload
+from typing import Annotated, Any, Final, Protocol, TypeVar, overload
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.cost.bank_conflicts import WARP, BankConflicts, bank_conflicts
 from polyloop.cost.coalescing import merged_width, repeating_loops, sectors, vector_width
 from polyloop.cost.instance_counts import Census
 from polyloop.cost.occupancy import block_limits, occupancy
-from polyloop.cost.operations import Operation, operations
-from polyloop.cost.traffic import Address, Traffic, address_of, footprints, polynomial_of, traffic
+from polyloop.cost.traffic import Address, Traffic, address_of, traffic
 from polyloop.edge.checks import EXPLAINED
-from polyloop.errors import ArgumentError, Diagnostic, VerificationError
-from polyloop.expr.dtypes import dtype_name, is_complex, is_inexact
-from polyloop.expr.printer import show
+from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.devices import Device, Figure, find_device
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.processors import Processor
 from polyloop.kernel.tags import Box, InameTag, ThreadDigit, axis_name
-from polyloop.kernel.tree import runs
-from polyloop.mapping.thread_mapping import Placed, Placement
-from polyloop.poly.affine import to_expression
 from polyloop.poly.axes import THREAD_AXES, loops_among
-from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.program.ir import Update
-from polyloop.proof.obligation import within_budget
 from polyloop.runtime.advice import advice
+from polyloop.runtime.bounds.counted import Counted, access_text, by_type, checked_sizes, homes_of
+from polyloop.runtime.bounds.on_processor import explain_processor
+from polyloop.runtime.bounds.used import Used, used_by
 from polyloop.runtime.cuda.graphs import chosen
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
-from polyloop.runtime.hip.code_object import HipResources, compile_hip
-from polyloop.runtime.nvrtc import compile_cuda
-from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.steps import Steps
 from polyloop.schedule.build import build_verified
-from polyloop.schedule.counts import census_of, combinations, footprint_size, sync_counts
+from polyloop.schedule.counts import census_of, sync_counts
 from polyloop.schedule.plan import Launch
 from polyloop.target.base import Target
 from polyloop.target.cuda import CudaTarget, own_architecture
@@ -47,7 +40,6 @@ from polyloop.target.source import generate_code
 
 __all__ = ["explain", "least_seconds"]
 
-_Used: TypeAlias = "Resources | HipResources"
 _Told_co = TypeVar("_Told_co", covariant=True)
 
 
@@ -63,7 +55,7 @@ class Divided(Protocol[_Told_co]):
 
 @overload
 def explain(
-    kernel: LoopKernel, sizes: Mapping[str, int] | None = None, device: str | Device = "H200", *,
+    kernel: LoopKernel, sizes: Mapping[str, int] | None = None, device: str | Device | Processor = "H200", *,
     compile: bool = False,
 ) -> Explanation: ...  # fmt: skip
 
@@ -78,13 +70,13 @@ def explain(
 def explain(
     kernel: Annotated[Any, EXPLAINED],
     sizes: Mapping[str, int] | None = None,
-    device: str | Device = "H200",
+    device: str | Device | Processor = "H200",
     *,
     compile: bool = False,  # noqa: A002 - what the function of that name does
     mesh: Sequence[int] | None = None,
     link: Annotated[Any, EXPLAINED] = None,
 ) -> Any:
-    """Return the performance bounds of *kernel* on a GPU: the least time of each resource, and causes of waste.
+    """Return the performance bounds of *kernel* on a GPU or a processor: least times by resource, and causes of waste.
 
     ::
 
@@ -106,7 +98,10 @@ def explain(
         A value for each integer parameter.
     device
         ``"H200"``, ``"H100"``, ``"A100"``, of AMD ``"MI300X"``, ``"MI250X"`` (one die of two), ``"RX 7900 XTX"``, or a
-        :class:`polyloop.kernel.devices.Device`.  The kernel is that for CUDA, or for HIP.
+        :class:`polyloop.kernel.devices.Device`.  The kernel is that for CUDA, or for HIP.  ``"cpu"`` is the processor
+        of this machine, whose rates are measured once and kept in the disk cache; for another one, pass a
+        :class:`polyloop.kernel.processors.Processor`.  The kernel is that for its target, if it has one for C, or for
+        ``pl.CTarget(openmp=True)``.
     compile
         Compile with NVRTC, or for HIP with Clang, to know the registers of a thread. Without it, registers do not limit
         the blocks that a multiprocessor holds.
@@ -119,10 +114,11 @@ def explain(
     ------
     ArgumentError
         ``not-divided``: *mesh* or *link* for a kernel that is not divided; ``mesh-mismatch``, ``missing-size``;
-        ``bad-sizes``, ``assumption-violated``, ``unknown-device``.
+        ``bad-sizes``, ``assumption-violated``, ``unknown-device``; for ``"cpu"`` ``unknown-processor``.
     VerificationError, CodegenError
         The errors of :func:`polyloop.generate_code`.
     CompilerError
+        For ``"cpu"``: ``no-c-compiler``, ``no-openmp``.
         With *compile*: ``no-nvrtc``, ``nvrtc-failed``, ``no-hip-compiler``, ``hip-failed``.
 
     Notes
@@ -131,31 +127,34 @@ def explain(
     memory on a multiprocessor.
     """
     if not isinstance(kernel, LoopKernel) and callable(getattr(kernel, "explained", None)):
-        return kernel.explained(sizes, find_device(device), mesh, link)
+        gpu = device.name if isinstance(device, Processor) else device
+        return kernel.explained(sizes, find_device(gpu), mesh, link)
     if mesh is not None or link is not None:
         raise ArgumentError("explain", kernel.name, [Diagnostic(
             "not-divided", "a kernel that is not divided runs on one device", (),
             ('divide it first: pl.explain(pl.distribute(knl, {"u": "block"}, "i:mesh.0"), mesh=(4,))',))])
+    if isinstance(device, Processor) or (isinstance(device, str) and device.lower() == "cpu"):
+        return explain_processor(kernel, sizes, device if isinstance(device, Processor) else None)
     model = find_device(device)
     target = _target_of(model)
     program = generate_code(kernel, target)
     census = census_of(kernel, redundant=True, limits=target.limits)
-    known = _checked(census, program, dict(sizes or {}))
+    known = checked_sizes(census, program, dict(sizes or {}))
     schedule = build_verified(kernel, target.limits).schedule
-    homes = _homes(schedule.launches, census.placement)
+    homes = homes_of(schedule.launches, census.placement)
     found = _Facts(census, known, model, homes)
     accesses = tuple(found.accesses())
-    used = {} if not compile else _used(program, target)
+    used = {} if not compile else used_by(program, target)
     launches = tuple(found.launches(schedule.launches, program, used))
     kinds, flops = found.operations()
     moved = found.footprints()
     bounds = [*_bounds(model, launches, flops, sum(moved.values()), accesses)]
-    totals: dict[str, int] = {}
-    for (_, unit), count in flops.items():
-        dtype = unit.removeprefix("tensor ").replace("tf32", "float32")
-        totals[dtype] = totals.get(dtype, 0) + count
+    if isinstance(kernel.target, Target) and kernel.target.name != target.name:
+        found.notes.append(
+            f"the kernel is for {kernel.target!r}: the bounds are those of its text for {target.name.upper()}"
+        )
     result = Explanation(
-        kernel.name, model.name, known, kinds, {name: n for name, n in totals.items() if name in _FLOATS}, moved,
+        kernel.name, model.name, known, kinds, by_type(flops), moved,
         tuple(sorted(bounds, key=lambda bound: -bound.seconds)), accesses, launches, model.multiprocessors, (),
         tuple(dict.fromkeys(found.notes)), found.is_estimate,
     )  # fmt: skip
@@ -176,8 +175,8 @@ def least_seconds(kernel: LoopKernel, sizes: Mapping[str, int], device: str | De
     target = _target_of(model)
     census = census_of(kernel, redundant=True, limits=target.limits)
     schedule = build_verified(kernel, target.limits).schedule
-    known = _checked(census, generate_code(kernel, target), dict(sizes))
-    found = _Facts(census, known, model, _homes(schedule.launches, census.placement))
+    known = checked_sizes(census, generate_code(kernel, target), dict(sizes))
+    found = _Facts(census, known, model, homes_of(schedule.launches, census.placement))
     work: dict[tuple[str, str], int] = {}
     for (_, unit), count in found.operations()[1].items():
         work["", unit] = work.get(("", unit), 0) + count
@@ -190,48 +189,9 @@ def _target_of(model: Device) -> Target:
     return HipTarget(own) if isinstance(own, str) else CudaTarget(own_architecture(own))
 
 
-def _used(program: GeneratedProgram, target: Target) -> Mapping[str, _Used]:
-    """Return the resource usage of each kernel."""
-    if target.name == "hip":
-        return compile_hip(program, target).resources
-    return resources(compile_cuda(program.device_code, target.arch).cubin)
-
-
-def _homes(launches: Iterable[Launch], placement: Placement) -> dict[str, str]:
-    """Return statement -> launch; a statement that the schedule merged runs in the launch of its instruction."""
-    statements = placement.statements
-    homes = {name: launch.name for launch in launches for name in runs(launch.tree)}
-    known = {statements[name].lowered.instruction.id: home for name, home in homes.items() if name in statements}
-    return {name: homes.get(name) or known[s.lowered.instruction.id] for name, s in statements.items()}
-
-
 _ROW_BYTES: Final = 128
 """Bytes that shared memory takes in one turn, and a copy engine delivers at once."""
 _SECTOR_BYTES: Final = 32
-_FLOATS: Final = ("float64", "float32", "float16", "bfloat16")
-
-
-def _checked(census: Census, program: GeneratedProgram, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the sizes as integers, checked to be complete and to satisfy the launch conditions."""
-    kernel = census.kernel
-    bounds = dict.fromkeys(name for s in census.placement.statements.values() for name in s.lowered.bounds)
-    wanted = (*kernel.parameters, *(name for name in bounds if name not in kernel.parameters))
-    missing = [name for name in wanted if name not in sizes]
-    if missing:
-        example = ", ".join(f'"{name}": {sizes.get(name, 1024)}' for name in wanted)
-        notes = [f"'{name}' is computed by the kernel: give a typical value" for name in missing if name in bounds]
-        message = f"no size for {', '.join(repr(name) for name in missing)}"
-        problem = Diagnostic("bad-sizes", message, tuple(notes), (f"pass sizes={{{example}}}",))
-        raise ArgumentError("explain", kernel.name, [problem])
-    for name in sizes:
-        if name not in wanted:
-            hints = (f"the kernel has {', '.join(wanted)}" if wanted else "the kernel has no sizes",)
-            problem = Diagnostic("bad-sizes", f"the kernel has no size '{name}'", hints=hints)
-            raise ArgumentError("explain", kernel.name, [problem])
-    for check in program.checks:
-        if not evaluate(check.condition, sizes):
-            raise ArgumentError("explain", kernel.name, [Diagnostic(check.code, check.message, hints=(check.hint,))])
-    return {name: int(value) for name, value in sizes.items()}
 
 
 def _bounds(
@@ -258,113 +218,16 @@ def _bounds(
             yield Bound(kind, total, "turns" if by_launch is turns else "operations", total / seconds, rate.source)
 
 
-_MUCH: Final = 0.1
-_DONE = {"read": "read", "write": "written"}
-
-
-class _Facts:
-    """The facts of one kernel for given sizes."""
+class _Facts(Counted):
+    """The facts of one kernel for given sizes on one GPU."""
 
     def __init__(
         self, census: Census, sizes: Mapping[str, int], model: Device, homes: Mapping[str, str]
     ) -> None:
-        self.homes = homes
-        self.census = census
-        self.placement = census.placement
-        self.kernel = census.kernel
-        self.sizes = sizes
+        super().__init__(census, sizes, homes)
         self.model = model
-        self.notes: list[str] = []
-        self.is_estimate = False
 
-    def number(self, count: PiecewisePolynomial) -> int:
-        return count.eval_with_dict(self.sizes)
-
-    # {{{ operations
-
-    def operations(self) -> tuple[dict[str, dict[str, int]], dict[tuple[str, str], int]]:
-        """Return operation counts by type and kind, and work by launch and functional unit."""
-        kinds: dict[str, dict[str, int]] = {}
-        work: dict[tuple[str, str], int] = {}
-        for placed in self.placement.statements.values():
-            if placed.lowered.instruction.is_c:
-                self.notes.append(f"the operations of C text are not counted: '{placed.lowered.instruction.id}'")
-            for entry in operations(self.kernel, placed.lowered, within_subscripts=False):
-                count = self.number(self.census.count(placed, self.census.under(placed, entry.guards)))
-                count *= entry.times * combinations(self.census, placed)
-                name = dtype_name(entry.dtype)
-                kinds.setdefault(name, {})
-                kinds[name][entry.name] = kinds[name].get(entry.name, 0) + count
-                for unit in self.units(placed, entry):
-                    key = (self.homes[placed.name], unit)
-                    work[key] = work.get(key, 0) + _weight(entry) * count
-            if placed.lowered.predicates:
-                self.notes.append(f"'{placed.lowered.instruction.id}' is counted as if its condition always held")
-            self.unused(placed)
-        return kinds, work
-
-    def units(self, placed: Placed, entry: Operation) -> tuple[str, ...]:
-        """Return the functional units of a statement's operations: tensor cores for matrix instructions."""
-        matrix = placed.lowered.instruction.matrix
-        if matrix is None or not isinstance(placed.lowered.part, Update):
-            return _units(entry)
-        name = dtype_name(matrix.intrinsic.operands)
-        is_sum = is_inexact(entry.dtype) or entry.dtype == matrix.intrinsic.results
-        name = "tf32" if name == "float32" and not matrix.intrinsic.devices else name
-        return (f"tensor {name}",) if is_sum else ()
-
-    def unused(self, placed: Placed) -> None:
-        """Add a note if most of the values that a statement computes or fetches are unused."""
-        parts = {use: self.number(count) for use, count in self.census.by_use(placed, self.census.executed(placed))}
-        wasted, useful = parts.get(True, 0), parts.get(False, 0)
-        if wasted > _MUCH * useful:
-            what = f"what '{placed.lowered.instruction.id}' computes or fetches is"
-            part = wasted / (wasted + useful)
-            self.notes.append(f"{part:.0%} of {what} not used" if useful else f"nothing of {what} used")
-
-    # }}}
     # {{{ memory
-
-    def footprints(self) -> dict[str, int]:
-        """Return the bytes of each array that are read and written."""
-        found: dict[str, int] = {}
-        with within_budget(self.kernel, "which elements of arrays are touched"):
-            touched = footprints(self.placement)
-        for (name, direction), entry in touched.items():
-            dtype = self.kernel.arrays()[name].dtype
-            assert dtype is not None, f"{name} has no type"
-            if not entry.is_exact:
-                estimate = self.estimate(name, direction)
-                what = f"data decides which elements of '{name}' are {_DONE[direction]}"
-                if estimate is None:
-                    self.notes.append(f"{what}: they are not among what has to be moved")
-                    continue
-                self.notes.append(f"{what}: {estimate} are supposed, another one for each access")
-                found[f"{name} {direction}"] = estimate * dtype.itemsize
-                self.is_estimate = True
-                continue
-            try:
-                count = self.number(footprint_size(self.kernel, name, entry.elements))
-            except VerificationError as error:
-                self.notes.append(error.found[0].message)
-                continue
-            found[f"{name} {direction}"] = count * dtype.itemsize
-        return found
-
-    def estimate(self, name: str, direction: str) -> int | None:
-        """Return an upper bound on the elements accessed: the number of accesses, at most all; None if unknown."""
-        shape = self.kernel.arrays()[name].shape
-        forms = [None if extent is None else polynomial_of(extent) for extent in shape or ()]
-        if shape is None or any(form is None or not form.names() <= self.sizes.keys() for form in forms):
-            return None
-        total = prod(int(form.evaluate(self.sizes)) for form in forms if form is not None)
-        wanted = {"read": {"load", "atomic"}, "write": {"store", "atomic"}}[direction]
-        accesses = 0
-        for entry in traffic(self.placement):
-            if entry.access.array == name and entry.direction in wanted:
-                domain = self.census.of_access(entry.placed, entry.access)
-                accesses += self.number(self.census.count(entry.placed, domain))
-        return min(total, accesses)
 
     def accesses(self) -> Iterator[AccessFacts]:
         """Yield the accesses of each statement to global and shared memory, equal accesses of one statement once."""
@@ -386,7 +249,7 @@ class _Facts:
             elif entry.space is AddressSpace.GLOBAL:
                 yield self.in_global(entry)
             else:
-                own = (entry.placed.lowered.instruction.id, _text(entry), entry.direction != "load")
+                own = (entry.placed.lowered.instruction.id, access_text(entry), entry.direction != "load")
                 yield self.in_shared(entry, conflicts.get(own))
 
     def of_box(self, entry: Traffic) -> AccessFacts:
@@ -458,7 +321,7 @@ class _Facts:
         else:
             count = self.number(self.census.requests(entry.placed, domain, loops))
         return AccessFacts(
-            self.homes[entry.placed.name], entry.placed.lowered.instruction.id, _text(entry),
+            self.homes[entry.placed.name], entry.placed.lowered.instruction.id, access_text(entry),
             entry.access.array, str(entry.space), entry.direction, -(-count // width),
         )  # fmt: skip
 
@@ -466,7 +329,7 @@ class _Facts:
     # {{{ launches
 
     def launches(
-        self, planned: Sequence[Launch], program: GeneratedProgram, used: Mapping[str, _Used]
+        self, planned: Sequence[Launch], program: GeneratedProgram, used: Mapping[str, Used]
     ) -> Iterator[LaunchFacts]:
         """Yield the resource needs of each launch on a multiprocessor."""
         plans = {plan.name: plan for plan in planned}
@@ -484,7 +347,7 @@ class _Facts:
             self.notes.append(f"a call has {total} launches; unless pl.compile is told otherwise, {start}: {why}")
 
     def launch(
-        self, launch: DeviceLaunch, used: _Used | None, waits: Mapping[str, int], plan: Launch | None
+        self, launch: DeviceLaunch, used: Used | None, waits: Mapping[str, int], plan: Launch | None
     ) -> LaunchFacts:
         threads = prod(launch.block)
         registers = None if used is None else used.registers
@@ -516,37 +379,6 @@ class _Facts:
         return max(grids, default=0)
 
     # }}}
-
-
-def _units(entry: Operation) -> tuple[str, ...]:
-    """Return the functional units that an operation uses: that of its type, and special functions."""
-    name = dtype_name(entry.dtype)
-    if is_inexact(entry.dtype):
-        real = {"complex64": "float32", "complex128": "float64"}.get(name, name)
-        is_special = entry.name in _SPECIAL and real != "float64"
-        return (real, "special functions") if is_special else (real,)
-    return ("int32",) if name in ("int32", "uint32") else ()
-
-
-_SPECIAL: Final = frozenset({"func:exp", "func:exp2", "func:exp10", "func:sqrt", "func:rsqrt", "func:tanh"})
-"""Functions of float32 that take one operation of the special function units at least."""
-
-
-def _weight(entry: Operation) -> int:
-    """Return the floating-point operations that one operation is, at least."""
-    if entry.name == "pow":
-        return max(1, (abs(entry.power) - 1).bit_length()) if entry.power is not None else 1
-    if entry.name == "func:fma":
-        return 2
-    if is_complex(entry.dtype):
-        return {"mul": 6, "div": 6}.get(entry.name, 2)
-    return 1
-
-
-def _text(entry: Traffic) -> str:
-    access = entry.access
-    subscripts = ", ".join("?" if form is None else show(to_expression(form)) for form in access.indices)
-    return f"{access.array}[{subscripts}]" if access.indices else access.array
 
 
 def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@ class Bound:
     Attributes
     ----------
     resource
-        ``"DRAM"``, ``"L1 and shared memory"``, or a type.
+        ``"DRAM"``, ``"L1 and shared memory"``, or a type; of a processor ``"memory"``, ``"L1 cache"``, .., or a type.
     amount, unit, rate
         How much is asked of it, and how much it does in a second.
     source
@@ -114,6 +114,11 @@ class LaunchFacts:
         Blocks of a cluster, which run at the same time; 1 if each runs by itself.
     roles
         Roles of the threads of a block, in words; none if all do the same.
+
+    Notes
+    -----
+    On a processor a thread executes whole blocks: ``threads`` is 0, ``resident`` is the number of cores that have
+    blocks, ``occupancy`` is its part of all cores, and ``shared_bytes`` are those of each thread's own buffers.
     """
 
     name: str
@@ -282,6 +287,11 @@ def _table(rows: list[tuple[str, str, str]]) -> Iterator[str]:
 
 def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -> Iterator[str]:
     start = "" if is_only else f"{launch.name}: "
+    if not launch.threads:
+        own = f", with {byte_text(launch.shared_bytes)} of buffers each" if launch.shared_bytes else ""
+        blocks = _plural(launch.blocks, "block") if launch.blocks else "blocks"
+        yield f"{start}{blocks} on {launch.resident} of {_plural(multiprocessors, 'core')}{own}"
+        return
     registers = "" if launch.registers is None else f", {launch.registers} registers a thread"
     stack = f", {launch.local_bytes} bytes of stack" if launch.local_bytes else ""
     clusters = f" in clusters of {launch.cluster}" if launch.cluster > 1 else ""

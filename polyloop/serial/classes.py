@@ -35,6 +35,7 @@ _HOMES: Final[Mapping[str, str]] = MappingProxyType({
     "polyloop.kernel.limits": "DeviceLimits",
     "polyloop.kernel.made": "Written",
     "polyloop.kernel.objects": "Assignment BarrierInstruction NoOpInstruction",
+    "polyloop.kernel.processors": "Cache Processor",
     "polyloop.kernel.reductions": "ReductionOperation",
     "polyloop.kernel.swizzle": "Swizzle",
     "polyloop.kernel.tags":

@@ -10,6 +10,8 @@ from typing import Final
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.kernel.devices import Device, find_device
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.processors import Processor
+from polyloop.runtime.bounds.measured import this_processor
 from polyloop.runtime.explain import explain
 from polyloop.runtime.explanation import Explanation, short, time_text
 from polyloop.viz.picture import Picture, picture_of
@@ -64,7 +66,7 @@ class _Entry:
 def draw_roofline(
     kernels: LoopKernel | Explanation | Sequence[LoopKernel | Explanation],
     sizes: Mapping[str, int] | None = None,
-    device: str | Device = "H200",
+    device: str | Device | Processor = "H200",
     *,
     seconds: float | Sequence[float | None] | None = None,
 ) -> Picture:
@@ -102,7 +104,7 @@ def draw_roofline(
         times = [None] * len(found)
     _check(found, times)
     entries = [_Entry(each, time) for each, time in zip(found, times, strict=True)]
-    model = device if isinstance(device, Device) and device.name == found[0].device else find_device(found[0].device)
+    model = _model(device, found[0].device)
     title = f"roofline of {model.name}"
     canvas = Canvas()
     canvas.text(12, 16, title, bold=True)
@@ -113,6 +115,15 @@ def draw_roofline(
     rows = [_HEAD, *(entry.row(number) for number, entry in enumerate(entries, 1))]
     _table(canvas, rows, y)
     return picture_of(canvas, title, "\n".join([title, *_lines(rows), *_roof_lines(entries, model)]))
+
+
+def _model(given: str | Device | Processor, name: str) -> Device | Processor:
+    """Return the device of the bounds: the one *given*, that of this machine, or the one of a name."""
+    if isinstance(given, Device | Processor) and given.name == name:
+        return given
+    if given == "cpu":
+        return this_processor()
+    return find_device(name)
 
 
 def _check(found: Sequence[Explanation], times: Sequence[float | None]) -> None:
@@ -147,7 +158,7 @@ def _kinds(entries: Sequence[_Entry]) -> list[str]:
     return [kind for kind in kinds if kind.startswith(_FLOATS)]
 
 
-def _roof_lines(entries: Sequence[_Entry], model: Device) -> Iterator[str]:
+def _roof_lines(entries: Sequence[_Entry], model: Device | Processor) -> Iterator[str]:
     yield f"memory: {_rate(model.dram.value)}B/s"
     for kind in _kinds(entries):
         figure = model.rate(kind)
@@ -159,7 +170,7 @@ def _roof_lines(entries: Sequence[_Entry], model: Device) -> Iterator[str]:
 class _Plot:
     """The plot, with logarithmic axes."""
 
-    def __init__(self, entries: Sequence[_Entry], model: Device) -> None:
+    def __init__(self, entries: Sequence[_Entry], model: Device | Processor) -> None:
         self.placed = [(number, entry) for number, entry in enumerate(entries, 1) if entry.is_placed]
         self.memory = model.dram.value
         figures = {kind: model.rate(kind) for kind in _kinds(entries)}

@@ -11,6 +11,7 @@ from polyloop import frozen
 from polyloop.errors import ArgumentError, Diagnostic, PolyloopError
 from polyloop.kernel.devices import Device
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.processors import Processor
 from polyloop.kernel.trace import Trace
 from polyloop.runtime.explain import explain
 from polyloop.runtime.explanation import Explanation
@@ -36,7 +37,7 @@ class _Subject:
 
     target: Target
     sizes: Mapping[str, int]
-    device: str | Device
+    device: str | Device | Processor
 
 
 def view(
@@ -45,7 +46,7 @@ def view(
     *,
     program: LoopKernel | None = None,
     sizes: Mapping[str, int] | None = None,
-    device: str | Device = "H200",
+    device: str | Device | Processor = "H200",
     target: Target | None = None,
 ) -> Path:
     """Write a page about *kernel*: its trace as a time line, and each step's loops, source, certificate and costs.

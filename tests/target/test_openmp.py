@@ -20,6 +20,7 @@ from polyloop.codegen.tree.c_ast import Declare, For
 from polyloop.codegen.tree.cprinter import print_block
 from polyloop.codegen.tree.parallel import behind_pointers, shared_by_threads
 from polyloop.runtime.ccompile import find_compiler
+from polyloop.runtime.views import empty_numpy
 
 THREADS = pl.CTarget(openmp=True)
 PRAGMA = "#pragma omp parallel for"
@@ -152,6 +153,21 @@ def test_no_update_of_another_thread_is_lost(operator: str, dtype: Any) -> None:
 def test_complex_numbers_have_no_atomic_updates() -> None:
     with pytest.raises(pl.CodegenError, match="unsupported-atomic"):
         _text(_updated("+", np.complex64))
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say what is resident")
+def test_what_a_call_allocates_is_first_touched_by_its_threads() -> None:
+    """A page belongs to the memory near the thread that writes it first, so nothing may write it before."""
+    size = 64 << 20
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    fresh = empty_numpy(np.dtype(np.float32), (size // 4,), (1,), poison=False)
+    untouched = resident() - before
+    fresh.fill(1.0)
+    assert untouched < size // 8 < size // 2 < resident() - before
 
 
 def test_a_scan_in_one_pass_is_refused() -> None:
