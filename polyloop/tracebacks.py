@@ -46,7 +46,7 @@ def told_by_name(function: Callable[..., object], name: str) -> None:
 
     ::
 
-        File ".../polyloop/edge/calls.py", line 172, in call                 # before, and a line of the package's source
+        File ".../polyloop/edge/calls.py", line 172, in call    # before, with the line of source
         File "<polyloop>", line 172, in split_iname                          # after
     """
     if isinstance(function, FunctionType) and os.environ.get(_SWITCH) != "full":
