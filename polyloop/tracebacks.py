@@ -1,7 +1,7 @@
 """Tracebacks of errors as they leave the library: the user's frames, without those of the package.
 
 The frame that raises an error is added by Python after that, so that one of the package stays: it has a line that tells
-the public function alone (:func:`told_by_name`).  Only ``sys.excepthook`` could leave it out, and that is the program's.
+the public function alone (:func:`told_by_name`).  Only ``sys.excepthook`` could leave it out, and that is the user's.
 
 An error of the user's is told by its text, which names the place in the kernel.  ``POLYLOOP_TRACEBACK=full`` in the
 environment keeps all frames, for work on the library.
@@ -46,7 +46,7 @@ def told_by_name(function: Callable[..., object], name: str) -> None:
 
     ::
 
-        File ".../polyloop/edge/calls.py", line 172, in call                 # before, and a line of the package's source
+        File ".../polyloop/edge/calls.py", line 172, in call    # before, with the line of source
         File "<polyloop>", line 172, in split_iname                          # after
     """
     if isinstance(function, FunctionType) and os.environ.get(_SWITCH) != "full":
