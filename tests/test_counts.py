@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from time import process_time
+from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -257,3 +258,73 @@ def test_digits_of_the_thread_number_have_strides_along_the_axes_of_the_block() 
     assert [str(count) for count in accesses.values()] == ["n**2", "n**2"]
     facts = pl.explain(knl, {"n": 1024})
     assert [access.sectors for access in facts.accesses if access.space == "global"] == [4, 4]
+
+
+# {{{ questions that are put to counts
+
+
+def test_counts_are_filtered_by_any_spelling_of_a_value() -> None:
+    ops: Any = pl.get_op_map(_matmul())
+    accesses = pl.get_mem_access_map(_matmul())
+    assert str(ops.filter_by(dtype=F)) == str(ops.filter_by(dtype="float32")) == str(ops.filter_by(dtype=[F]))
+    assert str(ops[pl.Op(F, "mul")]) == str(ops.filter_by(name="mul", dtype=F).sum()) == "n**3"
+    assert len(ops.filter_by(name="mu")) == 0
+    loads = accesses.filter_by(mtype=["global"], read_write="load")
+    assert loads == accesses.filter_by(address_space=[pl.AddressSpace.GLOBAL], direction=["load"])
+    assert accesses.filter_by(mtype="shared") == accesses.filter_by(address_space=pl.AddressSpace.LOCAL)
+    assert accesses.filter_by(count_granularity="workitem") != {}
+    assert str(accesses.group_by("mtype")) == str(accesses.group_by("address_space"))
+    by_strides = accesses.filter_by(lid_strides={0: 1, 1: 0}, variable=["b_fetch"])
+    assert [*by_strides] == [*accesses.filter_by(lid_strides=[((1, 0), (0, 1))], variable="b_fetch")]
+    assert pl.MemAccess(lid_strides={1: 0, 0: 1}).lid_strides == ((0, 1), (1, 0))
+    assert 3 not in ops
+    assert next(iter(ops)) in ops
+
+
+def test_counts_are_added_and_multiplied() -> None:
+    ops: Any = pl.get_op_map(_matmul())
+    accesses = pl.get_mem_access_map(_matmul())
+    one = ops.eval_and_sum({"n": np.int64(8)})
+    assert sum([ops, ops]).eval_and_sum({"n": 8}) == (2 * ops).eval_and_sum({"n": 8}) == 2 * one
+    assert (ops * ops.filter_by(name="mul", dtype=F).sum()).eval_and_sum({"n": 8}) == 8**3 * one
+    both = ops + accesses
+    assert both.filter_by(name=["mul"], dtype=F).eval_and_sum({"n": 8}) == 8**3  # accesses have no such attribute
+    assert both.with_set_attributes(variable="x").filter_by(variable="x").sum() == accesses.sum()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        ops + 3
+
+
+ASKED: list[tuple[Callable[..., object], str, str]] = [
+    (lambda ops: ops.filter_by(variable=["a"]), "unknown-attribute", "no attribute 'variable'"),
+    (lambda ops: ops.filter_by(dtyp=[F]), "unknown-attribute", "did you mean 'dtype'"),
+    (lambda ops: ops.filter_by(dtype=["blah"]), "unknown-dtype", "no element type 'blah'"),
+    (lambda ops: ops.filter_by(dtype=None), "wrong-argument-type", "'dtype' cannot be None"),
+    (lambda ops: ops.filter_by(count_granularity=["lane"]), "wrong-argument-type", "'lane'"),
+    (lambda ops: ops.filter_by_func(3), "wrong-argument-type", "a function"),
+    (lambda ops: ops.group_by("mtype"), "unknown-attribute", "no attribute 'mtype'"),
+    (lambda ops: ops.group_by(["dtype"]), "wrong-argument-type", "a string"),
+    (lambda ops: ops.with_set_attributes(kind="x"), "unknown-attribute", "'kind'"),
+    (lambda ops: ops.group_by("name").to_bytes(), "unknown-attribute", "after to_bytes()"),
+    (lambda ops: ops["mul"], "wrong-argument-type", "'mul'"),
+    (lambda ops: ops.eval_and_sum(), "missing-argument", "depends on 'n'"),
+    (lambda ops: ops.eval(), "missing-argument", "depends on 'n'"),
+    (lambda ops: ops.eval_and_sum([("n", 3)]), "wrong-argument-type", "a mapping"),
+    (lambda ops: ops.sum().eval_with_dict({"n": "3"}), "wrong-argument-type", "'n' cannot be '3'"),
+    (lambda ops: ops.sum().eval_with_dict({"n": 2.5}), "wrong-argument-type", "an integer"),
+    (lambda _: pl.Op("blah"), "unknown-dtype", "no element type 'blah'"),
+    (lambda _: pl.MemAccess(lid_strides=3), "wrong-argument-type", "a mapping"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ASKED)))
+def test_what_counts_cannot_answer_is_said(number: int) -> None:
+    ask, code, words = ASKED[number]
+    with pytest.raises(pl.ArgumentError, match=rf"\[{code}\]") as error:
+        ask(pl.get_op_map(ONE))
+    assert words in str(error.value)
+
+
+ONE = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [pl.GlobalArg("a, b", F, shape="n"), ...])
+
+
+# }}}

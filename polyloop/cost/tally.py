@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from itertools import chain, islice
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from polyloop.display import Shown, brief, clipped
-from polyloop.edge.words import Choice
-from polyloop.expr.dtypes import dtype_name
+from polyloop.edge.words import Choice, misfit
+from polyloop.errors import ArgumentError, Diagnostic
+from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.polynomial import PiecewisePolynomial, Polynomial
@@ -40,7 +42,7 @@ class Op(Shown):
     Attributes
     ----------
     dtype
-        The type that it computes in.
+        The type that it computes in: NumPy's, from anything that means one.
     name
         ``"add"`` (subtractions too), ``"mul"``, ``"div"``, ``"pow"``, ``"shift"``, ``"bw"`` (on bits), ``"maxmin"``, or
         ``"func:"`` and the name of a function.
@@ -48,7 +50,7 @@ class Op(Shown):
         Whether the result has no use: over-execution by a transform, as in the corners of a bounding box.
     """
 
-    dtype: np.dtype[np.generic] | None = None
+    dtype: Any = None
     name: str | None = None
     count_granularity: CountGranularity | None = None
     kernel_name: str | None = None
@@ -57,8 +59,7 @@ class Op(Shown):
     __repr__ = brief
 
     def __post_init__(self) -> None:
-        if self.dtype is not None:
-            object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        object.__setattr__(self, "dtype", _entry("Op", "dtype", self.dtype))
 
     def __str__(self) -> str:
         name = [self.name] if self.name is not None else []
@@ -73,7 +74,7 @@ class MemAccess(Shown):
     ----------
     lid_strides, gid_strides
         Elements from one thread (block) to the next along each axis that the kernel has; None where that varies.
-        Given as a mapping, ``{0: 1}``, kept as pairs.
+        Given as a mapping, ``{0: 1}``, kept as pairs of an axis and a :data:`Stride`.
     direction
         ``"load"``, ``"store"`` or ``"atomic"``.
     count_granularity
@@ -84,9 +85,9 @@ class MemAccess(Shown):
     """
 
     address_space: AddressSpace | None = None
-    dtype: np.dtype[np.generic] | None = None
-    lid_strides: tuple[tuple[int, Stride], ...] | None = None
-    gid_strides: tuple[tuple[int, Stride], ...] | None = None
+    dtype: Any = None
+    lid_strides: Any = None
+    gid_strides: Any = None
     direction: str | None = None
     variable: str | None = None
     count_granularity: CountGranularity | None = None
@@ -96,14 +97,13 @@ class MemAccess(Shown):
     __repr__ = brief
 
     def __post_init__(self) -> None:
-        if self.dtype is not None:
-            object.__setattr__(self, "dtype", np.dtype(self.dtype))
-        for name in ("lid_strides", "gid_strides"):
-            object.__setattr__(self, name, _pairs(getattr(self, name)))
+        for name in ("dtype", "lid_strides", "gid_strides"):
+            object.__setattr__(self, name, _entry("MemAccess", name, getattr(self, name)))
 
     def lid_stride(self, axis: int) -> Stride:
         """Return the stride along thread axis *axis*, 0 if the kernel does not have it."""
-        return dict(self.lid_strides or ()).get(axis, 0)
+        strides: Mapping[int, Stride] = dict(self.lid_strides or ())
+        return strides.get(axis, 0)
 
     def __str__(self) -> str:
         parts = [f"{self.address_space}"] * (self.address_space is not None)
@@ -116,8 +116,34 @@ class MemAccess(Shown):
         return " ".join(parts)
 
 
-def _pairs(strides: Mapping[int, Stride] | tuple[tuple[int, Stride], ...] | None) -> object:
-    return tuple(sorted(strides.items())) if isinstance(strides, Mapping) else strides
+def _entry(operation: str, name: str, given: Any) -> Any:  # noqa: ANN401 - an attribute of any kind
+    """Return the attribute *name* of a kind of event as kinds have it: types of NumPy, pairs, members of choices.
+
+    Raises
+    ------
+    ArgumentError
+        ``unknown-dtype``, ``wrong-argument-type``.
+    """
+    if name == "dtype" and given is not None:
+        # arrays may have types of their own, such as vectors: a dtype is one
+        is_holder = not isinstance(given, type) and hasattr(given, "dtype")
+        found = given if isinstance(given, np.dtype) else find_dtype(given.dtype if is_holder else given)
+        if found is None:
+            raise ArgumentError(operation, None, [dtype_diagnostic(given)])
+        return found
+    if name in ("lid_strides", "gid_strides") and given is not None:
+        pairs = tuple(given.items()) if isinstance(given, Mapping) else given
+        if not isinstance(pairs, tuple) or any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
+            raise ArgumentError(operation, None, [misfit(name, Mapping[int, Stride], given)])
+        return tuple(sorted(pairs, key=lambda pair: pair[0]))
+    if isinstance(given, str) and name in _CHOICES:
+        return _CHOICES[name]({"shared": "local"}.get(given, given))
+    return given
+
+
+_CHOICES: Final[Mapping[str, type[Choice]]] = {"address_space": AddressSpace, "count_granularity": CountGranularity}
+_OTHERWISE: Final = {"mtype": "address_space", "read_write": "direction"}
+"""Other names of attributes, in versions of Loopy."""
 
 
 def _typed(dtype: np.dtype[np.generic] | None) -> list[str]:
@@ -151,7 +177,12 @@ class ToCountMap(Shown, Mapping[K, PiecewisePolynomial], Generic[K]):
     """Number of events of each kind, as polynomials.
 
     ``counts[key]`` is the sum over all entries that agree with what is not None in *key*:
-    ``counts[pl.Op(np.float32, "add")]``; 0 if there are none.
+    ``counts[pl.Op(np.float32, "add")]``; 0 if there are none.  Counts are added, and multiplied by numbers.
+
+    Raises
+    ------
+    ArgumentError
+        By each method: ``unknown-attribute``, ``unknown-dtype``, ``wrong-argument-type``, ``missing-argument``.
     """
 
     def __init__(self, counts: Iterable[tuple[K, PiecewisePolynomial]] = ()) -> None:
@@ -162,8 +193,14 @@ class ToCountMap(Shown, Mapping[K, PiecewisePolynomial], Generic[K]):
         self._counts: dict[K, PiecewisePolynomial] = {key: total for key, total in totals if not total.is_zero}
 
     def __getitem__(self, key: K) -> PiecewisePolynomial:
+        given: object = key
+        if not isinstance(given, Op | MemAccess | Sync):
+            raise _wrong("[]", "key", Op | MemAccess | Sync, given)
         known = self._counts.get(key)
         return self._like(key) if known is None else known
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, Op | MemAccess | Sync) and super().__contains__(key)
 
     def _like(self, key: K) -> PiecewisePolynomial:
         wanted = [(field.name, value) for field in fields(key) if (value := getattr(key, field.name)) is not None]
@@ -179,33 +216,67 @@ class ToCountMap(Shown, Mapping[K, PiecewisePolynomial], Generic[K]):
     def __len__(self) -> int:
         return len(self._counts)
 
-    def __add__(self, other: ToCountMap[K]) -> ToCountMap[K]:
+    def __add__(self, other: object) -> ToCountMap[K]:
         """Return the counts of both."""
-        return ToCountMap(chain(self.items(), other.items()))
+        return ToCountMap(chain(self.items(), other.items())) if isinstance(other, ToCountMap) else NotImplemented
 
-    def filter_by(self, **wanted: Collection[Any]) -> ToCountMap[K]:
+    def __radd__(self, other: int) -> ToCountMap[K]:
+        """Return the counts, as the sum of several begins with 0."""
+        return self if other == 0 else NotImplemented
+
+    def __mul__(self, factor: PiecewisePolynomial | Polynomial | int) -> ToCountMap[K]:
+        """Return each count times *factor*."""
+        if not isinstance(factor, PiecewisePolynomial | Polynomial | int):
+            return NotImplemented
+        return ToCountMap((key, count * factor) for key, count in self.items())
+
+    __rmul__ = __mul__
+
+    def filter_by(self, **wanted: Any) -> ToCountMap[K]:  # noqa: ANN401 - attributes of any type
         """Return the entries with attributes among the given values: ``filter_by(dtype=[np.float32], name=["add"])``.
 
-        Types may be given as anything that NumPy takes for one, strides as mappings.
+        Types may be given as anything that means one, strides as mappings, address spaces and units of counts by name;
+        one value that is in no list stands for itself.  Entries of a kind without such an attribute are left out, where
+        others have it.
         """
-        if "dtype" in wanted:
-            wanted = {**wanted, "dtype": [np.dtype(entry) for entry in wanted["dtype"]]}
-        for name in ("lid_strides", "gid_strides"):
-            if name in wanted:
-                wanted = {**wanted, name: [_pairs(entry) for entry in wanted[name]]}
-        return self.filter_by_func(lambda key: all(getattr(key, name) in values for name, values in wanted.items()))
+        allowed = {self._attribute("filter_by", name): (name, values) for name, values in wanted.items()}
+        among = {name: [_entry("filter_by", name, value) for value in _several(given, values)]
+                 for name, (given, values) in allowed.items()}  # fmt: skip
+        return self.filter_by_func(
+            lambda key: all(hasattr(key, name) and getattr(key, name) in values for name, values in among.items())
+        )
+
+    def _attribute(self, operation: str, name: object) -> str:
+        """Return the attribute of keys that is meant by *name*."""
+        if not isinstance(name, str):
+            raise _wrong(operation, "attributes", str, name)
+        meant = _OTHERWISE.get(name, name)
+        kinds = list(dict.fromkeys(map(type, self._counts))) or [Op, MemAccess, Sync]
+        known = list(dict.fromkeys(field.name for kind in kinds for field in fields(kind)))
+        if meant not in known:
+            near: list[str] = get_close_matches(name, known, n=1, cutoff=0.7)
+            hints = (*(f"did you mean '{entry}'?" for entry in near), f"attributes: {', '.join(known)}")
+            what = f"these counts have no attribute '{name}'"
+            raise ArgumentError(operation, None, [Diagnostic("unknown-attribute", what, hints=hints)])
+        return meant
 
     def filter_by_func(self, function: Callable[[K], bool]) -> ToCountMap[K]:
         """Return the entries whose key *function* accepts."""
+        if not callable(function):
+            raise _wrong("filter_by_func", "function", Callable[..., bool], function)
         return ToCountMap((key, count) for key, count in self.items() if function(key))
 
     def group_by(self, *attributes: str) -> ToCountMap[K]:
         """Return the counts summed over all but *attributes*: ``group_by("dtype")``; the others are None."""
-        return ToCountMap((_only(key, attributes), count) for key, count in self.items())
+        kept = [self._attribute("group_by", name) for name in attributes]
+        return ToCountMap((_only(key, kept), count) for key, count in self.items())
 
     def with_set_attributes(self, **values: Any) -> ToCountMap[K]:  # noqa: ANN401 - attributes of any type
         """Return the counts with attributes of all keys replaced."""
-        return ToCountMap((replace(key, **values), count) for key, count in self.items())
+        step = "with_set_attributes"
+        meant = {name: self._attribute(step, name) for name in values}
+        found = {meant[name]: _entry(step, meant[name], value) for name, value in values.items()}
+        return ToCountMap((_with(key, found), count) for key, count in self.items())
 
     def to_bytes(self) -> ToCountMap[K]:
         """Return accesses as bytes: each count times the size of the type."""
@@ -235,6 +306,22 @@ class ToCountMap(Shown, Mapping[K, PiecewisePolynomial], Generic[K]):
         return "\n".join(f"{name:<{width}} : {count}" for name, count in zip(names, self.values(), strict=True))
 
 
+def _several(name: str, values: Any) -> list[Any]:  # noqa: ANN401 - attributes of any type
+    """Return the values that an attribute may have; a string, a type or a mapping is one."""
+    if values is None:
+        raise _wrong("filter_by", name, Collection[Any], values)
+    is_list = isinstance(values, Collection) and not isinstance(values, str | np.dtype | type | Mapping | Choice)
+    return list(values) if is_list else [values]
+
+
+def _wrong(operation: str, name: str, hint: Any, given: object) -> ArgumentError:  # noqa: ANN401 - an annotation
+    return ArgumentError(operation, None, [misfit(name, hint, given)])
+
+
+def _with(key: K, values: Mapping[str, Any]) -> K:
+    return replace(key, **{name: value for name, value in values.items() if hasattr(key, name)})
+
+
 def _only(key: K, attributes: Collection[str]) -> K:
     gone = {field.name: None for field in fields(key) if field.name not in attributes}
     return replace(key, **gone)
@@ -242,5 +329,8 @@ def _only(key: K, attributes: Collection[str]) -> K:
 
 def _itemsize(key: Op | MemAccess | Sync) -> int:
     dtype = getattr(key, "dtype", None)
-    assert dtype is not None, "bytes are those of a type"
+    if dtype is None:
+        hint = "group after to_bytes(): counts.to_bytes().group_by('direction')"
+        what = f"'{key}' has no type, and so no number of bytes" if str(key) else "these counts have no type left"
+        raise ArgumentError("to_bytes", None, [Diagnostic("unknown-attribute", what, hints=(hint,))])
     return int(dtype.itemsize)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations
+from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -68,22 +68,57 @@ def alternatives(
     return found
 
 
+_MOST_CASES: Final = 64
+"""So many sets of branches are looked at; the branches of a longer choice count as conditional."""
+
+
 def nests(placement: Placement, array: str, writers: Sequence[Placed]) -> list[tuple[Placed, Placed]]:
-    """Return the pairs of writers in the nests of two branches that write the same elements in each iteration around.
+    """Return the first and the last of the writers in nests of exhaustive branches that write the same elements.
 
     ::
 
         if a[i] > 0:
-            for j: w[j] = a[i]      <- behind both branches, this or a later write has been done for each w[j]
-        else:
+            for j: w[j] = a[i]      <- behind all branches, this or a later write has been done for each w[j]
+        elif a[i] > -1:
             for k: w[k] = b[k]
+        else:
+            for l: w[l] = 0
 
-    So for reads behind the second one, in the iteration of the loops around both, and in later ones, the first one is
-    a must-write.
+    So for reads behind the last one, in the iteration of the loops around all, and in later ones, the first one is a
+    must-write.
     """
     plain = [writer for writer in writers if writer.lowered.predicates and _is_plain(writer, array)]
-    plain.sort(key=lambda writer: placement.program.places[writer.name])
-    return [pair for pair in combinations(plain, 2) if _are_nests(placement, array, *pair)]
+    found: dict[tuple[str, str], tuple[Placed, Placed]] = {}
+    cases: list[_Nests] = []
+    for writer in sorted(plain, key=lambda entry: placement.program.places[entry.name]):
+        waiting = [_Nests(writer.lowered.predicates, (writer,))]
+        while waiting and len(cases) < _MOST_CASES:
+            case = waiting.pop()
+            if not case.conditions:
+                members = sorted(case.members, key=lambda entry: placement.program.places[entry.name])
+                if _are_nests(placement, array, members):
+                    found[members[0].name, members[-1].name] = members[0], members[-1]
+                continue
+            waiting += [case.joined(other) for other in cases if _are_complementary(case.conditions, other.conditions)]
+            cases.append(case)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class _Nests:
+    """Writers of which one writes if all conditions hold."""
+
+    conditions: tuple[Expression, ...]
+    members: tuple[Placed, ...]
+
+    def joined(self, before: _Nests) -> _Nests:
+        """Return the case in which this one or *before* writes."""
+        return _Nests(self.conditions[:-1], (*before.members, *self.members))
+
+
+def _are_complementary(a: tuple[Expression, ...], b: tuple[Expression, ...]) -> bool:
+    """Return whether the last conditions are negations of each other, and the others equal."""
+    return a[:-1] == b[:-1] and (a[-1] == p.LogicalNot(b[-1]) or b[-1] == p.LogicalNot(a[-1]))
 
 
 def _is_plain(writer: Placed, array: str) -> bool:
@@ -92,22 +127,23 @@ def _is_plain(writer: Placed, array: str) -> bool:
     return always and not others and write.is_affine() and not write.fields
 
 
-def _are_nests(placement: Placement, array: str, first: Placed, second: Placed) -> bool:
-    """Return whether two writers have complementary conditions on loops around both, and the same elements there."""
-    (one, *more), (other, *rest) = first.lowered.predicates, second.lowered.predicates
-    if more or rest or not (one == p.LogicalNot(other) or other == p.LogicalNot(one)):
-        return False
+def _are_nests(placement: Placement, array: str, members: Sequence[Placed]) -> bool:
+    """Return whether exhaustive writers, in order, have conditions on loops around all, and the same elements there."""
     places = placement.program.places
-    around = places[first.name][: common_depth(places[first.name], places[second.name])]
-    sides = [[dim for dim in writer.dims if dim not in loops_among(writer.dims) or dim in around]
-             for writer in (first, second)]  # fmt: skip
-    if sides[0] != sides[1] or any(not dims_of(writer, one) <= {*sides[0]} for writer in (first, second)):
+    first, last = members[0], members[-1]
+    around = places[first.name][: min(common_depth(places[first.name], places[m.name]) for m in members[1:])]
+    sides = [[dim for dim in writer.dims if dim not in loops_among(writer.dims) or dim in around] for writer in members]
+    conditions = {part for writer in members for part in writer.lowered.predicates}
+    if any(side != sides[0] for side in sides) or any(
+        not dims_of(writer, part) <= {*sides[0]} for writer in members for part in writer.lowered.predicates
+    ):
         return False
-    between = [s for s in placement.statements.values() if is_between(placement, first, s, second)]
-    if not {access.array for s in between for access in s.lowered.writes}.isdisjoint(variables(one)):
+    between = [s for s in placement.statements.values() if is_between(placement, first, s, last)]
+    read = {name for part in conditions for name in variables(part)}
+    if not {access.array for s in between for access in s.lowered.writes}.isdisjoint(read):
         return False
-    cells = [_cells(placement, array, writer, sides[0]) for writer in (first, second)]
-    return bool(cells[0].is_equal(cells[1]))
+    cells = [_cells(placement, array, writer, sides[0]) for writer in members]
+    return all(entry.is_equal(cells[0]) for entry in cells[1:])
 
 
 def _cells(placement: Placement, array: str, writer: Placed, kept: Sequence[str]) -> isl.Map:
@@ -204,7 +240,7 @@ def _position(placement: Placement, statement: Placed) -> tuple[int, ...]:
 def _complete(placement: Placement, first: _Case, second: _Case) -> bool:
     """Return True if two cases are complementary: their last conditions are negations, the others are equal."""
     a, b = first.conditions, second.conditions
-    if a[:-1] != b[:-1] or not (a[-1] == p.LogicalNot(b[-1]) or b[-1] == p.LogicalNot(a[-1])):
+    if not _are_complementary(a, b):
         return False
     start, end = first.members[0], second.members[-1]
     if first.domain.is_disjoint(second.domain):

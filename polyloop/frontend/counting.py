@@ -18,11 +18,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final, TypeAlias
 
 from polyloop.frontend.scope import own_nodes
 
-__all__ = ["Count", "Uncounted", "count_of", "counters_of", "first_numbers", "written_names"]
+__all__ = ["Count", "Uncounted", "count_of", "counters_of", "first_numbers", "has_own", "written_names"]
 
 _TURNED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.NotEq: ast.NotEq, ast.Eq: ast.Eq,
@@ -70,6 +71,16 @@ def written_names(body: Sequence[ast.AST]) -> frozenset[str]:
     return frozenset(found)
 
 
+def has_own(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
+    """Return whether a loop with this *body* has a ``break`` or ``continue``, the *kind*, of its own."""
+    return any(
+        isinstance(statement, kind)
+        or (isinstance(statement, ast.If) and (has_own(statement.body, kind) or has_own(statement.orelse, kind)))
+        or (isinstance(statement, ast.With) and has_own(statement.body, kind))
+        for statement in body
+    )
+
+
 def count_of(node: ast.While) -> Count | Uncounted:
     """Return the count of the loop *node*, or the reason why it counts nothing."""
     test = node.test
@@ -79,9 +90,13 @@ def count_of(node: ast.While) -> Count | Uncounted:
         return Uncounted(test, "this condition is no comparison of a counter with a limit", _BOUND)
     left, right, operator = test.left, test.comparators[0], type(test.ops[0])
     for counter, limit, sign in ((left, right, operator), (right, left, _TURNED.get(operator, operator))):
-        if isinstance(counter, ast.Name) and (found := _increments(node.body, counter.id)):
+        if isinstance(counter, ast.Name) and (found := _increments(_always(node.body), counter.id)):
             return _counted(node, counter, sign, limit, found)
-    hint = f"count in a line of its own: i += 1; {_BOUND}"
+    inside = [part for part in ast.walk(node) if isinstance(part, ast.stmt)]
+    names = [part.id for part in ast.walk(test) if isinstance(part, ast.Name)]
+    is_counted = any(_increments(inside, name) for name in names)
+    where = ", outside of 'if' and in front of any 'continue'" if is_counted else ""
+    hint = f"count in a line of its own{where}: i += 1; {_BOUND}"
     return Uncounted(test, "no variable of this condition is counted by the loop", hint)
 
 
@@ -115,6 +130,11 @@ def _nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     for statement in body:
         yield statement
         yield from own_nodes(statement)
+
+
+def _always(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    """Return the statements of *body* in front of the first one that may go on with the next iteration."""
+    return [*takewhile(lambda statement: not has_own([statement], ast.Continue), body)]
 
 
 def _increments(body: Sequence[ast.stmt], name: str) -> list[_Increment]:

@@ -226,10 +226,8 @@ class PythonConverter(Converter):
         if not isinstance(array, ast.Name):
             what = "only the name of an array can be subscripted"
             self.scope.deny(node, "unsupported-expression", what, "write a[i]")
-        name = self.scope.aliases.get(array.id, array.id)
-        is_hidden = array.id in self.scope.hidden and array.id not in self.scope.aliases
-        is_array = name in self.scope.arrays or self.scope.arguments.get(name) is Use.ARRAY
-        if is_hidden or not is_array or array.id in self.scope.bound:
+        name = self.element_array(array)
+        if name is None:
             self._no_array(array)
         index = node.slice
         if isinstance(index, ast.Tuple):
@@ -355,6 +353,8 @@ class PythonConverter(Converter):
             return p.Call(ForeignName(found.name, (found,)), tuple(map(self.convert, node.args)))
         if found is intrinsics.reduce:
             return self._reduce_call(node)
+        if found is builtins.len:
+            return self._length(node)
         if found is intrinsics.cast:
             return self._cast_call(node)
         if found is np.where:
@@ -366,6 +366,30 @@ class PythonConverter(Converter):
                 self._count(node, f"{ast.unparse(function)}(x)")
             return self._converted(function, found, node.args[0])
         return self._function_call(node, found)
+
+    def _length(self, node: ast.Call) -> Expression:
+        """Return ``len(a)``, the extent of the first axis of an array."""
+        if len(node.args) != 1:
+            self._count(node, "len(a)")
+        array = node.args[0]
+        if not isinstance(array, ast.Name):
+            what = "'len' takes the name of an array"
+            self.scope.deny(array, "unsupported-expression", what, "write len(a), or the name of the extent")
+        name = self.element_array(array)
+        if name is None:
+            self._no_array(array)
+        extent = self.scope.lengths.get(name)
+        if extent is None:
+            hint = f'give it a shape: {name}: pl.Array[np.float32, "n"]; an array without axes has no length'
+            self.scope.deny(array, "unsupported-expression", f"the extent of '{array.id}' is not given", hint)
+        return extent
+
+    def element_array(self, node: ast.Name) -> str | None:
+        """Return the array of whose elements *node* is the name, None if it is no array."""
+        scope, name = self.scope, self.scope.aliases.get(node.id, node.id)
+        is_hidden = node.id in scope.hidden and node.id not in scope.aliases
+        is_array = name in scope.arrays or scope.arguments.get(name) is Use.ARRAY
+        return None if is_hidden or not is_array or node.id in scope.bound else name
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> Expression:
         """Return ``z.conjugate()``."""

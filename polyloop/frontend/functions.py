@@ -15,15 +15,15 @@ import pymbolic.primitives as p
 from polyloop.errors import Place
 from polyloop.expr.dtypes import DType, dtype_name
 from polyloop.expr.functions import FUNCTIONS
-from polyloop.expr.nodes import Expression, TypeCast
+from polyloop.expr.nodes import Expression, TypeCast, function_name
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
-from polyloop.expr.rewrite import variables
+from polyloop.expr.rewrite import children, variables
 from polyloop.frontend.scope import LocalFunction, Scope, Use
 from polyloop.frontend.source import Node
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.text.parser import ParsedRule
 
-__all__ = ["Functions"]
+__all__ = ["Functions", "called"]
 
 _MEANT: Final = frozenset({*FUNCTIONS, *OPERATIONS, *MODIFIERS, "cast", "cse", "reduce", "simul_reduce"})
 """Names that mean something where a kernel calls them: no rule is called so."""
@@ -204,3 +204,9 @@ class Functions:
                 what = "a function in a kernel assigns variables of its own, and returns one value"
                 hint = f"write def {function.tree.name}(x): return ..., and loops and arrays outside of it"
                 self.scope.deny(node, "unsupported-statement", what, hint)
+
+
+def called(expr: Expression) -> frozenset[str]:
+    """Return the names of the functions that *expr* calls."""
+    own = {function_name(expr)} if isinstance(expr, p.Call) else set()
+    return frozenset(own).union(*(called(child) for child in children(expr)))

@@ -193,8 +193,12 @@ class Loops:
                 return found
             if found is reversed and len(over.args) == 1 and not over.keywords and self._is_range(over.args[0]):
                 return found
-        shown = ast.unparse(over)
-        self.scope.deny(over, "unsupported-loop", f"a kernel does not loop over '{shown}'", _FORMS)
+        shown, hint = ast.unparse(over), _FORMS
+        if isinstance(over, ast.Call) and self.scope.find(over.func) in (enumerate, zip):
+            hint = "write for k in range(n), and what belongs to k in the body: x = a[k]"
+        elif isinstance(over, ast.Name) and self.scope.arguments.get(over.id) is Use.ARRAY:
+            hint = f"write for i in range(len({over.id})), and {over.id}[i] in the body"
+        self.scope.deny(over, "unsupported-loop", f"a kernel does not loop over '{shown}'", hint)
 
     def _is_range(self, node: Node) -> bool:
         return isinstance(node, ast.Call) and self.scope.find(node.func) is range

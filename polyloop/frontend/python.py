@@ -24,6 +24,7 @@ from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.dtypes import find_dtype
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.rewrite import variables
+from polyloop.frontend.branching import without_skips
 from polyloop.frontend.counting import counters_of
 from polyloop.frontend.intrinsics import Array, ArrayType
 from polyloop.frontend.scope import Names, Scope, Use
@@ -114,6 +115,7 @@ def kernel(
 
     def create(function: Callable[..., object]) -> LoopKernel:
         source = read_source(function)
+        source = replace(source, tree=without_skips(source.tree))
         title = name or source.tree.name
         try:
             body, data = _read(function, source, around, kernel_data)
@@ -186,6 +188,8 @@ def _read(
     names = Names.of(source.tree, function, arguments)
     names = replace(names, counters=counters_of(source.tree).difference(arguments))
     scope = Scope(source, arguments, conditions, names)
+    for entry in (*entries.values(), *(x for x in kernel_data if x is not ...)):
+        scope.measure(expand_data(entry))
     for parameter in _parameters(source):
         scope.check_name(parameter, parameter.arg)
     body = Body(scope)

@@ -6,7 +6,7 @@ import ast
 import builtins
 import types
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -21,6 +21,7 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.frontend.source import DECORATOR, FunctionSource, Node
+from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
 
 __all__ = ["NOTHING", "LocalFunction", "Names", "Number", "Scope", "Use", "own_nodes"]
 
@@ -198,6 +199,8 @@ class Scope:
         Functions defined in the body so far.
     new
         Names that were made up.
+    lengths
+        Extent of the first axis of each array that has one.
     """
 
     source: FunctionSource
@@ -209,6 +212,7 @@ class Scope:
     arrays: set[str] = field(default_factory=set)
     functions: dict[str, LocalFunction] = field(default_factory=dict)
     new: NewNames = field(default_factory=NewNames)
+    lengths: dict[str, Expression] = field(default_factory=dict)
 
     @property
     def bound(self) -> Mapping[str, Expression]:
@@ -238,6 +242,12 @@ class Scope:
     def bind(self, values: Mapping[str, Expression]) -> None:
         """Let names stand for *values* from here on."""
         self.view = replace(self.view, bound={**self.view.bound, **values})
+
+    def measure(self, entries: Iterable[object]) -> None:
+        """Note the lengths of declared arrays."""
+        for entry in entries:
+            if isinstance(entry, ArrayArg | TemporaryVariable) and isinstance(entry.shape, tuple) and entry.shape:
+                self.lengths[entry.name] = entry.shape[0]
 
     def deny(self, node: Node, code: str, message: str, *hints: str) -> NoReturn:
         """Raise the error *code* at *node*."""

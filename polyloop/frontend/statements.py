@@ -12,23 +12,24 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Place
 from polyloop.expr.dtypes import DType, find_dtype
-from polyloop.expr.nodes import Expression, Lookup, array_name, function_name
+from polyloop.expr.nodes import Expression, Lookup, array_name
 from polyloop.expr.results import result_fields
-from polyloop.expr.rewrite import calls, children, reductions, variables
+from polyloop.expr.rewrite import calls, reductions, variables
 from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics
-from polyloop.frontend.branching import breaks, changed_inside
-from polyloop.frontend.counting import Count, Uncounted, count_of, first_numbers
+from polyloop.frontend.branching import changed_inside, end_of
+from polyloop.frontend.counting import Count, Uncounted, count_of, first_numbers, has_own
 from polyloop.frontend.expressions import PythonConverter
+from polyloop.frontend.functions import called
 from polyloop.frontend.intrinsics import ArrayType
-from polyloop.frontend.loops import isl_condition
+from polyloop.frontend.loops import Opened, isl_condition
 from polyloop.frontend.scope import Scope, Use
 from polyloop.frontend.source import Node
 from polyloop.kernel.layout import auto
 from polyloop.kernel.text.blocks import Blocks
 from polyloop.kernel.text.options import Loops, Options, parse_options
 from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule
-from polyloop.kernel.text.specs import TemporaryVariable
+from polyloop.kernel.text.specs import TemporaryVariable, expand_data
 
 __all__ = ["Body"]
 
@@ -36,7 +37,6 @@ _Values: TypeAlias = "tuple[Node, Expression] | list[_Values]"
 """Values on a right side with their nodes, tuples in them as lists."""
 _REFUSED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
     ast.Return: ("'return'", "assign the result to an array argument"),
-    ast.Continue: ("'continue'", "guard the statements that follow with 'if'"),
     ast.Try: ("'try'", "a kernel raises nothing"),
     ast.Raise: ("'raise'", "a kernel raises nothing"),
     ast.Assert: ("'assert'", 'say what callers guarantee: @pl.kernel(assumptions="n >= 1")'),
@@ -75,6 +75,7 @@ class Body:
         self.temporaries: list[TemporaryVariable] = []
         self.ids: set[str] = set()
         self.goes_on: list[str | None] = []  # the variable of each open loop that ends early
+        self.runs: list[str | None] = []  # the variable of each open loop that goes on with the next iteration
 
     def read(self) -> None:
         """Read the whole body."""
@@ -216,7 +217,9 @@ class Body:
             what = f"'{ast.unparse(node.annotation)}' has no element type"
             self.scope.deny(node.annotation, "unknown-dtype", what, "write t: pl.Array[np.float32, 16]")
         self.scope.arrays.add(target.id)
-        self.temporaries.append(TemporaryVariable(target.id, dtype, declared.shape))  # type: ignore[arg-type] # checked
+        entry = TemporaryVariable(target.id, dtype, declared.shape)  # type: ignore[arg-type] # checked
+        self.temporaries.append(entry)
+        self.scope.measure(expand_data(entry))
 
     def update(self, node: ast.AugAssign) -> None:
         """Read ``target += value`` and the like."""
@@ -375,29 +378,39 @@ class Body:
         loops = self.converter.loops
         opened = loops.open(node.target, node.iter)
         loops.add(opened)
-        goes_on = self.kept(node, True, f"{opened.inames[0]}_goes_on", otherwise=False) if breaks(node.body) else None
+        goes_on = self.going(node, f"{opened.inames[0]}_goes_on", ast.Break)
         with self.scope.looping(opened.bind, opened.inames):
             self.blocks.open_for(self.scope.source.span(node), opened.inames)
-            with self.early(node, goes_on):
+            with self.under(node, goes_on, self.goes_on), self.iteration(node, opened):
                 self.statements(node.body)
             self.blocks.close()
 
     @contextmanager
-    def early(self, node: Node, goes_on: str | None) -> Iterator[None]:
-        """Read the body of a loop, which does nothing once the variable *goes_on* is false; None: there is none."""
-        self.goes_on.append(goes_on)
-        if goes_on is not None:
-            self.blocks.open_if(self.scope.source.span(node), p.Variable(goes_on))
+    def under(self, node: Node, variable: str | None, known: list[str | None]) -> Iterator[None]:
+        """Read what does nothing once *variable*, an entry of *known*, is false; None: there is none."""
+        known.append(variable)
+        if variable is not None:
+            self.blocks.open_if(self.scope.source.span(node), p.Variable(variable))
         yield
-        if goes_on is not None:
+        if variable is not None:
             self.blocks.close()
-        self.goes_on.pop()
+        known.pop()
 
-    def end(self, node: ast.Break) -> None:
-        """Read ``break``: no statement behind it runs in this loop, as their conditions say."""
-        goes_on = self.goes_on[-1]
-        assert goes_on is not None, "a loop with 'break' has a variable"
-        self.set(node, goes_on, False)
+    @contextmanager
+    def iteration(self, node: ast.For | ast.While, opened: Opened) -> Iterator[None]:
+        """Read the body of a loop, which may go on with its next iteration."""
+        with self.under(node, self.going(node, f"{opened.inames[0]}_runs", ast.Continue), self.runs):
+            yield
+
+    def going(self, node: ast.For | ast.While, wish: str, kind: type[ast.stmt]) -> str | None:
+        """Return a new variable that is true until a statement of this *kind* in a loop; None if it has none."""
+        return self.kept(node, True, wish, otherwise=False) if has_own(node.body, kind) else None
+
+    def leave(self, node: ast.Break | ast.Continue) -> None:
+        """Read ``break`` or ``continue``: no statement behind it runs in this loop, or iteration, by its conditions."""
+        variable = (self.goes_on if isinstance(node, ast.Break) else self.runs)[-1]
+        assert variable is not None, "a loop that is left has a variable"
+        self.set(node, variable, False)
 
     def set(self, node: Node, variable: str, value: Expression) -> None:
         """Assign to a variable that was made up; conditions around may read it, as they are asked anew."""
@@ -420,23 +433,24 @@ class Body:
         loops.add(opened)
         goes_on = None
         is_read = name not in self.scope.names.counters
-        if count.others or breaks(node.body):
+        if count.others or has_own(node.body, ast.Break):
             first = self.starts.get(name)
             with self.scope.looping({} if first is None else {name: first}, ()):
                 goes_on = self.kept(node, self.others(count), f"{opened.inames[0]}_goes_on", otherwise=False)
         with self.scope.looping(opened.bind, opened.inames):
             self.blocks.open_for(self.scope.source.span(node), opened.inames)
-            with self.early(node, goes_on):
-                for statement in node.body:
-                    if statement is count.increment:
-                        stepped = loops.stepped(count, opened)
-                        if is_read and goes_on is not None:
-                            self.add(statement, (p.Variable(name), stepped[name]), False)
-                        self.scope.bind(stepped)
-                    else:
-                        self.statement(statement)
+            with self.under(node, goes_on, self.goes_on):
+                with self.iteration(node, opened):
+                    for statement in node.body:
+                        if statement is count.increment:
+                            stepped = loops.stepped(count, opened)
+                            if is_read and goes_on is not None:
+                                self.add(statement, (p.Variable(name), stepped[name]), False)
+                            self.scope.bind(stepped)
+                        else:
+                            self.statement(statement)
                 if goes_on is not None and count.others:
-                    self.set(node.body[-1], goes_on, self.others(count))  # its place is the end of the loop
+                    self.set(end_of(node), goes_on, self.others(count))
             self.blocks.close()
         if is_read and goes_on is None:
             self.blocks.check_conditions(self.scope.source.span(count.increment), p.Variable(name))
@@ -575,14 +589,9 @@ Body.readers = {
     ast.If: Body.branches,
     ast.With: Body.with_options,
     ast.While: Body.counting,
-    ast.Break: Body.end,
+    ast.Break: Body.leave,
+    ast.Continue: Body.leave,
     ast.FunctionDef: Body.function,
     ast.Expr: Body.value,
     ast.Pass: Body.nothing,
 }
-
-
-def called(expr: Expression) -> frozenset[str]:
-    """Return the names of the functions that *expr* calls."""
-    own = {function_name(expr)} if isinstance(expr, p.Call) else set()
-    return frozenset(own).union(*(called(child) for child in children(expr)))

@@ -143,6 +143,7 @@ CACHING_ENABLED = True
 
 _SPELT = {
     "ArrayArg": "GlobalArg",
+    "get_mem_map": "get_mem_access_map",
     "InstructionBase": "Assignment",
     "KernelArgument": "GlobalArg",
     "infer_unknown_types_for_a_single_kernel": "infer_unknown_types",

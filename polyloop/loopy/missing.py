@@ -12,6 +12,7 @@ __all__ = ["MISSING", "refused"]
 _BY_TARGET: Final = "write a target as polyloop/target/opencl.py does: docs/howto/target.md"
 _BY_FUNCTION: Final = "pl.ForeignFunction(name, types, result, preamble=..), registered by lp.register_callable"
 _BY_TYPE: Final = "types are NumPy's dtypes: np.dtype(np.float32)"
+_COUNTS: Final = "lp.get_op_map, get_mem_access_map, get_synchronization_map; .sum().eval_with_dict({..}) of them"
 _NO_STATE: Final = "leave it out: a kernel is checked and scheduled from the beginning"
 _GRAPH: Final = "pl.dependences(kernel) lists them, pl.draw_dependences(kernel) draws them"
 
@@ -50,9 +51,12 @@ MISSING: Final[Mapping[str, str]] = {
     "find_most_recent_global_barrier": "pl.generate_code(kernel).launches lists the launches",
     "find_unused_axis_tag": "name the axis; kernel.iname_tags lists those in use",
     "generate_loop_schedules": "a kernel has one schedule: print(kernel.reference) shows its loops",
+    "get_barrier_poly": _COUNTS,
     "get_dot_dependency_graph": _GRAPH,
+    "get_gmem_access_poly": _COUNTS,
     "get_global_barrier_order": "pl.generate_code(kernel).launches lists the launches",
     "get_iname_duplication_options": "an order of loops that cannot be is refused with its reason at creation",
+    "get_op_poly": _COUNTS,
     "get_subkernel_to_insn_id_map": "pl.generate_code(kernel).launches lists the launches",
     "get_subkernels": "pl.generate_code(kernel).launches lists the launches",
     "infer_arg_descr": _NO_STATE,
@@ -61,6 +65,8 @@ MISSING: Final[Mapping[str, str]] = {
     "register_reduction_parser": "make_kernel(.., reductions=[pl.ReductionOperation(..)])",
     "register_symbol_manglers": "give them where symbols are read: make_kernel(.., symbol_manglers=[..])",
     "show_dependency_graph": _GRAPH,
+    "sum_mem_access_to_bytes": _COUNTS,
+    "sum_ops_to_dtypes": _COUNTS,
 }
 """Name -> remedy."""
 

@@ -33,7 +33,7 @@ def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
         split_iname(kernel, "i", 16) -> kernel      =>      split_iname(unit, "i", 16) -> unit
 
     A kernel that is returned takes the place of that in the unit; other results are returned as they are.  Of a unit
-    with several kernels, each that the function accepts as first argument is changed.
+    with several kernels, each that the function accepts as first argument is changed; ``entrypoint=`` says which one.
     """
 
     @wraps(function)
@@ -42,12 +42,19 @@ def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
         first = next((entry for entry in _all(operands, options) if isinstance(entry, TranslationUnit)), None)
         if first is not None and first.waiting and operands and operands[0] is first:
             return first.later((function, operands[1:], options))
+        chosen = None
+        if first is not None and "entrypoint" in options:
+            chosen = first.only(options.pop("entrypoint"))
+            operands = tuple(chosen if entry is first else entry for entry in operands)
+            options = {name: chosen if value is first else value for name, value in options.items()}
         result = function(*map(_kernel, operands), **{name: _kernel(value) for name, value in options.items()})
         if not isinstance(result, LoopKernel):
             return result
         if first is None:
             view = next((entry for entry in operands if isinstance(entry, Kernel)), None)
             return result if view is None else Kernel(result, view.marks)
+        if chosen is not None:
+            return replace(first, kernels={**first.kernels, chosen.name: result})
         if operands and operands[0] is first:
             if first.is_function:
                 return first.with_called(result)

@@ -14,7 +14,11 @@ from functools import cache
 from math import comb, lcm
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from polyloop.display import Shown, brief, clipped
+from polyloop.edge.words import misfit
+from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.sets import Row
 
@@ -300,11 +304,31 @@ class PiecewisePolynomial(Shown):
     __rmul__ = __mul__
 
     def eval_with_dict(self, values: Mapping[str, int]) -> int:
-        """Return the value where the parameters have *values*."""
+        """Return the value where the parameters have *values*.
+
+        Raises
+        ------
+        ArgumentError
+            ``missing-argument``, ``wrong-argument-type``.
+        """
+        self._check(values)
         found = (p.polynomial.evaluate(values) for p in self.pieces if all(holds(row, values) for row in p.rows))
         total = sum(found, Fraction(0))
         assert total.denominator == 1, f"a count is {total}"
         return total.numerator
+
+    def _check(self, values: Mapping[str, int]) -> None:
+        """Refuse *values* that are no integers, or not all."""
+        hint = Mapping[str, int]
+        if not isinstance(values, Mapping):
+            raise ArgumentError("eval_with_dict", None, [misfit("values", hint, values)])
+        for name in sorted(self.names()):
+            if name not in values:
+                what = f"the count depends on '{name}', which has no value"
+                given = f"pass its value: {{\"{name}\": 1024}}"
+                raise ArgumentError("eval_with_dict", None, [Diagnostic("missing-argument", what, hints=(given,))])
+            if not isinstance(values[name], int | np.integer):
+                raise ArgumentError("eval_with_dict", None, [misfit(name, int, values[name])])
 
     def names(self) -> frozenset[str]:
         """Return the parameters that it depends on."""

@@ -51,6 +51,7 @@ from polyloop.testing.drawing.drawers import DRAWERS
 from polyloop.testing.drawing.draws import AnySource, drawn_source
 from polyloop.testing.drawing.numbers import numbers_of
 from polyloop.testing.drawing.random_boxes import BOXES, box_recipe
+from polyloop.testing.drawing.random_branches import BRANCHES, branch_recipe
 from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
 from polyloop.testing.drawing.random_hosts import HOSTS, host_recipe
 from polyloop.testing.drawing.random_kernels import is_allowed, random_arguments
@@ -80,7 +81,10 @@ _MOST: Final = 8000
 """Instances that brute force executes at most."""
 _LARGEST: Final = 40
 """Size of a witness that is looked at."""
-_RECIPES: Final = {TILES: tile_recipe, BOXES: box_recipe, HOSTS: host_recipe, MEETINGS: meeting_recipe}
+_RECIPES: Final = {
+    TILES: tile_recipe, BOXES: box_recipe, HOSTS: host_recipe, MEETINGS: meeting_recipe,
+    BRANCHES: branch_recipe,
+}  # fmt: skip
 """Steps for programs with some feature."""
 _WAIVED: Final = 0.05
 """Chains that begin with a waiver."""

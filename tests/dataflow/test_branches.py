@@ -19,6 +19,10 @@ BRANCHES = {
     "sums": "if a[i] > 2\n<> t = 0.5\nt = t + a[j]\nelse\nt = 1\nt = 2*t + k {inames=i:k}\nend\nout[i] = t*t",
     "sum of one": "out[i] = 7\nif a[i] > 2\n<> t = 0.5\nt = t + a[j]\nout[i] = t*t\nend",
     "arrays": "if a[i] > 2\n<> w[j] = a[i] + j\nelse\nw[k] = k\nend\nout[i] = w[0] + w[2]",
+    "elif arrays": "if a[i] > 2\n<> w[j] = a[i] + j\nelif a[i] > 1\nw[k] = k\nelse\nw[j] = 2*a[i]\nend\n"
+    "out[i] = w[0] + w[2]",
+    "nested arrays": "if a[i] > 1 and a[i] < 3\n<> w[j] = a[i] + j\nelse\nif a[i] > 2\nw[k] = k\nelse\nw[k] = 2*a[i]\n"
+    "end\nend\nout[i] = w[0] + w[2]",
     "own condition": "<> x = a[i]\nfor j\nif x > 1\n<> t = 2*x\nx = x - 0.125*t\nend\nend\nout[i] = x",
     "overwritten": "if a[i] > 2\n<> t = a[i]\nelse\nt = 2*a[i]\nend\nt = t + 1 {if=a[i] > 1}\nout[i] = t*t",
 }  # fmt: skip
@@ -48,6 +52,10 @@ def test_loops_run_on_threads(body: str) -> None:
         "if a[i] > 2\n<> t = a[i]\nout[i] = 1\nend\nout[i] = t {if=out[i] > 0}",
         "if a[i] > 2\n<> w[j] = a[i]\nelse\nw[k+1] = k\nend\nout[i] = w[0] + w[3]",
         "if a[i] > 2\n<> w[j] = a[i]\nelse\nw[k] = k {if=a[k] > 2}\nend\nout[i] = w[0]",
+        "if a[i] > 2\n<> w[j] = a[i]\nelif a[i] > 1\nw[k] = k\nend\nout[i] = w[0]",
+        "if a[i] > 2\n<> w[j] = a[i]\nelif a[i] > 1\nw[k] = k\nelse\nw[k+1] = k\nend\nout[i] = w[0] + w[3]",
+        "if a[i] > 2\n<> w[j] = a[i]\nelif a[i] > 1\nw[k] = k\nout[i] = w[1]\nelse\nw[k] = 2*k\nout[i] = w[1]\nend\n"
+        "if not a[i] > 3\nout[i] = w[0]\nw[k] = k\nend",
         "if a[i] > 2\n<> w[j] = a[i]\na[i] = 0\nend\nif not a[i] > 2\nw[k] = k\nend\nout[i] = w[0]",
         "if a[i] > 2\n<> w[j] = a[i]\nend\nout[i] = w[0]\nif not a[i] > 2\nw[k] = k\nend",
         "for j\nif a[j] > 2\n<> t = a[i]\nend\nend\nfor j\nif a[j] > 2\nout[i] = t\nend\nend",

@@ -219,6 +219,15 @@ ORDER = [
     "        c[i] += k\n    s[i] = k",
     "k = n\nc[0] = k\nwhile k > 0 and a[k] > 1:\n    c[k] = k\n    k -= 1\nc[n] = k\n"
     "while k < n and a[k] < 7:\n    k += 1\nc[n] += 9*k",
+    "for i in range(n):\n    if a[i] > 5:\n        a[i] = 0\n        continue\n    elif i == 1:\n        continue\n"
+    "    c[i] = a[i] + 1\n    a[i] = 7\n    if s[i] > 4:\n        c[i] += 1\n    else:\n        continue\n    s[i] = 2",
+    "for i in range(n):\n    t = a[i]\n    if t > 2:\n        if s[i] > t:\n            t += 1\n            continue\n"
+    "        c[i] = t\n    for j in range(n):\n        if j == i or a[j] == 3:\n            continue\n"
+    "        c[j] += 1\n        if c[j] > 7:\n            break\n    s[i] += 1",
+    "k = 0\nwhile k < n and c[0] < 9:\n    k += 1\n    if a[k] > 4:\n        if s[k] > 3:\n            continue\n"
+    "        c[0] += 3\n    c[k] += 1\n    if s[k] == 2:\n        break\nc[n] = k",
+    "for i in range(n):\n    if a[i] > 4:\n        a[i] = 0\n        break\n    c[i] = 2",
+    "for i in range(n):\n    c[i] = 1\n    continue\n    c[i] = 2\nfor i in range(len(a) - 2):\n    c[i] += len(s)",
 ]  # fmt: skip
 
 
@@ -238,3 +247,35 @@ def test_statements_run_in_the_order_of_python(body: str) -> None:
             result = call(n=n, **{name: value.copy() for name, value in given.items() if name in used})
             for name, value in dict(result).items():
                 np.testing.assert_array_equal(value, expected[name], f"{name}, n = {n}")
+
+
+def test_continue_on_loop_variables_leaves_plain_conditions() -> None:
+    def f(n: pl.int32, a: pl.Array[np.float64, "n", "n"]):  # type: ignore[no-untyped-def,name-defined]
+        for i in range(n):
+            for j in range(n):
+                if i == j:
+                    continue
+                a[i, j] = 2
+
+    knl = pl.kernel(f)
+    assert not knl.temporaries
+    assert np.trace(pl.interpret(knl, n=4, a=np.zeros((4, 4))).a) == 0
+    assert pl.tag_inames(knl, "i:g.0, j:l.0") is not None
+
+
+def test_the_length_of_an_array_is_the_extent_of_its_first_axis() -> None:
+    def f(n: pl.int32, a: pl.Array[np.int64, "2*n", 3], out: pl.Array[np.int64, "n"]):  # type: ignore
+        t: pl.Array[np.int64, 5]  # type: ignore[type-arg,valid-type]
+
+        def last(v):  # type: ignore[no-untyped-def]
+            return v[len(v) - 1, 0]
+
+        for k in range(len(t)):
+            t[k] = k
+        for i in range(len(out)):
+            out[i] = last(a) + t[i % len(t)] + len(a)
+
+    knl = pl.kernel(f)
+    a = np.arange(24).reshape(8, 3)
+    for call in (pl.compile(knl, target=pl.CTarget()), lambda **values: pl.interpret(knl, **values)):
+        np.testing.assert_array_equal(call(a=a).out, 21 + np.arange(4) + 8)

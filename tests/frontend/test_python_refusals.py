@@ -123,7 +123,10 @@ EXPRESSIONS = [
     ("a[0] = a", "unsupported-expression", "a", 2),
     ("a[0] = m[0]", "unsupported-expression", "m", 2),
     ("a[0] = a.shape[0]", "unsupported-expression", "a.shape[0]", 2),
-    ("a[0] = len(a)", "unknown-function", "len", 2),
+    ("a[0] = len(n)", "unsupported-expression", "n", 2),
+    ("a[0] = len(a, a)", "wrong-argument-count", "len(a, a)", 2),
+    ("a[0] = len(range(n))", "unsupported-expression", "range(n)", 2),
+    ("t: pl.Array[np.float32, ()]\nt[()] = 1\na[0] = len(t)", "unsupported-expression", "t", 4),
     ("a[0] = cfg.x", "unsupported-expression", "cfg.x", 2),
     ("a[0] = cfg", "bad-capture", "cfg", 2),
     ("a[0] = table[0]", "bad-capture", "table", 2),
@@ -244,3 +247,22 @@ def test_only_functions_become_kernels(thing: Any) -> None:
 def test_words_of_kernels_mean_nothing_outside(call: Any) -> None:
     with pytest.raises(pl.KernelError, match="outside-kernel"):
         call()
+
+
+@pytest.mark.parametrize(("over", "hint"), [
+    ("enumerate(range(n))", "write for k in range(n), and what belongs to k in the body: x = a[k]"),
+    ("zip(range(n), range(n))", "write for k in range(n), and what belongs to k in the body: x = a[k]"),
+    ("a", "write for i in range(len(a)), and a[i] in the body"),
+    ("map(abs, a)", 'write for i in range(n), or for i, j in pl.domain("0 <= i, j < n")'),
+])  # fmt: skip
+def test_other_loops_are_refused_with_what_to_write(over: str, hint: str) -> None:
+    target = "k, x" if over[0] in "ez" else "x"
+    code, lines = refusal(f"for {target} in {over}:\n    a[0] = x")
+    assert code == "unsupported-loop"
+    assert lines[-1] == f"  Hint: {hint}"
+
+
+def test_a_counter_behind_continue_does_not_always_run() -> None:
+    code, lines = refusal("k = 0\nwhile k < n:\n    if a[k] > 1:\n        continue\n    k += 1")
+    assert code == "unsupported-loop"
+    assert "in front of any 'continue'" in lines[-1]

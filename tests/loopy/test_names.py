@@ -56,6 +56,7 @@ REPLACED = [
     "get_subkernel_to_insn_id_map", "get_subkernels", "infer_arg_descr", "memoize_on_disk",
     "pack_and_unpack_args_for_call", "register_reduction_parser",
     "register_symbol_manglers", "show_dependency_graph",
+    "get_barrier_poly", "get_gmem_access_poly", "get_op_poly", "sum_mem_access_to_bytes", "sum_ops_to_dtypes",
 ]  # fmt: skip
 
 

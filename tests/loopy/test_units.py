@@ -192,6 +192,15 @@ def test_kernels_are_fused_and_counted() -> None:
     np.testing.assert_array_equal(z, out + 1)
     knl = lp.add_and_infer_dtypes(knl, {"x": np.float64})
     assert lp.get_op_map(knl).filter_by(dtype=[np.float64]).eval_and_sum({"n": 10}) == 20
+    accesses = lp.get_mem_access_map(knl, entrypoint=knl.default_entrypoint.name, within="writes:z")
+    assert accesses.filter_by(mtype=["global"], direction=["store"]).eval_and_sum({"n": 10}) == 10
+    first, second = (lp.add_dtypes(unit, {name: np.float64}) for unit, name in ((first, "x"), (second, "y")))
+    both = lp.merge([first, second])
+    counts = [lp.get_op_map(both, entrypoint=name).sum() for name in ("first", "second")]
+    assert [count.eval_with_dict({"n": 10}) for count in counts] == [10, 10]
+    halved = lp.split_iname(both, "i", 2, entrypoint="second")
+    assert {*halved["first"].inames} == {"i"}
+    assert {*halved["second"].inames} == {"i_outer", "i_inner"}
 
 
 def test_a_comparison_with_parameters_of_loopys() -> None:

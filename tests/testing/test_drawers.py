@@ -49,7 +49,7 @@ BEGIN = 500_000
 DRAWN = (
     "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "guarded", "hostile names", "rules",
     "strided arrays", "strided domain", "union", "wide tiles", "bracketed domain", "infinite data", "mixed types",
-    "boxes", "host loops", "asked by the host", "meetings",
+    "boxes", "host loops", "asked by the host", "meetings", "loops in branches",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
 

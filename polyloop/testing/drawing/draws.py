@@ -7,12 +7,12 @@ from typing import Final, TypeAlias
 
 from polyloop.testing.drawing.random_barriers import barrier_sources
 from polyloop.testing.drawing.random_boxes import staged_source
+from polyloop.testing.drawing.random_branches import branch_source
 from polyloop.testing.drawing.random_functions import PythonSource, random_function
 from polyloop.testing.drawing.random_hosts import host_source
 from polyloop.testing.drawing.random_kernels import Source, random_source
 from polyloop.testing.drawing.random_meetings import meeting_source
-from polyloop.testing.drawing.twists import twisted
-from polyloop.testing.drawing.variations import varied
+from polyloop.testing.drawing.variations import twisted_and_varied
 
 __all__ = ["AnySource", "drawn_source"]
 
@@ -23,6 +23,7 @@ _TILES: Final = 0.06
 _HOSTS: Final = 0.06
 _MEETINGS: Final = 0.05
 _PYTHON: Final = 0.08
+_BRANCHES: Final = 0.04
 _TWISTED: Final = 0.65
 
 
@@ -40,6 +41,7 @@ def drawn_source(seed: int) -> AnySource:
         return host_source(seed)
     if kind < _BARRIERS + _TILES + _PYTHON + _HOSTS + _MEETINGS:
         return meeting_source(seed)
+    if kind > 1 - _BRANCHES:
+        return branch_source(seed)
     source = random_source(seed)
-    source = twisted(rng, source) if rng.random() < _TWISTED else source
-    return varied(random.Random(seed + 5_000_000_029), source)
+    return twisted_and_varied(rng if rng.random() < _TWISTED else None, random.Random(seed + 5_000_000_029), source)
