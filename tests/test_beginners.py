@@ -233,6 +233,6 @@ def test_a_part_of_a_name(name: str, meant: str) -> None:
 
 
 def test_a_device_that_is_not_described() -> None:
-    hint = lines(lambda: pl.explain(made().tag_inames("i:g.0"), {"n": 10}, "RTX 4090"))[-1]
+    hint = lines(lambda: pl.explain(made().tag_inames("i:g.0"), {"n": 10}, "RTX 4090"))[-2]
     assert hint.startswith("  Hint: known: H200, H100, A100, ")
     assert hint.endswith("for another, pass a polyloop.kernel.devices.Device with its figures")

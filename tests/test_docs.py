@@ -124,7 +124,7 @@ def test_names_that_port_from_loopy_are_there() -> None:
     rows = table("docs/howto/loopy.md", "What there is")
     words = {name for row in rows if row[0] != "text" for name in re.findall(r"`(\w+)[`(]", row[1])}
     methods = {"eval_and_sum", "filter_by", "group_by", "to_bytes"}
-    spelt = {"executor"}
+    spelt = {"executor", "entrypoint", "mtype"}
     assert len(words) > 60
     assert {name for name in words - methods - spelt if not hasattr(loopy, name)} == set()
     counts = pl.get_op_map(pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [pl.GlobalArg("a", "float32"), ...]))

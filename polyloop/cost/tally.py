@@ -74,7 +74,7 @@ class MemAccess(Shown):
     ----------
     lid_strides, gid_strides
         Elements from one thread (block) to the next along each axis that the kernel has; None where that varies.
-        Given as a mapping, ``{0: 1}``, kept as pairs of an axis and a :data:`Stride`.
+        Given as a mapping, ``{0: 1}``, kept as pairs of an axis and a stride.
     direction
         ``"load"``, ``"store"`` or ``"atomic"``.
     count_granularity

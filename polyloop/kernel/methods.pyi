@@ -12,6 +12,7 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.objects import Assignment
+from polyloop.kernel.processors import Processor
 from polyloop.target.base import Target
 from polyloop.verification.dependences import Dependence, Dependences
 from polyloop.viz.picture import Picture
@@ -485,7 +486,7 @@ class Methods(Called):
     def draw_roofline(
         kernel,
         sizes: Mapping[str, int] | None = None,
-        device: str | Device = "H200",
+        device: str | Device | Processor = "H200",
         *,
         seconds: float | Sequence[float | None] | None = None,
     ) -> Picture:

@@ -49,7 +49,6 @@ __all__ = [
 _EXACT: Final = "-ffp-contract=off"
 _C_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared")
 _CONTRACTED: Final = "#pragma STDC FP_CONTRACT ON"
-_CONTRACTS: Final = "-ffp-contract=fast"
 # GCC takes half the width of the registers of AVX-512 unless it is told: a register tile of a product then needs twice
 # as many (1152 x 1152: 94 GFLOP/s, with the flag 122).
 _VECTORS: Final = "#pragma omp simd"
@@ -63,7 +62,6 @@ _WHOLE_LOOPS: Final = ("-fno-tree-loop-distribution", "-fno-tree-loop-distribute
 _WRAP: Final = "-fwrapv"
 _WRAPS: Final = re.compile(r"\((?:unsigned int|uint64_t)\)|\b\d+u(?:ll)?\b")
 # GCC 12.2 (from -O2 on) makes vectors of two or three conversions from double to float and back without the rounding.
-_ROUNDED: Final = "-fno-tree-slp-vectorize"
 _ROUNDS: Final = re.compile(r"\(float\)|\bfloat \w+")
 # GCC 12.2 and 13.3 (-O3, for processors with AVX2 and without AVX-512) turn a load under a condition that is the same
 # for all iterations into a gather whose mask is 1 in place of -1 where it is a constant: nothing is loaded.
@@ -316,7 +314,7 @@ def portable_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
 
 def export_flags(source: str, gathers: tuple[str, ...] = _GATHERS) -> tuple[str, ...]:
     """Return the flags that *source* counts on: a compiler has to get those that it takes."""
-    flags = ["-fno-math-errno", _CONTRACTS if _CONTRACTED in source else _EXACT, *_WHOLE_LOOPS]
+    flags = ["-fno-math-errno", "-ffp-contract=fast" if _CONTRACTED in source else _EXACT, *_WHOLE_LOOPS]
     if gathers:
         flags.append(f"-mtune-ctrl={','.join(f'^{name}' for name in gathers)}")
     if _VECTORS in source:
@@ -324,7 +322,7 @@ def export_flags(source: str, gathers: tuple[str, ...] = _GATHERS) -> tuple[str,
     if _WRAPS.search(source):
         flags.append(_WRAP)
     if "double" in source and _ROUNDS.search(source):
-        flags.append(_ROUNDED)
+        flags.append("-fno-tree-slp-vectorize")
     return tuple(flags)
 
 

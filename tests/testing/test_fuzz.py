@@ -266,7 +266,7 @@ def test_a_missing_barrier_is_noticed(waivers: tuple[Step, ...], monkeypatch: py
 
 WITNESSES = {
     "of rows whose length data decides": (
-        7001780, {"illegal-order": "undecided"}, Step("duplicate_inames", {"inames": ["i"], "within": "id:insn_4"}),
+        7001780, {"illegal-order": "real"}, Step("duplicate_inames", {"inames": ["i"], "within": "id:insn_4"}),
         Source("rows", ("{[i]: 0 <= i < n}", "{[j]: begin <= j < stop}", "{[k]: 0 <= k < n}"),
                ("for i", "<> begin = rowptr[i]", "<> stop = rowptr[i + 1]", "<> s = y[i]", "for j",
                 "s = s + sum(k, values[j]*x[k])", "end", "o0[i] = s", "end"),

@@ -99,12 +99,12 @@ extern "C" __global__ void __launch_bounds__(256) product(
     }
     __attribute__((aligned(8))) bfloat16 a_tile_next[2][4];
     #pragma unroll
-    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-        *(bfloat16x4 *)&a_tile_next[a_dim_0_outer][0] =
-            64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 4 * a_dim_1_outer + 3 < p
-                ? *(const bfloat16x4 *)&a[
-                    (64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 4 * a_dim_1_outer]
-                : bfloat16x4{};
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+        const int a_index = 64 * by + 32 * a_dim_0_outer + a_dim_0_inner;
+        *(bfloat16x4 *)&a_tile_next[a_dim_0_outer][0] = a_index < m && 4 * a_dim_1_outer + 3 < p
+            ? *(const bfloat16x4 *)&a[a_index * p + 4 * a_dim_1_outer]
+            : bfloat16x4{};
+    }
     __attribute__((aligned(8))) bfloat16 b_tile_next[2][4];
     #pragma unroll
     for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
@@ -125,26 +125,21 @@ extern "C" __global__ void __launch_bounds__(256) product(
                 16 * b_dim_0_outer_s + b_dim_0_inner][4 * b_dim_1_outer] =
                 *(const bfloat16x4 *)&b_tile_next[b_dim_0_outer_s][0];
         #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-            *(bfloat16x4 *)&a_tile_next[a_dim_0_outer][0] =
-                64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m
-                        && 32 * ko + 4 * a_dim_1_outer + 35 < p
-                    ? *(const bfloat16x4 *)&a[
-                        (64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p
-                        + 32 * ko
-                        + 4 * a_dim_1_outer
-                        + 32]
-                    : bfloat16x4{};
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+            const int a_index = 64 * by + 32 * a_dim_0_outer + a_dim_0_inner;
+            *(bfloat16x4 *)&a_tile_next[a_dim_0_outer][0] = a_index < m
+                    && 32 * ko + 4 * a_dim_1_outer + 35 < p
+                ? *(const bfloat16x4 *)&a[a_index * p + 32 * ko + 4 * a_dim_1_outer + 32]
+                : bfloat16x4{};
+        }
         #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
-            *(bfloat16x4 *)&b_tile_next[b_dim_0_outer][0] =
-                32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 32 < p
-                        && 64 * bx + 4 * b_dim_1_outer + 3 < n
-                    ? *(const bfloat16x4 *)&b[
-                        (32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 32) * n
-                        + 64 * bx
-                        + 4 * b_dim_1_outer]
-                    : bfloat16x4{};
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            const int b_index = 32 * ko + 16 * b_dim_0_outer + b_dim_0_inner;
+            *(bfloat16x4 *)&b_tile_next[b_dim_0_outer][0] = b_index + 32 < p
+                    && 64 * bx + 4 * b_dim_1_outer + 3 < n
+                ? *(const bfloat16x4 *)&b[(b_index + 32) * n + 64 * bx + 4 * b_dim_1_outer]
+                : bfloat16x4{};
+        }
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         #pragma unroll
         for (int kk = 0; kk < 4; ++kk) {
