@@ -22,8 +22,8 @@ from polyloop.runtime.nvrtc import compile_cuda
 FOLDER = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 UNROLLED = {
-    "gated_mlp", "matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma", "matmul_mma_any_size",
-    "matmul_pipelined", "matmul_vectors", "matmul_wgmma", "prefix_sum_single_pass",
+    "gated_mlp", "matmul_float64", "matmul_float64_mma", "matmul_fp8", "matmul_large_tiles", "matmul_mma",
+    "matmul_mma_any_size", "matmul_pipelined", "matmul_vectors", "matmul_wgmma", "prefix_sum_single_pass",
 }  # fmt: skip
 """Programs whose C text is so long that compilers take seconds for it; the CUDA C of each runs on fibres."""
 IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in NAMES]
@@ -167,7 +167,7 @@ def test_it_runs_as_a_script(name: str, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.few(17)
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ON_A_GPU)
 def test_nvrtc_takes_it(name: str, arch: str) -> None:
     least = getattr(example(name), "ARCH", "sm_80")
     if arch < least.removesuffix("a"):

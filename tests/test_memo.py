@@ -125,6 +125,7 @@ def test_forgotten_values_are_found_anew_and_parts_stay() -> None:
     assert once(thing) == [1]
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_what_is_remembered_goes_with_its_object() -> None:
     domain = isl.Set("{[i]: 0 <= i < 4}")
 
@@ -141,6 +142,7 @@ def test_what_is_remembered_goes_with_its_object() -> None:
     assert found() is None
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_one_object_is_kept_for_a_key_as_long_as_it_lives() -> None:
     key = (Same(ROOT), "x")
     first = interned(key, Thing)

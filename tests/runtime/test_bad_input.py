@@ -64,6 +64,7 @@ def callees(folder: Path) -> dict[str, Callable[..., Any]]:
     return {"compiled": pl.compile(knl, target=pl.CTarget()), "bundle": pl.load(folder)}
 
 
+@pytest.mark.usefixtures("young_heap")
 @pytest.mark.parametrize("callee", ["compiled", "bundle"])
 def test_wrong_arguments_leave_nothing(tmp_path: Path, callee: str) -> None:
     run = callees(tmp_path)[callee]

@@ -173,6 +173,7 @@ def test_a_poisoned_workspace_is_one_of_the_call(machine: Machine) -> None:
 
 
 @pytest.mark.nvrtc
+@pytest.mark.usefixtures("young_heap")
 def test_everything_is_destroyed_when_the_module_is_unloaded(machine: Machine) -> None:
     run, u = machine.compile(damped(), "graph"), np.arange(20.0)
     given: dict[str, Any] = {"u": u, "w": 0.5}
@@ -190,6 +191,7 @@ def test_everything_is_destroyed_when_the_module_is_unloaded(machine: Machine) -
 
 
 @pytest.mark.nvrtc
+@pytest.mark.usefixtures("young_heap")
 def test_a_kernel_that_is_gone_leaves_no_graph(machine: Machine) -> None:
     run = machine.compile(damped(), "graph")
     run(u=np.arange(20.0), w=0.5, steps=5)

@@ -196,6 +196,7 @@ def test_a_stream_that_is_captured_gets_the_launches_or_nothing() -> None:
     assert not two.cuda.names("update")
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_a_graph_is_destroyed_once() -> None:
     two = Two()
     two.graph.close()

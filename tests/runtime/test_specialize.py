@@ -342,6 +342,7 @@ def test_a_specializing_kernel_is_bound_copied_and_pickled() -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(knl))(A, B).out, A @ B)
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_a_kernel_and_what_it_compiled_go_with_the_last_reference() -> None:
     knl, out = product(), np.zeros((2, 4))
     for _ in range(3):
