@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 ROOT: Final = Path(__file__).parent
 TIMES: Final = ROOT / "times.json"
 _PROOFS: Final = frozenset({"dataflow", "optimize", "poly", "program", "schedule", "sync", "verification"})
-_SECONDS: Final = {True: 1.2, False: 0.4}
+_SECONDS: Final = {True: 1.1, False: 0.35}
 """CPU seconds that a module has in the quick set, among the proofs and elsewhere."""
 _LONG: Final = 0.5
 """Seconds of a test that is not in the quick set, and is recorded by its name."""
