@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ __all__ = [
     "Traffic",
     "address_of",
     "axis_stride",
+    "different",
     "footprints",
     "polynomial_of",
     "thread_strides",
@@ -84,6 +85,16 @@ def traffic(placement: Placement) -> Iterator[Traffic]:
             dtype = types[access.array]
             assert dtype is not None, f"{access.array} has no type"
             yield Traffic(placed, access, space, dtype, direction)
+
+
+def different(entries: Iterable[Traffic]) -> Iterator[Traffic]:
+    """Yield *entries* without equal ones of one statement; subscripts that data decides may differ."""
+    seen = set()
+    for entry in entries:
+        key = (entry.placed.name, entry.access.array, entry.access.indices, entry.direction)
+        if key not in seen or not entry.access.is_affine():
+            seen.add(key)
+            yield entry
 
 
 def address_of(kernel: LoopKernel, entry: Traffic) -> Address | None:

@@ -132,13 +132,13 @@ def _residues(points: isl.Set, dims: Sequence[str], rest: Affine, period: int) -
     """Yield pairs of a count and a residue: the number of *points* with this value of *rest*, modulo *period*."""
     step = gcd(period, *(factor for _, factor in rest.terms))
     if step == period:
-        yield count_points(points).eval_with_dict({}), rest.const % period
+        yield count_points(points).value_at({}), rest.const % period
         return
     small = Affine(tuple((var, factor % period) for var, factor in rest.terms if factor % period), rest.const)
     for start in range(rest.const % step, period, step):
         offset = Affine(small.terms, small.const - start)
         row = Row(offset.add(offset.floordiv(period), -period), True)
-        count = count_points(add_rows(points, dims, [row])).eval_with_dict({})
+        count = count_points(add_rows(points, dims, [row])).value_at({})
         if count:
             yield count, start
 

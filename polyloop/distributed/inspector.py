@@ -25,7 +25,7 @@ from polyloop.creation.create import complete_kernel
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.fields import Field, Storage
 from polyloop.distributed.homes import Homes
-from polyloop.distributed.local import Local
+from polyloop.distributed.local import Local, iname_domains, over_parameters
 from polyloop.distributed.plan import Exchange, Plan
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import children, reductions, variables
@@ -33,9 +33,9 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.domains import align
 from polyloop.kernel.instruction import Copy, Instruction, Term
-from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import parameter_space, project_onto
+from polyloop.poly.sets import parameter_space
 
 __all__ = ["Gather", "Inspector", "inspector_of", "is_selected", "lists_of"]
 
@@ -153,9 +153,9 @@ class _Making:
         parameters = (*(name for name in base.parameters if name in used), extent)
         kernel = replace(
             base, name=f"{base.name}_marks", instructions=instructions, arguments=(*arguments, *scalars, *new),
-            parameters=parameters, assumptions=align(_only(base.assumptions, used), parameter_space(parameters)),
+            parameters=parameters, assumptions=over_parameters(base.assumptions, parameter_space(parameters)),
             temporaries={name: entry for name, entry in base.temporaries.items() if name in used},
-            domains=tuple(_domains(instructions)), conditions=(), substitutions={})
+            domains=tuple(iname_domains(instructions)), conditions=(), substitutions={})
         origin = self.local.origins[self.field.name, self.place]
         return Inspector(complete_kernel(kernel, None), self.place, mark, extent, origin)
 
@@ -261,22 +261,3 @@ def _is_same(active: isl.Set, hosts: Sequence[str]) -> bool:
         if (place := free.find_dim_by_name(_PARAM, name)) >= 0:
             free = free.project_out(_PARAM, place, 1)
     return bool(align(free, active).intersect_params(around).is_equal(align(active, free)))
-
-
-def _only(domain: isl.Set, names: frozenset[str]) -> isl.Set:
-    for place in reversed(range(domain.dim(_PARAM))):
-        if domain.get_dim_name(_PARAM, place) not in names:
-            domain = domain.project_out(_PARAM, place, 1)
-    return domain
-
-
-def _domains(instructions: Sequence[Instruction]) -> Iterator[Domain]:
-    found: dict[str, isl.Set] = {}
-    for entry in instructions:
-        for inames, domain in ((entry.inames, entry.domain), *((term.inames, term.domain) for term in entry.terms)):
-            for iname in inames:
-                own = project_onto(domain, inames, (iname,))
-                known = found.get(iname)
-                found[iname] = own if known is None else known.union(own)
-    for iname, domain in found.items():
-        yield Domain((iname,), domain.coalesce())

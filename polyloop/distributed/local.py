@@ -35,7 +35,7 @@ from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import Row, add_rows, map_from_forms, parameter_space, preimage, project_onto
 
-__all__ = ["Local", "Names", "local_kernel"]
+__all__ = ["Local", "Names", "iname_domains", "local_kernel", "over_parameters"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -198,7 +198,7 @@ class _Localizing:
             waivers=program.waivers)
         known_to_all = align(kernel.assumptions, parameter_space((*own, *self.bounds)))
         kernel = replace(kernel, instructions=tuple(_within(entry, known_to_all) for entry in instructions))
-        kernel = replace(kernel, domains=tuple(self.domains(kernel.instructions)))
+        kernel = replace(kernel, domains=tuple(iname_domains(kernel.instructions)))
         return Local(self.phase, complete_kernel(kernel, None), self.fields, self.extents, self.origins,
                      self.active)
 
@@ -367,7 +367,7 @@ class _Localizing:
         for outside in self.before_windows():
             less = result.subtract(outside).coalesce()
             result = less if len(less.get_basic_sets()) == 1 else result
-        return _only(result.coalesce(), parameter_space(tuple(own)))
+        return over_parameters(result.coalesce(), parameter_space(tuple(own)))
 
     def before_windows(self) -> Iterator[isl.Set]:
         """Yield the parameters with which a window begins behind an element that is read through it."""
@@ -383,17 +383,18 @@ class _Localizing:
                     index = form.substitute(shifts).add(self.base(target, place, 0), -1)
                     yield add_rows(domain, dims, [Row(index.scale(-1).add(Affine((), -1)))]).params()
 
-    def domains(self, instructions: Sequence[Instruction]) -> Iterator[Domain]:
-        """Yield the domain of each iname: the values that it has anywhere."""
-        found: dict[str, isl.Set] = {}
-        for entry in instructions:
-            for inames, domain in ((entry.inames, entry.domain), *((t.inames, t.domain) for t in entry.terms)):
-                for iname in inames:
-                    own = project_onto(domain, inames, (iname,))
-                    known = found.get(iname)
-                    found[iname] = own if known is None else known.union(own)
-        for iname, domain in found.items():
-            yield Domain((iname,), domain.coalesce())
+
+def iname_domains(instructions: Sequence[Instruction]) -> Iterator[Domain]:
+    """Yield the domain of each iname: the values that it has anywhere."""
+    found: dict[str, isl.Set] = {}
+    for entry in instructions:
+        for inames, domain in ((entry.inames, entry.domain), *((term.inames, term.domain) for term in entry.terms)):
+            for iname in inames:
+                own = project_onto(domain, inames, (iname,))
+                known = found.get(iname)
+                found[iname] = own if known is None else known.union(own)
+    for iname, domain in found.items():
+        yield Domain((iname,), domain.coalesce())
 
 
 def _primed(form: Affine, hosts: Collection[str], inames: Collection[str]) -> Affine:
@@ -423,7 +424,7 @@ def _involved(domain: isl.Set) -> Iterator[str]:
             yield domain.get_dim_name(_PARAM, place) or ""
 
 
-def _only(domain: isl.Set, space: isl.Set) -> isl.Set:
+def over_parameters(domain: isl.Set, space: isl.Set) -> isl.Set:
     """Return *domain* over the parameters of *space*, others projected out."""
     known = {space.get_dim_name(_PARAM, place) for place in range(space.dim(_PARAM))}
     for place in reversed(range(domain.dim(_PARAM))):
@@ -435,7 +436,7 @@ def _only(domain: isl.Set, space: isl.Set) -> isl.Set:
 def _within(entry: Instruction, assumptions: isl.Set) -> Instruction:
     """Return an instruction with domains over the parameters of *assumptions*, without what these imply."""
     def shorter(domain: isl.Set) -> isl.Set:
-        return _only(domain, assumptions).gist_params(assumptions).coalesce()
+        return over_parameters(domain, assumptions).gist_params(assumptions).coalesce()
 
     terms = tuple(replace(term, domain=shorter(term.domain)) for term in entry.terms)
     return replace(entry, domain=shorter(entry.domain), terms=terms)

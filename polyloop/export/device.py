@@ -1,5 +1,4 @@
 """Cubins and PTX of a bundle, loaded and launched by the CUDA driver."""
-# arrays of libraries without types
 
 from __future__ import annotations
 

@@ -226,9 +226,7 @@ class PythonConverter(Converter):
         if not isinstance(array, ast.Name):
             what = "only the name of an array can be subscripted"
             self.scope.deny(node, "unsupported-expression", what, "write a[i]")
-        name = self.element_array(array)
-        if name is None:
-            self._no_array(array)
+        name = self._array(array)
         index = node.slice
         if isinstance(index, ast.Tuple):
             parts = tuple(map(self.index, index.elts))
@@ -247,6 +245,13 @@ class PythonConverter(Converter):
             return expr
         form = affine_of(expr)
         return expr if form is None else to_expression(form)
+
+    def _array(self, node: ast.Name) -> str:
+        """Return the array of whose elements *node* is the name."""
+        name = self.element_array(node)
+        if name is None:
+            self._no_array(node)
+        return name
 
     def _no_array(self, array: ast.Name) -> NoReturn:
         name = array.id
@@ -375,9 +380,7 @@ class PythonConverter(Converter):
         if not isinstance(array, ast.Name):
             what = "'len' takes the name of an array"
             self.scope.deny(array, "unsupported-expression", what, "write len(a), or the name of the extent")
-        name = self.element_array(array)
-        if name is None:
-            self._no_array(array)
+        name = self._array(array)
         extent = self.scope.lengths.get(name)
         if extent is None:
             hint = f'give it a shape: {name}: pl.Array[np.float32, "n"]; an array without axes has no length'

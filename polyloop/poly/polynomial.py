@@ -312,6 +312,10 @@ class PiecewisePolynomial(Shown):
             ``missing-argument``, ``wrong-argument-type``.
         """
         self._check(values)
+        return self.value_at(values)
+
+    def value_at(self, values: Mapping[str, int]) -> int:
+        """Return the value where the parameters have *values*, an integer for each of them."""
         found = (p.polynomial.evaluate(values) for p in self.pieces if all(holds(row, values) for row in p.rows))
         total = sum(found, Fraction(0))
         assert total.denominator == 1, f"a count is {total}"

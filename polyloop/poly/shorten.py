@@ -44,7 +44,7 @@ def shortened(found: PiecewisePolynomial, context: isl.Set) -> PiecewisePolynomi
     points = None if least is None else _points(found, quotients, least)
     if points is None or len(points) > _MOST_POINTS:
         return found
-    values = [found.eval_with_dict({name: point}) for point in points]
+    values = [found.value_at({name: point}) for point in points]
     degree = max(sum(power for _, power in monomial) for p in found.pieces for monomial in p.polynomial.terms)
     for atoms in ((), *combinations(quotients, 1), *combinations(quotients[:_MOST_ATOMS], 2)):
         polynomial = _fitted((name, *atoms), degree, points, values, name)

@@ -11,7 +11,7 @@ from polyloop.cost.bank_conflicts import WARP, BankConflicts, bank_conflicts
 from polyloop.cost.coalescing import merged_width, repeating_loops, sectors, vector_width
 from polyloop.cost.instance_counts import Census
 from polyloop.cost.occupancy import block_limits, occupancy
-from polyloop.cost.traffic import Address, Traffic, address_of, traffic
+from polyloop.cost.traffic import Address, Traffic, address_of, different, traffic
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.frozen import replace
@@ -234,12 +234,7 @@ class _Facts(Counted):
         conflicts = {
             (entry.instruction, entry.access, entry.is_write): entry for entry in bank_conflicts(self.kernel)
         }
-        seen = set()
-        for entry in traffic(self.placement):
-            key = (entry.placed.name, entry.access.array, entry.access.indices, entry.direction)
-            if key in seen and entry.access.is_affine():
-                continue
-            seen.add(key)
+        for entry in different(traffic(self.placement)):
             lowered = entry.placed.lowered
             if lowered.instruction.matrix is not None and isinstance(lowered.part, Update):
                 self.notes.append(f"what '{lowered.instruction.id}' loads for matrix instructions is not counted")

@@ -16,9 +16,10 @@ from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import assumed, data_inames
 from polyloop.kernel.kernel import Condition, LoopKernel
 from polyloop.memo import Same, memoised
-from polyloop.poly.affine import Affine, Var, affine_of, to_expression
+from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.budget import looking_at
 from polyloop.poly.intervals import is_computed, value_range
+from polyloop.poly.maps import form_of_aff
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set, set_text
 from polyloop.program.guards import guards_a_reduction
 from polyloop.program.ir import Access, Lowered, Program, Update
@@ -216,12 +217,7 @@ def _exact_extent(touched: isl.Set) -> Expression | None:
 def _form(aff: isl.Aff) -> Affine | None:
     if aff.dim(isl.dim_type.div) or not aff.get_denominator_val().is_one():
         return None
-    space = aff.get_domain_space()
-    terms: dict[Var, int] = {
-        space.get_dim_name(_PARAM, i) or "": aff.get_coefficient_val(_PARAM, i).to_python()
-        for i in range(space.dim(_PARAM))
-    }
-    return Affine.make(terms, aff.get_constant_val().to_python())
+    return form_of_aff(aff, ())
 
 
 def bounds_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:

@@ -153,33 +153,37 @@ def histogram(**sizes: int) -> Case:
     return Case(kernel, {"cell": "block", "w": "block"}, "p:mesh.0", {"n": 23, "m": 6, **sizes}, {}, "", fill)
 
 
+_GRADIENTS = """
+for i
+    r[i] = b[i]
+    p[i] = b[i]
+    x[i] = 0
+end
+rr[0] = sum(j, b[j]*b[j])
+for it
+    for i
+        PRODUCT
+    end
+    alpha[0] = rr[0]/sum(j, p[j]*q[j])
+    for i
+        x[i] = x[i] + alpha[0]*p[i]
+        r[i] = r[i] - alpha[0]*q[i]
+    end
+    rnew[0] = sum(j, r[j]*r[j])
+    for i
+        p[i] = r[i] + rnew[0]/rr[0]*p[i]
+    end
+    rr[0] = rnew[0]
+end
+"""
+"""Conjugate gradients; PRODUCT sets ``q[i]``, a row of the matrix times p."""
+
+
 def conjugate_gradients(**sizes: int) -> Case:
     """Conjugate gradients for a tridiagonal matrix: a halo and two sums in each iteration."""
     kernel = pl.make_kernel(
         "{[it, i, j]: 0 <= it < most and 0 <= i, j < n}",
-        """
-        for i
-            r[i] = b[i]
-            p[i] = b[i]
-            x[i] = 0
-        end
-        rr[0] = sum(j, b[j]*b[j])
-        for it
-            for i
-                q[i] = 2.5*p[i] - if(i > 0, p[i - 1], 0.0) - if(i < n - 1, p[i + 1], 0.0)
-            end
-            alpha[0] = rr[0]/sum(j, p[j]*q[j])
-            for i
-                x[i] = x[i] + alpha[0]*p[i]
-                r[i] = r[i] - alpha[0]*q[i]
-            end
-            rnew[0] = sum(j, r[j]*r[j])
-            for i
-                p[i] = r[i] + rnew[0]/rr[0]*p[i]
-            end
-            rr[0] = rnew[0]
-        end
-        """,
+        _GRADIENTS.replace("PRODUCT", "q[i] = 2.5*p[i] - if(i > 0, p[i - 1], 0.0) - if(i < n - 1, p[i + 1], 0.0)"),
         [pl.GlobalArg("x, b, r, p, q", D, shape="n"), pl.GlobalArg("rr, alpha, rnew", D, shape="1"), ...], name="cg",
         assumptions="n >= 1 and most >= 0")
     blocks = dict.fromkeys(("x", "b", "r", "p", "q"), "block")
@@ -220,31 +224,7 @@ def sparse_gradients(**sizes: int) -> Case:
     matrix = matrix + matrix.T + n*np.eye(n)
     kernel = pl.make_kernel(
         ["{[it, i, j]: 0 <= it < most and 0 <= i, j < n}", "{[e]: begin <= e < stop}"],
-        """
-        for i
-            r[i] = b[i]
-            p[i] = b[i]
-            x[i] = 0
-        end
-        rr[0] = sum(j, b[j]*b[j])
-        for it
-            for i
-                <> begin = first[i]
-                <> stop = last[i]
-                q[i] = sum(e, val[e]*p[col[e]])
-            end
-            alpha[0] = rr[0]/sum(j, p[j]*q[j])
-            for i
-                x[i] = x[i] + alpha[0]*p[i]
-                r[i] = r[i] - alpha[0]*q[i]
-            end
-            rnew[0] = sum(j, r[j]*r[j])
-            for i
-                p[i] = r[i] + rnew[0]/rr[0]*p[i]
-            end
-            rr[0] = rnew[0]
-        end
-        """,
+        _GRADIENTS.replace("PRODUCT", "<> begin = first[i]\n<> stop = last[i]\nq[i] = sum(e, val[e]*p[col[e]])"),
         [pl.GlobalArg("x, b, r, p, q", D, shape="n"), pl.GlobalArg("rr, alpha, rnew", D, shape="1"),
          pl.GlobalArg("val", D, shape="nnz"), pl.GlobalArg("col", np.int32, shape="nnz"),
          pl.GlobalArg("first, last", np.int32, shape="n"), ...], name="csr", assumptions="n >= 1 and most >= 0")

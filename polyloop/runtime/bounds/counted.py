@@ -86,7 +86,7 @@ class Counted:
 
     def number(self, count: PiecewisePolynomial) -> int:
         """Return a count at the sizes."""
-        return count.eval_with_dict(self.sizes)
+        return count.value_at(self.sizes)
 
     # {{{ operations
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from polyloop.cost.coalescing import repeating_loops
-from polyloop.cost.traffic import Traffic, address_of, axis_stride, traffic
+from polyloop.cost.traffic import Traffic, address_of, axis_stride, different, traffic
 from polyloop.errors import VerificationError
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
@@ -108,12 +108,7 @@ def _accesses(found: Counted) -> Iterator[AccessFacts]:
     A loop over which the element is the same, innermost or unrolled, has it in a register; so have the threads of a
     block that do not differ in it.
     """
-    seen = set()
-    for entry in traffic(found.placement):
-        key = (entry.placed.name, entry.access.array, entry.access.indices, entry.direction)
-        if key in seen and entry.access.is_affine():
-            continue
-        seen.add(key)
+    for entry in different(traffic(found.placement)):
         address = address_of(found.kernel, entry)
         dropped = set(repeating_loops(found.placement, entry))
         if address is not None and entry.direction == "load":
