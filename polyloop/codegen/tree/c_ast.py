@@ -127,6 +127,13 @@ class Declare(_Statement):
     more: tuple[tuple[str, Code], ...] = ()
     then: str = ""
 
+    @property
+    def initial(self) -> Iterator[tuple[str, Code]]:
+        """The names that begin with a value, with these."""
+        if self.value is not None:
+            yield self.name, self.value
+        yield from self.more
+
 
 @quick
 @dataclass(frozen=True)

@@ -87,8 +87,8 @@ def _is_uneven(body: Block, of_block: Collection[str]) -> bool:
     known = set(of_block)
     for node in body:
         match node:
-            case Declare(name=name, value=value, more=more):
-                known.update(new for new, code in ((name, value), *more) if code is not None and _varies(code, known))
+            case Declare():
+                known.update(new for new, code in node.initial if _varies(code, known))
             case For(start=start, test=test, body=inner):
                 varies = not known.isdisjoint(start.names) or _varies(test, known)
                 if (varies and not _is_limited(test)) or _is_uneven(inner, known):
@@ -171,8 +171,7 @@ def _reads_memory(loop: For) -> bool:
     indices = {loop.var}
     for node in walk(loop.body):
         if isinstance(node, Declare):
-            indices.update(new for new, code in ((node.name, node.value), *node.more)
-                           if code is not None and not code.names.isdisjoint(indices))  # fmt: skip
+            indices.update(new for new, code in node.initial if not code.names.isdisjoint(indices))
     values = [part for node in walk(loop.body) if isinstance(node, Assign) for part in nodes(node.value)]
     return any(
         isinstance(part, Subscript) and not part.temporaries and not part.index.names.isdisjoint(indices)
@@ -186,8 +185,8 @@ def _has_neighbours(loop: For) -> bool:
     codes = list[Code]()
     for node in walk(loop.body):
         match node:
-            case Declare(name=name, value=value, more=more):
-                steps |= {new: 0 if code is None else _step(code, steps) for new, code in ((name, value), *more)}
+            case Declare():
+                steps |= {new: _step(code, steps) for new, code in node.initial}
             case Assign(target=target, value=value):
                 codes += [target, value]
             case If(condition=condition):
@@ -224,8 +223,8 @@ def _sets_elements(loop: For) -> bool:
     indices, targets = {loop.var}, list[Code]()
     for node in walk(loop.body):
         match node:
-            case Declare(name=name, value=value, more=more) if value is not None:
-                indices.update(new for new, code in ((name, value), *more) if _selects(code, indices))
+            case Declare(value=value) if value is not None:
+                indices.update(new for new, code in node.initial if _selects(code, indices))
             case Assign(target=target, type="", pragma=""):
                 targets.append(target)
             case If():
