@@ -14,6 +14,7 @@ import polyloop as pl
 from benchmarks.creation import CHAINS, main
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_the_benchmark_reports_every_chain(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--repeat", "1", "--longest", "15", "--json"]) == 0
     timings = json.loads(capsys.readouterr().out)

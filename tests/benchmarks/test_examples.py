@@ -9,6 +9,7 @@ import pytest
 from benchmarks.examples import main, names
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_the_benchmark_reports_every_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--repeat", "1", "--json", "matmul_tiled"]) == 0
     (timing,) = json.loads(capsys.readouterr().out)

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.growth import PROGRAMS, main
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_the_benchmark_reports_every_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--largest", "125", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)

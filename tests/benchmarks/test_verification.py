@@ -11,6 +11,7 @@ from benchmarks.verification import main, pipeline, unproven
 from polyloop.schedule.build import build_verified
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_the_benchmark_reports_every_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--repeat", "1", "--longest", "10", "--json"]) == 0
     timings = json.loads(capsys.readouterr().out)
