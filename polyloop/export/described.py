@@ -146,7 +146,7 @@ def described(manifest: Manifest) -> Described:
     """
     try:
         return _described(manifest.data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise bundle_error(None, "bundle-damaged", "the manifest does not describe a program",
                            f"{type(error).__name__}: {error}"[:200]) from None
 
