@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -75,7 +76,8 @@ class LoadedKernel(Shown):
         views = {a.name: view(program.kernel, a.name, arguments[a.name])
                  for a in program.arrays if arguments.get(a.name) is not None}
         call = bound(program, arguments, {a.name: passed(a, views[a.name]) for a in program.arrays if a.name in views})
-        made = {name: self._allocated(name, call, views) for name in call.missing}
+        with nullcontext() if self._target == "c" or not call.missing else self._device.inside(call.arrays):
+            made = {name: self._allocated(name, call, views) for name in call.missing}
         arrays = {**call.arrays, **made}
         if self._target == "c":
             self._run(call, arrays)
