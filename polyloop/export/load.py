@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.display import Shown
+from polyloop.edge.first import imported
 from polyloop.export.described import Array, Bound, Described, Passed, bound, call_error, described, passed
 from polyloop.export.manifest import Manifest, bundle_error, read_file, read_manifest
 from polyloop.runtime.calls import Result
@@ -59,7 +60,7 @@ class LoadedKernel(Shown):
         if self._target == "c":
             self._function = _function(manifest, self._program)
         else:
-            self._device = import_module("polyloop.export.device").DeviceCode(manifest, self._program)
+            self._device = imported("polyloop.export.device").DeviceCode(manifest, self._program)
 
     def __repr__(self) -> str:
         names = ", ".join(entry.name for entry in self._program.parameters)

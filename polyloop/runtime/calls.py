@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from polyloop.display import Shown
+from polyloop.edge.first import imported
 from polyloop.errors import ArgumentError, Diagnostic, stable_hash
 
 __all__ = ["Result", "named"]
@@ -40,7 +40,7 @@ class Result(Shown):
         Outputs of other libraries than NumPy are pickled by these.
         """
         if all(type(value) is np.ndarray for value in self.values()):
-            form = import_module("polyloop.serial.form")
+            form = imported("polyloop.serial.form")
             return form.loads, (form.dumps(self),)
         return Result.of, (dict(self.items()),)
 
