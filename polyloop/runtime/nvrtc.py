@@ -29,7 +29,7 @@ _HINTS: Final = {
     "cannot open source file": 'say where the header is: pl.CudaTarget(options=["-I.."])',
     "unrecognized option": "pl.CudaTarget(options=[..]) takes options of NVRTC, which are not all those of nvcc",
 }  # fmt: skip
-"""What to do where the log says this."""
+"""Part of the compiler's log -> hint."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,11 +185,19 @@ def _cut(name: str) -> Callable[[Path], object]:
 
 
 def _piped(name: str) -> Callable[[Path], object]:
-    return lambda folder: ((folder / name).unlink(), os.mkfifo(folder / name))
+    def edit(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return edit
 
 
 def _foldered(name: str) -> Callable[[Path], object]:
-    return lambda folder: ((folder / name).unlink(), (folder / name).mkdir())
+    def edit(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return edit
 
 
 BAD: dict[str, tuple[Callable[[Path], Any], str]] = {

@@ -213,7 +213,8 @@ def read_domain(source: Source, operation: str) -> isl.Set:
         reader.fail(f"unexpected '{stray.group()}'", at, _INSTEAD.get(stray.group(), _EXAMPLE))
     huge = _HUGE.search(source.text)
     if huge is not None:
-        reader.fail(f"an integer of more than {MOST_BITS} bits", source.slice(huge.start(), huge.start() + 20), _EXAMPLE)
+        first = source.slice(huge.start(), huge.start() + 20)
+        reader.fail(f"an integer of more than {MOST_BITS} bits", first, _EXAMPLE)
     reader.brackets()
     whole = _WHOLE.match(source.text)
     if whole is None:
