@@ -1,6 +1,5 @@
 """polyloop: loop programs as values, transformed under proof, into CUDA C that people can read."""
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -8,6 +7,7 @@ from numpy import float16, float32, float64, int8, int16, int32, int64, uint8, u
 
 import polyloop.edge.calls as _edge
 from polyloop.edge.first import before_kernels as _before_kernels
+from polyloop.edge.first import imported as _import_module
 from polyloop.edge.first import prepare_kernels as _prepare_kernels
 from polyloop.errors import (
     ArgumentError,

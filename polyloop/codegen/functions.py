@@ -134,7 +134,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     body = held_waits(shared_shuffles(body, scope), scope)
     tensors = [statement.action for statement in statements if isinstance(statement.action, Tensor)]
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
-    refuse_divergent(body, scope, digits.values(), together)
+    refuse_divergent(body, scope, digits.values(), together, next(iter(launch.local_size), 1))
 
     copies = {watch.thread: walker.run(watch.tree, context) for watch in (() if crew is None else crew.watches)}
 

@@ -1,16 +1,33 @@
-"""Preparations before there is a first kernel: layers above give kernels their methods."""
+"""Preparations before there is a first kernel, and modules that are imported when they are first used.
+
+Both are done by one thread at a time, and a fork waits for it: its child would have half of a module, and wait for a
+thread that is not there.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from importlib import import_module
 from threading import RLock
+from types import ModuleType
 from typing import Final
 
-__all__ = ["before_kernels", "prepare_kernels"]
+__all__ = ["before_kernels", "imported", "prepare_kernels"]
 
 _WAITING: Final[list[Callable[[], None]]] = []
 _RUNNING: Final[list[Callable[[], None]]] = []
 _LOCK: Final = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+def imported(name: str) -> ModuleType:
+    """Return a module of the package, imported by now."""
+    with _LOCK:
+        return import_module(name)
 
 
 def before_kernels(prepare: Callable[[], None]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from polyloop.edge.first import imported
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.export.manifest import Manifest, bundle_error
 from polyloop.export.trees import Tree, affine, is_tree, names, value
@@ -146,7 +147,7 @@ def described(manifest: Manifest) -> Described:
     """
     try:
         return _described(manifest.data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise bundle_error(None, "bundle-damaged", "the manifest does not describe a program",
                            f"{type(error).__name__}: {error}"[:200]) from None
 
@@ -246,7 +247,7 @@ def _number(kernel: str, number: Number, given: Any) -> Any:
                          "pass a smaller one")
     convert: Callable[[Any], Any] = number.dtype.type
     if number.dtype.itemsize == 1 and kind in "fV":  # its conversion is not NumPy's
-        convert = partial(import_module("polyloop.expr.dtypes").rounded, dtype=number.dtype)
+        convert = partial(imported("polyloop.expr.dtypes").rounded, dtype=number.dtype)
     return number.passed.type(convert(found))
 
 

@@ -148,6 +148,12 @@ class DeviceCode:
                     driver.synchronize(handle)
 
     @contextlib.contextmanager
+    def inside(self, arrays: Mapping[str, Passed]) -> Iterator[None]:
+        """Make the context of the arrays current."""
+        with self._context(self._opened(), arrays):
+            yield
+
+    @contextlib.contextmanager
     def _of_the_context(self, driver: DriverFunctions, stream: int) -> Iterator[None]:
         """Say so where the driver refuses a stream because it is of another context than the current one."""
         try:

@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.display import Shown
+from polyloop.edge.first import imported
 from polyloop.export.described import Array, Bound, Described, Passed, bound, call_error, described, passed
 from polyloop.export.manifest import Manifest, bundle_error, read_file, read_manifest
 from polyloop.runtime.calls import Result
@@ -58,7 +60,7 @@ class LoadedKernel(Shown):
         if self._target == "c":
             self._function = _function(manifest, self._program)
         else:
-            self._device = import_module("polyloop.export.device").DeviceCode(manifest, self._program)
+            self._device = imported("polyloop.export.device").DeviceCode(manifest, self._program)
 
     def __repr__(self) -> str:
         names = ", ".join(entry.name for entry in self._program.parameters)
@@ -75,7 +77,8 @@ class LoadedKernel(Shown):
         views = {a.name: view(program.kernel, a.name, arguments[a.name])
                  for a in program.arrays if arguments.get(a.name) is not None}
         call = bound(program, arguments, {a.name: passed(a, views[a.name]) for a in program.arrays if a.name in views})
-        made = {name: self._allocated(name, call, views) for name in call.missing}
+        with nullcontext() if self._target == "c" or not call.missing else self._device.inside(call.arrays):
+            made = {name: self._allocated(name, call, views) for name in call.missing}
         arrays = {**call.arrays, **made}
         if self._target == "c":
             self._run(call, arrays)

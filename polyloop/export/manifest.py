@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from polyloop.edge.files import plain_content
 from polyloop.errors import CompilerError, Diagnostic
 
 __all__ = ["FORMAT", "MANIFEST", "Manifest", "bundle_error", "digest", "manifest_text", "read_file", "read_manifest"]
@@ -82,8 +83,7 @@ def read_manifest(directory: str | Path) -> Manifest:
     folder = Path(directory)
     path = folder / MANIFEST
     try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
+        text = plain_content(path, _MOST_BYTES + 1, follow=True)
     except OSError as error:
         note = f"its manifest cannot be read: {error}"
         raise bundle_error(None, "no-bundle", f"'{folder}' is no bundle", note) from None
@@ -133,8 +133,7 @@ def read_file(manifest: Manifest, name: str) -> bytes:
         raise bundle_error(manifest.kernel, "bundle-damaged", f"the manifest has no file {name!r}"[:120])
     path = manifest.folder / name
     try:
-        with path.open("rb") as file:
-            found = file.read(int(entry["bytes"]) + 1)
+        found = plain_content(path, int(entry["bytes"]) + 1, follow=True)
     except OSError as error:
         raise bundle_error(manifest.kernel, "bundle-damaged", f"'{path}' cannot be read", f"{error}") from None
     if len(found) != entry["bytes"] or digest(found) != entry["sha256"]:

@@ -40,7 +40,9 @@ Effects: TypeAlias = Literal["none", "reads"]
 """The memory that a call has to do with, besides its arguments."""
 
 _TARGETS: Final = ("c", "cuda", "hip", "opencl")
-_C_NAME: Final = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
+_PART: Final = r"[A-Za-z_]\w*(<[\w:, ]+>)?"
+_C_NAME: Final = re.compile(f"{_PART}(::{_PART})*", re.ASCII)
+"""A name in C or C++, with namespaces and the arguments of templates."""
 _WORD: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MACRO: Final = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)", re.ASCII | re.MULTILINE)
 
@@ -69,8 +71,9 @@ class ForeignFunction(Shown):
     result
         Type of the result; None for the common type of the arguments.
     c_name
-        Name in generated code, by default *name*; a mapping such as ``{"cuda": "__expf"}`` says it for each target, and
-        the others cannot run the kernel.
+        Name in generated code, by default *name*, in C++ with namespaces and the arguments of a template,
+        ``"mylib::power<3>"``; a mapping such as ``{"cuda": "__expf"}`` says it for each target, and the others cannot
+        run the kernel.
     preamble
         Text that defines it, put in front of the functions of the program, once; a mapping gives one for each target,
         and the targets without an entry cannot run the kernel.
@@ -131,7 +134,8 @@ class ForeignFunction(Shown):
         spelling = _per_target(c_name or name, name)
         for text in (spelling,) if isinstance(spelling, str) else (text for _, text in spelling):
             if not _C_NAME.fullmatch(text):
-                raise _refused("bad-identifier", f"'{text}' is no name of a function in C", "give the name alone")
+                raise _refused("bad-identifier", f"'{text}' is no name of a function in C",
+                               'give the name alone, such as "f", or "mylib::f<float, 4>" in C++')
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "arguments", dtypes)
         object.__setattr__(self, "result", _result_type(name, dtypes, result))
@@ -161,7 +165,7 @@ class ForeignFunction(Shown):
         """Return the names that variables must not have: its own ones, and the macros of its preambles."""
         spellings = (self.c_name,) if isinstance(self.c_name, str) else tuple(text for _, text in self.c_name)
         found = (name for target in _TARGETS for name in _MACRO.findall(self.text(target)))
-        return frozenset((self.name, *spellings, *found))
+        return frozenset((self.name, *(text.partition("<")[0] for text in spellings), *found))
 
     def targets(self) -> tuple[str, ...]:
         """Return the targets that have an entry."""

@@ -13,18 +13,17 @@ ISL's limit on steps is one for the whole process.  So one thread at a time is i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from threading import RLock
 from time import perf_counter, thread_time
 from types import TracebackType
 from typing import Final
 
 import islpy as isl
 
+from polyloop.edge.locks import OwnLock
 from polyloop.poly.collector import rare_collections
 
 __all__ = [
@@ -64,19 +63,8 @@ _budget: ContextVar[int] = ContextVar("budget", default=DEFAULT_OPERATIONS)
 _seconds: ContextVar[float] = ContextVar("seconds", default=DEFAULT_SECONDS)
 
 
-class _Isl:
-    """The one ISL of the process: ``lock`` is held by the thread that asks it."""
-
-    lock = RLock()
-
-    @classmethod
-    def renew(cls) -> None:
-        """Forget a thread that a fork has left behind."""
-        cls.lock = RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Isl.renew)
+_ISL: Final = OwnLock()
+"""Held by the thread that asks the one ISL of the process."""
 
 
 @dataclass
@@ -195,7 +183,7 @@ def with_seconds(seconds: float) -> Iterator[None]:
 @contextmanager
 def alone() -> Iterator[None]:
     """Keep ISL for this thread; the limits on what it is asked stay as they are."""
-    with _Isl.lock:
+    with _ISL.now:
         yield
 
 
@@ -213,7 +201,7 @@ def one_call() -> Iterator[bool]:
     if _call.get() is not None:
         yield False
         return
-    with _Isl.lock, rare_collections():
+    with _ISL.now, rare_collections():
         call = _Call(seconds_of_a_call())
         token = _call.set(call)
         question = _Steps(_steps_in(call.seconds))
@@ -307,7 +295,7 @@ class _Question:
         self.operations = budget()
         in_time = self.operations if self.call is None else _steps_in(self.call.left())
         self.is_short = in_time < self.operations
-        self.lock = _Isl.lock
+        self.lock = _ISL.now
         self.lock.acquire()
         self.around = _tally.get(None)
         self.tally = Tally()

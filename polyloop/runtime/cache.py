@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from polyloop.edge.files import plain_content
 from polyloop.errors import CompilerError, Diagnostic
 
 if sys.platform != "win32":
@@ -353,16 +354,12 @@ def _content(path: Path, limit: int) -> bytes:
     Raises
     ------
     OSError, ValueError
-        It is no plain file, such as a pipe that a reader would wait for, or has more than *limit* bytes.
+        It is no plain file, or has more than *limit* bytes.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"'{path.name}' is no file")
-        if status.st_size > limit:
-            raise OSError(f"'{path.name}' has {status.st_size} bytes")
-        return file.read()
+    found = plain_content(path, limit + 1)
+    if len(found) > limit:
+        raise OSError(f"'{path.name}' has more than {limit} bytes")
+    return found
 
 
 def _read_record(entry: Path) -> dict[str, Any] | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from polyloop.display import Shown
-from polyloop.errors import ArgumentError, Diagnostic
+from polyloop.edge.first import imported
+from polyloop.errors import ArgumentError, Diagnostic, stable_hash
 
 __all__ = ["Result", "named"]
 
@@ -40,17 +40,30 @@ class Result(Shown):
         Outputs of other libraries than NumPy are pickled by these.
         """
         if all(type(value) is np.ndarray for value in self.values()):
-            form = import_module("polyloop.serial.form")
+            form = imported("polyloop.serial.form")
             return form.loads, (form.dumps(self),)
         return Result.of, (dict(self.items()),)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether *other* is a result with the same names, types, shapes and elements, NaN equal to NaN."""
+        """Return whether *other* is a result with the same names and outputs: NaN is equal to NaN.
+
+        Outputs are equal with the same library, type, shape, device and elements.
+        """
         if type(other) is not Result:
             return NotImplemented
         return self._names == other._names and all(map(_is_same, self._values, other._values))
 
-    __hash__ = None  # type: ignore[assignment]  # its outputs change
+    def __hash__(self) -> int:
+        """Return a hash of what stays of the outputs: names, libraries, types and shapes, as their elements change.
+
+        Equal results have one hash, the same in every process, and keep it while kernels write to them.
+        """
+        return stable_hash("Result", *self._names, *(
+            f"{type(value).__module__}.{type(value).__qualname__} {value.dtype} {tuple(value.shape)}"
+            for value in self._values))
+
+    def __copy__(self) -> Result:
+        return Result.of(self._outputs)
 
     @property
     def _outputs(self) -> dict[str, Any]:
@@ -97,9 +110,13 @@ class Result(Shown):
 def _is_same(one: Any, other: Any) -> bool:  # noqa: ANN401 - arrays of any library
     if one is other:
         return True
-    if (type(one), one.dtype, tuple(one.shape)) != (type(other), other.dtype, tuple(other.shape)):
+    if _facts(one) != _facts(other):
         return False
     return bool(((one == other) | ((one != one) & (other != other))).all())  # noqa: PLR0124 - NaN
+
+
+def _facts(value: Any) -> tuple[object, ...]:  # noqa: ANN401
+    return type(value), value.dtype, tuple(value.shape), getattr(value, "device", None)
 
 
 def named(

@@ -17,12 +17,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from polyloop.edge.locks import OwnLock
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.poly.budget import seconds_of_a_call
 from polyloop.runtime.cache import CacheKey, open_cache
@@ -100,23 +100,12 @@ class Compiler:
 
     def accepts(self, flag: str) -> bool:
         """Return whether the compiler takes *flag* without complaint."""
-        with _Probes.lock:
+        with _PROBES.now:
             return _accepts(self, flag)
 
 
-class _Probes:
-    """The thread of this process that asks a compiler holds ``lock``; the others find what it was told."""
-
-    lock = threading.RLock()
-
-    @classmethod
-    def renew(cls) -> None:
-        """Forget a thread that a fork has left behind."""
-        cls.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Probes.renew)
+_PROBES: Final = OwnLock()
+"""Held by the thread of this process that asks a compiler; the others find what it was told."""
 
 
 def find_compiler(language: str = "c") -> Compiler:
@@ -133,7 +122,7 @@ def find_compiler(language: str = "c") -> Compiler:
         ``no-c-compiler``, with the commands tried; ``bad-compiler-command``.
     """
     variable, names, _ = _CANDIDATES[language]
-    with _Probes.lock:
+    with _PROBES.now:
         found = _find(language, os.environ.get(variable, ""), os.environ.get("PATH", ""))
     if found is not None:
         return found
@@ -336,7 +325,7 @@ def thread_flags(compiler: Compiler, source: str) -> tuple[str, ...]:
     """
     if "#pragma omp" not in source:
         return ()
-    with _Probes.lock:
+    with _PROBES.now:
         has_openmp = _accepts(compiler, _OPENMP, linked=True)
     if has_openmp:
         return (_OPENMP,)
@@ -461,7 +450,7 @@ def _prepared(compiler: Compiler, prelude: Prelude, flags: tuple[str, ...], chec
     """
     text = prelude.header + prelude.definitions
     key = CacheKey("prelude", text, compiler.identity, (*flags, "|", *check_flags))
-    with _Probes.lock, _writing():
+    with _PROBES.now, _writing():
         folder = _scratch(os.getpid()) / key.digest
         if not folder.is_dir():
             cache = open_cache()

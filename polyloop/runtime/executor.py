@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from threading import RLock
 from typing import Any, Final
 
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.edge.locks import OwnLock
 from polyloop.errors import CompilerError, Diagnostic, warn
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.called import by_position
@@ -128,7 +128,7 @@ class DeferredKernel(CompiledKernel):
         self.positions = by_position(kernel)
         self._latest: CompiledKernel | None = None
         self._entered: CompiledKernel | None = None
-        self._lock = RLock()
+        self._lock = OwnLock()
         self._begin([argument.name for argument in kernel.arguments], has_queue=has_queue)
 
     def _found(self, arguments: Mapping[str, object]) -> CompiledKernel:
@@ -249,7 +249,7 @@ class SpecializingKernel(DeferredKernel):
         call = facts(self._kernel, arguments, self._memory())
         found = self._by_facts.get(call)
         if found is None:
-            with self._lock:
+            with self._lock.now:
                 found = self._by_facts.setdefault(call, self._specialized(call))
         return found
 

@@ -284,7 +284,7 @@ class GpuModule:
         self.program = program
         self.cubin = cubin
         self.launches = launches
-        self.memory = DeviceMemory()
+        self.memory = DeviceMemory(active_context)
         self.images: dict[str, KernelImage] = read_cubin(cubin)
         self.parameters = Parameters(self.images)
         self._graphs = weakref.WeakSet[KernelGraph]()

@@ -1,4 +1,8 @@
-"""Arrays in GPU memory: which are arguments, and allocation of new ones by the library of the inputs."""
+"""Arrays in GPU memory: which are arguments, and allocation of new ones by the library of the inputs.
+
+Arrays that only describe themselves (``__cuda_array_interface__``, DLPack) get new ones of the library that reaches the
+driver.
+"""
 # ruff: noqa: ANN401  # the arrays of the libraries have no common type
 
 from __future__ import annotations
@@ -6,15 +10,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.records import component, field_names, is_record, is_vector, record_name
 from polyloop.runtime.cuda.choice import library_of
-from polyloop.runtime.cuda.library import CudaLibrary
+from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
 from polyloop.runtime.foreign.readers import array_view, numpy_view
 from polyloop.runtime.foreign.view import ArrayKind, ArrayView, call_error, element_range, library, row_major
 from polyloop.runtime.packed import CurrentStream
@@ -23,8 +28,23 @@ from polyloop.runtime.views import Allocator, empty_numpy, poison_torch, torch_a
 __all__ = ["DeviceMemory", "HostMirror", "current_handle", "current_stream"]
 
 
+Inside: TypeAlias = Callable[[str, list[ArrayView]], AbstractContextManager[object]]
+"""Makes the context that a kernel runs in with these arrays the current one."""
+_OF_LIBRARY: Final = frozenset({ArrayKind.PYCUDA, ArrayKind.OWN, ArrayKind.CUDA})
+"""Arrays beside which new ones are memory of the library that reaches the driver."""
+
+
 class DeviceMemory:
-    """Views of arrays for a CUDA kernel; NumPy arrays are accepted and copied by the launch."""
+    """Views of arrays for a CUDA kernel; NumPy arrays are accepted and copied by the launch.
+
+    Parameters
+    ----------
+    inside
+        The context of a call, in which memory is allocated; None: the current one.
+    """
+
+    def __init__(self, inside: Inside | None = None) -> None:
+        self._inside = inside
 
     def view(self, kernel: str, name: str, value: object) -> ArrayView:
         """Return the view of an array in the memory of a GPU, or of a NumPy array."""
@@ -44,9 +64,11 @@ class DeviceMemory:
             array: Any = empty_numpy(dtype, shape, strides, poison=poison)
             pointer = array.__array_interface__["data"][0]
         else:
-            array, pointer = self.allocator(kernel, kind, device, dtype=dtype, shape=shape, strides=strides)()
-            if poison:
-                _poison(kind, array, dtype)
+            like = ArrayView(kind, 0, dtype, shape, strides, True, device, None, None)
+            with nullcontext() if self._inside is None or kind not in _OF_LIBRARY else self._inside(kernel, [like]):
+                array, pointer = self.allocator(kernel, kind, device, dtype=dtype, shape=shape, strides=strides)()
+                if poison:
+                    _poison(kind, array, dtype)
         return ArrayView(kind, pointer, dtype, shape, strides, True, device, None, array)
 
     def allocator(self, kernel: str, kind: ArrayKind, device: int, *, dtype: np.dtype[Any],
@@ -57,14 +79,12 @@ class DeviceMemory:
                 return torch_allocator(f"cuda:{device}", *_plain(kernel, kind, dtype, shape, strides))
             case ArrayKind.CUPY:
                 return _cupy_allocator(device, *_plain(kernel, kind, dtype, shape, strides))
-            case ArrayKind.PYCUDA | ArrayKind.OWN:
-                return _library_allocator(kind, dtype, shape, strides)
+            case ArrayKind.PYCUDA | ArrayKind.OWN | ArrayKind.CUDA:
+                return _library_allocator(kernel, kind, dtype, shape, strides)
             case ArrayKind.JAX_CUDA:
                 return functools.partial(_jax_empty, kernel, device, *_plain(kernel, kind, dtype, shape, strides))
             case _:
-                raise call_error(kernel, Diagnostic(
-                    "missing-argument", "an output was not passed, and the library of the inputs has no allocator",
-                    ("outputs are allocated as NumPy, CuPy, Torch, PyCUDA or JAX arrays only",), ("pass all outputs",)))
+                raise AssertionError(f"{kind} arrays are in no memory of a GPU")
 
 
 def _plain(
@@ -110,9 +130,16 @@ def _extent(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ..
 
 
 def _library_allocator(
-    kind: ArrayKind, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
+    kernel: str, kind: ArrayKind, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> Allocator:
-    library, (nbytes, in_bytes) = library_of(kind), _extent(dtype, shape, strides)
+    try:
+        library = library_of(kind)
+    except (ModuleNotFoundError, NoDriverError) as error:  # a bundle needs neither library
+        raise call_error(kernel, Diagnostic(
+            "missing-argument", "an output was not passed, and nothing here allocates it",
+            (f"arrays of this library say nothing of new ones, and {error}",),
+            ("pass all outputs", 'pip install "polyloop[cuda]"'))) from None
+    nbytes, in_bytes = _extent(dtype, shape, strides)
 
     def allocate() -> tuple[Any, int]:
         memory = library.allocate(nbytes)

@@ -6,11 +6,11 @@ import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.display import Shown
+from polyloop.edge.locks import OwnLock
 from polyloop.errors import Diagnostic, PolyloopError
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
@@ -28,7 +28,7 @@ __all__ = ["BoundCall", "CompiledKernel", "load"]
 
 _DEFAULT_ARCHITECTURE: Final = "sm_90"
 _OPENED: Final = frozenset(("_small", "_repeats", "_may_repeat", "_free"))
-_OPENING: Final = RLock()
+_OPENING: Final = OwnLock()
 
 
 def _method(method: weakref.WeakMethod[Callable[..., Any]]) -> Callable[..., Any]:
@@ -126,7 +126,7 @@ class CompiledKernel(Value, functools.partial[Result], Shown):
             """Compile the program, where that was left for later, and return what a call needs of it."""
             if name not in _OPENED:
                 raise AttributeError(f"a compiled kernel has no attribute '{name}'")
-            with _OPENING:
+            with _OPENING.now:
                 if name not in self.__dict__:
                     self._compile_now()
             return self.__dict__[name]

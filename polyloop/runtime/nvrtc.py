@@ -23,7 +23,13 @@ _BASE_OPTIONS: Final = ("--define-macro=POLYLOOP_NVRTC",)
 _STANDARD: Final = "c++17"
 _PLAIN: Final = BuildOptions()
 _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
-_UNDEFINED: Final = "link the device code that defines it: pl.CudaTarget(link=[..]), or put its text into the preamble"
+_HINTS: Final = {
+    "Unresolved extern":
+        "link the device code that defines it: pl.CudaTarget(link=[..]), or put its text into the preamble",
+    "cannot open source file": 'say where the header is: pl.CudaTarget(options=["-I.."])',
+    "unrecognized option": "pl.CudaTarget(options=[..]) takes options of NVRTC, which are not all those of nvcc",
+}  # fmt: skip
+"""Part of the compiler's log -> hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ def _compile(nvrtc: Any, source: str, flags: tuple[str, ...], kind: str = "CUBIN
                 "nvrtc-failed", "NVRTC refused the generated source",
                 (f"status: {status.name}, options: {' '.join(flags)}", f"log:\n{log_text}",
                  f"source:\n{numbered_source(source, log_text)}"),
-                (_UNDEFINED if "Unresolved extern" in log_text else _OWN_FAULT,))])
+                (next((hint for sign, hint in _HINTS.items() if sign in log_text), _OWN_FAULT),))])
         cubin = _fetch(getattr(nvrtc, f"nvrtcGet{kind}Size"), getattr(nvrtc, f"nvrtcGet{kind}"), program)
         if kind == _LTO:
             return CompiledCuda(cubin, "", log_text)

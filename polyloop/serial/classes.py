@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, get_type_hints
+
+from polyloop.edge.first import imported
 
 __all__ = ["ADAPTED", "CHECKED", "KINDS", "class_of", "hints_of", "name_of", "stored_fields"]
 
@@ -121,7 +122,7 @@ def _names() -> Mapping[tuple[str, str], str]:
 
 def _steps() -> Mapping[str, Any]:
     """Return the transforms by the names of their functions."""
-    found: Mapping[str, Any] = import_module("polyloop.transform.registry").TRANSFORMS
+    found: Mapping[str, Any] = imported("polyloop.transform.registry").TRANSFORMS
     return found
 
 
@@ -144,7 +145,7 @@ def class_of(name: str) -> type[Any] | None:
     if step != name:
         return _steps().get(step)
     place = _places().get(name)
-    return None if place is None else getattr(import_module(place[0]), place[1])
+    return None if place is None else getattr(imported(place[0]), place[1])
 
 
 @cache

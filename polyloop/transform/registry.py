@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from polyloop.edge.calls import public
+from polyloop.edge.first import imported
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
 from polyloop.transform.declare import function_of
@@ -40,7 +40,7 @@ class _Catalogue(Mapping[str, _T]):
 
 
 def _class(name: str) -> type[Transform]:
-    found: type[Transform] = getattr(import_module(f"polyloop.transform.{HOMES[name]}"), name.title().replace("_", ""))
+    found: type[Transform] = getattr(imported(f"polyloop.transform.{HOMES[name]}"), name.title().replace("_", ""))
     return found
 
 
@@ -74,7 +74,7 @@ class _Reader:
     """Descriptor of ``Trace.from_json``, which loads it when it is first used."""
 
     def __get__(self, trace: Trace | None, owner: type[Trace]) -> Callable[[str], Trace]:
-        Trace.from_json = staticmethod(public(import_module("polyloop.transform.stored").trace_from_json))
+        Trace.from_json = staticmethod(public(imported("polyloop.transform.stored").trace_from_json))
         return owner.from_json
 
 

@@ -348,7 +348,7 @@ class Dispatcher(DeferredKernel):
     def _found(self, arguments: Mapping[str, object]) -> CompiledKernel:
         """Return the compiled schedule for *arguments*."""
         call = self._facts(arguments)
-        with self._lock:
+        with self._lock.now:
             return self._choice(call).schedule.compiled
 
     def _own(self, run: CompiledKernel, arguments: Mapping[str, object]) -> Mapping[str, object] | None:

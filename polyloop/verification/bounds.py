@@ -17,7 +17,7 @@ from polyloop.kernel.domains import assumed, data_inames
 from polyloop.kernel.kernel import Condition, LoopKernel
 from polyloop.memo import Same, memoised
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.budget import looking_at
+from polyloop.poly.budget import NoAnswer, limited, looking_at
 from polyloop.poly.intervals import is_computed, value_range
 from polyloop.poly.maps import form_of_aff
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set, set_text
@@ -143,7 +143,11 @@ def _axis_extent(
         values = map_from_forms(domain, statement.inames, [form]).range()
         touched = values if touched is None else touched.union(values)
     assert touched is not None, "there is an access"
-    extent = _extent(touched)
+    try:
+        with limited():
+            extent = _extent(touched)
+    except NoAnswer:  # too much for ISL
+        extent = None
     if extent is None and (by := _data_decides(kernel, found, axis)):
         why = f"data decides how far iname '{by[0]}' runs, so the greatest index of axis {axis} is not known"
         return _no_shape(name, why, *by[1])

@@ -7,11 +7,11 @@ them.  So the methods are put there from here, as those of transforms are (``tra
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Final
 
 from polyloop.display import Drawing, Shown
 from polyloop.edge.calls import public
+from polyloop.edge.first import imported
 from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["DRAWN", "RESULTS", "install_pictures"]
@@ -40,7 +40,7 @@ class _Drawing:
         self._name = name
 
     def __get__(self, kernel: LoopKernel | None, owner: type[LoopKernel]) -> Callable[..., Any]:
-        function = public(getattr(import_module(f"polyloop.viz.{DRAWN[self._name]}"), self._name))
+        function = public(getattr(imported(f"polyloop.viz.{DRAWN[self._name]}"), self._name))
         setattr(LoopKernel, self._name, function)
         method: Callable[..., Any] = getattr(owner if kernel is None else kernel, self._name)
         return method
@@ -53,14 +53,14 @@ def _loops(kernel: LoopKernel) -> object:
 
 def _html(shown: Shown) -> str:
     """Return the HTML form of an object, for notebooks."""
-    form: str = import_module("polyloop.viz.notebook").html_of(shown)
+    form: str = imported("polyloop.viz.notebook").html_of(shown)
     return form
 
 
 def _picture(shown: Shown) -> Drawing:
     """Return the picture of a result that draws itself."""
     module, name = RESULTS[type(shown).__name__]
-    drawing: Drawing = getattr(import_module(f"polyloop.viz.{module}"), name)(shown)
+    drawing: Drawing = getattr(imported(f"polyloop.viz.{module}"), name)(shown)
     return drawing
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -183,6 +184,22 @@ def _cut(name: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-7])
 
 
+def _piped(name: str) -> Callable[[Path], object]:
+    def edit(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return edit
+
+
+def _foldered(name: str) -> Callable[[Path], object]:
+    def edit(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return edit
+
+
 BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "no-bundle"),
     "no JSON": (lambda folder: (folder / "manifest.json").write_text("{"), "bundle-damaged"),
@@ -208,10 +225,23 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no parameters": (_resealed(lambda data: data.pop("parameters")), "bundle-damaged"),
     "a bad shape": (_resealed(lambda data: data["parameters"][0].update(shape=[["system", "true"]])), "bundle-damaged"),
     "a bad type": (_resealed(lambda data: data["parameters"][0].update(dtype="object")), "bundle-damaged"),
+    "an alignment that is no number": (
+        _resealed(lambda data: data["parameters"][0].update(alignment=float("inf"))), "bundle-damaged"),
+    "a library of a terabyte": (
+        _resealed(lambda data: data["files"]["libaxpy.so"].update(bytes=2**40 - 1)), "bundle-damaged"),
+    "a pipe for a manifest": (_piped("manifest.json"), "no-bundle"),
+    "a pipe for a library": (_piped("libaxpy.so"), "bundle-damaged"),
+    "a folder for a manifest": (_foldered("manifest.json"), "no-bundle"),
+    "a folder for a library": (_foldered("libaxpy.so"), "bundle-damaged"),
     "a list": (_resealed(lambda data: data.update(parameters=[1])), "bundle-damaged"),
     "files are a list": (_resealed(lambda data: data.update(files=[])), "bundle-damaged"),
     "a bundle that is text": (_resealed(lambda data: data.update(bundle="x")), "bundle-damaged"),
 }
+
+
+def _next_descriptor() -> int:
+    with Path(os.devnull).open() as file:
+        return file.fileno()
 
 
 @pytest.mark.parametrize("what", BAD)
@@ -223,8 +253,10 @@ def test_bad_bundles_are_refused(in_c: Path, tmp_path: Path, what: str) -> None:
     assert repr(pl.load(folder)) == "<LoadedKernel 'axpy' for c: x, y, a, n>"
     change, code = BAD[what]
     change(folder)
+    free = _next_descriptor()
     with pytest.raises(pl.CompilerError) as error:
         pl.load(folder)
+    assert _next_descriptor() == free  # no file is left open
     assert [found.code for found in error.value.found] == [code]
     assert error.value.operation == "load"
 

@@ -52,6 +52,7 @@ def test_text_means(text: str, meaning: str) -> None:
         ("{S[i]: 0 <= i}", "syntax-domain", "S[i]: 0 <= i", "the list of inames in [ ] is missing"),
         ("{[i] 0 <= i}", "syntax-domain", "0 <= i", "a ':' is missing"),
         ("{[i] -> [j]: }", "syntax-domain", "->", "unexpected '->'"),
+        ("{[i]: i < 1" + 1233 * "0" + "}", "syntax-domain", "1" + 19 * "0", "an integer of more than 4096 bits"),
         ("{[i]: i == 3}", "syntax-domain", "==", "unexpected '=='"),
         ("{[i]: i < n//2}", "syntax-domain", "//", "unexpected '//'"),
         ("{[i]: i < n and}", "syntax-domain", "i < n and", "a condition is missing"),

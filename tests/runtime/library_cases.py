@@ -123,6 +123,14 @@ def scaled(count: int = 100) -> LoopKernel:
     return pl.split_iname(knl, "i", count, outer_tag="g.0", inner_tag="l.0")
 
 
+def bundle_of(kernel: LoopKernel, fibres: Fibres | None, folder: Path) -> Any:
+    """Return the loaded bundle of a kernel that was compiled."""
+    if fibres is not None:  # functions have names of their own there
+        for known in (fibres.kernels, fibres.layouts):
+            known[f"{kernel.name}_kernel"] = known[kernel.name]
+    return pl.load(pl.export(kernel, folder, target=pl.CudaTarget(), bundle=True))
+
+
 X, Y = np.arange(250, dtype=F4), np.ones(250, F4)
 
 
@@ -168,6 +176,39 @@ def test_arrays_in_memory_of_the_gpu_are_repeated(compiled: Compile) -> None:
         wait()
         np.testing.assert_array_equal(arrays["z"].get(), 8 * X + Y)
         del made, step
+
+
+class Described:
+    """An array of a library that says where its memory is, and makes none."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.array.__cuda_array_interface__, "version": 3}
+
+
+@pytest.mark.parametrize("of_bundle", [False, True])
+def test_outputs_beside_arrays_of_other_libraries(
+    of_bundle: bool, compiled: Compile, fibres: Fibres | None, tmp_path: Path
+) -> None:
+    run: Any = compiled(scaled())
+    if of_bundle:
+        run = bundle_of(scaled(), fibres, tmp_path)
+    with on_device("scaled", {"x": X, "y": Y}) as (arrays, _):
+        given = {name: Described(array) for name, array in arrays.items()}
+        inside = run(**given, s=F4(2)).z
+    before = 0 if fibres is None else fibres.count("memory")
+    outside = run(**given, s=F4(3), **({} if of_bundle else {"poison": True})).z  # no context is current here
+    for made, s in ((inside, 2), (outside, 3)):
+        assert type(made) is type(arrays["x"])
+        np.testing.assert_array_equal(made.get(), F4(s) * X + Y)
+    again = run(x=Described(outside), y=outside, s=F4(1)).z  # its own outputs are inputs
+    np.testing.assert_array_equal(again.get(), 2 * (3 * X + Y))
+    if fibres is not None:
+        del made, outside, again
+        assert fibres.count("memory") == before  # all of it is freed
 
 
 def test_memory_is_freed_with_its_array(compiled: Compile, fibres: Fibres | None) -> None:
@@ -266,11 +307,7 @@ def test_a_failure_is_an_error_of_the_library() -> None:
 
 def test_a_bundle_and_streams(compiled: Compile, fibres: Fibres | None, tmp_path: Path) -> None:
     compiled(scaled())
-    if fibres is not None:  # functions have names of their own there
-        for known in (fibres.kernels, fibres.layouts):
-            known["scaled_kernel"] = known["scaled"]
-    pl.export(scaled(), tmp_path, target=pl.CudaTarget(), bundle=True)
-    run = pl.load(tmp_path)
+    run = bundle_of(scaled(), fibres, tmp_path)
     with on_device("scaled", {"x": X, "y": Y, "z": Y}) as (arrays, wait), foreign_stream() as stream:
         run(**arrays, s=F4(2))
         wait()

@@ -194,6 +194,50 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 # }}}
 
 
+def of_numba(output: str) -> bytes:
+    """Return the function as Numba compiles it, which needs no GPU."""
+    try:
+        cuda, types = importlib.import_module("numba.cuda"), importlib.import_module("numba.types")
+    except (ImportError, AttributeError) as error:  # it is not installed, or asks for another NumPy
+        pytest.skip(f"Numba cannot be imported: {error}")
+    code, _ = cuda.compile(lambda x: x * types.float32(3), types.float32(types.float32), device=True, abi="c",
+                           abi_info={"abi_name": "triple"}, cc=(9, 0), output=output)
+    return bytes(code) if output == "ltoir" else str(code).encode()
+
+
+@pytest.mark.nvrtc
+def test_a_function_that_numba_compiled_is_part_of_the_loop() -> None:
+    """Its LTO-IR is inlined, so that the machine code is that of the same function from NVRTC; its PTX is called."""
+    run, own = (pl.compile(kernel(), target=pl.CudaTarget("sm_90", link=[code]))
+                for code in (of_numba("ltoir"), device_code("LTOIR")))
+    assert b"triple" not in run.cubin
+    assert run.resources == own.resources
+    called = pl.compile(kernel(), target=pl.CudaTarget("sm_90", link=[of_numba("ptx")]))
+    assert b"triple" in called.cubin
+    assert called.resources["thrice"].registers > own.resources["thrice"].registers
+
+
+@pytest.mark.nvrtc
+def test_templates_are_called_by_their_arguments(tmp_path: Path) -> None:
+    (tmp_path / "powers.cuh").write_text("""
+        namespace powers {
+        template <int N, class T> __device__ T power(T x) { T p = 1; for (int k = 0; k < N; ++k) p *= x; return p; }
+        }""")
+    cube = pl.ForeignFunction("cube", (F4,), F4, c_name={"cuda": "powers::power<3, float>"},
+                              preamble={"cuda": '#include "powers.cuh"'})
+    knl = pl.make_kernel("{[i]: 0 <= i < 9}", "z[i] = cube(x[i])", [pl.GlobalArg("x, z", F4, shape="9")],
+                         functions=[cube], name="cubes")
+    assert pl.loads(pl.dumps(knl)) == knl
+    run = pl.compile(knl, target=pl.CudaTarget(options=[f"-I{tmp_path}"]))
+    assert "z[i] = powers::power<3, float>(x[i]);" in run.source
+    with pytest.raises(CompilerError) as error:
+        pl.compile(knl, target=pl.CudaTarget())
+    assert error.value.found[0].hints == ('say where the header is: pl.CudaTarget(options=["-I.."])',)
+    with pytest.raises(CompilerError) as error:
+        pl.compile(knl, target=pl.CudaTarget(options=["-Wfoo"]))
+    assert "which are not all those of nvcc" in error.value.found[0].hints[0]
+
+
 # {{{ convergence
 
 FIRST_OF_BLOCK = """
@@ -386,14 +430,9 @@ def test_gpu_calls_functions_of_other_compilers(kind: str) -> None:
 
 @pytest.mark.gpu
 def test_gpu_calls_a_function_that_numba_compiled() -> None:
-    try:
-        cuda, types = importlib.import_module("numba.cuda"), importlib.import_module("numba.types")
-    except (ImportError, AttributeError) as error:  # it is not installed, or asks for another NumPy
-        pytest.skip(f"Numba cannot be imported: {error}")
-    code, _ = cuda.compile(lambda x: x * types.float32(3), types.float32(types.float32), device=True, abi="c",
-                           abi_info={"abi_name": "triple"}, cc=(9, 0), output="ltoir")
     x = np.arange(1000, dtype=F4)
-    np.testing.assert_array_equal(pl.compile(kernel(), target=pl.CudaTarget(link=[code]))(x=x).z, 3 * x)
+    run = pl.compile(kernel(), target=pl.CudaTarget(link=[of_numba("ltoir")]))
+    np.testing.assert_array_equal(run(x=x).z, 3 * x)
 
 
 @pytest.mark.gpu

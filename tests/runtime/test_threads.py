@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.edge import first, locks
 from polyloop.runtime import cache
 from polyloop.runtime.cache import CacheKey, DiskCache, open_cache
 from polyloop.runtime.nvrtc import nvrtc_available
@@ -253,5 +256,64 @@ def test_a_fork_while_others_compile_leaves_no_lock_behind() -> None:
         go_on.set()
         thread.join()
     assert store.read(key) == {"a": b"1"}
+
+
+def _forked(check: Callable[[], bool]) -> int:
+    """Return the status of a child that only checks; one that waits for a lock is ended."""
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        os._exit(0 if check() else 1)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_every_lock_that_another_thread_holds_is_free_in_a_child() -> None:
+    """Of ISL, of compilers, of kernels that are opened or specialized: a child compiles and calls what it likes."""
+    kept, inside, go_on = pl.compile(_thrice(), target=pl.CTarget()), threading.Event(), threading.Event()
+    data = pl.dumps(pl.compile(_thrice().add_dtypes({"x": np.float64}), target=pl.CTarget()))
+
+    def hold() -> None:
+        with contextlib.ExitStack() as held:
+            for lock in [*locks._ALL]:
+                held.enter_context(lock.now)
+            inside.set()
+            go_on.wait(60)
+
+    def works() -> bool:
+        x = np.arange(5.0)
+        return np.array_equal(kept(x=x).z, 3 * x) and np.array_equal(pl.loads(data)(x=x).z, 3 * x)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait()
+    try:
+        assert _forked(works) == 0
+    finally:
+        go_on.set()
+        thread.join()
+
+
+def _thrice() -> pl.LoopKernel:
+    return pl.make_kernel("{[i]: 0 <= i < n}", "z[i] = 3*x[i]", name="thrice")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_waits_for_modules_that_another_thread_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child would have half of a module, and wait for good for the lock that Python keeps for it."""
+    begun, done = threading.Event(), list[bool]()
+
+    def load(name: str) -> object:
+        begun.set()
+        time.sleep(0.2)
+        done.append(True)
+        return sys.modules[name]
+
+    monkeypatch.setattr(first, "import_module", load)
+    thread = threading.Thread(target=first.imported, args=("polyloop.errors",))
+    thread.start()
+    begun.wait()
+    assert _forked(lambda: done == [True] and first._LOCK.acquire(blocking=False)) == 0
+    thread.join()
 
 # }}}

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import os
 import pickle
 import pickletools
 import subprocess
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.runtime.calls import Result
 from polyloop.serial import classes
 from polyloop.serial.form import loads
 from polyloop.serial.plain import Absent
@@ -69,8 +71,7 @@ def test_equal_values_have_equal_bytes_and_hashes(name: str) -> None:
     assert pl.dumps(again) == data
     if name != "equivalence":  # it has its time
         assert one == other
-    if name != "result":
-        assert hash(one) == hash(again)
+    assert hash(one) == hash(again)
     assert one != "something else"
     for made in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
         assert made == one
@@ -124,22 +125,45 @@ import sys, warnings
 warnings.simplefilter("ignore")
 import polyloop as pl
 from tests.gallery import GALLERY
+from tests.serial.test_form import hashes
 for name in sys.argv[1:]:
     kernel = GALLERY[name].build()
     pl.verify(kernel)
     print(kernel.fingerprint, hash(kernel), pl.generate_code(kernel).fingerprint)
+print(*hashes(), sep=chr(10))
 """
 
 
-def test_fingerprints_are_those_of_other_processes() -> None:
+def hashes() -> list[str]:
+    """Return the hash of a value of each kind."""
+    return [f"{name} {hash(make())}" for name, make in MAKE.items() if name != "equivalence"]  # it has its time
+
+
+def test_fingerprints_and_hashes_are_those_of_other_processes() -> None:
     names = [name for name in sorted(GALLERY) if "cuda" not in GALLERY[name].refused][::25]
+    others = [
+        subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, *names], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]})
+        for seed in ("1", "77")]  # fmt: skip
     kernels = [GALLERY[name].build() for name in names]
-    mine = [f"{k.fingerprint} {hash(k)} {pl.generate_code(k).fingerprint}" for k in kernels]
-    for seed in ("1", "77"):
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, *names], cwd=ROOT, capture_output=True, text=True, check=True,
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "PATH": ""})  # fmt: skip
-        assert done.stdout.splitlines() == mine
+    mine = [f"{k.fingerprint} {hash(k)} {pl.generate_code(k).fingerprint}" for k in kernels] + hashes()
+    for other in others:
+        assert other.communicate()[0].splitlines() == mine
+        assert other.returncode == 0
+
+
+def test_results_keep_their_hash_while_their_elements_change() -> None:
+    one, other = MAKE["result"](), MAKE["result"]()
+    before, kept = hash(one), {one: "kept"}
+    one.y[0] = 7
+    assert (hash(one), kept[one], one == other, hash(other)) == (before, "kept", False, before)
+    assert copy.copy(one).y is one.y  # as a copy of a list has the same entries
+    assert copy.deepcopy(one).y is not one.y
+    assert hash(Result.of({"y": one.y.astype(np.float64)})) != before != hash(Result.of({"z": one.y}))
+    torch = pytest.importorskip("torch")
+    here, meta = (Result.of({"y": torch.zeros(3, device=place)}) for place in ("cpu", "meta"))
+    assert here != meta  # and no error of Torch's
 
 
 def round_trip(name: str) -> None:

@@ -20,7 +20,9 @@ MATRIX: Final = "matrix "
 """Prefix of the keys of helper functions with matrix instructions, which whole warps must call."""
 
 
-def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = (), together: int = 1) -> None:
+def refuse_divergent(
+    body: Block, scope: Scope, digits: Iterable[Digit] = (), together: int = 1, width: int = 1
+) -> None:  # fmt: skip
     """Raise an error if a condition or loop bound around a shuffle or matrix instruction may differ between lanes.
 
     Parameters
@@ -29,6 +31,8 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = (), to
         The digits of the thread number that conditions may contain.
     together
         Most threads that execute one matrix instruction.
+    width
+        Threads of a block along its first axis.
 
     Raises
     ------
@@ -41,8 +45,9 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = (), to
     if convergent or texts:
         axes = [*(digit.axis for digit in digits), *THREAD_AXES]
         threads = [str(scope.values[axis]) for axis in axes if axis in scope.values]
-        _look_for_calls(body, scope, threads, convergent)
-        _look_for_texts(body, scope, threads)
+        full = f'let blocks be full: pl.assume(knl, "n mod {width} = 0")'
+        _look_for_calls(body, scope, threads, convergent, full)
+        _look_for_texts(body, scope, threads, full)
     if digits and (functions := set(_matrix_functions(scope))):
         together = max(together, scope.language.warp_size)
         lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % together]
@@ -74,11 +79,18 @@ def _shown(codes: Iterable[Code], scope: Scope) -> str:
     return ", ".join(str(scope.indices.plain(code)) for code in codes)
 
 
+def _head(node: If | For, scope: Scope) -> str:
+    """Return the condition of a branch, or the head of a loop, for a message."""
+    if isinstance(node, For):
+        return f"for ({node.var} = {_shown([node.start], scope)}; {_shown([node.test], scope)})"
+    return _shown([node.condition], scope)
+
+
 def _parts_of_lanes(body: Block, scope: Scope, lanes: frozenset[str]) -> Iterator[tuple[str, Block]]:
     """Yield the conditions and loop bounds that may depend on data or on one of *lanes*, each with its body."""
     for node in walk(body):
         if isinstance(node, If | For) and (node.reads or not lanes.isdisjoint(_names(node, scope))):
-            yield _shown(expressions_of(node), scope), blocks_of(node)
+            yield _head(node, scope), blocks_of(node)
 
 
 def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Collection[str]) -> None:
@@ -98,7 +110,7 @@ def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Collec
 
 
 def _look_for_calls(
-    body: Block, scope: Scope, threads: Iterable[str], functions: Mapping[str, ForeignFunction]
+    body: Block, scope: Scope, threads: Iterable[str], functions: Mapping[str, ForeignFunction], full: str
 ) -> None:  # fmt: skip
     """Raise an error if a convergent function is called where some threads of a block may not be."""
     for shown, codes in _decided(body, scope, _varying(body, scope, threads)):
@@ -109,13 +121,12 @@ def _look_for_calls(
                         "divergent-call",
                         f"'{function.name}' is convergent, and would be called where not all threads of a block may be",
                         (f"it would stand under '{shown}', which may depend on the thread, or on data",),
-                        ("take the value outside of the condition into a temporary",
-                         "let blocks be full: pl.assume(knl, \"n mod 128 = 0\")"),
+                        ("take the value outside of the condition into a temporary", full),
                     )
                 )
 
 
-def _look_for_texts(body: Block, scope: Scope, threads: Iterable[str]) -> None:
+def _look_for_texts(body: Block, scope: Scope, threads: Iterable[str], full: str) -> None:
     """Raise an error if convergent C text of the user's stands where some threads of a block may not be."""
     for shown, parts in _parts_of_lanes(body, scope, _varying(body, scope, threads)):
         for child in walk(parts):
@@ -126,8 +137,7 @@ def _look_for_texts(body: Block, scope: Scope, threads: Iterable[str]) -> None:
                         f"the C text of '{child.instruction}' is convergent, and would stand where not all threads of "
                         "a block may be",
                         (f"it would stand under '{shown}', which may depend on the thread, or on data",),
-                        ("take the instruction outside of the condition",
-                         "let blocks be full: pl.assume(knl, \"n mod 128 = 0\")"),
+                        ("take the instruction outside of the condition", full),
                     )
                 )
 

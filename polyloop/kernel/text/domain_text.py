@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 import islpy as isl
 
 from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.constants import MOST_BITS
 from polyloop.expr.names import check_identifier
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import replace
@@ -35,6 +36,8 @@ _EXISTS: Final = re.compile(r"\bexists\b\s*\(?([^:]*):", re.ASCII | re.IGNORECAS
 _CONNECTIVE: Final = re.compile(r"\band\b|\bor\b|&&|\|\||\bimplies\b", re.ASCII | re.IGNORECASE)
 _ELEMENT: Final = re.compile(r"\b[A-Za-z_]\w*\[[^\[\]]*\]", re.ASCII)
 _ASSIGNS: Final = re.compile(r"\s*(<[^<>]*>\s*)?[A-Za-z_]\w*\s*(\[[^\]]*\])?\s*=", re.ASCII)
+_HUGE: Final = re.compile(rf"\d{{{len(str(2**MOST_BITS))},}}")
+"""A number that no text may have: those of 4300 digits are not even read by Python."""
 _NOT_ISL: Final = re.compile(r"==|<<=?|>>=?|\*\*|//|[^\w\s\[\](){}:;,<>=!+\-*/%&|]|'|->", re.ASCII)
 _INSTEAD: Final = {
     "==": "write '='",
@@ -208,6 +211,10 @@ def read_domain(source: Source, operation: str) -> isl.Set:
     if stray is not None:
         at = source.slice(stray.start(), stray.end())
         reader.fail(f"unexpected '{stray.group()}'", at, _INSTEAD.get(stray.group(), _EXAMPLE))
+    huge = _HUGE.search(source.text)
+    if huge is not None:
+        first = source.slice(huge.start(), huge.start() + 20)
+        reader.fail(f"an integer of more than {MOST_BITS} bits", first, _EXAMPLE)
     reader.brackets()
     whole = _WHOLE.match(source.text)
     if whole is None:

@@ -73,9 +73,12 @@ def refuse_forked() -> None:
 
 
 def library_of(kind: ArrayKind) -> CudaLibrary:
-    """Return the library that makes arrays of *kind*, which may be another one than launches go through."""
+    """Return the library that makes arrays of *kind*, which may be another one than launches go through.
+
+    Beside arrays that only describe themselves it is that of launches.
+    """
     found = cuda_library()
-    return found if found.arrays is kind else _other(kind)
+    return found if kind in {found.arrays, ArrayKind.CUDA} else _other(kind)
 
 
 @functools.cache

@@ -122,11 +122,12 @@ class CudaCoreLibrary(CudaLibrary):
 
 
 class DeviceAllocation:
-    """Memory of a GPU, freed with this object, or by :meth:`free`."""
+    """Memory of a GPU, freed with this object, or by :meth:`free`; ``context`` is the one that it belongs to."""
 
     def __init__(self, library: CudaCoreLibrary, nbytes: int) -> None:
         self._address = int(library.call("cuMemAlloc", nbytes))
-        self._free = weakref.finalize(self, _freed, library, library.current(), self._address)
+        self.context = library.current()
+        self._free = weakref.finalize(self, _freed, library, self.context, self._address)
         self._free.atexit = False  # contexts are gone by then, and memory with them
 
     def __int__(self) -> int:
@@ -181,5 +182,9 @@ class DeviceArray:
         last = sum((extent - 1) * step for extent, step in zip(self.shape, self.strides, strict=True))
         raw = np.empty(0 if 0 in self.shape else last + self.dtype.itemsize, np.uint8)
         if raw.nbytes:
-            self._library.copy_out(raw, self.gpudata)
+            self._library.push(self.gpudata.context)
+            try:
+                self._library.copy_out(raw, self.gpudata)
+            finally:
+                self._library.pop()
         return np.ndarray(self.shape, self.dtype, raw, 0, self.strides).copy()
