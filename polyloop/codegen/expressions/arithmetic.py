@@ -48,7 +48,7 @@ _UINT64: Final[DType] = np.dtype("uint64")
 
 def _chain(r: Renderer, expr: Chain, want: DType | None) -> Code:
     """Return a chain of operations, each in the type of its own operands; index arithmetic is exact."""
-    if r.types.is_index and (named := with_named(r, expr)) is not expr:
+    if r.types.is_exact and (named := with_named(r, expr)) is not expr:
         return index_text(r, named)
     if len(expr.children) > 2 and r.types.is_value:
         expr = paired(expr, [r.types.of(part) for part in operands(expr)])
