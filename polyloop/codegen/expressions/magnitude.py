@@ -299,6 +299,11 @@ class Magnitudes:
         dtype = None if expr.name in self._known or self._types is None else self._types[0](expr.name)
         return self._atom(expr.name) if dtype is None else _of_type(dtype)
 
+    def _element(self, expr: p.Subscript) -> _Bound:
+        """Return the bound of an element by its type; its subscripts are recorded where they are printed."""
+        kind = None if self._types is None else infer_type(expr, self._types[1])
+        return {(_DATA,): 1} if kind is None else _of_type(settle(kind))
+
     def _sum(self, expr: p.Sum) -> _Bound:
         return _added(map(self._size, expr.children))
 
@@ -378,6 +383,7 @@ class Magnitudes:
 
     _METHODS: ClassVar[Mapping[type, Callable[[Magnitudes, Any], _Bound]]] = {
         p.Variable: _name,
+        p.Subscript: _element,
         p.Sum: _sum,
         p.Product: _product,
         p.FloorDiv: _quotient,
