@@ -53,6 +53,8 @@ __all__ = ["with_named_offsets"]
 _LETTER: Final = "\N{LATIN LETTER DENTAL CLICK}"
 _LEAST: Final = 9
 """Characters of the shortest part that is named."""
+_OFTEN: Final = 3
+"""Uses from which the line of a definition is worth its own length."""
 _CHAINS: Final = frozenset("+*")
 _QUIET: Final = frozenset("+-*/%")
 
@@ -190,7 +192,8 @@ class _Offsets:
         """Return the number of characters that a name saves; the definition of what comes from memory is not counted."""
         name, part = len(self._wish(shared)), len(shared.part.text)
         is_from_memory = not self.kinds.steady.isdisjoint(shared.part.names)
-        cost = 0 if is_from_memory and shared.count > 1 else name + part
+        line = len(f"const {self.index_type}  = ;") if shared.count < _OFTEN else 0
+        cost = 0 if is_from_memory and shared.count > 1 else name + part + line
         return shared.count * (part - name) - cost
 
 
