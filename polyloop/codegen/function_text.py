@@ -128,7 +128,7 @@ def _signature(
     unit: Unit,
     used: frozenset[str],
 ) -> tuple[str, list[str]]:
-    """Return the parameters of a function, and lines that convert integer ones that are *used* to the type of indices."""
+    """Return the parameters of a function, and lines that convert *used* integer ones to the type of indices."""
     scope, statements, whole_of = function.scope, unit.statements(*launches), unit.inputs.whole
     passed = frozenset(array.name for launch in launches for array in unit.inputs.passed(launch.name))
     written = passed.union(array_name(target) for s in statements for target in targets_of(s.lhs))

@@ -205,7 +205,8 @@ def _laid(text: str, indent: int, step: int, before: str = "", behind: str = "")
     cuts = [0, *(mark.start + is_list for mark in places), len(text)]
     parts = [part for a, b in pairwise(cuts) if (part := text[a:b].strip())]
     if len(parts) == 1 and is_list and text.endswith((",", ";")):
-        return _laid(text[:-1].rstrip(), indent, step, before, text[-1] + behind)
+        divided = _laid(text[:-1].rstrip(), indent, step, before, text[-1] + behind)
+        return min(_inside(text, marks, indent, step, before, behind), divided, key=_cost)
     if len(parts) == 1:
         return _inside(text, marks, indent, step, before, behind)
     if len(parts) > _LONG or (level == {","} and step and max(map(len, parts)) < _SHORT):

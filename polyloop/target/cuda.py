@@ -172,7 +172,8 @@ def CudaTarget(  # noqa: N802 - reads as the class
             "bad-min-blocks", f"min_blocks={spelt(min_blocks)} is no number of blocks", (), (hint,))])
     if _ARCHITECTURE.fullmatch(arch) is None:
         raise CodegenError("CudaTarget", None, [Diagnostic(
-            "bad-architecture", f"no architecture {spelt(arch)}", (), ('names are such as "sm_80", "sm_90" and "sm_90a"',))])
+            "bad-architecture", f"no architecture {spelt(arch)}", (),
+            ('names are such as "sm_80", "sm_90" and "sm_90a"',))])
     build = BuildOptions(_options(options), _standard(std), lineinfo, tuple(map(_device_code, _several(link, "link"))))
     language = _language(arch, min_blocks, full_blocks=full_blocks, lineinfo=lineinfo)
     assert language.limits is not None, "the CUDA language has limits"

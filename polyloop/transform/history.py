@@ -82,6 +82,14 @@ def remember_step(kernel: LoopKernel, step: Step) -> None:
     steps[:] = [*steps[1 - _KEPT :], step]
 
 
+def _hint_of_forgotten(kernel: LoopKernel, kind: Kind, name: str) -> str:
+    """Return the hint for a *name* that may be one of a kernel that was made of *kernel*, empty for others."""
+    call = _forgotten(kernel, kind, name)
+    if call is None:
+        return _lost(kernel, kind, name)
+    return f"{call} makes one in the kernel that it returns, and leaves this one as it is: knl = knl.{call}"
+
+
 def _lost(kernel: LoopKernel, kind: Kind, name: str) -> str:
     """Return the hint for a *name* that a step made of *kernel*, whose result is another kernel; empty for others."""
     for step in reversed(_steps_from(kernel)):
@@ -100,16 +108,11 @@ def with_history(kernel: LoopKernel, finding: Diagnostic) -> Diagnostic:
     if not finding.subject:
         return finding
     kind = _kind_of(finding.code)
-    if finding.code.startswith("unknown-") and (hint := _lost(kernel, kind, finding.subject)):
-        return replace(finding, hints=(*finding.hints, hint))
     notes: list[str] = []
     left = list(_followed(trace, kind, {finding.subject}, notes))
     if not notes:
-        call = _forgotten(kernel, kind, finding.subject) if finding.code.startswith("unknown-") else None
-        if call is None:
-            return finding
-        hint = f"{call} makes one in the kernel that it returns, and leaves this one as it is: knl = knl.{call}"
-        return replace(finding, hints=(*finding.hints, hint))
+        hint = _hint_of_forgotten(kernel, kind, finding.subject) if finding.code.startswith("unknown-") else ""
+        return replace(finding, hints=(*finding.hints, hint)) if hint else finding
     hints = (f"in its place: {', '.join(left)}",) if left else finding.hints
     return replace(finding, notes=(*finding.notes, *notes), hints=hints)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, prod
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -368,7 +368,7 @@ class Magnitudes:
         return _added([self._one_of(expr), {(): 1}])
 
     def _range(self, expr: Expression) -> tuple[_Bound, _Bound]:
-        """Return bounds of an expression and of its opposite, where they are positive: of ``max(x, 0)``, ``x`` and 0."""
+        """Return bounds of an expression and of its opposite where these are positive: ``x`` and 0 of ``max(x, 0)``."""
         name = function_name(expr) if isinstance(expr, p.Call) else ""
         if name in _EXTREMES:
             above, below = zip(*map(self._range, children(expr)), strict=True)
@@ -440,8 +440,8 @@ def _least(bounds: Iterable[_Bound]) -> _Bound:
     """Return the bound that is the least for sizes as they are in use; each of them holds."""
 
     def usual(bound: _Bound) -> float:
-        amounts = [(product.count(_DATA), len(product), factor) for product, factor in bound.items()]
-        return sum([float(factor) * float(_WIDEST) ** data * _USUAL ** (names - data) for data, names, factor in amounts])
+        values = {product: [_WIDEST if name == _DATA else _USUAL for name in product] for product in bound}
+        return float(sum(factor * prod(values[product]) for product, factor in bound.items()))
 
     return min(bounds, key=usual)
 

@@ -392,17 +392,18 @@ def product(first: Code, second: Code) -> Code:
 
 
 def total(terms: Sequence[Code]) -> Code:
-    """Return the sum of several terms of an index, at least one; negative terms are subtracted, numbers are added up."""
+    """Return the sum of terms of an index, at least one; negative terms are subtracted, numbers are added up."""
     first, *others = terms
     rest = [term for other in others for term in _terms(other)]
-    numbers = [code for code in (first, *(code for _, code in rest)) if isinstance(code, Literal) and code.text.isdigit()]
+    terms = [first, *(code for _, code in rest)]
+    numbers = [code for code in terms if isinstance(code, Literal) and code.text.isdigit()]
     if len(numbers) > 1 and (found := _with_one_number([(INDEX_PLUS, first), *rest])) is not None:
         return found
     return Binary(first, tuple(rest)) if rest else first
 
 
 def _with_one_number(terms: Sequence[tuple[Operator, Code]]) -> Code | None:
-    """Return a sum with its numbers added up, ``9*e + k + 4`` for ``9*e + 3 + k + 1``; None if nothing else is added."""
+    """Return ``9*e + k + 4`` for ``9*e + 3 + k + 1``, with one number; None where nothing else is added."""
     values = [(sign, integer_of(code)) for sign, code in terms]
     value = sum([number if sign.symbol == "+" else -number for sign, number in values if number is not None])
     others = [term for term, (_, number) in zip(terms, values, strict=True) if number is None]

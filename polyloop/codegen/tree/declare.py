@@ -66,7 +66,7 @@ def _declared(node: Node, name: str, declaration: Declare) -> Block:
 
 
 def _with_constant(node: Node, name: str, declaration: Declare) -> Block | None:
-    """Return a declaration with the constant that a condition sets, and what is left of *node*; None if it sets none."""
+    """Return a declaration with the constant that a condition sets, and the rest of *node*; None if it sets none."""
     if isinstance(node, If) and not node.orelse and not node.reads and not declaration.dims:
         start = next(position for position, inner in enumerate(node.body) if name in inner.uses)
         init = node.body[start]

@@ -41,6 +41,7 @@ from polyloop.codegen.tree.c_expr import (
     Subscript,
     Unary,
     may_skip,
+    nodes,
     put,
     renewed,
     root,
@@ -52,7 +53,9 @@ __all__ = ["with_named_offsets"]
 
 _LETTER: Final = "\N{LATIN LETTER DENTAL CLICK}"
 _LEAST: Final = 9
-"""Characters of the shortest part that is named."""
+"""Characters of the shortest sum that is named."""
+_LEAST_PRODUCT: Final = 12
+"""Characters of the shortest product that is named."""
 _OFTEN: Final = 3
 """Uses from which the line of a definition is worth its own length."""
 _CHAINS: Final = frozenset("+*")
@@ -189,9 +192,9 @@ class _Offsets:
         return found
 
     def _saved(self, shared: _Shared) -> int:
-        """Return the number of characters that a name saves; the definition of what comes from memory is not counted."""
+        """Return the number of characters that a name saves; of what comes from memory without its definition."""
         name, part = len(self._wish(shared)), len(shared.part.text)
-        is_from_memory = not self.kinds.steady.isdisjoint(shared.part.names)
+        is_from_memory = shared.part.temporaries or any(isinstance(node, Subscript) for node in nodes(shared.part))
         line = len(f"const {self.index_type}  = ;") if shared.count < _OFTEN else 0
         cost = 0 if is_from_memory and shared.count > 1 else name + part + line
         return shared.count * (part - name) - cost
@@ -234,7 +237,7 @@ def _runs(code: Binary, kinds: _Kinds, *, in_address: bool = False) -> Iterator[
     if symbol not in _CHAINS:
         return
     same = next((n for n, (operator, _) in enumerate(code.rest) if operator.symbol != symbol), len(code.rest)) + 1
-    first = 0
+    first, least = 0, _LEAST if symbol == "+" else _LEAST_PRODUCT
     while in_address and first < same and operands[first].names <= kinds.uniform:
         first += 1
     for count in range(same, 1, -1):
@@ -243,7 +246,7 @@ def _runs(code: Binary, kinds: _Kinds, *, in_address: bool = False) -> Iterator[
             if any(isinstance(end, Literal) for end in ends):
                 continue
             part = Binary(operands[start], code.rest[start : start + count - 1])
-            if len(part.text) >= _LEAST and _is_index(part, kinds.steady):
+            if len(part.text) >= least and _is_index(part, kinds.steady):
                 yield slice(start, start + count), part
 
 
@@ -257,9 +260,8 @@ def _is_index(code: Code, steady: frozenset[str]) -> bool:
         case Literal(text):
             return text.isdigit()
         case Binary(rest=rest):
-            return all(operator.symbol in _QUIET for operator, _ in rest) and all(
-                [_is_index(part, steady) for part in code.parts]
-            )
+            is_quiet = all(operator.symbol in _QUIET for operator, _ in rest)
+            return is_quiet and all(_is_index(part, steady) for part in code.parts)
         case Unary(operator, operand):
             return operator.symbol == "-" and _is_index(operand, steady)
         case Parentheses(inside):

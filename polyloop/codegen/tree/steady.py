@@ -1,4 +1,4 @@
-"""Integers that a function sets once or only reads, so that what is computed from them is the same wherever it stands."""
+"""Integers that a function sets once or only reads: what is computed from them is the same wherever it stands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def steady_names(body: Block, index_type: str, integers: frozenset[str]) -> frozenset[str]:
-    """Return the scalar variables that are set where they are declared alone, and those of *integers* that are read alone.
+    """Return the scalar variables that only their declarations set, and those of *integers* that are only read.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def steady_names(body: Block, index_type: str, integers: frozenset[str]) -> froz
     declared: set[str] = set()
     other: set[str] = set()
     _look(body, frozenset(), frozenset(("int", index_type)), declared, other)
-    return (declared | integers) - other
+    return (integers | declared) - other
 
 
 def _look(body: Block, outside: frozenset[str], types: frozenset[str], declared: set[str], other: set[str]) -> None:
