@@ -7,6 +7,7 @@ it happened) carried by a :class:`PolyloopError`.  Nothing else knows how a mess
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -427,6 +428,10 @@ def _user_level() -> int:
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> Diagnostic:
     """Return the ``unknown-KIND`` diagnostic, with the nearest known name as a hint."""
     names = sorted(known)
+    words = re.findall(r"\w+", str(name))
+    if len(words) > 1 and set(words) <= set(names):
+        hint = f"names are separated by commas: '{', '.join(words)}'"
+        return Diagnostic(f"unknown-{kind.replace(' ', '-')}", f"no {kind} '{name}'", hints=(hint,), subject=str(name))
     near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     if near:
         hint = f"did you mean '{near[0]}'?"

@@ -236,3 +236,63 @@ def test_a_device_that_is_not_described() -> None:
     hint = lines(lambda: pl.explain(made().tag_inames("i:g.0"), {"n": 10}, "RTX 4090"))[-2]
     assert hint.startswith("  Hint: known: H200, H100, A100, ")
     assert hint.endswith("for another, pass a polyloop.kernel.devices.Device with its figures")
+
+
+def test_a_result_of_any_step_that_was_forgotten() -> None:
+    knl = made()
+    knl.rename_iname("i", "row")
+    assert lines(lambda: knl.tag_inames("row:g.0"))[-1] == (
+        "  Hint: rename_iname(old_iname='i', new_iname='row') made it in the kernel that it returned, and left this one "
+        "as it was: knl = knl.rename_iname(old_iname='i', new_iname='row')"
+    )
+    assert "returned" not in "\n".join(lines(lambda: made().tag_inames("row:g.0")))
+
+
+@pytest.mark.parametrize("text", ["i g.0", "i=g.0", "i -> g.0"])
+def test_a_tag_without_a_colon(text: str) -> None:
+    assert lines(lambda: made().tag_inames(text)) == [
+        f"tag_inames on kernel 'scale': no tag in '{text}' [bad-tag]", "  Hint: write 'i:g.0'",
+    ]  # fmt: skip
+
+
+def test_a_tag_in_front_of_its_iname() -> None:
+    assert lines(lambda: made().tag_inames({"g.0": "i"}))[-1] == "  Hint: the iname comes first: 'i:g.0'"
+
+
+def test_inames_without_commas() -> None:
+    knl = made().split_iname("i", 16)
+    assert lines(lambda: knl.prioritize_loops("i_outer i_inner"))[-1] == (
+        "  Hint: names are separated by commas: 'i_outer, i_inner'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2", pl.GlobalArg("y", F, shape="n")),  # type: ignore[arg-type]
+         'write a list: [pl.GlobalArg("x", np.float32, shape="n"), ...]'),
+        (lambda: made().tag_inames(["i:g.0"]), 'write "i:g.0, j:l.0", or {"i": "g.0", "j": "l.0"}'),
+        (lambda: pl.explain(made().tag_inames("i:g.0"), "n=3"), 'write sizes={"n": 1024}'),  # type: ignore[call-overload]
+        (lambda: pl.CudaTarget("hopper"), 'names are such as "sm_80", "sm_90" and "sm_90a"'),
+    ],
+)  # fmt: skip
+def test_arguments_of_another_form(call: Callable[[], object], hint: str) -> None:
+    assert lines(call)[-1] == f"  Hint: {hint}"
+
+
+@pytest.mark.parametrize("wrong", [None, "scale", 3, [1]])
+def test_explain_takes_a_kernel(wrong: object) -> None:
+    found = lines(lambda: pl.explain(wrong))  # type: ignore[call-overload]
+    assert found[0].startswith("explain: argument 'kernel' cannot be ")
+    assert found[2].startswith("  Hint: pass what make_kernel or a transform returned; ")
+
+
+def test_a_size_of_another_name() -> None:
+    found = lines(lambda: pl.explain(made().tag_inames("i:g.0"), {"N": 3}))
+    assert found[1:] == ["  Note: 'N' is no size of the kernel", '  Hint: pass sizes={"n": 1024}']
+
+
+@pytest.mark.parametrize("name", ["code", "source", "device_code"])
+def test_text_that_a_kernel_does_not_have(name: str) -> None:
+    with pytest.raises(AttributeError, match=r"; write pl\.generate_code\(knl, target=pl\.CudaTarget\(\)\)\.device_code"):
+        getattr(made(), name)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
 
+from polyloop.codegen.width import commented
 from polyloop.expr.nodes import CText
 from polyloop.expr.records import field_dtype, field_names, is_record, record_name
 from polyloop.schedule.plan import Schedule
@@ -70,5 +70,5 @@ def comment(lines: Iterable[str]) -> str:
     for line in lines:
         printable = "".join(c if c.isprintable() else " " for c in line.replace("\\", "/").replace("??", "? ?"))
         indent = printable[: len(printable) - len(printable.lstrip())]
-        kept += textwrap.wrap(printable, 100, initial_indent="// ", subsequent_indent=f"//     {indent}")
+        kept += commented(printable, f"//     {indent}")
     return "\n".join(kept)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import chain, groupby
 from math import prod
+from typing import Final
+
+import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.asked import condition_code
@@ -35,18 +39,20 @@ from polyloop.schedule.plan import Launch
 
 __all__ = ["device_text", "host_text", "passed_inames"]
 
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+
 
 def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -> str:
     """Return the function of one launch."""
     launch, language = function.launch, unit.language
     axes = _axis_lines(function, unit)  # they may use inames of the host, which then are parameters
-    parameters, lines = _signature(arguments, [launch], function, unit)
+    body = print_block(_body(function, unit), named=_named([launch], unit))
+    parameters, lines = _signature(arguments, [launch], function, unit, _words((*axes, *body)))
     bounds = _launch_bounds(launch, unit)
     clusters = language.need(Clusters).head.format(launch.cluster) if launch.cluster > 1 else ""
     parts = (language.syntax.function, clusters, bounds, f"{launch.name}({parameters})")
     head = " ".join(part for part in parts if part)
     lines += [f"    {begun(function.scope)}"] if opens(launch.tree) else []
-    body = print_block(_body(function, unit), named=_named([launch], unit))
     return "\n".join([head, "{", *lines, *axes, *body, "}"])
 
 
@@ -68,9 +74,10 @@ def host_text(functions: Sequence[Function], unit: Unit) -> str:
     launches = [function.launch for function in functions]
     if unit.language.is_parallel:
         _look_at_blocks(functions, unit)
-    parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit)
     bodies = [(function, _asked(function, _body(function, unit))) for function in functions]
-    lines += print_block(_program(bodies, 0, is_only=len(functions) == 1), named=_named(launches, unit))
+    text = print_block(_program(bodies, 0, is_only=len(functions) == 1), named=_named(launches, unit))
+    parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit, _words(text))
+    lines += text
     head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"
     return "\n".join([head, "{", *lines, "}"])
 
@@ -115,9 +122,13 @@ def _named(launches: Sequence[Launch], unit: Unit) -> frozenset[str]:
 
 
 def _signature(
-    arguments: Sequence[Argument], launches: Sequence[Launch], function: Function, unit: Unit
+    arguments: Sequence[Argument],
+    launches: Sequence[Launch],
+    function: Function,
+    unit: Unit,
+    used: frozenset[str],
 ) -> tuple[str, list[str]]:
-    """Return the parameters of a function, and lines that convert integer ones to the type of indices."""
+    """Return the parameters of a function, and lines that convert *used* integer ones to the type of indices."""
     scope, statements, whole_of = function.scope, unit.statements(*launches), unit.inputs.whole
     passed = frozenset(array.name for launch in launches for array in unit.inputs.passed(launch.name))
     written = passed.union(array_name(target) for s in statements for target in targets_of(s.lhs))
@@ -142,7 +153,11 @@ def _signature(
             shared = scope.language.has_axes and (meet or (const and merged))
             restrict = "" if shared else f"{scope.language.syntax.restrict} "
             texts.append(f"{space}{const}{ctype} *{restrict}{argument.name}")
-        elif argument.name in unit.schedule.contract.parameters and argument.dtype != scope.index_dtype:
+        elif (
+            argument.name in used
+            and argument.name in unit.schedule.contract.parameters
+            and argument.dtype != scope.index_dtype
+        ):
             given = scope.names.fresh(f"{argument.name}_arg")
             texts.append(f"{ctype} {given}")
             lines.append(f"    const {scope.index_type} {argument.name} = ({scope.index_type}){given};")
@@ -187,10 +202,22 @@ def _body(function: Function, unit: Unit) -> Block:
     if not loops.lanes:  # otherwise pointers take the place of what addresses share
         sizes = frozenset(unit.inputs.index_names)
         blocks = frozenset([str(values[axis]) for axis in AXES if is_grid_axis(axis) and axis in values])
-        body = with_named_offsets(body, function.scope.index_type, sizes, blocks, names.fresh)
+        arrays = [argument for argument in unit.inputs.arguments if isinstance(argument, ArrayArg)]
+        integers = frozenset([array.name for array in arrays if _is_narrow(array)])
+        body = with_named_offsets(body, function.scope.index_type, sizes, blocks, integers, names.fresh)
     body = in_vectors(body, loops.lanes) if loops.lanes else body
     body = shared_by_threads(body, loops.blocks) if loops.blocks else body
     return behind_pointers(body, names.fresh) if loops.lanes else body
+
+
+def _words(lines: Sequence[str]) -> frozenset[str]:
+    """Return the words in the lines of a body."""
+    return frozenset(word for line in lines for word in _WORD.findall(line))
+
+
+def _is_narrow(array: ArrayArg) -> bool:
+    """Return True if the elements of an array are integers that every type of indices holds."""
+    return array.dtype == np.dtype("int32")
 
 
 def _axis_lines(function: Function, unit: Unit) -> list[str]:

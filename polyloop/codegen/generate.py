@@ -98,7 +98,7 @@ def _meets_in_global_memory(launch: Launch) -> bool:
     return not launch.exchanged <= own
 
 
-def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
+def _generated(spelt: Spelt, index_bits: int, *, is_widened: bool = False) -> GeneratedProgram:
     """Run the passes from a schedule to its program; each depends on its arguments alone."""
     language = spelt.how.language
     schedule = without_empty(with_totals_stored(spelt.schedule, language))
@@ -113,7 +113,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)
     if unit.never_fits:
-        return _generated(spelt, 64)
+        return _generated(spelt, 64, is_widened=True)
     known, inputs, findings, bits = unit.known, unit.inputs, unit.findings, unit.index_bits
     proofs = tuple(map(discharged, wide_obligations(findings.wide, known.divisibility)))
     if torn := [finding for proof in proofs for finding in proof.found]:
@@ -129,7 +129,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         *(check for function in functions if function.numbering for check in function.numbering.checks(bits)),
     )  # fmt: skip
     alignments = tuple((name, most) for name, most in findings.aligned.items() if name in inputs.arrays)
-    described = Described(launches if language.has_axes else (), checks, index_conditions, alignments)
+    described = Described(launches if language.has_axes else (), checks, index_conditions, alignments, is_widened)
     text = file_text(functions, texts, described, spelt, unit)
     text, instructions = finished(text, schedule.remarks.places, schedule.name, language)
     return GeneratedProgram(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -27,6 +28,7 @@ _MOST_LINES: Final = 24
 _MOST: Final = 6
 """Names, and terms of indices, that are listed."""
 _INDENT: Final = "    "
+_EITHER: Final = re.compile(r"max\(\+(\w+), -\1\)")
 
 
 class Described(NamedTuple):
@@ -40,12 +42,15 @@ class Described(NamedTuple):
         The conditions on sizes, and those under which indices are exact.
     alignments
         Arrays with the alignment of their addresses [bytes].
+    is_widened
+        True if indices have 64 bits because 32 are never enough.
     """
 
     launches: Sequence[DeviceLaunch]
     checks: Sequence[LaunchCheck]
     index_checks: Sequence[LaunchCheck]
     alignments: Sequence[tuple[str, int]]
+    is_widened: bool
 
 
 def heading(schedule: Schedule, program: Described) -> Iterator[str]:
@@ -81,11 +86,14 @@ def heading(schedule: Schedule, program: Described) -> Iterator[str]:
     if granted:
         yield f"Assumes: {'; '.join(granted)}"
     yield from _exact(program.index_checks)
+    if program.is_widened:
+        yield "Indices have 64 bits: 32 do not hold sums of numbers from memory, or constants like these"
 
 
 def _c_text(expression: Expression) -> str:
     """Return an expression in sizes as C has it; no operand of a quotient is negative."""
     text = show(expression).replace("//", "/")
+    text = _EITHER.sub(r"abs(\1)", text)
     return text.replace(" and ", " && ").replace(" or ", " || ").replace("not ", "!")
 
 

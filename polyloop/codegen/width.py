@@ -19,7 +19,7 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import Final, NamedTuple
 
-__all__ = ["WIDTH", "fitted"]
+__all__ = ["WIDTH", "commented", "fitted"]
 
 WIDTH: Final = 100
 """Greatest length of a line [columns]."""
@@ -43,6 +43,9 @@ _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//.*|[()\[\]
 _HEAD: Final = re.compile(r"((?:\} else )?(?:if|for|while|switch) \(|asm volatile\()(.*)$")
 _CAST: Final = re.compile(r"\((?:\w+ )*\w+( \*)?\)|\[\w*\]|\(\)")
 _GROUP: Final = re.compile(r"(?:\{[^{}]{1,60}\}|\S)+ ?| ")
+_BRACKET: Final = re.compile(r"[\[(]")
+_BREAKS: Final = (("and", "or", "if", "else"), ("+", "-"), ("*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "="))
+_BEHIND_BREAK: Final = re.compile(rf" ({'|'.join(re.escape(word) for words in _BREAKS for word in words)}) ")
 _LITERAL: Final = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
@@ -70,6 +73,43 @@ def fitted(line: str) -> list[str]:
 
 def _comment(text: str, width: int) -> list[str]:
     return wrap(text, max(width, 40), subsequent_indent="// ", break_long_words=False, break_on_hyphens=False)
+
+
+def commented(text: str, later: str) -> list[str]:
+    """Return a line of a comment, as several lines if it is too long; those after the first begin with *later*.
+
+    A text with brackets is broken outside of them if possible, behind a comma or in front of an operator.
+    """
+    line = f"// {text}"
+    if not _BRACKET.search(text):
+        return wrap(text, WIDTH, initial_indent="// ", subsequent_indent=later)
+    found = []
+    while len(line) > WIDTH and (place := _break(line, len(later))) is not None:
+        found.append(line[:place].rstrip())
+        line = later + line[place:].lstrip()
+    return [*found, line.rstrip()]
+
+
+def _break(line: str, start: int) -> int | None:
+    """Return the best place for a break in a line of a comment, None if there is no space behind *start*."""
+    depth, found = 0, []
+    for place, char in enumerate(line):
+        depth += (char in _CLOSING) - (char in _CLOSING.values())
+        if char == " " and place > start:
+            found.append((depth, _rank(line, place), place))
+    inside = [each for each in found if each[2] <= WIDTH]
+    long = [each for each in inside if each[2] >= WIDTH // 2]
+    if not inside:
+        return min((place for _, _, place in found), default=None)
+    return min(long or inside, key=lambda each: (each[0], each[1], -each[2]))[2]
+
+
+def _rank(line: str, place: int) -> int:
+    """Return how well a break at a space divides what stands there: 0 in a list or at a word, more for operators."""
+    if line[place - 1] in ",;":
+        return 0
+    word = _BEHIND_BREAK.match(line, place)
+    return len(_BREAKS) if word is None else next(n for n, words in enumerate(_BREAKS) if word[1] in words)
 
 
 def _statement(code: str, indent: int) -> Iterator[tuple[int, str]]:
@@ -164,6 +204,9 @@ def _laid(text: str, indent: int, step: int, before: str = "", behind: str = "")
     is_list = level <= {",", ";"}
     cuts = [0, *(mark.start + is_list for mark in places), len(text)]
     parts = [part for a, b in pairwise(cuts) if (part := text[a:b].strip())]
+    if len(parts) == 1 and is_list and text.endswith((",", ";")):
+        divided = _laid(text[:-1].rstrip(), indent, step, before, text[-1] + behind)
+        return min(_inside(text, marks, indent, step, before, behind), divided, key=_cost)
     if len(parts) == 1:
         return _inside(text, marks, indent, step, before, behind)
     if len(parts) > _LONG or (level == {","} and step and max(map(len, parts)) < _SHORT):

@@ -129,6 +129,14 @@ _HINTS: Final[Mapping[str, str]] = {
 }
 
 
+_WRITTEN: Final[Mapping[str, str]] = {
+    "kernel_data": 'write a list: [pl.GlobalArg("x", np.float32, shape="n"), ...]',
+    "iname_to_tag": 'write "i:g.0, j:l.0", or {"i": "g.0", "j": "l.0"}',
+    "sizes": 'write sizes={"n": 1024}',
+}
+"""How arguments of these names are written."""
+
+
 class _ChoiceType(EnumMeta):
     """Metaclass of enumerations whose calls look up a member by value, and refuse a value without a member."""
 
@@ -159,6 +167,7 @@ def misfit(name: str, hint: Any, value: object) -> Diagnostic:  # noqa: ANN401 -
     found = next((entry for entry in value if fits(hint, entry)), None) if isinstance(value, list | tuple) else None
     if hints and found is not None:
         hints = [f"it has {shown(found)}: pass that"]
+    hints = [_WRITTEN[name]] if name in _WRITTEN else hints
     return Diagnostic(
         "wrong-argument-type",
         f"argument '{name}' cannot be {shown(value)}",

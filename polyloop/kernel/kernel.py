@@ -42,6 +42,15 @@ _SPELT: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Names that users of Loopy and beginners try, with those of a kernel."""
+_CALLS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("code", "source", "text", "device_code"),
+                        "pl.generate_code(knl, target=pl.CudaTarget()).device_code"),
+        **dict.fromkeys(("run", "launch", "execute"), "pl.compile(knl)(..) or knl(..)"),
+        **dict.fromkeys(("shape", "dtype", "shapes", "dtypes"), "knl.arguments"),
+    }
+)  # fmt: skip
+"""Names that beginners try, with what has it."""
 
 
 def _near(name: str, known: Iterable[str]) -> str | None:
@@ -253,6 +262,7 @@ class LoopKernel(Value, Shown, Methods):
             """Raise the error of a name that no kernel has, with the one that may be meant."""
             near = None if name[:1] == "_" else _near(name, {*dir(type(self)), *type(self).__dataclass_fields__})
             hint = "" if near is None else f"; did you mean '{near}'?"
+            hint = f"; write {_CALLS[name]}" if name in _CALLS else hint
             raise AttributeError(f"a LoopKernel has no attribute '{name}'{hint}", name=name, obj=self)
 
     def names(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from polyloop.cost.instance_counts import Census
 from polyloop.cost.occupancy import block_limits, occupancy
 from polyloop.cost.traffic import Address, Traffic, address_of, different, traffic
 from polyloop.edge.checks import EXPLAINED
+from polyloop.edge.words import misfit
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
@@ -129,6 +130,8 @@ def explain(
     if not isinstance(kernel, LoopKernel) and callable(getattr(kernel, "explained", None)):
         gpu = device.name if isinstance(device, Processor) else device
         return kernel.explained(sizes, find_device(gpu), mesh, link)
+    if not isinstance(kernel, LoopKernel):
+        raise ArgumentError("explain", None, [misfit("kernel", LoopKernel, kernel)])
     if mesh is not None or link is not None:
         raise ArgumentError("explain", kernel.name, [Diagnostic(
             "not-divided", "a kernel that is not divided runs on one device", (),

@@ -164,18 +164,23 @@ def CudaTarget(  # noqa: N802 - reads as the class
     Raises
     ------
     CodegenError
-        ``bad-min-blocks``, ``bad-cuda-option``, ``no-file``.
+        ``bad-architecture``, ``bad-min-blocks``, ``bad-cuda-option``, ``no-file``.
     """
     if type(min_blocks) is not int or min_blocks < 0:
         hint = "min_blocks=2 asks for room for two blocks, 0 for nothing"
         raise CodegenError("CudaTarget", None, [Diagnostic(
             "bad-min-blocks", f"min_blocks={spelt(min_blocks)} is no number of blocks", (), (hint,))])
+    if _ARCHITECTURE.fullmatch(arch) is None:
+        raise CodegenError("CudaTarget", None, [Diagnostic(
+            "bad-architecture", f"no architecture {spelt(arch)}", (),
+            ('names are such as "sm_80", "sm_90" and "sm_90a"',))])
     build = BuildOptions(_options(options), _standard(std), lineinfo, tuple(map(_device_code, _several(link, "link"))))
     language = _language(arch, min_blocks, full_blocks=full_blocks, lineinfo=lineinfo)
     assert language.limits is not None, "the CUDA language has limits"
     return Target("cuda", language, language.limits, arch, min_blocks, full_blocks, build=build)
 
 
+_ARCHITECTURE: Final = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 _OWN_OPTIONS: Final = re.compile(
     r"-{1,2}(gpu-architecture|arch|std|dlto|relocatable-device-code|rdc|generate-line-info|lineinfo)\b.*", re.DOTALL)
 """Options of NVRTC that have parameters here, or depend on them."""

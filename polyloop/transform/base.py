@@ -21,7 +21,7 @@ from polyloop.kernel.reads import with_reads
 from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
 from polyloop.transform.declare import fields_of
-from polyloop.transform.history import changes_of, with_history
+from polyloop.transform.history import changes_of, remember_step, with_history
 from polyloop.verification.bounds import bounds_violations
 from polyloop.verification.correspondence import Comparison, comparison_of
 from polyloop.verification.provenance import expression_obligations, texts
@@ -163,6 +163,7 @@ class Transform(ABC):
             raise self._refusal(kernel, error.found) from error
         if found:
             raise self._refusal(kernel, found)
+        remember_step(kernel, step)
         return result
 
     def _refusal(self, kernel: LoopKernel, found: tuple[Diagnostic, ...]) -> TransformError:

@@ -8,10 +8,12 @@ from typing import Final
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.trace import Change, Kind, Trace
+from polyloop.kernel.trace import Change, Kind, Step, Trace
+from polyloop.memo import memoised
 
-__all__ = ["changes_of", "names_by_kind", "with_history"]
+__all__ = ["changes_of", "names_by_kind", "remember_step", "with_history"]
 
+_KEPT: Final = 8
 _MADE: Final = (
     ("_inner", Kind.INAME, 'split_iname("{}", ..)'),
     ("_outer", Kind.INAME, 'split_iname("{}", ..)'),
@@ -68,6 +70,35 @@ def _forgotten(kernel: LoopKernel, kind: Kind, name: str) -> str | None:
     return None
 
 
+@memoised
+def _steps_from(kernel: LoopKernel) -> list[Step]:
+    """Return the last steps that were applied to *kernel*, for which the list stands while the kernel lives."""
+    return []
+
+
+def remember_step(kernel: LoopKernel, step: Step) -> None:
+    """Keep with *kernel* that *step* made another one of it: what it made may be looked for in *kernel* later."""
+    steps = _steps_from(kernel)
+    steps[:] = [*steps[1 - _KEPT :], step]
+
+
+def _hint_of_forgotten(kernel: LoopKernel, kind: Kind, name: str) -> str:
+    """Return the hint for a *name* that may be one of a kernel that was made of *kernel*, empty for others."""
+    call = _forgotten(kernel, kind, name)
+    if call is None:
+        return _lost(kernel, kind, name)
+    return f"{call} makes one in the kernel that it returns, and leaves this one as it is: knl = knl.{call}"
+
+
+def _lost(kernel: LoopKernel, kind: Kind, name: str) -> str:
+    """Return the hint for a *name* that a step made of *kernel*, whose result is another kernel; empty for others."""
+    for step in reversed(_steps_from(kernel)):
+        if any(change.kind is kind and name in change.made for change in step.changes):
+            call = step.call()
+            return f"{call} made it in the kernel that it returned, and left this one as it was: knl = knl.{call}"
+    return ""
+
+
 def with_history(kernel: LoopKernel, finding: Diagnostic) -> Diagnostic:
     """Return *finding*, with notes on the step that removed its subject from *kernel*, and on the new names.
 
@@ -80,11 +111,8 @@ def with_history(kernel: LoopKernel, finding: Diagnostic) -> Diagnostic:
     notes: list[str] = []
     left = list(_followed(trace, kind, {finding.subject}, notes))
     if not notes:
-        call = _forgotten(kernel, kind, finding.subject) if finding.code.startswith("unknown-") else None
-        if call is None:
-            return finding
-        hint = f"{call} makes one in the kernel that it returns, and leaves this one as it is: knl = knl.{call}"
-        return replace(finding, hints=(*finding.hints, hint))
+        hint = _hint_of_forgotten(kernel, kind, finding.subject) if finding.code.startswith("unknown-") else ""
+        return replace(finding, hints=(*finding.hints, hint)) if hint else finding
     hints = (f"in its place: {', '.join(left)}",) if left else finding.hints
     return replace(finding, notes=(*finding.notes, *notes), hints=hints)
 

@@ -27,6 +27,7 @@ __all__ = ["draw_accesses"]
 _NAME: Final = "draw_accesses"
 _MOST_LETTERS: Final = 130_000
 """Length of a picture at which the next access is left out."""
+_MOST_TITLES: Final = 6
 _ROWS: Final = 32
 _CELL: Final = 24.0
 _LEFT: Final = 96.0
@@ -98,17 +99,31 @@ def draw_accesses(kernel: LoopKernel, array: str | None = None, *, sizes: Mappin
     title = f"accesses of one warp, kernel {kernel.name}"
     canvas.text(12, 16, title, bold=True)
     canvas.text(12, 35, "number: first lane; stronger color: more lanes; empty: unused", "quiet", size=_SMALL)
-    panels, letters = list[Canvas](), 0
-    for drawn, request in enumerate(found):
+    panels, letters, left = list[Canvas](), 0, len(found)
+    for request, others in _alike(found):
         if letters > _MOST_LETTERS:
             panels.append(Canvas())
-            panels[-1].text(12, 8, f".. {len(found) - drawn} accesses more: name an array", "quiet")
+            panels[-1].text(12, 8, f".. {_count(left, 'access', 'es')} more: name an array", "quiet")
             break
-        panels.append(_painted(request))
+        panels.append(_painted(request, others))
         letters += sum(map(len, panels[-1].items))
+        left -= 1 + len(others)
     canvas.flow(panels, 54.0)
     text = "\n".join([title, *(line for request in found for line in _lines(request))])
     return picture_of(canvas, title, text)
+
+
+def _alike(found: Sequence[_Request]) -> list[tuple[_Request, list[str]]]:
+    """Return the requests with different cells, each with the titles of the others that have the same ones."""
+    groups: dict[tuple[object, ...], tuple[_Request, list[str]]] = {}
+    for request in found:
+        rows = tuple((label, str(sorted(cells.items()))) for label, cells in request.rows)
+        key = (request.unit, request.columns, request.verdict, rows)
+        if key in groups:
+            groups[key][1].append(request.title)
+        else:
+            groups[key] = request, []
+    return [*groups.values()]
 
 
 def _global(placement: Placement, array: str | None, sizes: Mapping[str, int]) -> Iterator[_Request]:
@@ -151,8 +166,8 @@ def _sectors(entry: Traffic, bytes_of: Mapping[int, int], width: int) -> _Reques
     return _Request(f"global: {does}", verdict, listed, columns, "sector at byte", len(rows) <= least)
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"
+def _count(number: int, word: str, many: str = "s") -> str:
+    return f"{number} {word}{many * (number != 1)}"
 
 
 def _shared(kernel: LoopKernel, array: str | None) -> Iterator[_Request]:
@@ -181,10 +196,16 @@ def _shared(kernel: LoopKernel, array: str | None) -> Iterator[_Request]:
         yield _Request(f"shared: {does}", verdict, rows, BANKS, "word of each bank", not conflicts.conflicts)
 
 
-def _painted(request: _Request) -> Canvas:
-    """Return a request on a canvas of its own."""
+def _painted(request: _Request, others: Sequence[str]) -> Canvas:
+    """Return a request on a canvas of its own, with the titles of *others* that have the same cells."""
     canvas, y = Canvas(), 8.0
     canvas.text(12, y, request.title, "blue", bold=True)
+    for title in others[:_MOST_TITLES]:
+        y += 17
+        canvas.text(12, y, title, "blue", size=_SMALL)
+    if len(others) > _MOST_TITLES:
+        y += 17
+        canvas.text(12, y, f".. and {len(others) - _MOST_TITLES} more like these", "quiet", size=_SMALL)
     y += 19
     canvas.text(12, y, request.verdict, "green" if request.is_good else "red", size=_SMALL)
     y += 20

@@ -27,6 +27,9 @@ __all__ = ["draw_footprint"]
 
 _NAME: Final = "draw_footprint"
 _MOST_POINTS: Final = 20_000
+_FEW_POINTS: Final = 6000
+"""Points of all accesses that are drawn at once; for more, sizes that the user leaves open become smaller."""
+_SHARES: Final = (1, 2, 4, 8)
 _MOST_CELLS: Final = 64
 _CELL: Final = 9.0
 _SMALL: Final = 11.0
@@ -98,9 +101,16 @@ def draw_footprint(
     with within_budget(ready, "which elements of arrays a block touches"):
         placement = place(ready)
     biggest = max(placement.statements.values(), key=lambda placed: len(placed.lowered.inames))
-    known = fixed_sizes(kernel, biggest, dict(sizes or {}), _NAME)
-    held = {**_block(placement, known), **(at or {})}
-    found = _touched(placement, array, known, held)
+    for share in _SHARES:
+        known = fixed_sizes(kernel, biggest, dict(sizes or {}), _NAME, share)
+        held = {**_block(placement, known), **(at or {})}
+        try:
+            found = _touched(placement, array, known, held, _FEW_POINTS)
+            break
+        except ArgumentError:
+            continue
+    else:
+        found = _touched(placement, array, known, held, _MOST_POINTS)
     if not found:
         what = (
             "no access of an array in global memory is known" if array is None else f"no access of '{array}' is known"
@@ -136,9 +146,13 @@ def _block(placement: Placement, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _touched(
-    placement: Placement, array: str | None, sizes: Mapping[str, int], held: Mapping[str, int]
+    placement: Placement, array: str | None, sizes: Mapping[str, int], held: Mapping[str, int], most: int
 ) -> list[_Touched]:
-    """Return the elements read of each array, and then those written, in the order of the program."""
+    """Return the elements read of each array, and then those written, in the order of the program.
+
+    An access may have *most* points, or a small number of all accesses together.
+    """
+    room = most
     found: dict[tuple[str, str], _Touched] = {}
     kernel = placement.program.kernel
     for placed in placement.statements.values():
@@ -158,7 +172,10 @@ def _touched(
             entry = found.setdefault(
                 (access.array, direction), _Touched(access.array, direction, _shape(kernel, access.array, sizes))
             )
-            for element, count in _counted(kernel, placed, access, sizes, held):
+            points = _counted(kernel, placed, access, sizes, held, room)
+            if most == _FEW_POINTS:
+                room -= len(points)
+            for element, count in points:
                 entry.counts[element] = entry.counts.get(element, 0) + count
     return sorted((entry for entry in found.values() if entry.counts), key=lambda entry: entry.direction)
 
@@ -171,9 +188,9 @@ def _shape(kernel: LoopKernel, array: str, sizes: Mapping[str, int]) -> tuple[in
 
 
 def _counted(
-    kernel: LoopKernel, placed: Placed, access: Access, sizes: Mapping[str, int], held: Mapping[str, int]
-) -> Iterator[tuple[_Element, int]]:
-    """Yield the elements of an access, and the number of instances that access each by the same values of its inames.
+    kernel: LoopKernel, placed: Placed, access: Access, sizes: Mapping[str, int], held: Mapping[str, int], most: int
+) -> list[tuple[_Element, int]]:
+    """Return the elements of an access, and the number of instances that access each by the same values of its inames.
 
     Inames that are in no subscript are counted, not listed, where they run alike for all values of the others.
     """
@@ -186,14 +203,14 @@ def _counted(
     used = [name for name in inames if any(name in form.names() for form in forms)]
     rest = [name for name in inames if name not in used]
     if not domain.is_bounded():
-        return
+        return []
     times, listed, dims = 1, domain, inames
     parts = project_onto(domain, inames, used), project_onto(domain, inames, rest)
     number = _number(parts[0]) * _number(parts[1])
     if number == _number(domain):  # a product
         times, listed, dims = _number(parts[1]), parts[0], tuple(used)
-    if _number(listed) > _MOST_POINTS:
-        what = f"'{placed.lowered.instruction.id}' accesses '{access.array}' in more than {_MOST_POINTS:,} instances"
+    if _number(listed) > most:
+        what = f"'{placed.lowered.instruction.id}' accesses '{access.array}' in more than {most:,} instances"
         hints = ("pass smaller sizes, or hold loops: at={..}",)
         raise ArgumentError(_NAME, kernel.name, [Diagnostic("too-many-instances", what, hints=hints)])
     found: list[_Element] = []
@@ -211,7 +228,7 @@ def _counted(
         values.range().foreach_point(take)
     else:
         listed.foreach_point(visit)
-    yield from ((element, times) for element in found)
+    return [(element, times) for element in found]
 
 
 def _number(domain: isl.Set) -> int:

@@ -62,8 +62,13 @@ def known_sizes(kernel: LoopKernel, sizes: Mapping[str, int], operation: str, de
     return {**dict.fromkeys(kernel.parameters, default), **sizes}
 
 
-def fixed_sizes(kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int], operation: str) -> dict[str, int]:
-    """Return a value for each parameter: as given, or such that there are a few tiles of each tiled loop."""
+def fixed_sizes(
+    kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int], operation: str, share: int = 1
+) -> dict[str, int]:
+    """Return a value for each parameter: as given, or such that there are a few tiles of each tiled loop.
+
+    The values that are not given are divided by *share*.
+    """
     known_sizes(kernel, sizes, operation)
     extents = [_DEFAULT // 2]
     for position in range(len(placed.dims)):
@@ -71,8 +76,25 @@ def fixed_sizes(kernel: LoopKernel, placed: Placed, sizes: Mapping[str, int], op
         if low is not None and high is not None:
             extents.append(high - low + 1)
     tile = max(extent for extent in extents if 2 * extent <= _LARGEST)
-    default = max(_DEFAULT, 2 * tile + tile // 2)
-    return {name: sizes.get(name, default) for name in kernel.parameters}
+    default = max(2, max(_DEFAULT, 2 * tile + tile // 2) // share)
+    given = {name: sizes.get(name, default) for name in kernel.parameters}
+    return _allowed(kernel, given, sizes) or given
+
+
+def _allowed(kernel: LoopKernel, wished: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the wished sizes, or the least greater ones that the assumptions allow; None where there are none."""
+    allowed = at_sizes(kernel.assumptions, sizes)
+    if not at_sizes(allowed, wished).is_empty():
+        return None
+    names = [name for name in wished if name not in sizes]
+    allowed = isl.Set.from_params(allowed) if allowed.is_params() else allowed
+    space = allowed.move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, allowed.dim(isl.dim_type.param))
+    known = [space.get_dim_name(isl.dim_type.set, n) or "" for n in range(space.dim(isl.dim_type.set))]
+    rows = [Row(Affine(((name, 1),), -wished[name])) for name in names if name in known]
+    found = add_rows(space, known, rows).lexmin()
+    if found.is_empty():
+        return None
+    return {**wished, **_values(found.sample_point(), known), **sizes}
 
 
 def instances_of(

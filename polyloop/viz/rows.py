@@ -13,7 +13,7 @@ from typing import Final
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.codegen.program import DeviceLaunch
+from polyloop.codegen.loops.grid import plain_grid
 from polyloop.errors import PolyloopError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
@@ -80,7 +80,7 @@ def loop_rows(kernel: LoopKernel, target: Target | None = None) -> tuple[Row, ..
         verified = build_verified(kernel, chosen.limits)
     except PolyloopError as error:
         return tuple(_unscheduled(kernel, error))
-    return tuple(_Rows(verified, _grids(kernel, chosen)).all())
+    return tuple(_Rows(verified, _grids(kernel, verified, chosen)).all())
 
 
 def _unscheduled(kernel: LoopKernel, error: PolyloopError) -> Iterator[Row]:
@@ -111,10 +111,24 @@ def _plain(tree: Tree, depth: int, owner: Callable[[str], str], kernel: LoopKern
                 yield Row(depth, Kind.BARRIER, show_tree((node,), str).removeprefix("... "))
 
 
-def _grids(kernel: LoopKernel, target: Target) -> Mapping[str, DeviceLaunch]:
-    """Return the launches of the generated program by name; none where the target cannot express the kernel."""
+def _grids(kernel: LoopKernel, verified: Verified, target: Target) -> Mapping[str, Sequence[Expression]]:
+    """Return the numbers of blocks of the launches by name; none where the target cannot express the kernel.
+
+    Code is generated for those alone that the host counts.
+    """
+    schedule, found = verified.schedule, dict[str, Sequence[Expression]]()
+    if not target.language.has_axes:
+        return found
+    for launch in schedule.launches:
+        statements = [schedule.statements[name] for name in runs(launch.tree) if name in schedule.statements]
+        grid = plain_grid(launch, statements, schedule.contract.assumptions) if launch.group_axes else ()
+        if grid is None:
+            break
+        found[launch.name] = grid
+    else:
+        return found
     try:
-        return {launch.name: launch for launch in generate_code(kernel, target).launches}
+        return {launch.name: launch.grid for launch in generate_code(kernel, target).launches}
     except PolyloopError:
         return {}
 
@@ -127,7 +141,7 @@ def _tag(kernel: LoopKernel, iname: str) -> str:
 class _Rows:
     """The rows of one scheduled kernel."""
 
-    def __init__(self, verified: Verified, grids: Mapping[str, DeviceLaunch]) -> None:
+    def __init__(self, verified: Verified, grids: Mapping[str, Sequence[Expression]]) -> None:
         self.kernel, self.verified, self.grids = verified.placement.program.kernel, verified, grids
         self.schedule = verified.schedule
         self.launches = {launch.name: launch for launch in self.schedule.launches}
@@ -188,7 +202,7 @@ class _Rows:
         parts = []
         known = self.grids.get(launch.name)
         if known is not None and launch.group_axes:
-            sizes = [size if isinstance(size, int) else show(size) for size in known.grid]
+            sizes = [size if isinstance(size, int) else show(size) for size in known]
             while len(sizes) > 1 and sizes[-1] == 1:
                 sizes.pop()
             parts.append(f"grid {' x '.join(f'{size}' if len(sizes) == 1 else f'({size})' for size in sizes)}")
@@ -225,7 +239,7 @@ class _Rows:
                     yield from self.tree(body, depth + 1)
                 case Loop(_, body):
                     yield from self.tree(body, depth)
-                case Run(name):
+                case Run(name) if name in self.schedule.statements:
                     statement = self.schedule.statements[name]
                     yield Row(depth, Kind.STATEMENT, self.statement(statement), statement.instruction)
                 case Barrier():
@@ -247,11 +261,12 @@ class _Rows:
 
     def is_shown(self, loop: Loop) -> bool:
         """Return whether a loop runs, and is no placeholder around an operation that covers all of it."""
-        return any(loop.iname in self.schedule.statements[name].dims for name in runs(loop.body))
+        known = self.schedule.statements
+        return any(loop.iname in known[name].dims for name in runs(loop.body) if name in known)
 
     def bounds(self, iname: str, body: Tree) -> str:
         """Return ``k in [0, n)``: the bounds of a loop, of all threads together if these meet in it."""
-        inside = [self.schedule.statements[name] for name in runs(body)]
+        inside = [self.schedule.statements[name] for name in runs(body) if name in self.schedule.statements]
         inside = [statement for statement in inside if iname in statement.dims]
         first, known = inside[0], self.kernel.assumptions
         around = first.dims[: first.dims.index(iname) + 1]

@@ -145,7 +145,7 @@ def _visited(verified: Verified, launch: Launch, tree: Tree, start: int) -> Iter
 def _staged(verified: Verified, launch: Launch, loop: Loop, start: int) -> Staged | None:
     """Return the events of *loop*; None if it turns no slots, or in a way that is not told by its iname."""
     statements = verified.schedule.statements
-    inside = [statements[name] for name in runs(loop.body)]
+    inside = [statements[name] for name in runs(loop.body) if name in statements]
     turned = {
         name: slots for statement in inside if not _is_wait(statement)
         for name, slots, form in _rotated(statement.lhs) if loop.iname in form.names()

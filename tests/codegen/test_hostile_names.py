@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.codegen.tree import offsets
 from polyloop.codegen.generate import generate
 from polyloop.codegen.names import Spelling, listed_words, local_words
 from polyloop.expr.nodes import CText
@@ -281,8 +282,12 @@ def moved_and_back(entry: Example, target: Any, monkeypatch: pytest.MonkeyPatch)
     schedule = build_schedule(entry.build(), target.limits)
     if any(isinstance(statement.rhs, CText) for statement in schedule.statements.values()):
         return  # C text of the user's says names
-    own = generate(schedule, target.language)
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch:  # whether an offset has a name depends on lengths, which move here: name all
+        patch.setattr(offsets._Offsets, "_saved", lambda _, shared: shared.count - 1)  # noqa: SLF001
+        patch.setattr(offsets, "_LEAST", 1)
+        patch.setattr(offsets, "_LEAST_PRODUCT", 1)
+        patch.setattr(offsets._Offsets, "_wish", lambda *_: "shared_part")  # noqa: SLF001
+        own = generate(schedule, target.language)
         for what in ("local", "field"):
             patch.setattr(Spelling, what, lambda _, name: f"{name}_q")
         moved = generate(schedule, target.language)

@@ -22,11 +22,12 @@ extern "C" __global__ void __launch_bounds__(16) two_tiles(
         float a_fetch[16];
         float c_fetch[16];
     } tile;
-    tile.a_fetch[tx] = a[bx * 16 + tx];
+    const int offset = bx * 16 + tx;
+    tile.a_fetch[tx] = a[offset];
     __syncwarp();  // a_fetch: reads follow writes; tile: others used the storage before
-    b[bx * 16 + tx] = tile.a_fetch[15 - tx];  // first
+    b[offset] = tile.a_fetch[15 - tx];  // first
     __syncwarp();  // tile: others used the storage before
-    tile.c_fetch[tx] = c[bx * 16 + tx];
+    tile.c_fetch[tx] = c[offset];
     __syncwarp();  // c_fetch: reads follow writes
-    d[bx * 16 + tx] = tile.c_fetch[15 - tx] + b[bx * 16 + tx];  // second
+    d[offset] = tile.c_fetch[15 - tx] + b[offset];  // second
 }

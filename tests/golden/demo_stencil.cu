@@ -1,7 +1,7 @@
 // stencil computes
 //     for i in [0, h - 2), j in [0, w - 2)
-//         lap[i, j] = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2] - 4*u[i + 1, j
-//             + 1]
+//         lap[i, j] = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2]
+//             - 4*u[i + 1, j + 1]
 // Sizes: u: h x w, lap: (h - 2) x (w - 2)
 // Launch: stencil, grid ((w + 13) / 16, (h + 13) / 16), block (16, 16)
 // Assumes: h >= 3; w >= 3; lap overlaps no other array

@@ -1,8 +1,8 @@
 // dot computes
 //     out = 0.0
 //     for k_outer in [0, (n + 31) // 32)
-//         out = out + sum(k_inner, a[32*k_outer + k_inner]*b[32*k_outer + k_inner]), k_inner in [0,
-//             min(32, n - 32*k_outer))
+//         out = out + sum(k_inner, a[32*k_outer + k_inner]*b[32*k_outer + k_inner]),
+//             k_inner in [0, min(32, n - 32*k_outer))
 // Sizes: a: n, b: n
 // Launch: dot_0, grid (1), block (1)
 // Launch: dot_1, grid ((n + 31) / 32), block (8)

@@ -11,6 +11,7 @@
 // Sizes: group: (m + 1), first: (n + 1), x: entries, y: m
 // Launch: groups, grid (m), block (64)
 // Assumes: entries >= 0; m >= 1; n >= 1; y overlaps no other array
+// Indices have 64 bits: 32 do not hold sums of numbers from memory, or constants like these
 
 #ifndef POLYLOOP_FLOORDIV_INT64
 #define POLYLOOP_FLOORDIV_INT64
@@ -39,13 +40,10 @@ extern "C" __global__ void __launch_bounds__(64) groups(
     const int *__restrict__ first,
     const float *__restrict__ x,
     float *__restrict__ y,
-    int m_arg,
-    int n_arg,
-    int entries_arg)
+    int m,
+    int n,
+    int entries)
 {
-    const long long m = (long long)m_arg;
-    const long long n = (long long)n_arg;
-    const long long entries = (long long)entries_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x;
     __shared__ float partial[2];

@@ -10,6 +10,7 @@
 //         y[g] = t
 // Sizes: group: (m + 1), first: (n + 1), x: entries, y: m
 // Assumes: entries >= 0; m >= 1; n >= 1; y overlaps no other array
+// Indices have 64 bits: 32 do not hold sums of numbers from memory, or constants like these
 
 #include <math.h>
 #include <stdbool.h>
@@ -35,12 +36,10 @@ void groups(
     const float *restrict x,
     float *restrict y,
     int m_arg,
-    int n_arg,
-    int entries_arg)
+    int n,
+    int entries)
 {
     const int64_t m = (int64_t)m_arg;
-    const int64_t n = (int64_t)n_arg;
-    const int64_t entries = (int64_t)entries_arg;
     for (int64_t bx = 0; bx < (m + 1) / 2; ++bx) {
         int low[2];
         int high[2];

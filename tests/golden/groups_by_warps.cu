@@ -11,6 +11,7 @@
 // Sizes: group: (m + 1), first: (n + 1), x: entries, y: m
 // Launch: groups, grid ((m + 1) / 2), block (32, 2)
 // Assumes: entries >= 0; m >= 1; n >= 1; y overlaps no other array
+// Indices have 64 bits: 32 do not hold sums of numbers from memory, or constants like these
 
 #ifndef POLYLOOP_FLOORDIV_INT64
 #define POLYLOOP_FLOORDIV_INT64
@@ -36,12 +37,10 @@ extern "C" __global__ void __launch_bounds__(64) groups(
     const float *__restrict__ x,
     float *__restrict__ y,
     int m_arg,
-    int n_arg,
-    int entries_arg)
+    int n,
+    int entries)
 {
     const long long m = (long long)m_arg;
-    const long long n = (long long)n_arg;
-    const long long entries = (long long)entries_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x, ty = threadIdx.y;
     const long long g = 2 * bx + ty;

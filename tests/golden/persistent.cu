@@ -2,8 +2,8 @@
 //     for i in [0, m), j in [0, n)
 //         c[i, j] = sum(k, a[i, k]*b[j, k]), k in [0, p)
 // Sizes: a: m x p, b: n x p, c: m x n
-// Launch: product, grid (min(132, max(0, n / 64)*max(0, m / 128))), block (256), 98368 bytes of
-//     dynamic shared memory
+// Launch: product, grid (min(132, max(0, n / 64)*max(0, m / 128))), block (256),
+//     98368 bytes of dynamic shared memory
 // Assumes: m % 128 == 0; n % 64 == 0; p % 64 == 0; m >= 1; n >= 1; p >= 1; a is aligned to 16
 //     bytes; b is aligned to 16 bytes; c is aligned to 8 bytes; c overlaps no other array
 // Indices have 32 bits: m*p, n*p, m*n, m + 216, p + 191 must not exceed 2147483647

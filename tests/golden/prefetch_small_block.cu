@@ -27,8 +27,9 @@ extern "C" __global__ void __launch_bounds__(16) blur(
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 5; ++a_dim_0_outer) {
-            if (16 * a_dim_0_outer + tx < 66)
-                a_fetch[16 * a_dim_0_outer + tx] = a[64 * bx + 16 * a_dim_0_outer + tx - 1];
+            const int position = 16 * a_dim_0_outer + tx;
+            if (position < 66)
+                a_fetch[position] = a[64 * bx + position - 1];
         }
         __syncwarp();  // a_fetch: reads follow writes
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
@@ -39,10 +40,11 @@ extern "C" __global__ void __launch_bounds__(16) blur(
         if (64 * bx + tx <= n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 5; ++a_dim_0_outer) {
-                if (16 * a_dim_0_outer + tx < 66
+                const int position = 16 * a_dim_0_outer + tx;
+                if (position < 66
                         && 64 * bx + 16 * a_dim_0_outer + tx >= 1
                         && 64 * bx + 16 * a_dim_0_outer + tx <= n)
-                    a_fetch[16 * a_dim_0_outer + tx] = a[64 * bx + 16 * a_dim_0_outer + tx - 1];
+                    a_fetch[position] = a[64 * bx + position - 1];
             }
         }
         __syncwarp();  // a_fetch: reads follow writes

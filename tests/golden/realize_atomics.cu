@@ -1,9 +1,9 @@
 // dot computes
 //     out = 0.0
 //     for block in [0, (n + 63) // 64)
-//         out = out + sum((i_outer, i_inner), a[64*block + (32*i_outer + i_inner)]*b[64*block +
-//             (32*i_outer + i_inner)]), i_outer in [0, min(2, (n - 64*block + 31) // 32)), i_inner
-//             in [0, min(32, n - 64*block - 32*i_outer))
+//         out = out + sum((i_outer, i_inner), a[64*block + (32*i_outer + i_inner)]*b[64*block
+//             + (32*i_outer + i_inner)]), i_outer in [0, min(2, (n - 64*block + 31) // 32)),
+//             i_inner in [0, min(32, n - 64*block - 32*i_outer))
 // Sizes: a: n, b: n
 // Launch: dot_0, grid (1), block (1)
 // Launch: dot_1, grid ((n + 63) / 64), block (32)

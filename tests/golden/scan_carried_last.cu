@@ -152,16 +152,17 @@ extern "C" __global__ void __launch_bounds__(64) prefix(
         for (int j_local_inner = 0; j_local_inner < min(4, n - 256 * bx - 4 * tx); ++j_local_inner)
             thread_sum += a[256 * bx + 4 * tx + j_local_inner];
         float before_thread = 0.0f;
-        if (256 * bx + 4 * tx < n)
+        const int position = 256 * bx + 4 * tx;
+        if (position < n)
             before_thread += thread_sum;
         before_thread = prefix_block_exclusive_sum_float32(before_thread, partial_0);
         float local[4];
         for (int e_inner = 0; e_inner < min(4, n - 256 * bx - 4 * tx); ++e_inner) {
-            before_thread += a[256 * bx + 4 * tx + e_inner];
+            before_thread += a[position + e_inner];
             local[e_inner] = before_thread;
         }
         before_tile = prefix_grid_exclusive_sum_float32(before_tile, ticket, totals, before);
         for (int q = 0; q < min(4, n - 256 * bx - 4 * tx); ++q)
-            b[256 * bx + 4 * tx + q] = before_tile + local[q];
+            b[position + q] = before_tile + local[q];
     }
 }

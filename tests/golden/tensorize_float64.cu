@@ -130,14 +130,15 @@ extern "C" __global__ void __launch_bounds__(64) product(
             #pragma unroll
             for (int mi = 0; mi < 1; ++mi) {
                 const int a_tile_offset = 16 * mi + 16 * w + ii_lane;
-                a_frag[kk % 2][mi][0] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane];
-                a_frag[kk % 2][mi][1] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane];
-                a_frag[kk % 2][mi][2] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 4];
-                a_frag[kk % 2][mi][3] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 4];
-                a_frag[kk % 2][mi][4] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 8];
-                a_frag[kk % 2][mi][5] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 8];
-                a_frag[kk % 2][mi][6] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 12];
-                a_frag[kk % 2][mi][7] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 12];
+                const int a_tile_offset_0 = 16 * kk + jj_lane;
+                a_frag[kk % 2][mi][0] = a_tile[ko % 2][a_tile_offset][a_tile_offset_0];
+                a_frag[kk % 2][mi][1] = a_tile[ko % 2][a_tile_offset + 8][a_tile_offset_0];
+                a_frag[kk % 2][mi][2] = a_tile[ko % 2][a_tile_offset][a_tile_offset_0 + 4];
+                a_frag[kk % 2][mi][3] = a_tile[ko % 2][a_tile_offset + 8][a_tile_offset_0 + 4];
+                a_frag[kk % 2][mi][4] = a_tile[ko % 2][a_tile_offset][a_tile_offset_0 + 8];
+                a_frag[kk % 2][mi][5] = a_tile[ko % 2][a_tile_offset + 8][a_tile_offset_0 + 8];
+                a_frag[kk % 2][mi][6] = a_tile[ko % 2][a_tile_offset][a_tile_offset_0 + 12];
+                a_frag[kk % 2][mi][7] = a_tile[ko % 2][a_tile_offset + 8][a_tile_offset_0 + 12];
             }
             #pragma unroll
             for (int ni = 0; ni < 2; ++ni) {
@@ -169,14 +170,15 @@ extern "C" __global__ void __launch_bounds__(64) product(
             #pragma unroll
             for (int mi = 0; mi < 1; ++mi) {
                 const int a_tile_offset = 16 * mi + 16 * w + ii_lane;
-                a_frag[kk % 2][mi][0] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane];
-                a_frag[kk % 2][mi][1] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane];
-                a_frag[kk % 2][mi][2] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 4];
-                a_frag[kk % 2][mi][3] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 4];
-                a_frag[kk % 2][mi][4] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 8];
-                a_frag[kk % 2][mi][5] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 8];
-                a_frag[kk % 2][mi][6] = a_tile[ko % 2][a_tile_offset][16 * kk + jj_lane + 12];
-                a_frag[kk % 2][mi][7] = a_tile[ko % 2][a_tile_offset + 8][16 * kk + jj_lane + 12];
+                const int a_tile_offset_0 = 16 * kk + jj_lane;
+                a_frag[kk % 2][mi][0] = a_tile[ko % 2][a_tile_offset][a_tile_offset_0];
+                a_frag[kk % 2][mi][1] = a_tile[ko % 2][a_tile_offset + 8][a_tile_offset_0];
+                a_frag[kk % 2][mi][2] = a_tile[ko % 2][a_tile_offset][a_tile_offset_0 + 4];
+                a_frag[kk % 2][mi][3] = a_tile[ko % 2][a_tile_offset + 8][a_tile_offset_0 + 4];
+                a_frag[kk % 2][mi][4] = a_tile[ko % 2][a_tile_offset][a_tile_offset_0 + 8];
+                a_frag[kk % 2][mi][5] = a_tile[ko % 2][a_tile_offset + 8][a_tile_offset_0 + 8];
+                a_frag[kk % 2][mi][6] = a_tile[ko % 2][a_tile_offset][a_tile_offset_0 + 12];
+                a_frag[kk % 2][mi][7] = a_tile[ko % 2][a_tile_offset + 8][a_tile_offset_0 + 12];
             }
             #pragma unroll
             for (int ni = 0; ni < 2; ++ni) {

@@ -133,10 +133,10 @@ extern "C" __global__ void __launch_bounds__(64) product(
             cp_async_16(
                 &a_tile[1][16 * kk + t_div_4][8 * t_mod_4],
                 &a[(32 * by + 16 * kk + t_div_4) * p + 8 * t_mod_4 + 32]);
-        if (16 * kk + t_div_4 + 32 < p)
+        const int position = 16 * kk + t_div_4;
+        if (position + 32 < p)
             cp_async_16(
-                &b_tile[1][16 * kk + t_div_4][8 * t_mod_4],
-                &b[(16 * kk + t_div_4 + 32) * n + 32 * bx + 8 * t_mod_4]);
+                &b_tile[1][position][8 * t_mod_4], &b[(position + 32) * n + 32 * bx + 8 * t_mod_4]);
     }
     cp_async_commit();
     // Full tiles, without tests; the others begin at ko_full.
@@ -162,11 +162,12 @@ extern "C" __global__ void __launch_bounds__(64) product(
                     b_frag[kk % 2][ni + 1][0],
                     b_frag[kk % 2][ni + 1][1],
                     &b_tile[ko % 3][16 * kk + lane_mod_16][16 * w + 8 * ni + 8 * lane_div_16]);
+            const int offset = 16 * kk + t_div_4;
             cp_async_16(
-                &a_tile[(ko + 2) % 3][16 * kk + t_div_4][8 * t_mod_4],
-                &a[(32 * by + 16 * kk + t_div_4) * p + 32 * ko + 8 * t_mod_4 + 64]);
+                &a_tile[(ko + 2) % 3][offset][8 * t_mod_4],
+                &a[(32 * by + offset) * p + 32 * ko + 8 * t_mod_4 + 64]);
             cp_async_16(
-                &b_tile[(ko + 2) % 3][16 * kk + t_div_4][8 * t_mod_4],
+                &b_tile[(ko + 2) % 3][offset][8 * t_mod_4],
                 &b[(32 * ko + 16 * kk + t_div_4 + 64) * n + 32 * bx + 8 * t_mod_4]);
             #pragma unroll
             for (int mi = 0; mi < 2; ++mi) {

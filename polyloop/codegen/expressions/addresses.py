@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 import pymbolic.primitives as p
@@ -11,7 +12,7 @@ import pymbolic.primitives as p
 from polyloop.codegen.expressions.linear import form_order, join_terms
 from polyloop.codegen.expressions.magnitude import Sum
 from polyloop.codegen.expressions.renderer import Renderer
-from polyloop.codegen.expressions.spans import spanned
+from polyloop.codegen.expressions.spans import factors_of, spanned
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
@@ -70,6 +71,7 @@ def index_text(
     opaque: list[tuple[Expression, int]] = []
     linear: dict[str, int] = {}
     const = _collect(r, with_named(r, with_numbers(r, expr)), 1, opaque, linear)
+    const += _rejoined(r, opaque, linear)
     ordered: list[tuple[Expression, int]] = [
         *((node, c) for node, c in opaque if c),
         *sorted(((name, c) for name, c in linear.items() if c), key=form_order),
@@ -134,16 +136,31 @@ def _collect(
         linear[expr.name] = linear.get(expr.name, 0) + factor
         return 0
     if type(expr) is p.Product:
-        numbers = [c for c in expr.children if isinstance(c, int | np.integer)]
-        others = [c for c in expr.children if not isinstance(c, int | np.integer)]
+        factors = [*factors_of(expr)]
+        numbers = [int(c) for c in factors if isinstance(c, int | np.integer)]
+        others = [c for c in factors if not isinstance(c, int | np.integer)]
         if len(others) <= 1:
-            for number in numbers:
-                factor *= int(number)
+            factor *= prod(numbers)
             return _collect(r, others[0], factor, opaque, linear) if others else factor
+        if len(numbers) > 1:  # 2*w*(2*h) is 4*w*h
+            expr = p.Product((prod(numbers), *others))
     if isinstance(expr, p.Remainder) and (simpler := _simpler_remainder(r, expr)) is not None:
         return _collect(r, simpler, factor, opaque, linear)
     opaque.append((expr, factor))
     return 0
+
+
+def _rejoined(r: Renderer, opaque: list[tuple[Expression, int]], linear: dict[str, int]) -> int:
+    """Put ``i`` in the place of ``4*(i // 4) + i % 4``; return the constant that it brings."""
+    const = 0
+    for rest, factor in [*opaque]:
+        if isinstance(rest, p.Remainder) and isinstance(rest.denominator, int) and rest.denominator > 0:
+            whole = p.FloorDiv(rest.numerator, rest.denominator), factor * rest.denominator
+            if whole in opaque:
+                opaque.remove(whole)
+                opaque.remove((rest, factor))
+                const += _collect(r, rest.numerator, factor, opaque, linear)
+    return const
 
 
 def _simpler_remainder(r: Renderer, expr: p.Remainder) -> Expression | None:

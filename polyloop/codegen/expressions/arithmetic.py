@@ -48,8 +48,10 @@ _UINT64: Final[DType] = np.dtype("uint64")
 
 def _chain(r: Renderer, expr: Chain, want: DType | None) -> Code:
     """Return a chain of operations, each in the type of its own operands; index arithmetic is exact."""
-    if r.types.is_index and (named := with_named(r, expr)) is not expr:
+    if r.types.is_exact and (named := with_named(r, expr)) is not expr:
         return index_text(r, named)
+    if r.types.is_exact and isinstance(expr, p.Sum) and _numbers_in(expr) > 1:  # (i - 1) + 1
+        return index_text(r, expr)
     if len(expr.children) > 2 and r.types.is_value:
         expr = paired(expr, [r.types.of(part) for part in operands(expr)])
     match expr:
@@ -59,6 +61,11 @@ def _chain(r: Renderer, expr: Chain, want: DType | None) -> Code:
             return _product(r, expr, want)
         case _:
             return _bitwise(r, expr, want)
+
+
+def _numbers_in(expr: Expression) -> int:
+    """Return how many numbers a sum of sums has."""
+    return sum(map(_numbers_in, expr.children)) if isinstance(expr, p.Sum) else isinstance(expr, int)
 
 
 def _sum(r: Renderer, expr: p.Sum, want: DType | None) -> Code:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, prod
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -20,12 +20,12 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.loops.rows import Divisibility
 from polyloop.expr.constants import number_of
-from polyloop.expr.dtypes import DType, is_bool, is_integer, is_unsigned
+from polyloop.expr.dtypes import DType, is_bool, is_inexact, is_integer, is_unsigned
 from polyloop.expr.nodes import Expression, function_name
 from polyloop.expr.promotion import settle
 from polyloop.expr.rewrite import children
 from polyloop.expr.typing import infer_type
-from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.affine import Affine, Floor, Var, affine_of
 
 __all__ = ["Magnitudes", "Polynomial", "Recorded", "Sum"]
 
@@ -41,7 +41,10 @@ _Types: TypeAlias = tuple[_TypeOf, _TypeOf]
 _MOST_POWER: Final = 64
 _FEW: Final = 2
 _BYTES: Final = 8
-_NO_LARGER: Final = frozenset({"min", "max", "abs", "gcd", "sign"})
+_EXTREMES: Final = frozenset({"min", "max"})
+_USUAL: Final = 1024
+"""Size by which bounds are compared."""
+_NO_LARGER: Final = frozenset({"abs", "gcd", "sign"})
 """Functions whose results are no larger than their arguments, up to the opposite of the least number."""
 
 
@@ -268,9 +271,16 @@ class Magnitudes:
         """
         bound = self._node(expr)
         is_held = expr.name not in self._fixed if isinstance(expr, p.Variable) else isinstance(expr, p.Subscript)
-        if isinstance(expr, p.ExpressionNode) and not is_held:
+        if isinstance(expr, p.ExpressionNode) and not is_held and not self._is_inexact(expr, bound):
             self._keep(bound)
         return bound
+
+    def _is_inexact(self, expr: Expression, bound: _Bound) -> bool:
+        """Return True for arithmetic of floating-point numbers, which has no width of indices."""
+        if self._types is None or not any(map(_is_of_data, bound)):
+            return False
+        kind = infer_type(expr, self._types[1])
+        return kind is not None and is_inexact(settle(kind))
 
     def _node(self, expr: Expression) -> _Bound:
         if isinstance(expr, int | np.integer | np.bool_):
@@ -288,6 +298,11 @@ class Magnitudes:
     def _name(self, expr: p.Variable) -> _Bound:
         dtype = None if expr.name in self._known or self._types is None else self._types[0](expr.name)
         return self._atom(expr.name) if dtype is None else _of_type(dtype)
+
+    def _element(self, expr: p.Subscript) -> _Bound:
+        """Return the bound of an element by its type; its subscripts are recorded where they are printed."""
+        kind = None if self._types is None else infer_type(expr, self._types[1])
+        return {(_DATA,): 1} if kind is None else _of_type(settle(kind))
 
     def _sum(self, expr: p.Sum) -> _Bound:
         return _added(map(self._size, expr.children))
@@ -344,12 +359,31 @@ class Magnitudes:
         return {(): 1}
 
     def _call(self, expr: p.Call) -> _Bound:
+        if function_name(expr) in _EXTREMES:
+            for part in children(expr):
+                self._size(part)
+            return _joined(self._range(expr))
         if function_name(expr) not in _NO_LARGER:
             return self._typed(expr)
         return _added([self._one_of(expr), {(): 1}])
 
+    def _range(self, expr: Expression) -> tuple[_Bound, _Bound]:
+        """Return bounds of an expression and of its opposite where these are positive: ``x`` and 0 of ``max(x, 0)``."""
+        name = function_name(expr) if isinstance(expr, p.Call) else ""
+        if name in _EXTREMES:
+            above, below = zip(*map(self._range, children(expr)), strict=True)
+            return (_least(above), _joined(below)) if name == "min" else (_joined(above), _least(below))
+        if (value := number_of(expr)) is not None:
+            return {(): max(value, 0)}, {(): max(-value, 0)}
+        form = affine_of(expr)
+        if form is not None and form.names() <= self._known.keys() | self._natural:
+            return self._sides(form.terms, form.const)
+        bound = self._node(expr)
+        return bound, bound
+
     _METHODS: ClassVar[Mapping[type, Callable[[Magnitudes, Any], _Bound]]] = {
         p.Variable: _name,
+        p.Subscript: _element,
         p.Sum: _sum,
         p.Product: _product,
         p.FloorDiv: _quotient,
@@ -400,6 +434,16 @@ def _greatest(bound: dict[tuple[str, ...], int]) -> Polynomial:
         names = tuple([name for name in product if name != _DATA])
         total[names] = total.get(names, 0) + factor * _WIDEST ** (len(product) - len(names))
     return total
+
+
+def _least(bounds: Iterable[_Bound]) -> _Bound:
+    """Return the bound that is the least for sizes as they are in use; each of them holds."""
+
+    def usual(bound: _Bound) -> float:
+        values = {product: [_WIDEST if name == _DATA else _USUAL for name in product] for product in bound}
+        return float(sum(factor * prod(values[product]) for product, factor in bound.items()))
+
+    return min(bounds, key=usual)
 
 
 def _added(bounds: Iterable[_Bound]) -> _Bound:

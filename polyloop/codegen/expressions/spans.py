@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import pymbolic.primitives as p
@@ -11,7 +11,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import Strided
 
-__all__ = ["magnitude", "span", "spanned", "total"]
+__all__ = ["factors_of", "magnitude", "span", "spanned", "total"]
 
 
 def span(array: ArrayArg) -> Expression:
@@ -45,8 +45,17 @@ def total(parts: Sequence[Expression]) -> Expression:
     return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))
 
 
+def factors_of(expr: Expression) -> Iterator[Expression]:
+    """Yield the factors of a product of products, or the expression itself."""
+    if type(expr) is p.Product:
+        for child in expr.children:
+            yield from factors_of(child)
+    else:
+        yield expr
+
+
 def _product(a: Expression, b: Expression) -> Expression:
-    factors = [f for e in (a, b) for f in (e.children if isinstance(e, p.Product) else (e,))]
+    factors = [factor for e in (a, b) for factor in factors_of(e)]
     number = prod(int(factor) for factor in factors if isinstance(factor, int))
     others = [factor for factor in factors if not isinstance(factor, int)]
     if not others:

@@ -60,6 +60,11 @@ class Types:
         """True in a value."""
         return not self.is_index and self.number is None
 
+    @property
+    def is_exact(self) -> bool:
+        """True where all integers are computed as indices are: in the type of indices, which holds them."""
+        return self.is_index or (self.number == self.scope.index_dtype and not self.may_wrap)
+
     # {{{ types of the program
 
     def of(self, expr: Expression) -> ScalarType:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.entries import Threads
 from polyloop.codegen.expressions.linear import bound_text
 from polyloop.codegen.loops.bounds import Bound, bounds_of
-from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.context import Context, known_of
 from polyloop.codegen.loops.rows import Divisibility, Piece, pieces_of
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
@@ -18,11 +19,11 @@ from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
 from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS, is_axis
-from polyloop.schedule.plan import Statement
+from polyloop.schedule.plan import Launch, Statement
 
 __all__ = [
     "GridAxis", "axis_text", "bound_expression", "grid_axes", "hardware_axes", "host_expression",
-    "shifted_text", "unmultiplied",
+    "plain_grid", "shifted_text", "unmultiplied",
 ]
 
 
@@ -130,6 +131,22 @@ def grid_axes(
             axis_range = replace(axis_range, extent=_extent(bounds.lower, bounds.upper, divisibility))
         found.append(axis_range)
     return found
+
+
+def plain_grid(launch: Launch, statements: Sequence[Statement], assumptions: isl.Set) -> tuple[Expression, ...] | None:
+    """Return the blocks along x, y and z of a launch whose *statements* are these, None if the host counts them.
+
+    The host does where blocks have an order of their own, or a loop of the host is around the launch.
+    """
+    used = [s for s in statements if not s.domain.intersect_params(assumptions).is_empty()]
+    if launch.home or not launch.order.is_plain or not used:
+        return None
+    known, hardware = known_of(assumptions), hardware_axes(launch.grid_axes)
+    axes = [axis for axis in launch.grid_axes if any(axis in s.dims for s in used)]
+    found = grid_axes(axes, (), used, known.context, known.divisibility)
+    extents: dict[str, Expression] = {hardware[axis.name]: axis.extent for axis in found}
+    x, y, z = (extents.get(axis, 1) for axis in BLOCK_AXES)
+    return (x if launch.cluster == 1 else p.Product((launch.cluster, x)), y, z)
 
 
 def _extent(lower: Bound, upper: Bound, divisibility: Divisibility) -> Expression:

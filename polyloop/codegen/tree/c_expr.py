@@ -392,9 +392,26 @@ def product(first: Code, second: Code) -> Code:
 
 
 def total(terms: Sequence[Code]) -> Code:
-    """Return the sum of several terms of an index, at least one; negative terms are subtracted."""
+    """Return the sum of terms of an index, at least one; negative terms are subtracted, numbers are added up."""
     first, *others = terms
-    return first if not others else Binary(first, tuple([term for other in others for term in _terms(other)]))
+    rest = [term for other in others for term in _terms(other)]
+    terms = [first, *(code for _, code in rest)]
+    numbers = [code for code in terms if isinstance(code, Literal) and code.text.isdigit()]
+    if len(numbers) > 1 and (found := _with_one_number([(INDEX_PLUS, first), *rest])) is not None:
+        return found
+    return Binary(first, tuple(rest)) if rest else first
+
+
+def _with_one_number(terms: Sequence[tuple[Operator, Code]]) -> Code | None:
+    """Return ``9*e + k + 4`` for ``9*e + 3 + k + 1``, with one number; None where nothing else is added."""
+    values = [(sign, integer_of(code)) for sign, code in terms]
+    value = sum([number if sign.symbol == "+" else -number for sign, number in values if number is not None])
+    others = [term for term, (_, number) in zip(terms, values, strict=True) if number is None]
+    if not others or others[0][0].symbol == "-":
+        return None
+    last = [(INDEX_PLUS if value > 0 else MINUS, integer(abs(value)))] if value else []
+    rest = (*others[1:], *last)
+    return Binary(others[0][1], rest) if rest else others[0][1]
 
 
 def element(array: Code, *indices: Code) -> Code:

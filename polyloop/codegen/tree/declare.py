@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, Group, If, Node, Union
-from polyloop.codegen.tree.c_expr import Name
+from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, Group, If, Node, Union, walk
+from polyloop.codegen.tree.c_expr import Name, changed
 from polyloop.frozen import replace
 
 __all__ = ["declare_private", "declare_shared"]
@@ -62,13 +62,18 @@ def _place(block: Block, name: str, declaration: Declare) -> Block:
 
 def _declared(node: Node, name: str, declaration: Declare) -> Block:
     """Return *name*'s declaration and its first use, *node*."""
+    return _with_constant(node, name, declaration) or (declaration, node)
+
+
+def _with_constant(node: Node, name: str, declaration: Declare) -> Block | None:
+    """Return a declaration with the constant that a condition sets, and the rest of *node*; None if it sets none."""
     if isinstance(node, If) and not node.orelse and not node.reads and not declaration.dims:
         start = next(position for position, inner in enumerate(node.body) if name in inner.uses)
         init = node.body[start]
         if isinstance(init, Assign) and init.is_constant and _begins(init, name):
             rest = (*node.body[:start], *node.body[start + 1 :])
             return (replace(init, type=declaration.type), *((replace(node, body=rest),) if rest else ()))
-    return (declaration, node)
+    return None
 
 
 def _into_alternatives(node: Node, name: str, declaration: Declare) -> Node | None:
@@ -91,15 +96,25 @@ def _into_alternatives(node: Node, name: str, declaration: Declare) -> Node | No
             return None
 
 
-def _place_inside(block: Block, name: str, declaration: Declare) -> Block | None:
-    """Return *block* with declarations inside, None if a value may enter or leave the block."""
+def _place_inside(
+    block: Block, name: str, declaration: Declare, varying: frozenset[str] = frozenset()
+) -> Block | None:
+    """Return *block* with declarations inside, None if a value may enter or leave the block.
+
+    *varying* are the variables that differ between executions of the block.  Where a condition without them sets a
+    constant first, each execution sets it, or none does.
+    """
     users = [position for position, node in enumerate(block) if name in node.uses]
     first = block[users[0]]
     if isinstance(first, Assign) and _begins(first, name) and not declaration.dims:
         return (*block[: users[0]], replace(first, type=declaration.type), *block[users[0] + 1 :])
+    if varying and isinstance(first, If) and first.condition.names.isdisjoint(varying):
+        begun = _with_constant(first, name, declaration)
+        if begun is not None:
+            return (*block[: users[0]], *begun, *block[users[0] + 1 :])
     out = list(block)
     for position in users:
-        moved = _enclose(out[position], name, declaration)
+        moved = _enclose(out[position], name, declaration, varying)
         if moved is None:
             return None
         out[position] = moved
@@ -110,20 +125,20 @@ def _begins(node: Assign, name: str) -> bool:
     return node.writes == name and node.operator == "=" and name not in node.reads and node.target == Name(name)
 
 
-def _enclose(node: Node, name: str, declaration: Declare) -> Node | None:
+def _enclose(node: Node, name: str, declaration: Declare, varying: frozenset[str]) -> Node | None:
     """Return *node* with the declarations inside of it, None if a value may pass between executions of its parts."""
     match node:
-        case For(body=body) if name not in node.reads:
-            inside = _place_inside(body, name, declaration)
+        case For(var=var, body=body) if name not in node.reads:
+            inside = _place_inside(body, name, declaration, varying.union({var}, _names_in(body)))
             return None if inside is None else replace(node, body=inside)
         case Group(body=body):
-            inside = _place_inside(body, name, declaration)
+            inside = _place_inside(body, name, declaration, varying)
             return None if inside is None else replace(node, body=inside)
         case If(_, body, orelse) if name not in node.reads:
             parts: list[Block] = []
             for part in (body, orelse):
                 if any(name in inner.uses for inner in part):
-                    inside = _place_inside(part, name, declaration)
+                    inside = _place_inside(part, name, declaration, varying)
                     if inside is None:
                         return None
                     parts.append(inside)
@@ -132,3 +147,19 @@ def _enclose(node: Node, name: str, declaration: Declare) -> Node | None:
             return replace(node, body=parts[0], orelse=parts[1])
         case _:
             return None
+
+
+def _names_in(block: Block) -> frozenset[str]:
+    """Return the variables that the statements in a block declare or set."""
+    found: set[str] = set()
+    for node in walk(block):
+        match node:
+            case Declare(name=name, more=more):
+                found |= {name, *(other for other, _ in more)}
+            case Assign(target=target) if (variable := changed(target)) is not None:
+                found.add(variable.text)
+            case For(var=var):
+                found.add(var)
+            case _:
+                pass
+    return frozenset(found)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import is_
-from typing import Final
+from typing import Final, NamedTuple
 
 from polyloop.codegen.tree.c_ast import (
     Assign,
@@ -41,23 +41,34 @@ from polyloop.codegen.tree.c_expr import (
     Subscript,
     Unary,
     may_skip,
+    nodes,
     put,
     renewed,
     root,
 )
+from polyloop.codegen.tree.steady import steady_names
 from polyloop.frozen import replace
 
 __all__ = ["with_named_offsets"]
 
 _LETTER: Final = "\N{LATIN LETTER DENTAL CLICK}"
-_LEAST: Final = 12
-"""Characters of the shortest part that is named."""
+_LEAST: Final = 9
+"""Characters of the shortest sum that is named."""
+_LEAST_PRODUCT: Final = 12
+"""Characters of the shortest product that is named."""
+_OFTEN: Final = 3
+"""Uses from which the line of a definition is worth its own length."""
 _CHAINS: Final = frozenset("+*")
 _QUIET: Final = frozenset("+-*/%")
 
 
 def with_named_offsets(
-    body: Block, index_type: str, sizes: frozenset[str], uniform: frozenset[str], fresh: Callable[[str], str]
+    body: Block,
+    index_type: str,
+    sizes: frozenset[str],
+    uniform: frozenset[str],
+    integers: frozenset[str],
+    fresh: Callable[[str], str],
 ) -> Block:
     """Return *body* with names for sums and products that addresses share.
 
@@ -69,10 +80,20 @@ def with_named_offsets(
         Names of sizes: a product of them alone is a stride.
     uniform
         Names that are the same for all threads of a block.
+    integers
+        Arrays of integers no wider than indices.
     fresh
         Function that reserves a name like the one that it is given, and returns it.
     """
-    return _Offsets(index_type, sizes, sizes | uniform, fresh).block(body, frozenset())
+    steady = steady_names(body, index_type, integers)
+    return _Offsets(index_type, sizes, sizes | uniform, steady, fresh).block(body, frozenset())
+
+
+class _Kinds(NamedTuple):
+    """Names that are the same for all threads of a block, and integers from memory that stay as they are."""
+
+    uniform: frozenset[str]
+    steady: frozenset[str]
 
 
 @dataclass
@@ -91,11 +112,16 @@ class _Shared:
 
 class _Offsets:
     def __init__(
-        self, index_type: str, sizes: frozenset[str], uniform: frozenset[str], fresh: Callable[[str], str]
+        self,
+        index_type: str,
+        sizes: frozenset[str],
+        uniform: frozenset[str],
+        steady: frozenset[str],
+        fresh: Callable[[str], str],
     ) -> None:
         self.index_type = index_type
         self.sizes = sizes
-        self.uniform = uniform
+        self.kinds = _Kinds(uniform, steady)
         self.fresh = fresh
         self.names: dict[str, list[str]] = {}
         self.known: dict[tuple[Code, bool], tuple[tuple[Binary, str], ...]] = {}
@@ -110,7 +136,7 @@ class _Offsets:
             nodes = (
                 *nodes[: best.first],
                 made,
-                *(_renamed(node, best.part, mark, self.uniform) for node in nodes[best.first :]),
+                *(_renamed(node, best.part, mark, self.kinds) for node in nodes[best.first :]),
             )
         if wishes:
             nodes, taken = self._named(nodes, wishes, taken)
@@ -162,13 +188,16 @@ class _Offsets:
         """Return the results of :func:`_candidates`, for which blocks around the expression ask, too."""
         found = self.known.get((code, is_sure))
         if found is None:
-            found = self.known[code, is_sure] = tuple(_candidates(code, self.uniform, is_sure=is_sure))
+            found = self.known[code, is_sure] = tuple(_candidates(code, self.kinds, is_sure=is_sure))
         return found
 
     def _saved(self, shared: _Shared) -> int:
-        """Return the number of characters that a name saves."""
+        """Return the number of characters that a name saves; of what comes from memory without its definition."""
         name, part = len(self._wish(shared)), len(shared.part.text)
-        return shared.count * (part - name) - len(f"const {self.index_type}  = ;") - name - part
+        is_from_memory = shared.part.temporaries or any(isinstance(node, Subscript) for node in nodes(shared.part))
+        line = len(f"const {self.index_type}  = ;") if shared.count < _OFTEN else 0
+        cost = 0 if is_from_memory and shared.count > 1 else name + part + line
+        return shared.count * (part - name) - cost
 
 
 def _inside(node: Node) -> Iterator[Code]:
@@ -180,23 +209,23 @@ def _inside(node: Node) -> Iterator[Code]:
 
 
 def _candidates(
-    code: Code, uniform: frozenset[str], array: str = "", *, is_sure: bool = False
+    code: Code, kinds: _Kinds, array: str = "", *, is_sure: bool = False
 ) -> Iterator[tuple[Binary, str]]:
     """Yield the sums and products that may have a name, each with the array in whose subscript it is, empty if in none.
 
     With *is_sure*, those that are evaluated whatever the values of others are.
     """
     if isinstance(code, Subscript):
-        yield from _candidates(code.base, uniform, array, is_sure=is_sure)
-        yield from _candidates(code.index, uniform, array or root(code) or "", is_sure=is_sure)
+        yield from _candidates(code.base, kinds, array, is_sure=is_sure)
+        yield from _candidates(code.index, kinds, array or root(code) or "", is_sure=is_sure)
         return
     if isinstance(code, Binary) and len(code.text) >= _LEAST:
-        yield from ((part, array) for _, part in _runs(code, uniform if array else None))
+        yield from ((part, array) for _, part in _runs(code, kinds, in_address=bool(array)))
     for part in code.parts[:1] if is_sure and may_skip(code) else code.parts:
-        yield from _candidates(part, uniform, array, is_sure=is_sure)
+        yield from _candidates(part, kinds, array, is_sure=is_sure)
 
 
-def _runs(code: Binary, uniform: frozenset[str] | None) -> Iterator[tuple[slice, Binary]]:
+def _runs(code: Binary, kinds: _Kinds, *, in_address: bool = False) -> Iterator[tuple[slice, Binary]]:
     """Yield the runs of operands of a sum or product that may have a name, the longest first.
 
     A run begins with the first operand, which C computes first, too.  In addresses, others may begin behind *uniform*
@@ -208,8 +237,8 @@ def _runs(code: Binary, uniform: frozenset[str] | None) -> Iterator[tuple[slice,
     if symbol not in _CHAINS:
         return
     same = next((n for n, (operator, _) in enumerate(code.rest) if operator.symbol != symbol), len(code.rest)) + 1
-    first = 0
-    while uniform is not None and first < same and operands[first].names <= uniform:
+    first, least = 0, _LEAST if symbol == "+" else _LEAST_PRODUCT
+    while in_address and first < same and operands[first].names <= kinds.uniform:
         first += 1
     for count in range(same, 1, -1):
         for start in range(min(first, same - count) + 1):
@@ -217,23 +246,26 @@ def _runs(code: Binary, uniform: frozenset[str] | None) -> Iterator[tuple[slice,
             if any(isinstance(end, Literal) for end in ends):
                 continue
             part = Binary(operands[start], code.rest[start : start + count - 1])
-            if len(part.text) >= _LEAST and _is_index(part):
+            if len(part.text) >= least and _is_index(part, kinds.steady):
                 yield slice(start, start + count), part
 
 
-def _is_index(code: Code) -> bool:
-    """Return True if an expression consists of variables of index type and numbers."""
+def _is_index(code: Code, steady: frozenset[str]) -> bool:
+    """Return True if an expression consists of indices, sizes, *steady* integers and numbers."""
     match code:
-        case Name(temporary=""):
-            return True
+        case Name(text, temporary):
+            return not temporary or text in steady
+        case Subscript(Name(text), index):
+            return text in steady and _is_index(index, steady)
         case Literal(text):
             return text.isdigit()
         case Binary(rest=rest):
-            return all(operator.symbol in _QUIET for operator, _ in rest) and all(map(_is_index, code.parts))
+            is_quiet = all(operator.symbol in _QUIET for operator, _ in rest)
+            return is_quiet and all(_is_index(part, steady) for part in code.parts)
         case Unary(operator, operand):
-            return operator.symbol == "-" and _is_index(operand)
+            return operator.symbol == "-" and _is_index(operand, steady)
         case Parentheses(inside):
-            return _is_index(inside)
+            return _is_index(inside, steady)
         case _:
             return False
 
@@ -248,27 +280,27 @@ def _with(node: Node, values: Mapping[str, Code]) -> Node:
     return with_expressions(inner, lambda code: put(code, values))
 
 
-def _renamed(node: Node, part: Binary, name: Name, uniform: frozenset[str]) -> Node:
+def _renamed(node: Node, part: Binary, name: Name, kinds: _Kinds) -> Node:
     """Return a statement with *part* replaced by *name*."""
     if isinstance(node, Verbatim) or not part.names <= node.names:
         return node
     if isinstance(node, For) and node.var in part.names:
         return node
-    inner = with_blocks(node, lambda block: tuple([_renamed(inside, part, name, uniform) for inside in block]))
-    return with_expressions(inner, lambda code: _put(code, part, name, uniform))
+    inner = with_blocks(node, lambda block: tuple([_renamed(inside, part, name, kinds) for inside in block]))
+    return with_expressions(inner, lambda code: _put(code, part, name, kinds))
 
 
-def _put(code: Code, part: Binary, name: Name, uniform: frozenset[str], *, is_address: bool = False) -> Code:
+def _put(code: Code, part: Binary, name: Name, kinds: _Kinds, *, is_address: bool = False) -> Code:
     """Return an expression with *name* in place of *part*."""
 
     def changed(node: Code) -> Code | None:
         if not part.names <= node.names:
             return node
         if isinstance(node, Subscript) and not is_address:
-            inside = _put(node.index, part, name, uniform, is_address=True)
-            return Subscript(_put(node.base, part, name, uniform), inside)
+            inside = _put(node.index, part, name, kinds, is_address=True)
+            return Subscript(_put(node.base, part, name, kinds), inside)
         if isinstance(node, Binary):
-            for place, run in _runs(node, uniform if is_address else None):
+            for place, run in _runs(node, kinds, in_address=is_address):
                 if run == part:
                     return renewed(_without(node, place, name), changed)
         return None

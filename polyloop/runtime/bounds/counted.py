@@ -45,6 +45,7 @@ def checked_sizes(census: Census, program: GeneratedProgram, sizes: Mapping[str,
     if missing:
         example = ", ".join(f'"{name}": {sizes.get(name, 1024)}' for name in wanted)
         notes = [f"'{name}' is computed by the kernel: give a typical value" for name in missing if name in bounds]
+        notes += [f"'{name}' is no size of the kernel" for name in sizes if name not in wanted]
         message = f"no size for {', '.join(repr(name) for name in missing)}"
         problem = Diagnostic("bad-sizes", message, tuple(notes), (f"pass sizes={{{example}}}",))
         raise ArgumentError("explain", kernel.name, [problem])

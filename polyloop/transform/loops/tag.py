@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
@@ -60,6 +61,7 @@ def fitting(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
 
 _TAGS_OF_CUDA: Final = {"threadIdx": "l", "blockIdx": "g"}
 _AXES_OF_CUDA: Final = frozenset("xyz")
+_ENTRY: Final = re.compile(r"(\w+)\s*(?:->|=|\s)\s*([a-z][\w.%/]*)")
 _AXES: Final = frozenset("gcl")
 _WORDS: Final = {
     "block": "g.0", "grid": "g.0", "group": "g.0", "thread": "l.0", "local": "l.0", "warp": "w", "vector": "vec",
@@ -83,6 +85,13 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
                 "and digits of the thread number such as l%8, l/8%4 and l/32",
             ),
         )
+
+
+def _untagged(entry: str) -> Iterator[Diagnostic]:
+    """Yield ``bad-tag`` for an entry without a tag, with the two that it may be meant to have."""
+    words = _ENTRY.fullmatch(entry)
+    meant = f"write '{words[1]}:{words[2]}'" if words is not None else f"write '{entry}:l.0', or another tag"
+    yield Diagnostic("bad-tag", f"no tag in '{entry}'", hints=(meant,))
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,7 @@ class TagInames(Transform):
             if is_glob(pattern) and not fitting(kernel, pattern) and not self.ignore_nonexistent:
                 hints = (f"inames: {', '.join(kernel.inames)}",)
                 yield Diagnostic("unknown-iname", f"no iname fits '{pattern}'", hints=hints)
-            yield from tag_violations(text)
+            yield from tag_violations(text) if text else _untagged(pattern)
         named: dict[str, str] = {}
         for iname, text in self.iname_to_tag:
             if named.setdefault(iname, text) != text:
@@ -155,8 +164,10 @@ class TagInames(Transform):
                            'inner_tag="l.0")',),
                 )  # fmt: skip
         for iname, text in self.pairs(kernel):
-            if not self.ignore_nonexistent:
-                yield from iname_violations(kernel, iname)
+            if not self.ignore_nonexistent and text:
+                meant = parse_tag(iname) is not None and text in kernel.inames
+                turned = (f"the iname comes first: '{text}:{iname}'",) if meant else ()
+                yield from (replace(found, hints=turned or found.hints) for found in iname_violations(kernel, iname))
             old = kernel.iname_tags.get(iname)
             if old is not None and not isinstance(old, Sequential) and str(old) != text and not self.force:
                 yield Diagnostic(

@@ -17,9 +17,10 @@ extern "C" __global__ void __launch_bounds__(256) bias_gelu(
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    if (1024 * bx + 4 * tx + 3 < n) {
-        const float4 x_v = *(const float4 *)&x[by * n + 1024 * bx + 4 * tx];
-        const float4 b_v = *(const float4 *)&b[1024 * bx + 4 * tx];
+    const int position = 1024 * bx + 4 * tx;
+    if (position + 3 < n) {
+        const float4 x_v = *(const float4 *)&x[by * n + position];
+        const float4 b_v = *(const float4 *)&b[position];
         float t[4];
         t[0] = x_v.x + b_v.x;
         t[1] = x_v.y + b_v.y;
@@ -30,6 +31,6 @@ extern "C" __global__ void __launch_bounds__(256) bias_gelu(
         y_v.y = 0.5f * t[1] * (1.0f + erff(0.70710677f * t[1]));
         y_v.z = 0.5f * t[2] * (1.0f + erff(0.70710677f * t[2]));
         y_v.w = 0.5f * t[3] * (1.0f + erff(0.70710677f * t[3]));
-        *(float4 *)&y[by * n + 1024 * bx + 4 * tx] = y_v;
+        *(float4 *)&y[by * n + position] = y_v;
     }
 }

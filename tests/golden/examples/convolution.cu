@@ -1,7 +1,7 @@
 // convolution computes
 //     for f in [0, filters), i in [0, m), j in [0, n)
-//         y[f, i, j] = sum((c, p, q), w[f, c, p, q]*x[c, i + p, j + q]), c in [0, channels), p in
-//             [0, 3), q in [0, 3)
+//         y[f, i, j] = sum((c, p, q), w[f, c, p, q]*x[c, i + p, j + q]), c in [0, channels),
+//             p in [0, 3), q in [0, 3)
 // Sizes: x: channels x (m + 2) x (n + 2), w: filters x channels x 3 x 3, y: filters x m x n
 // Launch: convolution, grid ((n + 15) / 16, (m + 7) / 8, (filters + 3) / 4), block (16, 8)
 // Assumes: channels >= 1; filters >= 1; m >= 1; n >= 1; y overlaps no other array

@@ -6,6 +6,7 @@
 // Sizes: first: (n + 1), column: entries, a: entries, x: m, y: n
 // Launch: csr_lanes, grid ((n + 31) / 32), block (8, 32)
 // Assumes: entries >= 0; m >= 0; n >= 1; y overlaps no other array
+// Indices have 64 bits: 32 do not hold sums of numbers from memory, or constants like these
 
 // The sum of x over the 8 threads that differ in threadIdx.x only, on each of them; the whole block
 // calls it.
@@ -24,12 +25,10 @@ extern "C" __global__ void __launch_bounds__(256) csr_lanes(
     const float *__restrict__ x,
     float *__restrict__ y,
     int n_arg,
-    int entries_arg,
-    int m_arg)
+    int entries,
+    int m)
 {
     const long long n = (long long)n_arg;
-    const long long entries = (long long)entries_arg;
-    const long long m = (long long)m_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x, ty = threadIdx.y;
     const long long i = 32 * bx + ty;
@@ -41,8 +40,10 @@ extern "C" __global__ void __launch_bounds__(256) csr_lanes(
             #pragma unroll
             for (long long j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
                 const long long j = 32 * j_outer + 8 * j_inner_outer + tx;
-                if (j < (long long)count)
-                    acc += a[begin + j] * x[column[begin + j]];
+                if (j < (long long)count) {
+                    const long long offset = begin + j;
+                    acc += a[offset] * x[column[offset]];
+                }
             }
         }
     }

@@ -6,6 +6,7 @@
 // Sizes: first: (n + 1), column: entries, a: entries, x: m, y: n
 // Launch: csr_warps, grid ((n + 7) / 8), block (32, 8)
 // Assumes: entries >= 0; m >= 0; n >= 1; y overlaps no other array
+// Indices have 64 bits: 32 do not hold sums of numbers from memory, or constants like these
 
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole
 // block calls it.
@@ -24,12 +25,10 @@ extern "C" __global__ void __launch_bounds__(256) csr_warps(
     const float *__restrict__ x,
     float *__restrict__ y,
     int n_arg,
-    int entries_arg,
-    int m_arg)
+    int entries,
+    int m)
 {
     const long long n = (long long)n_arg;
-    const long long entries = (long long)entries_arg;
-    const long long m = (long long)m_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x, ty = threadIdx.y;
     const long long i = 8 * bx + ty;
@@ -37,8 +36,10 @@ extern "C" __global__ void __launch_bounds__(256) csr_warps(
     if (i < n) {
         int begin = first[i];
         int count = (unsigned int)first[i + 1] - begin;
-        for (long long j = tx; j < (long long)count; j += 32)
-            acc += a[begin + j] * x[column[begin + j]];
+        for (long long j = tx; j < (long long)count; j += 32) {
+            const long long offset = begin + j;
+            acc += a[offset] * x[column[offset]];
+        }
     }
     acc = csr_warps_warp_sum_float32(acc);
     if (tx == 0 && i < n)

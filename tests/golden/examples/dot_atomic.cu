@@ -1,8 +1,8 @@
 // dot computes
 //     out = 0.0
 //     for block in [0, (n + 4095) // 4096)
-//         out = out + sum(i, a[4096*block + i]*b[4096*block + i]), i in [0, min(4096, n -
-//             4096*block))
+//         out = out + sum(i, a[4096*block + i]*b[4096*block + i]),
+//             i in [0, min(4096, n - 4096*block))
 // Sizes: a: n, b: n
 // Launch: dot_0, grid (1), block (1)
 // Launch: dot_1, grid ((n + 4095) / 4096), block (256)

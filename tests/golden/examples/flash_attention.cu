@@ -14,8 +14,8 @@
 //                 w[j2] = exp(s[j2] - top)
 //             total = total*shrink + sum(j3, w[j3]), j3 in [0, min(8, m - 8*t))
 //             for d1 in [0, 16)
-//                 acc[d1] = acc[d1]*shrink + sum(j3, w[j3]*v[8*t + j3, d1]), j3 in [0, min(8, m -
-//                     8*t))
+//                 acc[d1] = acc[d1]*shrink + sum(j3, w[j3]*v[8*t + j3, d1]),
+//                     j3 in [0, min(8, m - 8*t))
 //         for d2 in [0, 16)
 //             o[i, d2] = acc[d2]/total
 // Sizes: q: n x 16, o: n x 16, k: m x 16, v: m x 16
@@ -187,6 +187,8 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                 k_fetch[4 * k_dim_0_outer + t_div_16][t_mod_16] =
                     k[(8 * t + 4 * k_dim_0_outer + t_div_16) * 16 + t_mod_16];
             __syncthreads();  // k_fetch: reads follow writes; v_fetch: writes follow reads
+            float acc_1 = -INFINITY;
+            float acc_2 = 0.0f;
             if (i < n) {
                 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
@@ -196,7 +198,6 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                         acc_0 += q_fetch[c] * k_fetch[j][c];
                     s[j] = scale * acc_0;
                 }
-                float acc_1 = -INFINITY;
                 #pragma unroll
                 for (int j1 = 0; j1 < 8; ++j1)
                     acc_1 = fmaxf(acc_1, s[j1]);
@@ -206,7 +207,6 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                 #pragma unroll
                 for (int j2 = 0; j2 < 8; ++j2)
                     w[j2] = expf(s[j2] - top);
-                float acc_2 = 0.0f;
                 #pragma unroll
                 for (int j3 = 0; j3 < 8; ++j3)
                     acc_2 += w[j3];
@@ -239,6 +239,8 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                 }
             }
             __syncthreads();  // k_fetch: reads follow writes; v_fetch: writes follow reads
+            float acc_1 = -INFINITY;
+            float acc_2 = 0.0f;
             if (i < n) {
                 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
@@ -250,7 +252,6 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                         s[j] = scale * acc_0;
                     }
                 }
-                float acc_1 = -INFINITY;
                 #pragma unroll
                 for (int j1 = 0; j1 < 8; ++j1) {
                     if (8 * t + j1 < m)
@@ -264,7 +265,6 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(
                     if (8 * t + j2 < m)
                         w[j2] = expf(s[j2] - top);
                 }
-                float acc_2 = 0.0f;
                 #pragma unroll
                 for (int j3 = 0; j3 < 8; ++j3) {
                     if (8 * t + j3 < m)

@@ -44,11 +44,12 @@ extern "C" __global__ void __launch_bounds__(128) lattice_boltzmann(
         float f1 = f[stride + offset];
         float f2 = f[2 * stride + by * (n + 2) + x + 1];
         float f3 = f[3 * stride + offset + 2];
-        float f4 = f[4 * stride + (by + 2) * (n + 2) + x + 1];
+        const int f_offset = (by + 2) * (n + 2);
+        float f4 = f[4 * stride + f_offset + x + 1];
         float f5 = f[5 * stride + by * (n + 2) + x];
         float f6 = f[6 * stride + by * (n + 2) + x + 2];
-        float f7 = f[7 * stride + (by + 2) * (n + 2) + x + 2];
-        float f8 = f[8 * stride + (by + 2) * (n + 2) + x];
+        float f7 = f[7 * stride + f_offset + x + 2];
+        float f8 = f[8 * stride + f_offset + x];
         float rho = f0 + f1 + f2 + f3 + f4 + f5 + f6 + f7 + f8;
         float ux = (f1 - f3 + f5 - f6 - f7 + f8) / rho;
         float uy = (f2 - f4 + f5 + f6 - f7 - f8) / rho;

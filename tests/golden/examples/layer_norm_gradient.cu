@@ -10,15 +10,15 @@
 //             k_sum_1 in [0, m)
 //         variance_bar[i] = -0.5*scale_bar[i]*rsqrt(variance[i] + 1e-05)/(variance[i] + 1e-05)
 //         variance_sum_bar[i] = variance_bar[i]/m
-//         mean_bar[i] = sum(k_sum_2, -2*variance_sum_bar[i]*(x[i, k_sum_2] - mean[i]) - grad_y[i,
-//             k_sum_2]*scale[i]*gamma[k_sum_2]), k_sum_2 in [0, m)
+//         mean_bar[i] = sum(k_sum_2, -2*variance_sum_bar[i]*(x[i, k_sum_2] - mean[i])
+//             - grad_y[i, k_sum_2]*scale[i]*gamma[k_sum_2]), k_sum_2 in [0, m)
 //         mean_sum_bar[i] = mean_bar[i]/m
 //     for i in [0, n), k in [0, m)
-//         grad_x[i, k] = mean_sum_bar[i] + 2*variance_sum_bar[i]*(x[i, k] - mean[i]) + grad_y[i,
-//             k]*scale[i]*gamma[k]
+//         grad_x[i, k] = mean_sum_bar[i] + 2*variance_sum_bar[i]*(x[i, k] - mean[i])
+//             + grad_y[i, k]*scale[i]*gamma[k]
 //     for k_0 in [0, m)
-//         grad_gamma[k_0] = sum(i_sum, grad_y[i_sum, k_0]*(x[i_sum, k_0] -
-//             mean[i_sum])*scale[i_sum]), i_sum in [0, n)
+//         grad_gamma[k_0] = sum(i_sum, grad_y[i_sum,
+//             k_0]*(x[i_sum, k_0] - mean[i_sum])*scale[i_sum]), i_sum in [0, n)
 //     for k_1 in [0, m)
 //         grad_beta[k_1] = sum(i_sum_0, grad_y[i_sum_0, k_1]), i_sum_0 in [0, n)
 // Sizes: x: n x m, gamma: m, grad_y: n x m, grad_x: n x m, grad_gamma: m, grad_beta: m

@@ -2,8 +2,8 @@
 //     for i in [0, m), j in [0, n)
 //         c[i, j] = sum(k, a[i, k]*b[k, j]), k in [0, p)
 // Sizes: a: m x p, b: p x n, c: m x n
-// Launch: matmul_float64_mma, grid (min(4, (n / 2 + 63) / 64), (m + 127) / 128, (n / 2 + 255) /
-//     256), block (256), 112128 bytes of dynamic shared memory
+// Launch: matmul_float64_mma, grid (min(4, (n / 2 + 63) / 64), (m + 127) / 128,
+//     (n / 2 + 255) / 256), block (256), 112128 bytes of dynamic shared memory
 // Assumes: n % 2 == 0; p % 2 == 0; m >= 1; n >= 1; p >= 1; a is aligned to 16 bytes; b is aligned
 //     to 16 bytes; c is aligned to 16 bytes; c overlaps no other array
 // Indices have 32 bits: m*p, p*n, m*n, n + 1191, m + 343, p + 84 must not exceed 2147483647

@@ -2,8 +2,8 @@
 //     for i in [0, m), j in [0, n)
 //         c[i, j] = scale*sum(k, a[i, k]*b[j, k]), k in [0, p)
 // Sizes: a: m x p, b: n x p, c: m x n
-// Launch: matmul_fp8, grid ((n / 8 + 15) / 16, (m + 127) / 128), block (256), 131136 bytes of
-//     dynamic shared memory
+// Launch: matmul_fp8, grid ((n / 8 + 15) / 16, (m + 127) / 128), block (256),
+//     131136 bytes of dynamic shared memory
 // Assumes: n % 8 == 0; p % 16 == 0; m >= 1; n >= 1; p >= 1; a is aligned to 16 bytes; b is aligned
 //     to 16 bytes; c is aligned to 4 bytes; c overlaps no other array
 // Indices have 32 bits: m*p, n*p, m*n, p + 527, m + 343, n + 257 must not exceed 2147483647

@@ -65,9 +65,10 @@ extern "C" __global__ void __launch_bounds__(64) nbody(
             __syncthreads();  // p_fetch, mass_fetch: writes follow reads
         }
         for (int j_outer = j_outer_full; j_outer < (n + 63) / 64; ++j_outer) {
-            if (64 * j_outer + tx < n) {
-                p_fetch[tx] = p[64 * j_outer + tx];
-                mass_fetch[tx] = mass[64 * j_outer + tx];
+            const int position = 64 * j_outer + tx;
+            if (position < n) {
+                p_fetch[tx] = p[position];
+                mass_fetch[tx] = mass[position];
             }
             __syncthreads();  // p_fetch, mass_fetch: reads follow writes
             for (int j_inner = 0; j_inner < n - 64 * j_outer; ++j_inner) {
@@ -87,9 +88,10 @@ extern "C" __global__ void __launch_bounds__(64) nbody(
             acc = make_float3(0.0f, 0.0f, 0.0f);
         }
         for (int j_outer = 0; j_outer < (n + 63) / 64; ++j_outer) {
-            if (64 * j_outer + tx < n) {
-                p_fetch[tx] = p[64 * j_outer + tx];
-                mass_fetch[tx] = mass[64 * j_outer + tx];
+            const int position = 64 * j_outer + tx;
+            if (position < n) {
+                p_fetch[tx] = p[position];
+                mass_fetch[tx] = mass[position];
             }
             __syncthreads();  // p_fetch, mass_fetch: reads follow writes
             if (i < n) {

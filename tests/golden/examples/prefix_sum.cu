@@ -147,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_2(
     if (2048 * bx + 2047 < n) {
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         __align__(16) float eight[8];
-        *(float32x8 *)&eight[0] = *(const float32x8 *)&a[2048 * bx + 8 * tx];
+        const int offset = 2048 * bx + 8 * tx;
+        *(float32x8 *)&eight[0] = *(const float32x8 *)&a[offset];
         float thread_sum = 0.0f;
         for (int j_local_inner = 0; j_local_inner < 8; ++j_local_inner)
             thread_sum += eight[j_local_inner];
@@ -157,10 +158,10 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_2(
         before_thread += part_0;
         __align__(16) float b_buf[8];
         for (int k = 0; k < 8; ++k) {
-            before_thread += a[2048 * bx + 8 * tx + k];
+            before_thread += a[offset + k];
             b_buf[k] = before_thread;
         }
-        *(float32x8 *)&b[2048 * bx + 8 * tx] = *(const float32x8 *)&b_buf[0];
+        *(float32x8 *)&b[offset] = *(const float32x8 *)&b_buf[0];
     } else {
         __align__(16) float eight[8];
         const int position = 2048 * bx + 8 * tx;

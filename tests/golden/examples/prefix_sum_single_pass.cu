@@ -7,8 +7,8 @@
 // Launch: prefix_sum_single_pass_clear, grid (((n + 8191) / 8192 + 255) / 256), block (256)
 // Launch: prefix_sum_single_pass, grid ((n + 8191) / 8192), block (32, 4)
 // Assumes: n >= 0; a is aligned to 16 bytes; b is aligned to 16 bytes; b overlaps no other array
-// Indices have 32 bits: n, 256*(((n + 8191) / 8192 + 255) / 256), n + 18563 must not exceed
-//     2147483647
+// Indices have 32 bits: n, 256*(((n + 8191) / 8192 + 255) / 256),
+//     n + 18563 must not exceed 2147483647
 
 // The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float prefix_sum_single_pass_block_sum_float32(

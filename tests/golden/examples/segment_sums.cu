@@ -6,6 +6,7 @@
 // Sizes: first: (n + 1), x: entries, y: n
 // Launch: segment_sums, grid (n), block (256)
 // Assumes: entries >= 0; n >= 1; y overlaps no other array
+// Indices have 64 bits: 32 do not hold sums of numbers from memory, or constants like these
 
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float segment_sums_block_sum_float32(float x, float *partial)
@@ -27,11 +28,9 @@ extern "C" __global__ void __launch_bounds__(256) segment_sums(
     const int *__restrict__ first,
     const float *__restrict__ x,
     float *__restrict__ y,
-    int n_arg,
-    int entries_arg)
+    int n,
+    int entries)
 {
-    const long long n = (long long)n_arg;
-    const long long entries = (long long)entries_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x;
     __shared__ float partial[8];

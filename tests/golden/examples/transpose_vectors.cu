@@ -59,10 +59,11 @@ extern "C" __global__ void __launch_bounds__(256) transpose_vectors(
                 const int i = 64 * by + 16 * i_inner_outer + ty;
                 if (i < n) {
                     float4 b_v;
-                    b_v.x = tile[4 * tx][16 * i_inner_outer + ty];
-                    b_v.y = tile[4 * tx + 1][16 * i_inner_outer + ty];
-                    b_v.z = tile[4 * tx + 2][16 * i_inner_outer + ty];
-                    b_v.w = tile[4 * tx + 3][16 * i_inner_outer + ty];
+                    const int tile_offset = 16 * i_inner_outer + ty;
+                    b_v.x = tile[4 * tx][tile_offset];
+                    b_v.y = tile[4 * tx + 1][tile_offset];
+                    b_v.z = tile[4 * tx + 2][tile_offset];
+                    b_v.w = tile[4 * tx + 3][tile_offset];
                     *(float4 *)&b[i * n + 64 * bx + 4 * tx] = b_v;
                 }
             }

@@ -4,8 +4,8 @@
 // Sizes: a: n x m, b: n x m
 // Launch: any_strides, grid ((m + 15) / 16, n), block (16)
 // Assumes: m >= 0; n >= 0; b overlaps no other array
-// Indices have 32 bits: n*max(+a_stride0, -a_stride0) + m*max(+a_stride1, -a_stride1) + a_offset,
-//     n*m, m + 31, n + 1 must not exceed 2147483647
+// Indices have 32 bits: n*abs(a_stride0) + m*abs(a_stride1) + a_offset, n*m, m + 31,
+//     n + 1 must not exceed 2147483647
 
 extern "C" __global__ void __launch_bounds__(16) any_strides(
     const float *__restrict__ a,

@@ -11,6 +11,7 @@
 // Sizes: group: (m + 1), first: (segments + 1), x: entries, best: m
 // Launch: best_segment_of_a_group, grid (m), block (64)
 // Assumes: entries >= 0; m >= 1; segments >= 0; best overlaps no other array
+// Indices have 64 bits: 32 do not hold sums of numbers from memory, or constants like these
 
 // The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float best_segment_of_a_group_block_sum_float32(
@@ -33,13 +34,10 @@ extern "C" __global__ void __launch_bounds__(64) best_segment_of_a_group(
     const int *__restrict__ first,
     const float *__restrict__ x,
     float *__restrict__ best,
-    int m_arg,
-    int segments_arg,
-    int entries_arg)
+    int m,
+    int segments,
+    int entries)
 {
-    const long long m = (long long)m_arg;
-    const long long segments = (long long)segments_arg;
-    const long long entries = (long long)entries_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x;
     __shared__ float partial[2];

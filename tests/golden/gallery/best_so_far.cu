@@ -47,8 +47,7 @@ extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restr
         acc_0 = best_so_far_argmax(acc_0, best_sum);
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
             const int i = 4 * i_outer + i_inner;
-            best_carry = best_so_far_argmax(
-                best_carry, best_so_far_make_value_index(a[i], 4 * i_outer + i_inner));
+            best_carry = best_so_far_argmax(best_carry, best_so_far_make_value_index(a[i], i));
             best[i] = best_carry.index;
         }
     }
@@ -62,8 +61,7 @@ extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restr
         acc_0 = best_so_far_argmax(acc_0, best_sum);
         for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
             const int i = 4 * i_outer + i_inner;
-            best_carry = best_so_far_argmax(
-                best_carry, best_so_far_make_value_index(a[i], 4 * i_outer + i_inner));
+            best_carry = best_so_far_argmax(best_carry, best_so_far_make_value_index(a[i], i));
             best[i] = best_carry.index;
         }
     }

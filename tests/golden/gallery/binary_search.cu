@@ -1,8 +1,8 @@
 // binary_search computes
 //     for i in [0, n)
-//         bin[i] = C('int low = 0, high = m; while (low < high) { const int middle = (low + high) /
-//             2; if (edges[middle] <= wanted) low = middle + 1; else high = middle; } bin[p] =
-//             low;')
+//         bin[i] = C('int low = 0, high = m; while (low < high)
+//             { const int middle = (low + high) / 2; if (edges[middle] <= wanted) low = middle + 1;
+//             else high = middle; } bin[p] = low;')
 // Sizes: edges: m, x: n, bin: n
 // Launch: binary_search, grid ((n + 63) / 64), block (64)
 // Assumes: m >= 0; n >= 0; bin overlaps no other array

@@ -1,7 +1,7 @@
 // clamped_stencil computes
 //     for i in [0, n), j in [0, m)
-//         b[i, j] = if(j > 0, a[i, j - 1], a[i, j]) - 2*a[i, j] + if(j == m - 1, a[i, j], a[i, j +
-//             1])
+//         b[i, j] = if(j > 0, a[i, j - 1], a[i, j]) - 2*a[i, j]
+//             + if(j == m - 1, a[i, j], a[i, j + 1])
 // Sizes: a: n x m, b: n x m
 // Launch: clamped_stencil, grid ((m + 7) / 8, (n + 3) / 4), block (8, 4)
 // Assumes: m >= 0; n >= 0; b overlaps no other array

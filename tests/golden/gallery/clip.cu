@@ -17,12 +17,13 @@ extern "C" __global__ void __launch_bounds__(128) clip(
     const int tx = threadIdx.x, ty = threadIdx.y;
     const int i = 8 * by + ty, j = 16 * bx + tx;
     if (i < n && j < n) {
-        if (-1.0f < x[i * n + j] && x[i * n + j] < 1.0f) {
-            y[i * n + j] = x[i * n + j];
-        } else if (x[i * n + j] > 0.0f) {
-            y[i * n + j] = 1.0f;
+        const int offset = i * n + j;
+        if (-1.0f < x[offset] && x[offset] < 1.0f) {
+            y[offset] = x[offset];
+        } else if (x[offset] > 0.0f) {
+            y[offset] = 1.0f;
         } else {
-            y[i * n + j] = -1.0f;
+            y[offset] = -1.0f;
         }
     }
 }

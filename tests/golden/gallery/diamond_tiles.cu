@@ -4,8 +4,8 @@
 // Sizes: a: (steps + 1) x (n + 2)
 // Launch: diamond_tiles, grid (1), block (4)
 // Assumes: n >= 1; steps >= 0
-// Indices have 32 bits: (steps + 1)*(n + 2), n*steps + n + 2*steps + 2, n + 4*steps + 56 must not
-//     exceed 2147483647
+// Indices have 32 bits: (steps + 1)*(n + 2), n*steps + n + 2*steps + 2,
+//     n + 4*steps + 56 must not exceed 2147483647
 
 #ifndef POLYLOOP_FLOORDIV_INT32
 #define POLYLOOP_FLOORDIV_INT32

@@ -42,16 +42,17 @@ extern "C" __global__ void __launch_bounds__(128) loop_kernel(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (1024 * bx + 8 * tx + 7 < n) {
-        const float16x8 x_v = *(const float16x8 *)&x[1024 * bx + 8 * tx];
+    const int position = 1024 * bx + 8 * tx;
+    if (position + 7 < n) {
+        const float16x8 x_v = *(const float16x8 *)&x[position];
         float16x8 y_v;
         #pragma unroll
         for (int i_inner = 0; i_inner < 8; ++i_inner)
             y_v.e[i_inner] = to_float16(0.5f * to_float(x_v.e[i_inner]));
-        *(float16x8 *)&y[1024 * bx + 8 * tx] = y_v;
+        *(float16x8 *)&y[position] = y_v;
     } else {
         for (int i_inner = 0; i_inner < n - 1024 * bx - 8 * tx; ++i_inner) {
-            const int i = 1024 * bx + 8 * tx + i_inner;
+            const int i = position + i_inner;
             y[i] = to_float16(0.5f * to_float(x[i]));
         }
     }

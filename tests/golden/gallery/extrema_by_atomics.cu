@@ -1,12 +1,12 @@
 // extrema_by_atomics computes
 //     low = 2147483647
 //     for k_outer in [0, (n + 127) // 128)
-//         low = min(low, min(k_inner, x[128*k_outer + k_inner])), k_inner in [0, min(128, n -
-//             128*k_outer))
+//         low = min(low, min(k_inner, x[128*k_outer + k_inner])),
+//             k_inner in [0, min(128, n - 128*k_outer))
 //     high = -2147483648
 //     for l_outer in [0, (n + 127) // 128)
-//         high = max(high, max(l_inner, x[128*l_outer + l_inner])), l_inner in [0, min(128, n -
-//             128*l_outer))
+//         high = max(high, max(l_inner, x[128*l_outer + l_inner])),
+//             l_inner in [0, min(128, n - 128*l_outer))
 // Sizes: x: n
 // Launch: extrema_by_atomics_0, grid (1), block (1)
 // Launch: extrema_by_atomics_1, grid ((n + 127) / 128), block (32)

@@ -75,8 +75,7 @@ extern "C" __global__ void __launch_bounds__(8) fourier_transform(
     if (k < n) {
         complex128 acc = complex128{0.0, 0.0};
         for (int j = 0; j < n; ++j)
-            acc +=
-                x[j] * exp(complex128{0.0, -2.0} * pi * floormod_int32(j * (8 * bx + tx), n) / n);
+            acc += x[j] * exp(complex128{0.0, -2.0} * pi * floormod_int32(j * k, n) / n);
         X[k] = acc;
     }
 }

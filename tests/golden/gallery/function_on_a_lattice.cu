@@ -16,5 +16,5 @@ extern "C" __global__ void __launch_bounds__(64) function_on_a_lattice(
     const int tx = threadIdx.x, ty = threadIdx.y;
     const int i = 8 * by + ty, j = 8 * bx + tx;
     if (i < n && j < n)
-        f[i * n + j] = hypotf((8 * by + ty + 0.5f) * h - y[j], 1.0f) + (i % 3 == 1);
+        f[i * n + j] = hypotf((i + 0.5f) * h - y[j], 1.0f) + (i % 3 == 1);
 }

@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(32) hashed_noise(
     const int tx = threadIdx.x;
     const int i = 32 * bx + tx;
     if (i < n) {
-        unsigned int bits = mixed((unsigned int)(32 * bx + tx) ^ seed);
+        unsigned int bits = mixed((unsigned int)i ^ seed);
         noise[i] = (float)(bits >> 8u) / 1.6777216e+07f;
     }
 }

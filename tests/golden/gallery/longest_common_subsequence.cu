@@ -1,12 +1,12 @@
 // longest_common_subsequence computes
 //     for i in [1, n + 1), j in [1, m + 1)
-//         length[i, j] = max(if(x[i - 1] == y[j - 1], length[i - 1, j - 1] + 1, 0), length[i - 1,
-//             j], length[i, j - 1])
+//         length[i, j] = max(if(x[i - 1] == y[j - 1], length[i - 1, j - 1] + 1, 0),
+//             length[i - 1, j], length[i, j - 1])
 // Sizes: x: n, y: m, length: (n + 1) x (m + 1)
 // Launch: longest_common_subsequence, grid (1), block (32)
 // Assumes: m >= 1; n >= 1; length overlaps no other array
-// Indices have 32 bits: n, m, (n + 1)*(m + 1), m*n + m + n + 1, m + n + 33, n + 128 must not exceed
-//     2147483647
+// Indices have 32 bits: n, m, (n + 1)*(m + 1), m*n + m + n + 1, m + n + 33,
+//     n + 128 must not exceed 2147483647
 
 #ifndef POLYLOOP_FLOORDIV_INT32
 #define POLYLOOP_FLOORDIV_INT32

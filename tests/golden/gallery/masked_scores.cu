@@ -140,12 +140,9 @@ extern "C" __global__ void __launch_bounds__(64) masked_scores(
                             ? q[bz * 32 * n + q_index * 32 + 16 * d_outer + 2 * jj_lane + 9].bits
                             : 0);
                     a_frag[3] = pack(
-                        q_index + 8 < n ? q[
-                            bz * 32 * n
-                            + (q_index + 8) * 32
-                            + 16 * d_outer
-                            + 2 * jj_lane
-                            + 8].bits : 0,
+                        q_index + 8 < n
+                        ? q[bz * 32 * n + (q_index + 8) * 32 + 16 * d_outer + 2 * jj_lane + 8].bits
+                        : 0,
                         q_index + 8 < n
                             ? q[
                                 bz * 32 * n

@@ -77,11 +77,9 @@ extern "C" __global__ void __launch_bounds__(40) nearest_by_a_block(
     const int tx = threadIdx.x;
     __shared__ nearest_by_a_block_value_index partial[5];
     nearest_by_a_block_value_index acc = nearest_by_a_block_make_value_index(INFINITY, 2147483647);
-    for (int j_outer = 0; j_outer < (n - tx + 39) / 40; ++j_outer)
+    for (int j = tx; j < n; j += 40)
         acc = nearest_by_a_block_argmin(
-            acc,
-            nearest_by_a_block_make_value_index(
-                fabsf(a[bx * n + 40 * j_outer + tx] - point[bx]), 40 * j_outer + tx));
+            acc, nearest_by_a_block_make_value_index(fabsf(a[bx * n + j] - point[bx]), j));
     acc = nearest_by_a_block_block_argmin(acc, partial);
     nearest_by_a_block_value_index argmin_value = acc;
     if (tx == 0) {

@@ -1,7 +1,7 @@
 // normalised_rows_by_functions computes
 //     for i in [0, n)
-//         unit_norm_s = sum(unit_norm_j, a[i, unit_norm_j]*a[i, unit_norm_j]), unit_norm_j in [0,
-//             3)
+//         unit_norm_s = sum(unit_norm_j, a[i, unit_norm_j]*a[i, unit_norm_j]),
+//             unit_norm_j in [0, 3)
 //         unit_r = sqrt(unit_norm_s)
 //         for unit_j in [0, 3)
 //             u[i, unit_j] = a[i, unit_j]/unit_r

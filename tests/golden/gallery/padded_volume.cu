@@ -4,8 +4,9 @@
 // Sizes: input: n0 x n1 x n2, output: n0 x n1 x n2
 // Launch: copy_kernel, grid ((n2 + 15) / 16, n1, n0), block (16)
 // Assumes: n0 >= 0; n1 >= 0; n2 >= 0; output overlaps no other array
-// Indices have 32 bits: n0 + n1*n0 + n2*n0*n1 + input_offset, 8*n0*((n2 + 7) / 8)*n1 + 8*n1*((n2 +
-//     7) / 8) + n2 + output_offset, n2 + 31 must not exceed 2147483647
+// Indices have 32 bits: n0 + n1*n0 + n2*n0*n1 + input_offset,
+//     8*n0*((n2 + 7) / 8)*n1 + 8*n1*((n2 + 7) / 8) + n2 + output_offset,
+//     n2 + 31 must not exceed 2147483647
 
 extern "C" __global__ void __launch_bounds__(16) copy_kernel(
     const float *__restrict__ input,

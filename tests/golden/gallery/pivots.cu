@@ -46,18 +46,16 @@ extern "C" __global__ void __launch_bounds__(16) pivots(
         // Full tiles, without tests; the others begin at j_outer_full.
         const int j_outer_full = n / 4;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
-            for (int j_inner = 0; j_inner < 4; ++j_inner)
-                acc = pivots_argmax(
-                    acc,
-                    pivots_make_value_index(
-                        fabsf(a[i * n + 4 * j_outer + j_inner]), 4 * j_outer + j_inner));
+            for (int j_inner = 0; j_inner < 4; ++j_inner) {
+                const int j = 4 * j_outer + j_inner;
+                acc = pivots_argmax(acc, pivots_make_value_index(fabsf(a[i * n + j]), j));
+            }
         }
         for (int j_outer = j_outer_full; j_outer < (n + 3) / 4; ++j_outer) {
-            for (int j_inner = 0; j_inner < n - 4 * j_outer; ++j_inner)
-                acc = pivots_argmax(
-                    acc,
-                    pivots_make_value_index(
-                        fabsf(a[i * n + 4 * j_outer + j_inner]), 4 * j_outer + j_inner));
+            for (int j_inner = 0; j_inner < n - 4 * j_outer; ++j_inner) {
+                const int j = 4 * j_outer + j_inner;
+                acc = pivots_argmax(acc, pivots_make_value_index(fabsf(a[i * n + j]), j));
+            }
         }
         pivots_value_index argmax_value = acc;
         size[i] = argmax_value.value;

@@ -68,11 +68,9 @@ extern "C" __global__ void __launch_bounds__(128) pivots_by_eight(
     const int i = 16 * bx + ty;
     pivots_by_eight_value_index acc = pivots_by_eight_make_value_index(-INFINITY, 2147483647);
     if (i < n) {
-        for (int k_outer = 0; k_outer < (m - tx + 7) / 8; ++k_outer)
+        for (int k = tx; k < m; k += 8)
             acc = pivots_by_eight_argmax(
-                acc,
-                pivots_by_eight_make_value_index(
-                    fabsf(a[i * m + 8 * k_outer + tx]), 8 * k_outer + tx));
+                acc, pivots_by_eight_make_value_index(fabsf(a[i * m + k]), k));
     }
     acc = pivots_by_eight_argmax_over_x(acc);
     pivots_by_eight_value_index argmax_value;

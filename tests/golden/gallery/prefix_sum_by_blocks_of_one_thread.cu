@@ -5,8 +5,8 @@
 // Launch: prefix_by_threads_clear, grid (((n + 3) / 4 + 255) / 256), block (256)
 // Launch: prefix_by_threads, grid ((n + 3) / 4), block (1)
 // Assumes: n >= 0; b overlaps no other array
-// Indices have 32 bits: n, 256*(((n + 3) / 4 + 255) / 256), 2*(256*(((n + 3) / 4 + 255) / 256)), n
-//     + 7 must not exceed 2147483647
+// Indices have 32 bits: n, 256*(((n + 3) / 4 + 255) / 256), 512*(((n + 3) / 4 + 255) / 256),
+//     n + 7 must not exceed 2147483647
 
 // Publishes the x of this block for the blocks after it; every block calls it.
 // known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it,

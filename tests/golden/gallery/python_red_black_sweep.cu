@@ -6,7 +6,7 @@
 // Sizes: u: (n + 2)
 // Launch: python_red_black_sweep, grid (1), block (1)
 // Assumes: n + 2 >= 0
-// Indices have 32 bits: n + 2, max(+n, -n) + 2 must not exceed 2147483647
+// Indices have 32 bits: n + 2, abs(n) + 2 must not exceed 2147483647
 
 extern "C" __global__ void python_red_black_sweep(float *__restrict__ u, int n)
 {

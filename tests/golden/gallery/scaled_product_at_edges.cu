@@ -78,7 +78,8 @@ extern "C" __global__ void __launch_bounds__(16) scaled_product_at_edges(
         }
     }
     for (int ko = max(0, ko_full); ko < (n + 1) / 4 + 1; ++ko) {
-        if (4 * ko + tx <= n + 1) {
+        const int s_index = 4 * ko + tx;
+        if (s_index <= n + 1) {
             #pragma unroll
             for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 2; ++a_dim_0_outer_s)
                 a_fetch[ko % 2][4 * a_dim_0_outer_s + ty][tx] = a_fetch_next[a_dim_0_outer_s];
@@ -88,11 +89,11 @@ extern "C" __global__ void __launch_bounds__(16) scaled_product_at_edges(
             for (int b_dim_1_outer_s = 0; b_dim_1_outer_s < 2; ++b_dim_1_outer_s)
                 b_fetch[ko % 2][ty][4 * b_dim_1_outer_s + tx] = b_fetch_next[b_dim_1_outer_s];
         }
-        if (ty == 0 && 4 * ko + tx <= n + 1)
+        if (ty == 0 && s_index <= n + 1)
             s_fetch[ko % 2][tx] = s_fetch_next;
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-            if (8 * by + 4 * a_dim_0_outer + ty < n && 4 * ko + tx + 2 < n)
+            if (8 * by + 4 * a_dim_0_outer + ty < n && s_index + 2 < n)
                 a_fetch_next[a_dim_0_outer] =
                     a[(8 * by + 4 * a_dim_0_outer + ty) * (n + 2) + 4 * ko + tx + 4];
         }
@@ -102,8 +103,8 @@ extern "C" __global__ void __launch_bounds__(16) scaled_product_at_edges(
                 b_fetch_next[b_dim_1_outer] =
                     b[(4 * ko + ty + 4) * n + 8 * bx + 4 * b_dim_1_outer + tx];
         }
-        if (4 * ko + tx + 2 < n)
-            s_fetch_next = s[4 * ko + tx + 4];
+        if (s_index + 2 < n)
+            s_fetch_next = s[s_index + 4];
         __syncwarp();  // a_fetch, b_fetch, s_fetch: reads follow writes, writes follow reads
         #pragma unroll
         for (int ki = 0; ki < 4; ++ki) {

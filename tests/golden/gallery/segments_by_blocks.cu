@@ -5,8 +5,8 @@
 // Launch: segments_by_blocks_clear, grid (((n + 31) / 32 + 255) / 256), block (256)
 // Launch: segments_by_blocks, grid ((n + 31) / 32), block (32)
 // Assumes: n >= 0; b overlaps no other array
-// Indices have 32 bits: n, 256*(((n + 31) / 32 + 255) / 256), 2*(256*(((n + 31) / 32 + 255) /
-//     256)), n + 63 must not exceed 2147483647
+// Indices have 32 bits: n, 256*(((n + 31) / 32 + 255) / 256), 512*(((n + 31) / 32 + 255) / 256),
+//     n + 63 must not exceed 2147483647
 
 typedef struct {
     float value;

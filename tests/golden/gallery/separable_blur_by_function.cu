@@ -17,10 +17,10 @@ extern "C" __global__ void __launch_bounds__(256) separable_blur_by_function_0(
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
     const int r = 16 * by + ty, blur_j = 16 * bx + tx;
-    if (r <= n + 1 && blur_j < n)
-        rows[r * n + blur_j] = a[r * (n + 2) + blur_j]
-            + 2.0f * a[r * (n + 2) + blur_j + 1]
-            + a[r * (n + 2) + blur_j + 2];
+    if (r <= n + 1 && blur_j < n) {
+        const int a_offset = r * (n + 2) + blur_j;
+        rows[r * n + blur_j] = a[a_offset] + 2.0f * a[a_offset + 1] + a[a_offset + 2];
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(256) separable_blur_by_function_1(

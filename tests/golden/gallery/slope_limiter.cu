@@ -31,18 +31,20 @@ extern "C" __global__ void __launch_bounds__(16) slope_limiter(
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     for (int s = 0; s < 3; ++s) {
-        if (i < n)
-            slope[s * n + i] = minmod_float(
-                u[s * (n + 2) + i + 1] - u[s * (n + 2) + i],
-                u[s * (n + 2) + i + 2] - u[s * (n + 2) + i + 1]);
+        if (i < n) {
+            const int u_offset = s * (n + 2) + i;
+            slope[s * n + i] =
+                minmod_float(u[u_offset + 1] - u[u_offset], u[u_offset + 2] - u[u_offset + 1]);
+        }
         float acc = -INFINITY;
-        for (int j = 0; j < n; ++j)
+        for (int j = 0; j < n; ++j) {
+            const int u_offset = s * (n + 2) + j;
             acc = fmaxf(
                 acc,
                 fabsf(
                     minmod_float(
-                        u[s * (n + 2) + j + 1] - u[s * (n + 2) + j],
-                        u[s * (n + 2) + j + 2] - u[s * (n + 2) + j + 1])));
+                        u[u_offset + 1] - u[u_offset], u[u_offset + 2] - u[u_offset + 1])));
+        }
         if (bx == 0 && tx == 0)
             steepest[s] = fmaxf(acc, 0.0f);
     }

@@ -1,7 +1,7 @@
 // special_functions computes
 //     for i in [0, n)
-//         y[i] = erf(x[i]) + tgamma(x[i]) + lgamma(x[i]) + log1p(x[i]) + expm1(-x[i]) + hypot(x[i],
-//             2) + exp2(x[i]) + copysign(x[i], -1) + fma(x[i], x[i], 1)
+//         y[i] = erf(x[i]) + tgamma(x[i]) + lgamma(x[i]) + log1p(x[i]) + expm1(-x[i])
+//             + hypot(x[i], 2) + exp2(x[i]) + copysign(x[i], -1) + fma(x[i], x[i], 1)
 //         is_large[i] = x[i] > 2 and not isnan(x[i]) and isfinite(x[i])
 //         root[i] = rsqrt(x[i])
 // Sizes: x: n, y: n, root: n, is_large: n

@@ -1,11 +1,11 @@
 // star_in_a_tile_of_three_axes computes
 //     for i in [0, n), j in [0, n), k in [0, n)
-//         v[i, j, k] = u[i, j + 1, k + 1] + u[i + 2, j + 1, k + 1] + u[i + 1, j, k + 1] + u[i + 1,
-//             j + 2, k + 1] + u[i + 1, j + 1, k] + u[i + 1, j + 1, k + 2] - 6*u[i + 1, j + 1, k +
-//             1]
+//         v[i, j, k] = u[i, j + 1, k + 1] + u[i + 2, j + 1, k + 1] + u[i + 1, j, k + 1]
+//             + u[i + 1, j + 2, k + 1] + u[i + 1, j + 1, k] + u[i + 1, j + 1, k + 2]
+//             - 6*u[i + 1, j + 1, k + 1]
 // Sizes: u: (n + 2) x (n + 2) x (n + 2), v: n x n x n
-// Launch: star_in_a_tile_of_three_axes, grid ((n + 7) / 8, (n + 3) / 4, (n + 1) / 2), block (8, 4,
-//     2)
+// Launch: star_in_a_tile_of_three_axes, grid ((n + 7) / 8, (n + 3) / 4, (n + 1) / 2),
+//     block (8, 4, 2)
 // Assumes: n >= 0; v overlaps no other array
 // Indices have 32 bits: (n + 2)*(n + 2)*(n + 2), n*n*n, n + 31 must not exceed 2147483647
 

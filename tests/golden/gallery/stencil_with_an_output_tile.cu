@@ -1,7 +1,7 @@
 // stencil_with_an_output_tile computes
 //     for i in [0, n), j in [0, n)
-//         v[i, j] = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2] - 4*u[i + 1, j +
-//             1]
+//         v[i, j] = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2]
+//             - 4*u[i + 1, j + 1]
 // Sizes: u: (n + 2) x (n + 2), v: n x n
 // Launch: stencil_with_an_output_tile, grid ((n + 7) / 8, (n + 7) / 8), block (8, 4)
 // Assumes: n >= 0; v overlaps no other array
@@ -21,12 +21,13 @@ extern "C" __global__ void __launch_bounds__(32) stencil_with_an_output_tile(
         // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
         #pragma unroll
         for (int u_dim_0_outer = 0; u_dim_0_outer < 3; ++u_dim_0_outer) {
-            if (4 * u_dim_0_outer + ty < 10) {
+            const int position = 4 * u_dim_0_outer + ty;
+            if (position < 10) {
                 #pragma unroll
                 for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
                     if (8 * u_dim_1_outer + tx < 10)
-                        u_fetch[4 * u_dim_0_outer + ty][8 * u_dim_1_outer + tx] =
-                            u[(8 * by + 4 * u_dim_0_outer + ty) * (n + 2) + j + 8 * u_dim_1_outer];
+                        u_fetch[position][8 * u_dim_1_outer + tx] =
+                            u[(8 * by + position) * (n + 2) + j + 8 * u_dim_1_outer];
                 }
             }
         }
@@ -47,14 +48,13 @@ extern "C" __global__ void __launch_bounds__(32) stencil_with_an_output_tile(
         if (8 * by + ty <= n + 1 && j <= n + 1) {
             #pragma unroll
             for (int u_dim_0_outer = 0; u_dim_0_outer < 3; ++u_dim_0_outer) {
-                if (4 * u_dim_0_outer + ty < 10 && 8 * by + 4 * u_dim_0_outer + ty <= n + 1) {
+                const int position = 4 * u_dim_0_outer + ty;
+                if (position < 10 && 8 * by + 4 * u_dim_0_outer + ty <= n + 1) {
                     #pragma unroll
                     for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
                         if (8 * u_dim_1_outer + tx < 10 && j + 8 * u_dim_1_outer <= n + 1)
-                            u_fetch[4 * u_dim_0_outer + ty][8 * u_dim_1_outer + tx] = u[
-                                (8 * by + 4 * u_dim_0_outer + ty) * (n + 2)
-                                + j
-                                + 8 * u_dim_1_outer];
+                            u_fetch[position][8 * u_dim_1_outer + tx] =
+                                u[(8 * by + position) * (n + 2) + j + 8 * u_dim_1_outer];
                     }
                 }
             }

@@ -1,8 +1,8 @@
 // stencil_with_sliding_planes computes
 //     for k in [0, n), i in [0, n), j in [0, n)
-//         v[k, i, j] = u[k, i + 1, j + 1] + u[k + 2, i + 1, j + 1] + u[k + 1, i, j + 1] + u[k + 1,
-//             i + 2, j + 1] + u[k + 1, i + 1, j] + u[k + 1, i + 1, j + 2] - 6*u[k + 1, i + 1, j +
-//             1]
+//         v[k, i, j] = u[k, i + 1, j + 1] + u[k + 2, i + 1, j + 1] + u[k + 1, i, j + 1]
+//             + u[k + 1, i + 2, j + 1] + u[k + 1, i + 1, j] + u[k + 1, i + 1, j + 2]
+//             - 6*u[k + 1, i + 1, j + 1]
 // Sizes: u: (n + 2) x (n + 2) x (n + 2), v: n x n x n
 // Launch: stencil_with_sliding_planes, grid ((n + 15) / 16, (n + 3) / 4), block (16, 4)
 // Assumes: n >= 1; v overlaps no other array

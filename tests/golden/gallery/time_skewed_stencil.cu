@@ -4,8 +4,8 @@
 // Sizes: a: (steps + 1) x (n + 2)
 // Launch: time_skewed_stencil, grid (1), block (1)
 // Assumes: n >= 1; steps >= 0
-// Indices have 32 bits: (steps + 1)*(n + 2), n*steps + n + 2*steps + 2, n + 2*steps + 7, n + steps
-//     + 22 must not exceed 2147483647
+// Indices have 32 bits: (steps + 1)*(n + 2), n*steps + n + 2*steps + 2, n + 2*steps + 7,
+//     n + steps + 22 must not exceed 2147483647
 
 extern "C" __global__ void time_skewed_stencil(int *__restrict__ a, int steps, int n)
 {

@@ -146,22 +146,24 @@ extern "C" __global__ void __launch_bounds__(256) product(
             unsigned int a_frag[1][2];
             #pragma unroll
             for (int mi = 0; mi < 1; ++mi) {
+                const int a_tile_offset = 32 * mi + 32 * wi + jj;
                 a_frag[mi][0] = pack(
-                    a_tile[ko % 2][32 * mi + 32 * wi + jj][8 * kk + 4 * ii_lane].bits,
-                    a_tile[ko % 2][32 * mi + 32 * wi + jj][8 * kk + 4 * ii_lane + 1].bits);
+                    a_tile[ko % 2][a_tile_offset][8 * kk + 4 * ii_lane].bits,
+                    a_tile[ko % 2][a_tile_offset][8 * kk + 4 * ii_lane + 1].bits);
                 a_frag[mi][1] = pack(
-                    a_tile[ko % 2][32 * mi + 32 * wi + jj][8 * kk + 4 * ii_lane + 2].bits,
-                    a_tile[ko % 2][32 * mi + 32 * wi + jj][8 * kk + 4 * ii_lane + 3].bits);
+                    a_tile[ko % 2][a_tile_offset][8 * kk + 4 * ii_lane + 2].bits,
+                    a_tile[ko % 2][a_tile_offset][8 * kk + 4 * ii_lane + 3].bits);
             }
             unsigned int b_frag[1][2];
             #pragma unroll
             for (int ni = 0; ni < 1; ++ni) {
+                const int b_tile_offset = 32 * ni + 32 * wj + jj;
                 b_frag[ni][0] = pack(
-                    b_tile[ko % 2][8 * kk + 4 * ii_lane][32 * ni + 32 * wj + jj].bits,
-                    b_tile[ko % 2][8 * kk + 4 * ii_lane + 1][32 * ni + 32 * wj + jj].bits);
+                    b_tile[ko % 2][8 * kk + 4 * ii_lane][b_tile_offset].bits,
+                    b_tile[ko % 2][8 * kk + 4 * ii_lane + 1][b_tile_offset].bits);
                 b_frag[ni][1] = pack(
-                    b_tile[ko % 2][8 * kk + 4 * ii_lane + 2][32 * ni + 32 * wj + jj].bits,
-                    b_tile[ko % 2][8 * kk + 4 * ii_lane + 3][32 * ni + 32 * wj + jj].bits);
+                    b_tile[ko % 2][8 * kk + 4 * ii_lane + 2][b_tile_offset].bits,
+                    b_tile[ko % 2][8 * kk + 4 * ii_lane + 3][b_tile_offset].bits);
             }
             #pragma unroll
             for (int mi = 0; mi < 1; ++mi) {

@@ -17,13 +17,14 @@ extern "C" __global__ void __launch_bounds__(64) saxpy(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (256 * bx + 4 * tx + 3 < n) {
-        const float4 x_v = *(const float4 *)&x[256 * bx + 4 * tx];
-        float4 y_v = *(const float4 *)&y[256 * bx + 4 * tx];
+    const int position = 256 * bx + 4 * tx;
+    if (position + 3 < n) {
+        const float4 x_v = *(const float4 *)&x[position];
+        float4 y_v = *(const float4 *)&y[position];
         y_v.x = a * x_v.x + y_v.x;
         y_v.y = a * x_v.y + y_v.y;
         y_v.z = a * x_v.z + y_v.z;
         y_v.w = a * x_v.w + y_v.w;
-        *(float4 *)&y[256 * bx + 4 * tx] = y_v;
+        *(float4 *)&y[position] = y_v;
     }
 }

@@ -15,13 +15,14 @@ __kernel void __attribute__((reqd_work_group_size(64, 1, 1))) saxpy(
 {
     const int bx = get_group_id(0);
     const int tx = get_local_id(0);
-    if (256 * bx + 4 * tx + 3 < n) {
-        const float4 x_v = *(__global const float4 *)&x[256 * bx + 4 * tx];
-        float4 y_v = *(__global const float4 *)&y[256 * bx + 4 * tx];
+    const int position = 256 * bx + 4 * tx;
+    if (position + 3 < n) {
+        const float4 x_v = *(__global const float4 *)&x[position];
+        float4 y_v = *(__global const float4 *)&y[position];
         y_v.x = a * x_v.x + y_v.x;
         y_v.y = a * x_v.y + y_v.y;
         y_v.z = a * x_v.z + y_v.z;
         y_v.w = a * x_v.w + y_v.w;
-        *(__global float4 *)&y[256 * bx + 4 * tx] = y_v;
+        *(__global float4 *)&y[position] = y_v;
     }
 }
