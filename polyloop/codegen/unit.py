@@ -84,8 +84,10 @@ class Unit:
 
     def arguments_of(self, launch: Launch) -> tuple[Argument, ...]:
         """Return the arguments of a device function: all if it is the only one, else those that it uses."""
-        is_only = len(self.schedule.launches) == 1
-        return self.inputs.arguments if is_only else self.inputs.used_by(launch.name, self.statements(launch))
+        if len(self.schedule.launches) == 1:
+            return self.inputs.arguments
+        behind = self.schedule.behind(launch)
+        return self.inputs.used_by(launch.name, self.statements(launch, *(() if behind is None else (behind,))))
 
 
 def unit_of(schedule: Schedule, how: Spelling, index_bits: int) -> Unit:
@@ -124,6 +126,9 @@ def without_empty(schedule: Schedule) -> Schedule:
     }
     launches = []
     for launch in schedule.launches:
+        front = schedule.in_front(launch)
+        if front is not None and not any(front.name == kept.name for kept in launches):
+            launch = replace(launch, turns=replace(launch.turns, joins=None))  # noqa: PLW2901
         tree = _pruned(launch.tree, statements)
         used = [statements[name] for name in runs(tree)]
         has_blocks = all(any(axis in s.dims for s in used) for axis in launch.group_axes)

@@ -219,8 +219,9 @@ def workspace_of(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, i
             pointer, size = ctypes.c_uint64(), ctypes.c_size_t(max(1, array.nbytes))
             _raw().call("cuMemAllocAsync", ctypes.byref(pointer), size, handle)
             pointers[array.name] = pointer.value
-            if binding.poisoned:
-                _raw().call("cuMemsetD8Async", pointer, ctypes.c_ubyte(0xFF), size, handle)
+            if binding.poisoned or array.zeroed:
+                byte = ctypes.c_ubyte(0 if array.zeroed else 0xFF)
+                _raw().call("cuMemsetD8Async", pointer, byte, size, handle)
         yield pointers
     finally:
         for address in pointers.values():
@@ -529,7 +530,12 @@ class GpuModule:
     def kept_workspace(self, binding: Binding) -> dict[str, Any]:
         """Allocate the workspace of *binding*; it is freed with the object returned."""
         with active_context(self.program.kernel, list(binding.views.values())):
-            return {array.name: cuda_library().allocate(max(1, array.nbytes)) for array in binding.workspace}
+            library = cuda_library()
+            found = {array.name: library.allocate(max(1, array.nbytes)) for array in binding.workspace}
+            for array in binding.workspace:
+                if array.zeroed:
+                    library.fill(found[array.name], 0, array.nbytes)
+            return found
 
     def _await_producers(self, views: list[ArrayView], stream: StreamHandle) -> None:
         for handle in sorted({view.stream for view in views if view.stream is not None}):
