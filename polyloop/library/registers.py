@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polyloop as pl
 
-__all__ = ["Tiles", "by_last_blocks", "in_cluster", "in_parts", "in_registers", "in_two_launches"]
+__all__ = ["Tiles", "in_cluster", "in_one_launch", "in_parts", "in_registers", "in_two_launches"]
 
 
 @dataclass(frozen=True)
@@ -162,34 +162,32 @@ def in_two_launches(knl: pl.LoopKernel, terms: int, *, divided: bool = True) -> 
     return pl.tag_inames(knl, "row:g.1")
 
 
-def by_last_blocks(
-    knl: pl.LoopKernel, terms: int, block: tuple[int, int], threads: int, together: int = 4
+def in_one_launch(
+    knl: pl.LoopKernel, terms: int, block: tuple[int, int], threads: int, axes: tuple[str, str] = ("g.1", "g.0"),
+    together: int = 4,
 ) -> pl.LoopKernel:  # fmt: skip
-    """Return the product with blocks that store sums of *terms* terms each, and of which the last of a tile adds up all.
+    """Return the product of :func:`in_two_launches` with the second launch in tiles, for ``pl.join_launches``.
 
     ::
 
         # before
         for i, j:  c[i, j] = sum(k, a[i, k]*b[k, j])
         # after
-        each tile (by, bx), each of its blocks `parts`:
-            for i_block, jj:  sums[i, j, parts] = sum(k_part, a[i, k]*b[k, j])       # id: compute_sums
-        each tile, in the block that arrives last (:func:`last_adds`):
-            for row, column:  c[i, j] = sum(part, sums[i, j, part])
+        for parts, i, j:  sums[i, j, parts] = sum(k_part, a[i, k]*b[k, j])   # id: compute_sums
+        each tile (row_tile, column_tile):
+            for row_steps, column_in:  c[row, column] = sum(part, sums[row, column, part])
 
-    Tiles of *block* rows and columns are divided among blocks here, for both launches alike: what remains are the loops
-    ``i_block`` and ``jj``.  A block has *threads* threads, each of which adds up 4 neighbours of *together* rows at one
-    time.
+    Parameters
+    ----------
+    block, axes
+        Rows and columns of a tile, which blocks of both launches have, and the block axes of rows and of columns.
+    threads
+        Threads of a block, each of which adds up 4 neighbours of *together* rows at one time.
     """
-    rows, columns = block
-    lanes = columns // 4
+    (rows, columns), lanes = block, block[1] // 4
     knl = in_two_launches(knl, terms, divided=False)
-    for old, tag in (("i", "g.1"), ("row", "g.1")):
-        inner = "i_block" if old == "i" else "row_block"
-        knl = pl.split_iname(knl, old, rows, outer_iname=f"by_{old}", inner_iname=inner, outer_tag=tag)
-    for old in ("j", "column"):
-        inner = "jj" if old == "j" else "column_block"
-        knl = pl.split_iname(knl, old, columns, outer_iname=f"bx_{old}", inner_iname=inner, outer_tag="g.0")
+    knl = pl.split_iname(knl, "row", rows, outer_iname="row_tile", inner_iname="row_block", outer_tag=axes[0])
+    knl = pl.split_iname(knl, "column", columns, outer_iname="column_tile", inner_iname="column_block", outer_tag=axes[1])
     knl = pl.split_iname(
         knl, "row_block", threads // lanes, outer_iname="row_step", inner_iname="row_in", inner_tag=f"l/{lanes}"
     )
