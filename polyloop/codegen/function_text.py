@@ -69,8 +69,8 @@ def _joined(function: Function, behind: Function, unit: Unit) -> list[str]:
     condition = arrives_last(scope, launch, counted, unit.inputs.counters[launch.name].name, threads.axes)
     axes = _axis_lines(behind, unit)
     body = print_block(_body(behind, unit), named=_named([behind.launch], unit))
-    comment = f"    if ({condition}) {{  // blocks of a tile have stored their parts: {behind.launch.name}"
-    return [comment, *(f"    {line}" if line else line for line in (*axes, *body)), "    }"]
+    test = f"    if ({condition}) {{  // all of the group have: this block goes on to {behind.launch.name}"
+    return [test, *(f"    {line}" if line else line for line in (*axes, *body)), "    }"]
 
 
 def _launch_bounds(launch: Launch, unit: Unit) -> str:

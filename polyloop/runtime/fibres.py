@@ -90,6 +90,7 @@ _CLUSTER_WAIT: Final = re.compile(r'asm volatile\("barrier\.cluster\.wait[^"\\]*
 _CLUSTER_BARRIER: Final = re.compile(
     r'asm volatile\("barrier\.cluster\.arrive[^"]*\\n *barrier\.cluster\.wait[^"]*" ::: "memory"\);'
 )
+_ARRIVAL: Final = re.compile(r"(?<=before = )atomicInc\(arrived, blocks - 1\)")
 _MAPA: Final = re.compile(r'asm\("mapa\.u64 [^"]*"\s*:[^;]*\);')
 _NO_EFFECT: Final = re.compile(
     r'asm volatile\("(?:(?:\{[^"]*pmevent[^"]*|wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*'
@@ -164,6 +165,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _CLUSTER_ARRIVE.sub("polyloop::cluster_arrive(__LINE__);", body)
     body = _CLUSTER_WAIT.sub("polyloop::cluster_wait(__LINE__);", body)
     body = _CLUSTER_BARRIER.sub("polyloop::cluster_arrive(__LINE__), polyloop::cluster_wait(__LINE__);", body)
+    body = _ARRIVAL.sub("polyloop::count_arrival(__LINE__, arrived, blocks - 1)", body)
     body = _MAPA.sub("there = polyloop::in_block(here, rank);", body)
     body = _BOXES_STORED.sub("polyloop::await_stores();", _BOX.sub(_box, body))
     body = _MMA.sub(_product, body)
@@ -372,6 +374,11 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
                     "out-of-bounds", f"'{launch.name}' wrote outside the array '{item.name}'", (where,),
                     ("this is a fault of the code generator unless the kernel declares the wrong shape",))])
     arrays = {name: item.array for name, item in guarded.items()}
+    for name in program.zeroed:
+        if arrays[name].any():
+            raise VerificationError("run_on_fibres", program.kernel, [Diagnostic(
+                "miscounted-arrivals", f"the counters '{name}' are not 0 after a run", (),
+                ("this is a fault of the code generator: the next run would begin with them",))])
     outputs = {arg.name: arrays[arg.name] for arg in program.arguments if isinstance(arg, ArrayArg) and arg.is_output}
     wholes = assembled([split for split in program.split if split.name in binding.wholes], arrays)
     return Result.of(binding.joined(outputs, wholes))
@@ -442,6 +449,10 @@ def _explain(program: GeneratedProgram, launch: DeviceLaunch, report: _Report) -
         case 8:
             return Diagnostic("out-of-bounds", f"{where} a block uses the shared memory of one that has ended",
                               (here, f"block {report.value} of its cluster has ended"), hints)
+        case 9:
+            return Diagnostic("miscounted-arrivals", f"{where} a block counts its arrival without a fence on both sides",
+                              (here, "what it has stored may come later than its count, or what it reads be older"),
+                              hints)
         case _:
             return Diagnostic("misaligned-access", f"{where} a pointer is not aligned for its type",
                               (here, f"the address is {report.value:#x}"), hints)

@@ -152,7 +152,7 @@ def _outside(need: Need, kept: tuple[str, ...], axis: str) -> Diagnostic | None:
             f"instance {instance(first, left)} on thread ({threads(first, left)}) {verbs[0]} "
             f"{element(first, need.first, left)}",
             f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it, and begins when the "
-            f"blocks have arrived that have its indices on {', '.join(kept)}",
+            f"blocks with its indices on {', '.join(kept)} have arrived",
         ),
         ("divide the loops of both launches into equal tiles, on the same axes of blocks",),
         sites=(second.lowered.instruction.site(),),

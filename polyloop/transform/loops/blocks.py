@@ -159,13 +159,40 @@ class PersistBlocks(Transform):
 class JoinLaunches(Transform):
     """Let the last of the blocks that differ along one axis go on to the next launch: the last block adds.
 
-    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 64*n and 0 <= j < m}", "y[i] = sum(j, a[i, j])", assumptions="m >= 1")
-    >>> knl = pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 64*n and 0 <= j < m}", "y[i] = sum(j, a[i, j])",
+    ...                      [pl.GlobalArg("a", np.float32, shape="64*n, m"), ...], assumptions="n >= 1 and m >= 1")
     >>> knl = pl.split_iname(knl, "j", 256, outer_iname="part", inner_iname="term")
-    >>> knl = pl.stage_reduction(knl, "part", sweep_inames="i_inner", new_inames="row, parts",
-    ...                          temporary_name="sums", temporary_address_space="global", default_tag="l.0")
+    >>> knl = pl.stage_reduction(knl, "part", sweep_inames="i", new_inames="row, parts", temporary_name="sums",
+    ...                          temporary_address_space="global", default_tag=None)
+    >>> knl = pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    >>> knl = pl.split_iname(knl, "row", 64, outer_tag="g.0", inner_tag="l.0")
     >>> knl = pl.tag_inames(knl, "parts:g.1")
     >>> print(body(pl.join_launches(knl, "parts"), "cuda"))
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x;
+    const int i = 64 * bx + tx;
+    if (256 * by + 255 < m) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        float acc = 0.0f;
+        for (int term = 0; term < 256; ++term)
+            acc += a[i * m + 256 * by + term];
+        sums[i * ((m + 255) / 256) + by] = acc;
+    } else {
+        float acc = 0.0f;
+        for (int term = 0; term < min(256, m - 256 * by); ++term)
+            acc += a[i * m + 256 * by + term];
+        sums[i * ((m + 255) / 256) + by] = acc;
+    }
+    // all of the group have: this block goes on to loop_kernel_1
+    if (arrives_last(arrived + blockIdx.x, gridDim.y)) {
+        const int bx = blockIdx.x;
+        const int tx = threadIdx.x;
+        const int i = 64 * bx + tx;
+        float acc_0 = 0.0f;
+        for (int part = 0; part < (m + 255) / 256; ++part)
+            acc_0 += sums[i * ((m + 255) / 256) + part];
+        y[i] = acc_0;
+    }
 
     Two launches::
 
