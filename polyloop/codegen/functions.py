@@ -34,6 +34,7 @@ from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import AXES, CLUSTER_AXIS, is_axis, thread_axis
 from polyloop.schedule.copy_engine import AwaitBox
+from polyloop.schedule.joined import launch_behind, launch_in_front
 from polyloop.schedule.plan import Launch, Tensor
 from polyloop.schedule.storage import Storage
 
@@ -167,7 +168,7 @@ def _asked(launch: Launch, unit: Unit, walker: Walker, outside: Context, inside:
     schedule = unit.schedule
     if not launch.hosts and len(schedule.launches) == 1:
         return ()
-    if schedule.behind(launch) is not None or schedule.in_front(launch) is not None:
+    if launch_behind(schedule.launches, launch) is not None or launch_in_front(schedule.launches, launch) is not None:
         return ()
     return [row for row in walker.guard(launch.tree, outside, frozenset(launch.hosts)) if not inside.implies(row)]
 

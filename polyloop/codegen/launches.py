@@ -25,6 +25,7 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Tree
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS
+from polyloop.schedule.joined import launch_behind
 from polyloop.schedule.plan import Launch, Schedule
 from polyloop.schedule.storage import shared_bytes
 
@@ -41,7 +42,7 @@ def device_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str]
     for function in functions:
         if function.launch.name in joined:
             continue
-        following = unit.schedule.behind(function.launch)
+        following = launch_behind(unit.schedule.launches, function.launch)
         behind = None if following is None else joined[following.name]
         arguments = unit.arguments_of(function.launch)
         texts.append(device_text(function, arguments, unit, behind))

@@ -19,6 +19,7 @@ from polyloop.codegen.scope import Definitions, Findings
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
+from polyloop.schedule.joined import launch_behind, launch_in_front
 from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = ["Unit", "unit_of", "without_empty"]
@@ -86,7 +87,7 @@ class Unit:
         """Return the arguments of a device function: all if it is the only one, else those that it uses."""
         if len(self.schedule.launches) == 1:
             return self.inputs.arguments
-        behind = self.schedule.behind(launch)
+        behind = launch_behind(self.schedule.launches, launch)
         return self.inputs.used_by(launch.name, self.statements(launch, *(() if behind is None else (behind,))))
 
 
@@ -124,9 +125,9 @@ def without_empty(schedule: Schedule) -> Schedule:
         for name, statement in schedule.statements.items()
         if not statement.domain.intersect_params(schedule.contract.assumptions).is_empty()
     }
-    launches = []
+    launches = list[Launch]()
     for launch in schedule.launches:
-        front = schedule.in_front(launch)
+        front = launch_in_front(schedule.launches, launch)
         if front is not None and not any(front.name == kept.name for kept in launches):
             launch = replace(launch, turns=replace(launch.turns, joins=None))  # noqa: PLW2901
         tree = _pruned(launch.tree, statements)

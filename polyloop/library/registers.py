@@ -144,8 +144,8 @@ def in_two_launches(knl: pl.LoopKernel, terms: int, *, divided: bool = True) -> 
         for parts, i, j:  sums[i, j, parts] = sum(k_part, a[i, k]*b[k, j])   # id: compute_sums
         for row, column:  c[row, column] = sum(part, sums[row, column, part])
 
-    As :func:`in_parts` otherwise.  The sums of a part lie together.  Rows and columns of the second launch are *divided*
-    among blocks here, or left to the caller.
+    As :func:`in_parts` otherwise.  The sums of a part lie together.  Rows and columns of the second launch are
+    *divided* among blocks here, or left to the caller.
     """
     knl = pl.split_iname(knl, "k", terms, outer_iname="part", inner_iname="k_part")
     knl = pl.stage_reduction(
@@ -187,7 +187,9 @@ def in_one_launch(
     (rows, columns), lanes = block, block[1] // 4
     knl = in_two_launches(knl, terms, divided=False)
     knl = pl.split_iname(knl, "row", rows, outer_iname="row_tile", inner_iname="row_block", outer_tag=axes[0])
-    knl = pl.split_iname(knl, "column", columns, outer_iname="column_tile", inner_iname="column_block", outer_tag=axes[1])
+    knl = pl.split_iname(
+        knl, "column", columns, outer_iname="column_tile", inner_iname="column_block", outer_tag=axes[1]
+    )
     knl = pl.split_iname(
         knl, "row_block", threads // lanes, outer_iname="row_step", inner_iname="row_in", inner_tag=f"l/{lanes}"
     )

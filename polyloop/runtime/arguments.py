@@ -72,7 +72,7 @@ class Workspace:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     zeroed: bool = False
-    """Whether it holds zeros at first."""
+    """True if it holds zeros at first."""
 
     @property
     def nbytes(self) -> int:

@@ -355,10 +355,11 @@ class _Facts(Counted):
         waits = {"barrier_cluster": 0, "barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
         for kind, count in sync_counts(self.placement, behind):
             waits[kind] += self.number(count)
+        group = extents[counted]
+        by = f"the last of {group} blocks of {launch.name} to arrive" if group > 1 else f"a block of {launch.name}"
         return replace(
-            front, name=behind.name, blocks=prod(extents) // max(1, extents[counted]), joins=launch.name,
-            group=extents[counted], barriers=waits["barrier_local"], warp_barriers=waits["barrier_warp"],
-            cluster_barriers=0, roles=(),
+            front, name=behind.name, blocks=prod(extents) // max(1, group), joins=by, barriers=waits["barrier_local"],
+            warp_barriers=waits["barrier_warp"], cluster_barriers=0, roles=(),
         )  # fmt: skip
 
     def launch(

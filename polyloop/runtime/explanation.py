@@ -114,9 +114,8 @@ class LaunchFacts:
         Blocks of a cluster, which run at the same time; 1 if each runs by itself.
     roles
         Roles of the threads of a block, in words; none if all do the same.
-    joins, group
-        The launch whose blocks execute those of this one, and how many of them count their arrivals together: the last
-        one goes on.  Empty if a host starts it.
+    joins
+        The blocks that execute those of this launch, in words; empty if a host starts it.
 
     Notes
     -----
@@ -140,7 +139,6 @@ class LaunchFacts:
     cluster_barriers: int = 0
     roles: tuple[str, ...] = ()
     joins: str = ""
-    group: int = 1
 
     __repr__ = brief
 
@@ -298,8 +296,7 @@ def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -
         yield f"{start}{blocks} on {launch.resident} of {_plural(multiprocessors, 'core')}{own}"
         return
     if launch.joins:
-        of = "the block" if launch.group == 1 else f"the last of {launch.group} blocks"
-        yield f"{start}{_plural(launch.blocks, 'block')}, each executed by {of} of {launch.joins} to arrive"
+        yield f"{start}{_plural(launch.blocks, 'block')}, each executed by {launch.joins}"
         return
     registers = "" if launch.registers is None else f", {launch.registers} registers a thread"
     stack = f", {launch.local_bytes} bytes of stack" if launch.local_bytes else ""

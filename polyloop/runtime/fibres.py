@@ -45,6 +45,8 @@ _ALIGNMENT: Final = 256  # as from cudaMalloc
 _HEADER_LINE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]cuda[^\n]*$', re.MULTILINE)
 _INCLUDE: Final = re.compile(r"^[ \t]*#[ \t]*include[^\n]*$", re.MULTILINE)
 _GUARDS: Final = re.compile(r"^#ifndef (POLYLOOP_\w+)$", re.MULTILINE)
+_UNFENCED: Final = 9
+"""A fault of fibres.h, as the numbers in :func:`_explain` are."""
 _C_FUNCTION: Final = 'extern "C" __global__'
 _CXX_FUNCTION: Final = "__global__"
 _ASM: Final = re.compile(r'asm(?: volatile)?\((?:"(?:\\.|[^"\\])*"|[^";])*;')
@@ -449,13 +451,17 @@ def _explain(program: GeneratedProgram, launch: DeviceLaunch, report: _Report) -
         case 8:
             return Diagnostic("out-of-bounds", f"{where} a block uses the shared memory of one that has ended",
                               (here, f"block {report.value} of its cluster has ended"), hints)
-        case 9:
-            return Diagnostic("miscounted-arrivals", f"{where} a block counts its arrival without a fence on both sides",
-                              (here, "what it has stored may come later than its count, or what it reads be older"),
-                              hints)
         case _:
-            return Diagnostic("misaligned-access", f"{where} a pointer is not aligned for its type",
-                              (here, f"the address is {report.value:#x}"), hints)
+            return _of_memory(report, where, here, hints)
+
+
+def _of_memory(report: _Report, where: str, here: str, hints: tuple[str, ...]) -> Diagnostic:
+    if report.fault == _UNFENCED:
+        why = "what the block has stored may come later than its count, or what it reads be older"
+        message = f"{where} a block counts its arrival without a fence on both sides"
+        return Diagnostic("miscounted-arrivals", message, (here, why), hints)
+    return Diagnostic("misaligned-access", f"{where} a pointer is not aligned for its type",
+                      (here, f"the address is {report.value:#x}"), hints)
 
 
 def disagreement(outputs: Mapping[str, Result], *, rtol: float = 0.0, atol: float = 0.0) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import islpy as isl
@@ -561,17 +561,6 @@ class Schedule:
 
     def __repr__(self) -> str:
         return f"<Schedule of '{self.name}': {len(self.launches)} launches, {len(self.statements)} statements>"
-
-    def behind(self, launch: Launch) -> Launch | None:
-        """Return the launch whose blocks those of *launch* execute that arrive last."""
-        following = {one.name: other for one, other in pairwise(self.launches)}
-        found = following.get(launch.name)
-        return None if found is None or found.turns.joins is None else found
-
-    def in_front(self, launch: Launch) -> Launch | None:
-        """Return the launch whose last blocks to arrive execute those of *launch*."""
-        before = {other.name: one for one, other in pairwise(self.launches)}
-        return None if launch.turns.joins is None else before.get(launch.name)
 
     def apart(self, tree: Tree) -> frozenset[str]:
         """Return the thread axes along which bounds of loops around *tree* differ, but only between warps.

@@ -1,9 +1,9 @@
 """Blocks that count their arrivals: the last one of a group executes a block of the next launch.
 
 The blocks of a launch that differ along one axis alone are a *group*.  Where a launch is *joined* to the one in front,
-its block with the indices of a group begins when all blocks of the group have arrived, in the last one of them.  The end
-of the launch in front orders all blocks of both.  The count orders those of one group: so each pair of instances that
-this end keeps in order, by their conflict over memory, has to be in one group.
+its block with the indices of a group begins when all blocks of the group have arrived, in the last one of them.  The
+end of the launch in front orders all blocks of both.  The count orders those of one group: so each pair of instances
+that this end keeps in order, by their conflict over memory, has to be in one group.
 
 Which block arrives last is not known, so nothing of the two launches but global memory is in common.
 """
@@ -57,7 +57,8 @@ def _problems(placement: Placement, needs: Sequence[Need], cuts: Cuts) -> Iterat
     kernel = placement.program.kernel
     axis = kernel.blocks.counted
     assert axis is not None, "the kernel counts arrivals"
-    parts = [[placement.statements[name] for name in runs(part.nodes)] for part in parts_of(placement.program.tree, cuts)]
+    found, known = parts_of(placement.program.tree, cuts), placement.statements
+    parts = [[known[name] for name in runs(part.nodes)] for part in found]
     numbers = {placed.name: number for number, members in enumerate(parts) for placed in members}
     joined = joined_launches(placement, cuts)
     if not joined:
@@ -73,9 +74,9 @@ def _problems(placement: Placement, needs: Sequence[Need], cuts: Cuts) -> Iterat
     for need in needs:
         first, second = numbers[need.conflict.first.name], numbers[need.conflict.second.name]
         if second in joined and first == second - 1:
-            found = _outside(need, kept, axis)
-            if found is not None:
-                yield found
+            outside = _outside(need, kept, axis)
+            if outside is not None:
+                yield outside
                 return
 
 
@@ -151,8 +152,8 @@ def _outside(need: Need, kept: tuple[str, ...], axis: str) -> Diagnostic | None:
         (
             f"instance {instance(first, left)} on thread ({threads(first, left)}) {verbs[0]} "
             f"{element(first, need.first, left)}",
-            f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it, and begins when the "
-            f"blocks with its indices on {', '.join(kept)} have arrived",
+            f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it, and begins when "
+            f"the blocks with its indices on {', '.join(kept)} have arrived",
         ),
         ("divide the loops of both launches into equal tiles, on the same axes of blocks",),
         sites=(second.lowered.instruction.site(),),

@@ -202,8 +202,8 @@ def test_launches_in_other_tiles_are_refused_with_instances() -> None:
         "join_launches on kernel 'rows': blocks depend on others than those that differ along g.1 [bad-arrivals]\n"
         "  y[i] = y[i] + sum(j, a[i, j])                        (line 1, instruction 'insn')\n"
         "  Note: instance (row_outer=0, row_inner=4, parts=0) on thread (g.0=0, g.1=0, l.0=4) writes sums[4, 0]\n"
-        "  Note: instance (i=4) on thread (g.0=1, g.1=0, l.0=0) reads it, and begins when the blocks with its indices on "
-        "g.0 have arrived\n"
+        "  Note: instance (i=4) on thread (g.0=1, g.1=0, l.0=0) reads it, and begins when the blocks with its "
+        "indices on g.0 have arrived\n"
         "  Hint: divide the loops of both launches into equal tiles, on the same axes of blocks"
     )
 

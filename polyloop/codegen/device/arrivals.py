@@ -28,6 +28,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import order_tags
 from polyloop.poly.axes import BLOCK_AXES
+from polyloop.schedule.joined import launch_behind
 from polyloop.schedule.plan import Launch, Schedule
 
 __all__ = ["arrives_last", "counters_in", "with_launches_apart"]
@@ -47,7 +48,7 @@ def with_launches_apart(schedule: Schedule, language: Language) -> Schedule:
 
 def counters_in(schedule: Schedule, language: Language, known: Known, arguments: Iterable[str]) -> dict[str, ArrayArg]:
     """Return the counters of each launch whose blocks count, with names that *arguments* do not have."""
-    behind = {launch.name: schedule.behind(launch) for launch in schedule.launches}
+    behind = {launch.name: launch_behind(schedule.launches, launch) for launch in schedule.launches}
     if not any(behind.values()):
         return {}
     temporaries = {t.name for launch in schedule.launches for t in launch.temporaries}
@@ -60,7 +61,8 @@ def counters_in(schedule: Schedule, language: Language, known: Known, arguments:
             axes = launch_axes(launch, schedule, known.context, known.divisibility)
             extent, dtype = groups_of(axes, joined.turns.joins), np.dtype(np.uint32)
             found[launch.name] = ArrayArg(
-                names.fresh("arrived"), dtype, (extent,), (1,), is_input=False, dim_tags=order_tags(1, "C"))  # fmt: skip
+                names.fresh("arrived"), dtype, (extent,), (1,), is_input=False, dim_tags=order_tags(1, "C")
+            )  # fmt: skip
     return found
 
 

@@ -1,7 +1,7 @@
 """Grids of launches whose blocks go on to the blocks of the next launch (:mod:`polyloop.sync.arrivals`).
 
-The grid is a box that has the blocks of both.  Each of its blocks counts its arrival, and along the axis that is counted
-there is at least one.  So each block of the launch behind begins once.
+The grid is a box that has the blocks of both.  Each of its blocks counts its arrival, and along the axis that is
+counted there is at least one.  So each block of the launch behind begins once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from polyloop.codegen.loops.grid import GridAxis, grid_axes
 from polyloop.codegen.loops.rows import Divisibility
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.tree import runs
+from polyloop.schedule.joined import launch_behind, launch_in_front
 from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = ["groups_of", "launch_axes"]
@@ -26,7 +27,7 @@ def launch_axes(
     """Return the axes of the grid of *launch*, over the statements of the launch that shares its blocks, too."""
     own = _statements(launch, schedule)
     alone = grid_axes(launch.grid_axes, launch.hosts, own, context, divisibility)
-    front, behind = schedule.in_front(launch), schedule.behind(launch)
+    front, behind = launch_in_front(schedule.launches, launch), launch_behind(schedule.launches, launch)
     other, counts = (front, launch) if front is not None else (behind, behind)
     if other is None or counts is None:
         return alone

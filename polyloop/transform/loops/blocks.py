@@ -202,10 +202,10 @@ class JoinLaunches(Transform):
         blocks (tile, part):            sums[tile, part] = ..
                                         if all blocks of the tile have arrived:  y[tile] = sum(part, sums[tile, part])
 
-    Blocks that differ along the axis of *iname* alone are a group.  Each block stores what the next launch needs of it,
-    fences, and adds 1 to the counter of its group.  The block that finds all others counted executes the block of the
-    next launch with the same indices, and leaves the counter at 0.  No launch is started for it, and what it reads is in
-    the cache.  Which block is the last changes no result: it executes what the launch would have.
+    Blocks that differ along the axis of *iname* alone are a group.  Each block stores what the next launch needs of
+    it, fences, and adds 1 to the counter of its group.  The block that finds all others counted executes the block of
+    the next launch with the same indices, and leaves the counter at 0.  No launch is started for it, and what it reads
+    is in the cache.  Which block is the last changes no result: it executes what the launch would have.
 
     Parameters
     ----------
@@ -220,10 +220,10 @@ class JoinLaunches(Transform):
 
     Notes
     -----
-    Launches are derived as before (``docs/adr/0019``), and the end of the first one orders all blocks.  The count orders
-    those of a group.  So each dependence between the two launches has to stay within a group, which is shown for all
-    sizes by the indices of the blocks.  Everything else that ends with a launch, as private and shared variables do,
-    ends with it still.  Targets whose blocks do not count, and one cooperative launch, have launches as before.
+    Launches are derived as before (``docs/adr/0019``), and the end of the first one orders all blocks.  The count
+    orders those of a group.  So each dependence between the two launches has to stay within a group, which is shown for
+    all sizes by the indices of the blocks.  Everything else that ends with a launch, as private and shared variables
+    do, ends with it still.  Targets whose blocks do not count, and one cooperative launch, have launches as before.
 
     Counters are allocated with the arrays that live between the launches, and are 0 then.  Source: CUDA C++ Programming
     Guide, "Memory Fence Functions"; NVIDIA, CUTLASS, "Efficient GEMM in CUDA", "Parallelized Reductions".
