@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from polyloop.codegen.device.arrivals import counters_in
 from polyloop.codegen.device.decoupled_lookback import Chains, chains_in
 from polyloop.codegen.language import Language
 from polyloop.codegen.loops.context import Known
@@ -40,6 +41,8 @@ class Inputs:
         Integer parameters of the domains.
     chains
         Workspace of scans over blocks, by launch.
+    counters
+        Counters of blocks that arrive, by launch: they are 0 when their memory is allocated.
     """
 
     arguments: tuple[Argument, ...]
@@ -48,6 +51,7 @@ class Inputs:
     arrays: Mapping[str, ArrayArg]
     parameters: tuple[str, ...]
     chains: Mapping[str, Chains] = field(default_factory=dict)
+    counters: Mapping[str, ArrayArg] = field(default_factory=dict)
 
     @property
     def index_names(self) -> tuple[str, ...]:
@@ -74,8 +78,9 @@ class Inputs:
         return tuple(a for a in self.arguments if whole.get(a.name, a.name) in used or a.name in self.parameters)
 
     def passed(self, launch: str) -> tuple[ArrayArg, ...]:
-        """Return the workspace of scans over blocks in *launch*."""
-        return self.chains[launch].arrays if launch in self.chains else ()
+        """Return the workspace through which blocks of *launch* wait for each other."""
+        counters = (self.counters[launch],) if launch in self.counters else ()
+        return (*(self.chains[launch].arrays if launch in self.chains else ()), *counters)
 
 
 def inputs_of(schedule: Schedule, language: Language, known: Known, index_bits: int) -> Inputs:
@@ -100,10 +105,12 @@ def inputs_of(schedule: Schedule, language: Language, known: Known, index_bits: 
         arguments += parts
     arguments += schedule.contract.workspace
     chains = chains_in(schedule, language, known, {argument.name for argument in arguments})
-    passed = tuple(array for own in chains.values() for array in own.arrays)
+    taken = {argument.name for argument in arguments}.union(a.name for own in chains.values() for a in own.arrays)
+    counters = counters_in(schedule, language, known, taken)
+    passed = (*(array for own in chains.values() for array in own.arrays), *counters.values())
     workspace = (*schedule.contract.workspace, *passed)
     arrays = {a.name: a for a in (*given, *workspace) if isinstance(a, ArrayArg)}
-    return Inputs((*arguments, *passed), workspace, split, arrays, schedule.contract.parameters, chains)
+    return Inputs((*arguments, *passed), workspace, split, arrays, schedule.contract.parameters, chains, counters)
 
 
 def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:

@@ -12,6 +12,7 @@ import numpy as np
 
 from polyloop.codegen.arguments import held_dtype
 from polyloop.codegen.asked import condition_code
+from polyloop.codegen.device.arrivals import arrives_last
 from polyloop.codegen.device.cluster import begun, opens
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
 from polyloop.codegen.device.entries import Boxes, Clusters, LookBack, Roles, Threads, Together
@@ -31,7 +32,7 @@ from polyloop.codegen.tree.parallel import (
     shared_by_threads,
 )
 from polyloop.codegen.unit import Unit
-from polyloop.errors import Diagnostic
+from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.poly.axes import AXES, Level, is_grid_axis, level_of, thread_axis
@@ -42,18 +43,40 @@ __all__ = ["device_text", "host_text", "passed_inames"]
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
-def device_text(function: Function, arguments: Sequence[Argument], unit: Unit) -> str:
-    """Return the function of one launch."""
+def device_text(
+    function: Function, arguments: Sequence[Argument], unit: Unit, behind: Function | None = None
+) -> str:  # fmt: skip
+    """Return the function of one launch, and of the launch *behind* it whose blocks its last ones to arrive execute."""
     launch, language = function.launch, unit.language
     axes = _axis_lines(function, unit)  # they may use inames of the host, which then are parameters
     body = print_block(_body(function, unit), named=_named([launch], unit))
-    parameters, lines = _signature(arguments, [launch], function, unit, _words((*axes, *body)))
+    own = [] if behind is None else _joined(function, behind, unit)
+    members = [launch] if behind is None else [launch, behind.launch]
+    parameters, lines = _signature(arguments, members, function, unit, _words((*axes, *body, *own)))
     bounds = _launch_bounds(launch, unit)
     clusters = language.need(Clusters).head.format(launch.cluster) if launch.cluster > 1 else ""
     parts = (language.syntax.function, clusters, bounds, f"{launch.name}({parameters})")
     head = " ".join(part for part in parts if part)
     lines += [f"    {begun(function.scope)}"] if opens(launch.tree) else []
-    return "\n".join([head, "{", *lines, *axes, *body, "}"])
+    return "\n".join([head, "{", *lines, *axes, *body, *own, "}"])
+
+
+def _joined(function: Function, behind: Function, unit: Unit) -> list[str]:
+    """Return the lines by which the last block of a group to arrive executes a block of the launch *behind*."""
+    scope, launch, counted = function.scope, function.launch, behind.launch.turns.joins
+    assert counted is not None, "the launch behind is joined to this one"
+    written = {array_name(target) for s in unit.statements(launch) for target in targets_of(s.lhs)}
+    if behind.launch.maps or any(described.array in written for described in launch.maps):
+        why = "the copy engine stores what other blocks need, or fetches what they have stored"
+        raise CodegenError("generate_code", unit.schedule.name, [Diagnostic(
+            "bad-arrivals", f"blocks of '{launch.name}' cannot go on to those of '{behind.launch.name}'", (why,),
+            ("let threads store and fetch these arrays, or leave out pl.join_launches",))])
+    threads = scope.language.need(Threads)
+    condition = arrives_last(scope, launch, counted, unit.inputs.counters[launch.name].name, threads.axes)
+    axes = _axis_lines(behind, unit)
+    body = print_block(_body(behind, unit), named=_named([behind.launch], unit))
+    test = f"    if ({condition}) {{  // all of the group have: this block goes on to {behind.launch.name}"
+    return [test, *(f"    {line}" if line else line for line in (*axes, *body)), "    }"]
 
 
 def _launch_bounds(launch: Launch, unit: Unit) -> str:
@@ -241,6 +264,7 @@ def _axis_lines(function: Function, unit: Unit) -> list[str]:
         for axis in AXES:
             if level_of(axis) is kind and axis in scope.used:
                 own = axis_text(threads, hardware.get(axis, axis), launch.cluster)
+                own = "0" if axis == launch.turns.joins else own
                 text = chains.ticket if chains is not None and kind is Level.GRID else own
                 if axis in shifts:
                     text = shifted_text(text, shifts[axis], scope, function.known)

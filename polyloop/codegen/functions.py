@@ -13,8 +13,9 @@ from polyloop.codegen.language import AXIS_NAMES
 from polyloop.codegen.loops.blocks import Numbering, numbering_of
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.digits import digits_of
-from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
+from polyloop.codegen.loops.grid import GridAxis, hardware_axes
 from polyloop.codegen.loops.hosts import HostLoop, host_loops
+from polyloop.codegen.loops.joined import launch_axes
 from polyloop.codegen.loops.loops import Loops
 from polyloop.codegen.loops.regions import sequential_tree
 from polyloop.codegen.loops.roles import in_roles
@@ -33,6 +34,7 @@ from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.axes import AXES, CLUSTER_AXIS, is_axis, thread_axis
 from polyloop.schedule.copy_engine import AwaitBox
+from polyloop.schedule.joined import launch_behind, launch_in_front
 from polyloop.schedule.plan import Launch, Tensor
 from polyloop.schedule.storage import Storage
 
@@ -110,7 +112,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     extents |= {axis: launch.cluster for axis in launch.group_axes if axis == CLUSTER_AXIS}
     walker = Walker(scope, unit.schedule, (*launch.hosts, *launch.grid_axes, *extents), extents, launch.local_size)
     around, outside = host_loops(launch, unit.schedule.launches, walker.loops, unit.known.context)
-    axes = grid_axes(launch.grid_axes, launch.hosts, statements, outside, unit.known.divisibility)
+    axes = launch_axes(launch, unit.schedule, outside, unit.known.divisibility)
     context = outside.add(row for axis in axes for row in axis.rows)
     for axis in axes:
         magnitudes.define(axis.name, (*axis.upper, *axis.lower), context.interval(axis.name)[0])
@@ -163,7 +165,10 @@ def _asked(launch: Launch, unit: Unit, walker: Walker, outside: Context, inside:
         ->
         for t:  if t % 10 == 0: launch
     """
-    if not launch.hosts and len(unit.schedule.launches) == 1:
+    schedule = unit.schedule
+    if not launch.hosts and len(schedule.launches) == 1:
+        return ()
+    if launch_behind(schedule.launches, launch) is not None or launch_in_front(schedule.launches, launch) is not None:
         return ()
     return [row for row in walker.guard(launch.tree, outside, frozenset(launch.hosts)) if not inside.implies(row)]
 

@@ -6,6 +6,7 @@ pass                    result
 ``spell``               the schedule with reserved names replaced
 ``with_totals_stored``  on devices: a block stores its total for those after it as soon as it has it
 ``without_empty``       statements without instances left out
+``with_launches_apart``  launches that a host starts one by one, where blocks cannot count their arrivals
 ``with_asked``          conditions that the host decides in place of each thread
 ``check_launches``      refusals of launches that no device can start
 ``without_digits``      on hosts: the axes of threads in place of digits of the thread number
@@ -35,6 +36,7 @@ The passes up to the schedule are in ``schedule.build``.
 from __future__ import annotations
 
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
+from polyloop.codegen.device.arrivals import with_launches_apart
 from polyloop.codegen.device.async_copy import with_copies
 from polyloop.codegen.device.box_copy import with_boxes
 from polyloop.codegen.device.box_times import with_box_times
@@ -102,6 +104,7 @@ def _generated(spelt: Spelt, index_bits: int, *, is_widened: bool = False) -> Ge
     """Run the passes from a schedule to its program; each depends on its arguments alone."""
     language = spelt.how.language
     schedule = without_empty(with_totals_stored(spelt.schedule, language))
+    schedule = with_launches_apart(schedule, language)
     schedule = with_asked(schedule)
     check_launches(schedule, language.limits)
     schedule = without_digits(schedule, language)
@@ -139,6 +142,7 @@ def _generated(spelt: Spelt, index_bits: int, *, is_widened: bool = False) -> Ge
         launches=launches,
         arguments=inputs.arguments[: len(inputs.arguments) - len(inputs.workspace)],
         workspace=inputs.workspace,
+        zeroed=tuple(array.name for array in inputs.counters.values()),
         split=tuple(inputs.split.values()),
         alignments=alignments,
         indexed=indexed,

@@ -25,6 +25,7 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Tree
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.axes import BLOCK_AXES, CLUSTER_AXIS
+from polyloop.schedule.joined import launch_behind
 from polyloop.schedule.plan import Launch, Schedule
 from polyloop.schedule.storage import shared_bytes
 
@@ -37,10 +38,15 @@ def device_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str]
     If there are scans over blocks, the first function clears their workspace.
     """
     texts, launches = list[str](), list[DeviceLaunch]()
+    joined = {function.launch.name: function for function in functions if function.launch.turns.joins is not None}
     for function in functions:
+        if function.launch.name in joined:
+            continue
+        following = launch_behind(unit.schedule.launches, function.launch)
+        behind = None if following is None else joined[following.name]
         arguments = unit.arguments_of(function.launch)
-        texts.append(device_text(function, arguments, unit))
-        launches.append(_device_launch(function, arguments, unit))
+        texts.append(device_text(function, arguments, unit, behind))
+        launches.append(_device_launch(function, arguments, unit, behind))
     if unit.language.find(Together) is not None:
         texts.append(together_text(functions, launches, unit))
     if chains := tuple(unit.inputs.chains.values()):
@@ -56,20 +62,24 @@ def host_program(functions: Sequence[Function], unit: Unit) -> tuple[list[str], 
     return [host_text(functions, unit)], (DeviceLaunch(unit.schedule.name, (1, 1, 1), (1, 1, 1), 0, names),)
 
 
-def _device_launch(function: Function, arguments: Sequence[Argument], unit: Unit) -> DeviceLaunch:
-    """Return the launch of a device function with *arguments*."""
+def _device_launch(
+    function: Function, arguments: Sequence[Argument], unit: Unit, behind: Function | None = None
+) -> DeviceLaunch:  # fmt: skip
+    """Return the launch of a device function with *arguments*, and of that *behind* it, which its blocks go on to."""
     launch, hardware, limits = function.launch, hardware_of(function.launch, unit), unit.language.limits
     extents: dict[str, Expression] = {hardware[axis.name]: axis.extent for axis in function.axes}
     x, y, z = (extents.get(axis, 1) for axis in BLOCK_AXES)
     sizes = (*launch.block, 1, 1, 1)
     block = (sizes[0], sizes[1], sizes[2])
-    shared = function.dynamic_shared or shared_bytes(launch.temporaries)
+    members = [function] if behind is None else [function, behind]
+    dynamic = max(member.dynamic_shared for member in members)
+    shared = dynamic + sum(shared_bytes(x.launch.temporaries) for x in members if not x.dynamic_shared)
     inames, maps = passed_inames(function, unit), (described.name for described in launch.maps)
     names = (*(argument.name for argument in arguments), *inames, *maps)
     most = None if limits is None else limits.max_grid_dims
     asked = host_condition(launch.asked.launch, function.asked, function.scope, function.known)
     host = HostPart(tuple(_launch_loops(function, unit)), asked)
-    numbering, dynamic = function.numbering, function.dynamic_shared
+    numbering = function.numbering
     grid, turns = ((x, y, z), 1) if numbering is None else (numbering.grid, numbering.turns)
     grid = grid if launch.cluster == 1 else (p.Product((launch.cluster, grid[0])), *grid[1:])
     return DeviceLaunch(launch.name, grid, block, shared, names, dynamic, most, launch.maps, host, turns)

@@ -53,7 +53,7 @@ _BOXES: Final = """
 TensorMap ring_open ring_open_free ring_free ring_expect ring_wait box_1d box_2d box_3d box_4d box_5d
 store_box_1d store_box_2d store_box_3d store_box_4d store_box_5d boxes_read boxes_stored
 """
-_CLUSTERS: Final = "cluster_arrive cluster_wait cluster_barrier in_block"
+_CLUSTERS: Final = "cluster_arrive cluster_wait cluster_barrier in_block arrives_last"
 _VECTOR_WORDS: Final = ("make", "splat", "add", "sub", "mul", "div", "neg", "min", "max")
 _UPDATES: Final = ("sum", "product", "min", "max", "and", "or", "xor", "exchange")
 _LANES: Final = (2, 4, 8, 16)

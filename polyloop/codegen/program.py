@@ -280,6 +280,8 @@ class GeneratedProgram(Value, Shown):
     workspace
         Temporaries in global memory, which are no arguments of the kernel: the caller allocates them for each call.
         Functions take them after the arguments.
+    zeroed
+        Names of the arrays of ``workspace`` that hold zeros when their memory is allocated; a run leaves zeros there.
     split
         Arrays of the kernel that functions take in parts.
     alignments
@@ -310,6 +312,7 @@ class GeneratedProgram(Value, Shown):
     index_checks: tuple[LaunchCheck, ...] = ()
     index_bits: int = 32
     workspace: tuple[ArrayArg, ...] = ()
+    zeroed: tuple[str, ...] = ()
     split: tuple[SplitArray, ...] = ()
     alignments: tuple[tuple[str, int], ...] = ()
     notes: tuple[tuple[str, Diagnostic], ...] = ()

@@ -19,6 +19,7 @@ from polyloop.codegen.scope import Definitions, Findings
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
+from polyloop.schedule.joined import launch_behind, launch_in_front
 from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = ["Unit", "unit_of", "without_empty"]
@@ -84,8 +85,10 @@ class Unit:
 
     def arguments_of(self, launch: Launch) -> tuple[Argument, ...]:
         """Return the arguments of a device function: all if it is the only one, else those that it uses."""
-        is_only = len(self.schedule.launches) == 1
-        return self.inputs.arguments if is_only else self.inputs.used_by(launch.name, self.statements(launch))
+        if len(self.schedule.launches) == 1:
+            return self.inputs.arguments
+        behind = launch_behind(self.schedule.launches, launch)
+        return self.inputs.used_by(launch.name, self.statements(launch, *(() if behind is None else (behind,))))
 
 
 def unit_of(schedule: Schedule, how: Spelling, index_bits: int) -> Unit:
@@ -122,8 +125,11 @@ def without_empty(schedule: Schedule) -> Schedule:
         for name, statement in schedule.statements.items()
         if not statement.domain.intersect_params(schedule.contract.assumptions).is_empty()
     }
-    launches = []
+    launches = list[Launch]()
     for launch in schedule.launches:
+        front = launch_in_front(schedule.launches, launch)
+        if front is not None and not any(front.name == kept.name for kept in launches):
+            launch = replace(launch, turns=replace(launch.turns, joins=None))  # noqa: PLW2901
         tree = _pruned(launch.tree, statements)
         used = [statements[name] for name in runs(tree)]
         has_blocks = all(any(axis in s.dims for s in used) for axis in launch.group_axes)

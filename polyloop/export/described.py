@@ -58,6 +58,7 @@ class Described:
     parameters: tuple[Array | Number, ...]
     workspace: tuple[Array, ...]
     layouts: frozenset[str]
+    zeroed: frozenset[str] = frozenset()
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -159,7 +160,8 @@ def _described(data: Mapping[str, Any]) -> Described:
                        else _array(entry, integers) for entry in data["parameters"])
     workspace = tuple(_array(entry, integers) for entry in data["workspace"])
     layouts = frozenset(map(str, data["layouts"]))
-    return Described(str(data["kernel"]), parameters, workspace, layouts)
+    zeroed = frozenset(map(str, data.get("zeroed", ())))
+    return Described(str(data["kernel"]), parameters, workspace, layouts, zeroed)
 
 
 def dtype_of(name: object) -> np.dtype[Any]:

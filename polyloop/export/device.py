@@ -323,6 +323,8 @@ class DeviceCode:
                 pointer, size = ctypes.c_uint64(), ctypes.c_size_t(max(1, high - low))
                 driver.call("cuMemAllocAsync", ctypes.byref(pointer), size, ctypes.c_void_p(stream))
                 spaces[array.name] = pointer.value
+                if array.name in self._program.zeroed:
+                    driver.call("cuMemsetD8Async", pointer, ctypes.c_ubyte(0), size, ctypes.c_void_p(stream))
             yield spaces
         finally:
             for address in spaces.values():

@@ -280,10 +280,16 @@ class _Launcher:
             yield f"    void *{mark}space_{array.spelling} = NULL;"
         yield f"    int {mark}status = {mark}run({self._arguments(passed, launches=False)});"
         for array, size in spaces:
+            is_zeroed = array.name in self._program.zeroed
             yield f"    if (!{mark}status) {{"
             yield f"        const size_t {mark}bytes = {size};"
-            yield f"        const cudaError_t {mark}error = {mark}wide ? cudaErrorMemoryAllocation"
+            kind = "cudaError_t" if is_zeroed else "const cudaError_t"
+            yield f"        {kind} {mark}error = {mark}wide ? cudaErrorMemoryAllocation"
             yield f"            : cudaMallocAsync(&{mark}space_{array.spelling}, {mark}bytes, stream);"
+            if is_zeroed:
+                yield f"        if ({mark}error == cudaSuccess)"
+                place = f"{mark}space_{array.spelling}"
+                yield f"            {mark}error = cudaMemsetAsync({place}, 0, {mark}bytes, stream);"
             yield f"        if ({mark}error == cudaErrorMemoryAllocation)"
             yield f"            {mark}status = {self._status['no_memory', 0].name(interface.prefix)};"
             yield f"        else if ({mark}error != cudaSuccess)"

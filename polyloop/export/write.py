@@ -188,11 +188,12 @@ def _described(interface: Interface, target: Target) -> dict[str, Any]:
          "max_grid": list(launch.max_grid or (2**31 - 1, 65535, 65535))}
         for launch in program.launches
     ]  # fmt: skip
+    zeroed = {"zeroed": list(program.zeroed)} if program.zeroed else {}
     return {
         "version": _VERSION, "kernel": program.kernel, "target": program.target, "architecture": target.arch,
         "prefix": interface.prefix, "index_bits": program.index_bits, "parameters": parameters,
         "layouts": [a.name for a in program.arguments if isinstance(a, ValueArg) and a.layout_of is not None],
-        "workspace": [array(entry) for entry in interface.workspace],
+        "workspace": [array(entry) for entry in interface.workspace], **zeroed,
         "checks": [
             {"code": check.code, "condition": tree_of(program, check.condition), "text": show(check.condition),
              "message": check.message, "hint": check.hint}

@@ -30,7 +30,7 @@ _STEP: Final = "jax.call"
 DRIVER: Final = (
     "cuInit", "cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetFunction", "cuFuncSetAttribute", "cuStreamGetCtx",
     "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuLaunchKernel", "cuMemAllocAsync", "cuMemFreeAsync",
-    "cuMemcpyAsync", "cuStreamSynchronize", "cuGetErrorString",
+    "cuMemcpyAsync", "cuStreamSynchronize", "cuGetErrorString", "cuMemsetD8Async",
 )  # fmt: skip
 """The functions of the driver that a launcher calls, in the order in which their addresses are passed."""
 
@@ -63,6 +63,7 @@ static struct {
     int (*MemcpyAsync)(unsigned long long, unsigned long long, size_t, cudaStream_t);
     int (*StreamSynchronize)(cudaStream_t);
     int (*GetErrorString)(int, const char **);
+    int (*MemsetD8Async)(unsigned long long, unsigned char, size_t, cudaStream_t);
 } pl_driver;
 static const void *pl_code;
 static pthread_mutex_t pl_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -134,6 +135,11 @@ static inline cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStre
     const int status = pl_driver.MemAllocAsync(&address, bytes, stream);
     *pointer = (void *)(uintptr_t)address;
     return status;
+}
+
+static inline cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
+{
+    return pl_driver.MemsetD8Async((unsigned long long)(uintptr_t)pointer, (unsigned char)value, bytes, stream);
 }
 
 static inline cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)

@@ -338,7 +338,7 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("assumptions", [] if kernel.assumptions.plain_is_universe() else [set_text(kernel.assumptions)]),
         ("conditions", [str(condition.inside or set_text(condition.set)) for condition in kernel.conditions]),
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
-        ("blocks", [] if kernel.blocks.is_plain else [str(kernel.blocks)]),
+        ("blocks", [str(kernel.blocks)] if str(kernel.blocks) else []),
         ("roles", [str(role) for role in kernel.roles]),
         ("foreign functions", [str(function) for function in kernel.foreign]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),

@@ -22,7 +22,7 @@ __all__ = [
     "add_padding", "add_prefetch", "affine_map_inames", "alias_temporaries", "assign_roles", "assignment_to_subst",
     "assume", "buffer_array", "chunk_iname", "collect_common_factors_on_increment", "concatenate_arrays",
     "distribute_loops", "duplicate_inames", "exchange_by_shuffle", "expand_subst", "extract_subst", "fix_parameters",
-    "fold_constants", "fuse_loops", "hoist_reduction_factors", "interchange", "join_inames",
+    "fold_constants", "fuse_loops", "hoist_reduction_factors", "interchange", "join_inames", "join_launches",
     "make_reduction_inames_unique", "map_domain", "map_instructions", "order_blocks", "peel", "persist_blocks",
     "pipeline", "precompute", "prioritize_loops", "privatize_temporaries_with_inames", "read_once", "realize_reduction",
     "realize_scan", "reduce_atomically", "reduction_arg_to_subst_rule", "remove_inames_from_insn",
@@ -186,6 +186,8 @@ class Methods(Called):
         within: str | None = None,
     ) -> LoopKernel:
         """Make one loop of the loops of a nest (coalescing, flattening)."""
+    def join_launches(kernel, iname: str) -> LoopKernel:
+        """Let the last of the blocks that differ along one axis go on to the next launch: the last block adds."""
     def make_reduction_inames_unique(
         kernel, inames: str | Sequence[str] | None = None, within: str | None = None
     ) -> LoopKernel:
@@ -523,6 +525,7 @@ fuse_loops = Methods.fuse_loops
 hoist_reduction_factors = Methods.hoist_reduction_factors
 interchange = Methods.interchange
 join_inames = Methods.join_inames
+join_launches = Methods.join_launches
 make_reduction_inames_unique = Methods.make_reduction_inames_unique
 map_domain = Methods.map_domain
 map_instructions = Methods.map_instructions

@@ -111,12 +111,16 @@ class BlockOrder:
         the launch.
     ahead
         True if a block starts the first copies of its next tile before it stores the results of the present one.
+    counted
+        The block axis along which blocks count their arrivals, so that the last one executes a block of the next
+        launch; None if launches are started one by one.
     """
 
     axis: str | None = None
     group: int = 1
     most: int = 0
     ahead: bool = False
+    counted: str | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -132,6 +136,7 @@ class BlockOrder:
         parts = [] if self.axis is None else [f"in panels of {self.group} along {self.axis}"]
         parts += [f"at most {self.most} at a time, which take turns"] if self.most else []
         parts += ["copies for the next turn start early"] if self.ahead else []
+        parts += [f"the last to arrive along {self.counted} goes on to the next launch"] if self.counted else []
         return ", ".join(parts)
 
 

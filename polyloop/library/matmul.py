@@ -14,7 +14,7 @@ import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.elements import element_type
 from polyloop.library.records import ready
-from polyloop.library.registers import Tiles, in_cluster, in_parts, in_registers, in_two_launches
+from polyloop.library.registers import Tiles, in_cluster, in_one_launch, in_parts, in_registers, in_two_launches
 from polyloop.library.tensor_cores import (
     in_double_precision,
     in_turns_with_roles,
@@ -69,6 +69,14 @@ def single_in_parts(base: pl.LoopKernel, tiles: Tiles, terms: int, *, launches: 
     """Return a product whose blocks add up parts of the terms: by atomic updates, or in two launches."""
     knl = (in_parts if launches == 1 else in_two_launches)(multiples(base, tiles.vec), terms)
     return in_registers(knl, tiles, term="k_part", grouped=False)
+
+
+def single_in_one_launch(base: pl.LoopKernel, tiles: Tiles, terms: int) -> pl.LoopKernel:
+    """Return a product whose blocks sum up parts of the terms, and of which the last one of a tile adds them up."""
+    (rows, columns), (height, width) = tiles.block, tiles.warp
+    threads = 32 * (rows // height) * (columns // width)
+    knl = in_one_launch(multiples(base, tiles.vec), terms, tiles.block, threads, ("g.0", "g.1"))
+    return pl.join_launches(in_registers(knl, tiles, term="k_part", grouped=False), "parts")
 
 
 def in_vectors(base: pl.LoopKernel, lanes: int) -> pl.LoopKernel:
@@ -133,6 +141,7 @@ def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
         **{f"tiles of {name}, parts of {terms}": partial(single_in_parts, base, tiles, terms)
            for name, (tiles, terms) in parts.items()},
         "tiles of 128 x 128, parts of 1024, two launches": partial(single_in_parts, base, large, 1024, launches=2),
+        "tiles of 128 x 128, parts of 1024, the last block adds": partial(single_in_one_launch, base, large, 1024),
         "tiles of 64 x 64, any rows": partial(single, base, replace(small, vec=1)),
         "tiles of 64 x 64, through registers, any rows": partial(single, base, replace(small, vec=1, stages=2)),
         "tiles of 32 x 64, any rows": partial(single, base, replace(low, vec=1, terms=8)),
@@ -242,6 +251,16 @@ def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, 
     )  # fmt: skip
 
 
+def by_groups_in_one_launch(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` in parts of the terms, which the last block of a tile to arrive adds up."""
+    knl = in_one_launch(multiples(base, 8), terms, (rows, columns), 2 * rows)
+    knl = on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, _stages(rows, columns), lag=1, via="tma", term="k_part",
+        within="compute_sums",
+    )  # fmt: skip
+    return pl.join_launches(knl, "parts")
+
+
 def by_groups_in_clusters(
     base: pl.LoopKernel, name: str, rows: int, columns: int, parts: int, terms: int
 ) -> pl.LoopKernel:  # fmt: skip
@@ -309,6 +328,11 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "wgmma, tiles of 128 x 64, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 64, 1024),
         "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
         "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
+        **{
+            f"wgmma, tiles of 128 x {columns}, parts of {terms}, the last block adds":
+                partial(by_groups_in_one_launch, hopper, name, 128, columns, terms)
+            for columns, terms in ((128, 1024), (128, 4096), (256, 2048))
+        },
         **{
             f"wgmma, tiles of 128 x {columns}, parts of {terms} in clusters of {parts}":
                 partial(by_groups_in_clusters, hopper, name, 128, columns, parts, terms)

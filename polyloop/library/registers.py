@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polyloop as pl
 
-__all__ = ["Tiles", "in_cluster", "in_parts", "in_registers", "in_two_launches"]
+__all__ = ["Tiles", "in_cluster", "in_one_launch", "in_parts", "in_registers", "in_two_launches"]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def in_parts(knl: pl.LoopKernel, terms: int) -> pl.LoopKernel:
     return pl.tag_inames(pl.reduce_atomically(knl, "part"), "part:g.2")
 
 
-def in_two_launches(knl: pl.LoopKernel, terms: int) -> pl.LoopKernel:
+def in_two_launches(knl: pl.LoopKernel, terms: int, *, divided: bool = True) -> pl.LoopKernel:
     """Return the product with blocks that store sums of *terms* terms each, and a second launch that adds these up.
 
     ::
@@ -144,7 +144,8 @@ def in_two_launches(knl: pl.LoopKernel, terms: int) -> pl.LoopKernel:
         for parts, i, j:  sums[i, j, parts] = sum(k_part, a[i, k]*b[k, j])   # id: compute_sums
         for row, column:  c[row, column] = sum(part, sums[row, column, part])
 
-    As :func:`in_parts` otherwise.  The sums of a part lie together.
+    As :func:`in_parts` otherwise.  The sums of a part lie together.  Rows and columns of the second launch are
+    *divided* among blocks here, or left to the caller.
     """
     knl = pl.split_iname(knl, "k", terms, outer_iname="part", inner_iname="k_part")
     knl = pl.stage_reduction(
@@ -154,8 +155,48 @@ def in_two_launches(knl: pl.LoopKernel, terms: int) -> pl.LoopKernel:
     knl = pl.tag_array_axes(knl, "sums", "N1,N0,N2")
     for old, new in (("i", "row"), ("j", "column"), ("i_sum", "i"), ("j_sum", "j")):
         knl = pl.rename_iname(knl, old, new)
+    knl = pl.tag_inames(knl, "parts:g.2")
+    if not divided:
+        return knl
     knl = pl.split_iname(knl, "column", 256, outer_tag="g.0", inner_tag="l.0")
-    return pl.tag_inames(knl, {"row": "g.1", "parts": "g.2"})
+    return pl.tag_inames(knl, "row:g.1")
+
+
+def in_one_launch(
+    knl: pl.LoopKernel, terms: int, block: tuple[int, int], threads: int, axes: tuple[str, str] = ("g.1", "g.0"),
+    together: int = 4,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return the product of :func:`in_two_launches` with the second launch in tiles, for ``pl.join_launches``.
+
+    ::
+
+        # before
+        for i, j:  c[i, j] = sum(k, a[i, k]*b[k, j])
+        # after
+        for parts, i, j:  sums[i, j, parts] = sum(k_part, a[i, k]*b[k, j])   # id: compute_sums
+        each tile (row_tile, column_tile):
+            for row_steps, column_in:  c[row, column] = sum(part, sums[row, column, part])
+
+    Parameters
+    ----------
+    block, axes
+        Rows and columns of a tile, which blocks of both launches have, and the block axes of rows and of columns.
+    threads
+        Threads of a block, each of which adds up 4 neighbours of *together* rows at one time.
+    """
+    (rows, columns), lanes = block, block[1] // 4
+    knl = in_two_launches(knl, terms, divided=False)
+    knl = pl.split_iname(knl, "row", rows, outer_iname="row_tile", inner_iname="row_block", outer_tag=axes[0])
+    knl = pl.split_iname(
+        knl, "column", columns, outer_iname="column_tile", inner_iname="column_block", outer_tag=axes[1]
+    )
+    knl = pl.split_iname(
+        knl, "row_block", threads // lanes, outer_iname="row_step", inner_iname="row_in", inner_tag=f"l/{lanes}"
+    )
+    knl = pl.split_iname(knl, "row_step", together, outer_iname="row_steps", inner_iname="row_ilp", inner_tag="ilp")
+    return pl.split_iname(
+        knl, "column_block", 4, outer_iname="column_in", inner_iname="lane", outer_tag=f"l%{lanes}", inner_tag="vec"
+    )
 
 
 def in_cluster(knl: pl.LoopKernel, parts: int, terms: int, block: tuple[int, int], threads: int) -> pl.LoopKernel:

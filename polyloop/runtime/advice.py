@@ -58,7 +58,7 @@ class _Adviser:
             return
         many = self.facts.multiprocessors
         for launch in self.facts.launches:
-            if 0 < launch.blocks < many and self.facts.seconds > 1e-6:
+            if 0 < launch.blocks < many and not launch.joins and self.facts.seconds > 1e-6:
                 yield (
                     f"more blocks: {launch.blocks} of them leave {many - launch.blocks} of {many} multiprocessors "
                     "idle; tag the outer iname of another split 'g.1', or take smaller tiles (pl.split_iname)"
@@ -135,7 +135,7 @@ class _Adviser:
     def occupancy(self) -> Iterator[str]:
         """Yield advice about occupancy too low to hide latencies."""
         for launch in self.facts.launches:
-            if launch.occupancy < 0.25 and launch.blocks > self.facts.multiprocessors:
+            if launch.occupancy < 0.25 and not launch.joins and launch.blocks > self.facts.multiprocessors:
                 how = {
                     "registers": "smaller tiles for a thread",
                     "shared memory": "smaller tiles (pl.add_prefetch over shorter loops)",

@@ -71,6 +71,8 @@ class Workspace:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    zeroed: bool = False
+    """True if it holds zeros at first."""
 
     @property
     def nbytes(self) -> int:
@@ -140,8 +142,12 @@ class Binding:
     def host_workspace(self) -> dict[str, ArrayView]:
         """Allocate the workspace in host memory."""
         memory, kernel = HostMemory(), self.program.kernel
-        return {w.name: _allocated(memory, kernel, w.name, ArrayKind.NUMPY, -1, w.dtype, (w.shape, w.strides),
-                                   self.poisoned) for w in self.workspace}
+        found = {w.name: _allocated(memory, kernel, w.name, ArrayKind.NUMPY, -1, w.dtype, (w.shape, w.strides),
+                                    self.poisoned) for w in self.workspace}
+        for w in self.workspace:
+            if w.zeroed:
+                found[w.name].array[...] = 0
+        return found
 
     def result(self) -> Result:
         """Return the outputs."""
@@ -341,7 +347,8 @@ class Binder:
         launches.check(lambda step: _check_grid(kernel, step.launch, step.grid, sizes))
         shifts = {a.name: shift for a in self.arrays if a.dtype is not None
                   and (shift := evaluate(a.offset, sizes.values) * a.dtype.itemsize)}
-        workspace = tuple(Workspace(a.name, np.dtype(a.dtype), *_without_negative(*layout(a, sizes)))
+        zeroed = self.program.zeroed
+        workspace = tuple(Workspace(a.name, np.dtype(a.dtype), *_without_negative(*layout(a, sizes)), a.name in zeroed)
                           for a in self.program.workspace)
         return _Plan(sizes, scalars, shifts, allocate, workspace, launches, kind, device)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from typing import Annotated, Any, Final, Protocol, TypeVar, overload
 
+from polyloop.codegen.loops.grid import hardware_axes
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.cost.bank_conflicts import WARP, BankConflicts, bank_conflicts
 from polyloop.cost.coalescing import merged_width, repeating_loops, sectors, vector_width
@@ -21,7 +23,7 @@ from polyloop.kernel.devices import Device, Figure, find_device
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.processors import Processor
 from polyloop.kernel.tags import Box, InameTag, ThreadDigit, axis_name
-from polyloop.poly.axes import THREAD_AXES, loops_among
+from polyloop.poly.axes import BLOCK_AXES, THREAD_AXES, loops_among
 from polyloop.program.ir import Update
 from polyloop.runtime.advice import advice
 from polyloop.runtime.bounds.counted import Counted, access_text, by_type, checked_sizes, homes_of
@@ -330,19 +332,38 @@ class _Facts(Counted):
         self, planned: Sequence[Launch], program: GeneratedProgram, used: Mapping[str, Used]
     ) -> Iterator[LaunchFacts]:
         """Yield the resource needs of each launch on a multiprocessor."""
-        plans = {plan.name: plan for plan in planned}
+        plans, started = {plan.name: plan for plan in planned}, {launch.name for launch in program.launches}
         for launch in program.launches:
             waits = {"barrier_cluster": 0, "barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
             plan = plans.get(launch.name)  # none of the launch that clears what blocks pass on to each other
             for kind, count in () if plan is None else sync_counts(self.placement, plan):
                 waits[kind] += self.number(count)
-            yield self.launch(launch, used.get(launch.name), waits, plan)
+            facts = self.launch(launch, used.get(launch.name), waits, plan)
+            yield facts
+            behind = next((one for first, one in pairwise(planned) if first is plan and one.turns.joins), None)
+            if behind is not None and behind.name not in started:
+                yield self.joined(facts, launch, behind)
         if any(launch.around for launch in program.launches):
             steps = Steps(program.launches, self.sizes)
             total = f"{'up to ' * steps.has_reads}{steps.count}"
             how, why = chosen(None, steps.count, reads=steps.has_reads)
             start = "a CUDA graph starts them" if how == "graph" else "the host starts them one after the other"
             self.notes.append(f"a call has {total} launches; unless pl.compile is told otherwise, {start}: {why}")
+
+    def joined(self, front: LaunchFacts, launch: DeviceLaunch, behind: Launch) -> LaunchFacts:
+        """Return the facts of a launch whose blocks are executed by the last ones of *launch* to arrive."""
+        assert behind.turns.joins is not None, "a host starts no such launch"
+        counted = BLOCK_AXES.index(hardware_axes(behind.grid_axes)[behind.turns.joins])
+        extents = [evaluate(extent, self.sizes) for extent in launch.grid]
+        waits = {"barrier_cluster": 0, "barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
+        for kind, count in sync_counts(self.placement, behind):
+            waits[kind] += self.number(count)
+        group = extents[counted]
+        by = f"the last of {group} blocks of {launch.name} to arrive" if group > 1 else f"a block of {launch.name}"
+        return replace(
+            front, name=behind.name, blocks=prod(extents) // max(1, group), joins=by, barriers=waits["barrier_local"],
+            warp_barriers=waits["barrier_warp"], cluster_barriers=0, roles=(),
+        )  # fmt: skip
 
     def launch(
         self, launch: DeviceLaunch, used: Used | None, waits: Mapping[str, int], plan: Launch | None

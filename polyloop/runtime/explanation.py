@@ -114,6 +114,8 @@ class LaunchFacts:
         Blocks of a cluster, which run at the same time; 1 if each runs by itself.
     roles
         Roles of the threads of a block, in words; none if all do the same.
+    joins
+        The blocks that execute those of this launch, in words; empty if a host starts it.
 
     Notes
     -----
@@ -136,6 +138,7 @@ class LaunchFacts:
     cluster: int = 1
     cluster_barriers: int = 0
     roles: tuple[str, ...] = ()
+    joins: str = ""
 
     __repr__ = brief
 
@@ -291,6 +294,9 @@ def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -
         own = f", with {byte_text(launch.shared_bytes)} of buffers each" if launch.shared_bytes else ""
         blocks = _plural(launch.blocks, "block") if launch.blocks else "blocks"
         yield f"{start}{blocks} on {launch.resident} of {_plural(multiprocessors, 'core')}{own}"
+        return
+    if launch.joins:
+        yield f"{start}{_plural(launch.blocks, 'block')}, each executed by {launch.joins}"
         return
     registers = "" if launch.registers is None else f", {launch.registers} registers a thread"
     stack = f", {launch.local_bytes} bytes of stack" if launch.local_bytes else ""

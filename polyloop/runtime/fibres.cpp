@@ -69,7 +69,28 @@ static void run_fibre() {
     }
 }
 
+// Blocks that count their arrivals.  A thread counts what all threads of its block have stored before the last barrier,
+// and all of them read behind the next one what other blocks have stored: a fence has to stand on both sides.
+void fence() {
+    fibres[current].is_fenced = true;
+    fibres[current].has_counted = false;
+}
+unsigned count_arrival(int line, unsigned *arrived, unsigned last) {
+    Fibre &me = fibres[current];
+    if (!me.is_fenced) fail(UNFENCED, line, 0);
+    me.has_counted = true;
+    unsigned before = *arrived;
+    *arrived = before >= last ? 0 : before + 1;
+    return before;
+}
+static void pass_barrier(int line) {
+    Fibre &me = fibres[current];
+    if (me.has_counted) fail(UNFENCED, line, 0);
+    me.is_fenced = false;
+}
+
 void wait_at(State state, int line, Lanes mask) {
+    if (state == AT_BLOCK_BARRIER) pass_barrier(line);
     Fibre &me = fibres[current];
     me.state = state, me.line = line, me.mask = mask;
     yield_to_scheduler();
@@ -393,7 +414,7 @@ static void begin_block() {
     memset(polyloop_dynamic_shared, 0xFF, dynamic_bytes);
     for (int k = 0; k < threads; k++) {
         Fibre &fibre = fibres[k];
-        fibre.state = READY, fibre.copy_count = fibre.group = 0, fibre.has_arrived = false;
+        fibre.state = READY, fibre.copy_count = fibre.group = 0, fibre.has_arrived = false, fibre.is_fenced = fibre.has_counted = false;
         fibre.product_count = fibre.sums_count = fibre.product_group = 0;
     }
     box_count = 0;

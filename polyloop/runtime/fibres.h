@@ -46,7 +46,7 @@ static const int warpSize = POLYLOOP_WAVE;
 
 namespace polyloop {
 
-enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED, NEVER, GONE };
+enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED, NEVER, GONE, UNFENCED };
 enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, AT_ROLE_BARRIER, AT_RING, AT_CLUSTER_BARRIER, PAUSED, DONE };
 enum Order { FORWARD, REVERSE, RANDOM };
 
@@ -97,6 +97,7 @@ struct Fibre {
     uint3 thread;
     alignas(16) char slot[16];
     bool has_arrived;  // at the barrier of the cluster
+    bool is_fenced, has_counted;  // since the last barrier of the block
     Copy *copies;
     int copy_count, copy_room, group;
     Product *products;
@@ -136,6 +137,8 @@ void await_bytes(int line, void *slot, unsigned parity);
 void cluster_arrive(int line);
 void cluster_wait(int line);
 void *in_block(const void *here, unsigned rank);
+void fence();
+unsigned count_arrival(int line, unsigned *arrived, unsigned last);
 int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *block, size_t dynamic_shared,
              int of_cluster, int how, uint64_t seed, Report *into);
 float float_of(unsigned bits);
@@ -409,7 +412,7 @@ namespace polyloop { static inline unsigned sync_mask(unsigned mask = 0xffffffff
 #define __any_sync(mask, p) (polyloop::ballot(__LINE__, mask, p) != 0)
 #define __all_sync(mask, p) (polyloop::ballot(__LINE__, mask, !(p)) == 0)
 #define __activemask() polyloop::existing(0xffffffffu)
-#define __threadfence() ((void)0)
+#define __threadfence() polyloop::fence()
 #define __nanosleep(time) ((void)0)
 #define __cvta_generic_to_shared(place) polyloop::shared_place((const void *)(place))
 #define __threadfence_block() ((void)0)

@@ -45,6 +45,8 @@ _ALIGNMENT: Final = 256  # as from cudaMalloc
 _HEADER_LINE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]cuda[^\n]*$', re.MULTILINE)
 _INCLUDE: Final = re.compile(r"^[ \t]*#[ \t]*include[^\n]*$", re.MULTILINE)
 _GUARDS: Final = re.compile(r"^#ifndef (POLYLOOP_\w+)$", re.MULTILINE)
+_UNFENCED: Final = 9
+"""A fault of fibres.h, as the numbers in :func:`_explain` are."""
 _C_FUNCTION: Final = 'extern "C" __global__'
 _CXX_FUNCTION: Final = "__global__"
 _ASM: Final = re.compile(r'asm(?: volatile)?\((?:"(?:\\.|[^"\\])*"|[^";])*;')
@@ -90,6 +92,7 @@ _CLUSTER_WAIT: Final = re.compile(r'asm volatile\("barrier\.cluster\.wait[^"\\]*
 _CLUSTER_BARRIER: Final = re.compile(
     r'asm volatile\("barrier\.cluster\.arrive[^"]*\\n *barrier\.cluster\.wait[^"]*" ::: "memory"\);'
 )
+_ARRIVAL: Final = re.compile(r"(?<=before = )atomicInc\(arrived, blocks - 1\)")
 _MAPA: Final = re.compile(r'asm\("mapa\.u64 [^"]*"\s*:[^;]*\);')
 _NO_EFFECT: Final = re.compile(
     r'asm volatile\("(?:(?:\{[^"]*pmevent[^"]*|wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*'
@@ -164,6 +167,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _CLUSTER_ARRIVE.sub("polyloop::cluster_arrive(__LINE__);", body)
     body = _CLUSTER_WAIT.sub("polyloop::cluster_wait(__LINE__);", body)
     body = _CLUSTER_BARRIER.sub("polyloop::cluster_arrive(__LINE__), polyloop::cluster_wait(__LINE__);", body)
+    body = _ARRIVAL.sub("polyloop::count_arrival(__LINE__, arrived, blocks - 1)", body)
     body = _MAPA.sub("there = polyloop::in_block(here, rank);", body)
     body = _BOXES_STORED.sub("polyloop::await_stores();", _BOX.sub(_box, body))
     body = _MMA.sub(_product, body)
@@ -372,6 +376,11 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
                     "out-of-bounds", f"'{launch.name}' wrote outside the array '{item.name}'", (where,),
                     ("this is a fault of the code generator unless the kernel declares the wrong shape",))])
     arrays = {name: item.array for name, item in guarded.items()}
+    for name in program.zeroed:
+        if arrays[name].any():
+            raise VerificationError("run_on_fibres", program.kernel, [Diagnostic(
+                "miscounted-arrivals", f"the counters '{name}' are not 0 after a run", (),
+                ("this is a fault of the code generator: the next run would begin with them",))])
     outputs = {arg.name: arrays[arg.name] for arg in program.arguments if isinstance(arg, ArrayArg) and arg.is_output}
     wholes = assembled([split for split in program.split if split.name in binding.wholes], arrays)
     return Result.of(binding.joined(outputs, wholes))
@@ -443,8 +452,16 @@ def _explain(program: GeneratedProgram, launch: DeviceLaunch, report: _Report) -
             return Diagnostic("out-of-bounds", f"{where} a block uses the shared memory of one that has ended",
                               (here, f"block {report.value} of its cluster has ended"), hints)
         case _:
-            return Diagnostic("misaligned-access", f"{where} a pointer is not aligned for its type",
-                              (here, f"the address is {report.value:#x}"), hints)
+            return _of_memory(report, where, here, hints)
+
+
+def _of_memory(report: _Report, where: str, here: str, hints: tuple[str, ...]) -> Diagnostic:
+    if report.fault == _UNFENCED:
+        why = "what the block has stored may come later than its count, or what it reads be older"
+        message = f"{where} a block counts its arrival without a fence on both sides"
+        return Diagnostic("miscounted-arrivals", message, (here, why), hints)
+    return Diagnostic("misaligned-access", f"{where} a pointer is not aligned for its type",
+                      (here, f"the address is {report.value:#x}"), hints)
 
 
 def disagreement(outputs: Mapping[str, Result], *, rtol: float = 0.0, atol: float = 0.0) -> str | None:

@@ -18,7 +18,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
 from polyloop.runtime.cuda.asking import AskingCall, reader
 from polyloop.runtime.cuda.choice import cuda_library, refuse_forked
+from polyloop.runtime.cuda.counters import Counters
 from polyloop.runtime.cuda.graphs import MOST_NODES, GraphCall, Graphs, KernelGraph, Node, chosen, has_graphs
 from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
 from polyloop.runtime.cuda.parameters import Parameters
@@ -206,8 +208,10 @@ def resolve_stream(kernel: str, stream: object) -> StreamHandle:
 
 
 @contextlib.contextmanager
-def workspace_of(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, int]]:
-    """Allocate the workspace of a call by name, in the order of *stream*.
+def workspace_of(
+    binding: Binding, stream: StreamHandle, kept: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[dict[str, int]]:
+    """Allocate the workspace of a call by name, in the order of *stream*; the addresses *kept* are there already.
 
     Allocation and release take their turn on the stream (CUDA Driver API, "Stream Ordered Memory Allocator"), so that
     nothing waits and calls on other streams have memory of their own.
@@ -216,12 +220,15 @@ def workspace_of(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, i
     handle = ctypes.c_void_p(stream.handle)
     try:
         for array in binding.workspace:
+            if array.name in kept:
+                continue
             pointer, size = ctypes.c_uint64(), ctypes.c_size_t(max(1, array.nbytes))
             _raw().call("cuMemAllocAsync", ctypes.byref(pointer), size, handle)
             pointers[array.name] = pointer.value
-            if binding.poisoned:
-                _raw().call("cuMemsetD8Async", pointer, ctypes.c_ubyte(0xFF), size, handle)
-        yield pointers
+            if binding.poisoned or array.zeroed:
+                byte = ctypes.c_ubyte(0 if array.zeroed else 0xFF)
+                _raw().call("cuMemsetD8Async", pointer, byte, size, handle)
+        yield {**pointers, **kept}
     finally:
         for address in pointers.values():
             _raw().call("cuMemFreeAsync", ctypes.c_uint64(address), handle)
@@ -238,6 +245,7 @@ class _Loaded:
     module: Any
     functions: Mapping[str, Any] | None
     graphs: Graphs[Any]
+    counters: Counters = field(default_factory=Counters)
     raw_module: ctypes.c_void_p | None = None
     raw_functions: dict[str, ctypes.c_void_p] | None = None
 
@@ -342,7 +350,8 @@ class GpuModule:
         if graph is not None and not binding.poisoned:
             self._replay(graph, binding, {**pointers, **graph.pointers}, stream)
             return
-        with workspace_of(binding, stream) as own:
+        counters = loaded.counters.on(_raw(), cuda_library(), stream.handle, binding.workspace)
+        with workspace_of(binding, stream, counters) as own:
             if graph is None:
                 self._launch_all(loaded, binding, {**pointers, **own}, stream)
             else:
@@ -529,7 +538,12 @@ class GpuModule:
     def kept_workspace(self, binding: Binding) -> dict[str, Any]:
         """Allocate the workspace of *binding*; it is freed with the object returned."""
         with active_context(self.program.kernel, list(binding.views.values())):
-            return {array.name: cuda_library().allocate(max(1, array.nbytes)) for array in binding.workspace}
+            library = cuda_library()
+            found = {array.name: library.allocate(max(1, array.nbytes)) for array in binding.workspace}
+            for array in binding.workspace:
+                if array.zeroed:
+                    library.fill(found[array.name], 0, array.nbytes)
+            return found
 
     def _await_producers(self, views: list[ArrayView], stream: StreamHandle) -> None:
         for handle in sorted({view.stream for view in views if view.stream is not None}):

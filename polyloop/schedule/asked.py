@@ -58,13 +58,16 @@ def with_asked(schedule: Schedule) -> Schedule:
     if len(schedule.launches) == 1 and not schedule.launches[0].hosts:
         return schedule
     known = _Known(schedule)
+    neighbours = zip(schedule.launches, schedule.launches[1:], strict=False)
+    in_front = [first for first, second in neighbours if second.turns.joins is not None]
     statements, launches = dict(schedule.statements), list[Launch]()
     for launch in schedule.launches:
         loops = tuple(
             known.common(_members(schedule, launch, depth), launch.hosts[: depth - 1], reads=True)
             for depth in range(1, len(launch.hosts) + 1)
         )
-        own = known.common(_effects(schedule, launch), launch.hosts)
+        is_joined = launch.turns.joins is not None or launch in in_front
+        own = () if is_joined else known.common(_effects(schedule, launch), launch.hosts)
         above = {part for found in loops for part in found}
         decided = {*own, *(part for part in above if not known.elements(part))}
         for name in runs(launch.whole):

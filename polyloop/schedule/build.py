@@ -49,6 +49,7 @@ from polyloop.schedule.simplification import simplified
 from polyloop.schedule.spelling import index_variables, loop_forms
 from polyloop.schedule.statements import statements_of
 from polyloop.schedule.synchronization import Synchronization, synchronization_of, with_barriers, with_waits
+from polyloop.sync.arrivals import arrival_obligations
 from polyloop.sync.async_product import UnderWay, under_way
 from polyloop.sync.launches import passages
 from polyloop.transform.loops.auto_local import assign_auto
@@ -134,6 +135,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         edges = Edges(exact)
     sync = synchronization_of(placement, limits)
     axes = axes_left_out(placement, limits)
+    proofs += discharge(kernel, [arrival_obligations(placement, sync.needs, sync.cuts)])
     storages = storages_of(placement, axes, sync.collectives, sync.shapes, edges.cleared, limits)
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
     if crossing := tuple(crossing_violations(sync)):

@@ -22,6 +22,7 @@ from polyloop.schedule.plan import Launch, Turns
 from polyloop.schedule.shapes import shape_violations
 from polyloop.schedule.storage import Storage
 from polyloop.schedule.synchronization import Synchronization
+from polyloop.sync.arrivals import joined_launches
 from polyloop.sync.launches import Cuts, Part, hosts_around, numbers_of, parts_of, passages
 from polyloop.sync.races import Need
 from polyloop.sync.roles import WARP, threads_of_roles
@@ -42,7 +43,11 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
     """Yield the launches: the parts of *tree* between cuts, where the derived barriers have no effect."""
     placement, cuts, collectives = sync.placement, sync.cuts, sync.collectives
     title, numbers = placement.program.kernel.name, numbers_of(placement, cuts)
-    exchanged = frozenset(need.array for need in sync.needs if _is_inside_a_launch(need, cuts, numbers, placement))
+    joined, counted = joined_launches(placement, cuts), placement.program.kernel.blocks.counted
+    exchanged = frozenset(
+        need.array for need in sync.needs
+        if _is_inside_a_launch(need, cuts, numbers, placement) or _is_counted(need, numbers, joined)
+    )  # fmt: skip
     whole = local_size(placement.axes.extents)
     parts = [*parts_of(tree, cuts)] or [Part((), tree)]
     for number, found in enumerate(parts):
@@ -61,7 +66,8 @@ def _launches(sync: Synchronization, tree: Tree, storages: Mapping[str, Storage]
         size = whole if shape == placement.axes.local else local_size(shape)
         cluster = placement.axes.cluster if any(_is_on_cluster(placement, name) for name in names) else 1
         crew = _crew(placement.program.kernel, [placement.statements[name].lowered for name in sorted(names)], size)
-        home, turns = found.block, Turns(placement.program.kernel.blocks, cluster=cluster, crew=crew)
+        home, joins = found.block, counted if number in joined else None
+        turns = Turns(placement.program.kernel.blocks, cluster=cluster, crew=crew, joins=joins)
         meet = {name for name in names & collectives.keys() if collectives[name].blocks > 1}
         spread = {name for name in names if _uses_cluster(placement, name)}
         part = _opened(part, meet | spread) if meet or spread else part
@@ -152,6 +158,12 @@ def crossing_violations(sync: Synchronization) -> Iterator[Diagnostic]:
 def size_violations(launches: Iterable[Launch], limits: DeviceLimits) -> Iterator[Diagnostic]:
     """Yield a diagnostic for each launch whose blocks have more threads than the device allows."""
     yield from shape_violations((launch.block for launch in launches), limits)
+
+
+def _is_counted(need: Need, numbers: Mapping[str, int], joined: AbstractSet[int]) -> bool:
+    """Return True if a launch passes *need* on to one that its own blocks execute."""
+    first, second = numbers[need.conflict.first.name], numbers[need.conflict.second.name]
+    return second in joined and first == second - 1
 
 
 def _is_inside_a_launch(need: Need, cuts: Cuts, numbers: Mapping[str, int], placement: Placement) -> bool:

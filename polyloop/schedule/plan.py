@@ -309,6 +309,9 @@ class Turns:
         Blocks of a cluster, whose axis is ``c.0``; 1 if blocks run by themselves.
     crew
         Roles of the threads of a block; None if all do the same.
+    joins
+        The block axis along which blocks of the launch in front count their arrivals, and the last one executes a block
+        of this launch; None if a host starts it.
     """
 
     order: BlockOrder
@@ -318,6 +321,7 @@ class Turns:
     late: frozenset[str] = _NONE
     cluster: int = 1
     crew: Crew | None = None
+    joins: str | None = None
 
 
 _PLAIN_TURNS: Final = Turns(_IN_ORDER)

@@ -30,6 +30,8 @@ Shape: TypeAlias = Mapping[str, int | None]
 def shapes_of(placement: Placement, cuts: Cuts, limits: DeviceLimits) -> dict[str, Shape]:
     """Return the shape of the blocks that execute each statement, by its name."""
     numbers, local = numbers_of(placement, cuts), placement.axes.local
+    if placement.program.kernel.blocks.counted is not None:  # blocks of one launch go on to the next one
+        return dict.fromkeys(numbers, local)
     if limits.has_one_shape or placement.axes.has_digits or None in local.values() or len({*numbers.values()}) < 2:
         return dict.fromkeys(numbers, local)
     members: dict[int, list[Placed]] = {}

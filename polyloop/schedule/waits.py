@@ -46,6 +46,8 @@ def waits(
         by, number = "", None
         if need.conflict.loop in launches[one].hosts:
             by = f"the launches of each iteration of '{need.conflict.loop}' on the host end before the next begins"
+        elif one == other - 1 and (axis := launches[other].turns.joins) is not None:
+            by = f"blocks of '{launches[one].name}' along {axis} have arrived before '{launches[other].name}' begins"
         elif one < other:
             by = f"launch '{launches[one].name}' ends before '{launches[other].name}' begins"
         elif one == other:

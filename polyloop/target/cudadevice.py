@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from polyloop.codegen.device.entries import (
+    Arrivals,
     Atomics,
     Clusters,
     Entry,
@@ -17,6 +18,7 @@ from polyloop.codegen.device.entries import (
     Together,
     Word,
 )  # fmt: skip
+from polyloop.poly.axes import BLOCK_AXES
 from polyloop.target.cudaboxes import BOXES, ROLES
 from polyloop.target.cudacopies import COPIES
 from polyloop.target.cudamatrices import cuda_matrices, shared_matrices
@@ -54,6 +56,22 @@ _CLUSTERS: Final = Clusters(
     ],
 )
 """PTX ISA, "barrier.cluster" and "mapa", from sm_90 on: an arrival is a release, a wait an acquire of the cluster."""
+_ARRIVALS: Final = Arrivals(
+    last=[
+        "bool (unsigned int *arrived, unsigned int blocks)",
+        "__shared__ unsigned int before;",
+        "__syncthreads();  // all threads have stored",
+        "if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {",
+        "    __threadfence();  // what they have stored is there before the count",
+        "    before = atomicInc(arrived, blocks - 1);  // the last block leaves 0",
+        "    __threadfence();  // what others have stored is read behind the count",
+        "}",
+        "__syncthreads();",
+        "return before == blocks - 1;",
+    ],
+    count={axis: f"gridDim.{letter}" for axis, letter in zip(BLOCK_AXES, "xyz", strict=True)},
+)
+"""CUDA C++ Programming Guide, "Memory Fence Functions": the sum that the last block to finish adds up."""
 _LOADS: Final = Loads(once="__ldcs")
 _SHUFFLES: Final = Shuffles("__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync")
 
@@ -166,4 +184,4 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
     roles = ROLES if arch.endswith("a") else replace(ROLES, fewer="", more="")  # PTX ISA: an instruction of sm_90a
     copies += (BOXES, roles, _CLUSTERS) if capability >= _HOPPER else ()
     atomics = replace(ATOMICS, wide=_WIDE_ATOMICS) if capability >= _HOPPER else ATOMICS
-    return (THREADS, _LOADS, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)
+    return (THREADS, _ARRIVALS, _LOADS, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)

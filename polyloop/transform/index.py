@@ -36,6 +36,7 @@ HOMES: Final[Mapping[str, str]] = {
     "hoist_reduction_factors": "reductions.hoist",
     "interchange": "loops.reorder",
     "join_inames": "loops.join",
+    "join_launches": "loops.blocks",
     "make_reduction_inames_unique": "loops.housekeeping",
     "map_domain": "loops.map_domain",
     "map_instructions": "instructions.replacing",

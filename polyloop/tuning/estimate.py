@@ -32,7 +32,7 @@ def seconds(found: Explanation) -> float:
     largest = max(found.launches, key=lambda launch: launch.blocks * launch.threads * launch.turns)
     uneven, part = _uneven(largest, found.multiprocessors), _busy(largest, found.multiprocessors)
     times = [bound.seconds / part if bound.resource == "DRAM" else bound.seconds * uneven for bound in found.bounds]
-    return max(times, default=0.0) + _LAUNCH * len(found.launches)
+    return max(times, default=0.0) + _LAUNCH * sum(not launch.joins for launch in found.launches)
 
 
 def _uneven(launch: LaunchFacts, multiprocessors: int) -> float:

@@ -26,6 +26,7 @@ from polyloop.poly.interval_text import interval_text
 from polyloop.poly.sets import project_onto
 from polyloop.program.lower import lower
 from polyloop.schedule.build import Verified, build_verified
+from polyloop.schedule.joined import launch_behind
 from polyloop.schedule.plan import (
     Atomic,
     AwaitCopy,
@@ -186,7 +187,11 @@ class _Rows:
         yield from (Row(depth + 1, Kind.AXIS, line) for line in lines)
         yield from self.axes(launch, depth + 1)
         yield from self.tree(launch.tree, depth + 1)
-        if launch.name != self.schedule.launches[-1].name:
+        if (behind := launch_behind(self.schedule.launches, launch)) is not None:
+            arrived = [w for w in self.verified.waits if w.by.startswith(f"blocks of '{launch.name}'")]
+            yield Row(depth, Kind.END, f"the last block along {behind.turns.joins} to arrive goes on")
+            yield from self.reasons(arrived, depth + 1)
+        elif launch.name != self.schedule.launches[-1].name:
             ended = [w for w in self.verified.waits if w.by.startswith(f"launch '{launch.name}' ends")]
             yield from self.end(f"launch {launch.name}", ended, depth)
 

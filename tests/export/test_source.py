@@ -19,6 +19,7 @@ from polyloop.runtime.arguments import Binder
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.views import HostMemory
 from tests.runtime.hosts import PROGRAMS
+from tests.transform.test_join_launches import parts
 
 FAKE = Path(__file__).parent / "fake_cuda"
 GCC = shutil.which("gcc")
@@ -325,6 +326,15 @@ def test_launchers_launch_what_the_runtime_does(tmp_path: Path, name: str) -> No
                    | {n: v for n, v in step.inames.items() if n in step.launch.arguments})
                   for step in told.binding.launches]  # fmt: skip
         assert told.launches == wanted
+    assert ctypes.c_long.in_dll(told.library, "fake_allocated").value == 0
+
+
+@pytest.mark.nvrtc
+def test_a_launcher_sets_counters_of_blocks_to_0(tmp_path: Path) -> None:
+    told = Told(pl.join_launches(parts(), "parts"), tmp_path, pl.CudaTarget())
+    status, _ = told({"a": np.zeros((20, 9), F), "y": np.zeros(20, F)})
+    assert (status, [name for name, *_ in told.launches]) == (0, ["rows_0"])
+    assert ctypes.c_long.in_dll(told.library, "fake_set").value == 1, "the counters, and not the sums"
     assert ctypes.c_long.in_dll(told.library, "fake_allocated").value == 0
 
 

@@ -35,6 +35,7 @@ _TYPES: dict[str, tuple[Any, ...]] = {
     "cuMemcpyAsync": (_A, _A, _S, _P),
     "cuStreamSynchronize": (_P,),
     "cuGetErrorString": (_I, ctypes.POINTER(ctypes.c_char_p)),
+    "cuMemsetD8Async": (_A, ctypes.c_ubyte, _S, _P),
 }
 
 
@@ -69,6 +70,9 @@ class Driver:
 
     def _cuMemFreeAsync(self, address: int, _: Any) -> None:  # noqa: N802
         del self.memory[address]
+
+    def _cuMemsetD8Async(self, address: int, value: int, size: int, _: Any) -> None:  # noqa: N802
+        ctypes.memset(address, value, size)
 
     def _cuMemcpyAsync(self, to: int, source: int, size: int, _: Any) -> None:  # noqa: N802
         ctypes.memmove(to, source, size)

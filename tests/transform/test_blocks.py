@@ -82,7 +82,7 @@ def indices(text: str, rows: int, columns: int) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("group", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("iname", ["bx", "by"])
 @pytest.mark.parametrize("most", [0, 4])
@@ -142,6 +142,7 @@ def test_the_number_of_blocks_is_checked() -> None:
 # {{{ turns
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("shape", [(8, 8), (19, 30), (5, 41)])
 def test_turns_share_memory(most: int, shape: tuple[int, int]) -> None:
@@ -189,6 +190,7 @@ def test_a_barrier_of_the_tree_serves_if_it_is_outside_of_both_uses() -> None:
     assert text.count("__syncthreads") <= plain.count("__syncthreads") + 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("most", MOST)
 def test_reductions_over_threads_use_their_memory_again(most: int) -> None:
     knl = pl.make_kernel(

@@ -21,6 +21,7 @@ from polyloop.kernel.intrinsic import MatrixIntrinsic
 
 __all__ = [
     "MOST_IN_CLUSTER",
+    "Arrivals",
     "Atomics",
     "Boxes",
     "Clusters",
@@ -154,6 +155,26 @@ class Together(Entry):
         """Yield all texts in the entry."""
         yield from super().texts()
         yield from self.barrier
+
+
+@dataclass(frozen=True)
+class Arrivals(Entry):
+    """Blocks of a launch that count their arrivals, so that the last one goes on.
+
+    Attributes
+    ----------
+    last
+        The function by which all threads of a block say that they have stored what the last block needs, and that
+        returns whether this is the last one; arguments are the address of a counter, and the number of blocks.  It is
+        like those of :class:`Matrices`, and leaves the counter at 0.
+    count
+        Expression for the number of blocks of a launch along each axis of the grid.
+    """
+
+    what = "blocks that count their arrivals"
+    hint = "leave out pl.join_launches"
+    last: Sequence[str]
+    count: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -381,6 +381,10 @@ def _panels(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"iname": rng.choice(_on_blocks(kernel)), "group": rng.choice((1, 2, 3, 8))}
 
 
+def _joined(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"iname": rng.choice(_on_blocks(kernel))}
+
+
 def _turns(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"blocks": rng.choice((1, 2, 3, 132))}
 
@@ -458,6 +462,7 @@ _OWN: Final[Mapping[str, Drawer]] = {
     "concatenate_arrays": _concatenate,
     "extract_subst": _extract,
     "fix_parameters": _fix,
+    "join_launches": _joined,
     "map_domain": _map,
     "map_instructions": _instructions,
     "order_blocks": _panels,

@@ -1,4 +1,4 @@
-"""``order_blocks``, ``persist_blocks``: the order in which blocks run, and blocks that execute several ones in turn."""
+"""The order in which blocks run, and blocks that execute several ones in turn, or those of the next launch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import GroupAxis, axis_name
 from polyloop.poly.axes import is_grid_axis
-from polyloop.proof.obligation import share_proofs
+from polyloop.proof.obligation import findings, share_proofs
+from polyloop.sync.arrivals import arrival_obligations
+from polyloop.sync.launches import launch_cuts
 from polyloop.sync.lookback_progress import passing_violations
+from polyloop.sync.races import needs, shared_arrays
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.parameters import Iname
 
-__all__ = ["OrderBlocks", "PersistBlocks"]
+__all__ = ["JoinLaunches", "OrderBlocks", "PersistBlocks"]
 
 _MOST = 2**31 - 1
 
@@ -150,6 +153,98 @@ class PersistBlocks(Transform):
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         return passing_violations(place(assign_auto(after)))
+
+
+@dataclass(frozen=True)
+class JoinLaunches(Transform):
+    """Let the last of the blocks that differ along one axis go on to the next launch: the last block adds.
+
+    >>> knl = pl.make_kernel("{[i, j]: 0 <= i < 64*n and 0 <= j < m}", "y[i] = sum(j, a[i, j])",
+    ...                      [pl.GlobalArg("a", np.float32, shape="64*n, m"), ...], assumptions="n >= 1 and m >= 1")
+    >>> knl = pl.split_iname(knl, "j", 256, outer_iname="part", inner_iname="term")
+    >>> knl = pl.stage_reduction(knl, "part", sweep_inames="i", new_inames="row, parts", temporary_name="sums",
+    ...                          temporary_address_space="global", default_tag=None)
+    >>> knl = pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    >>> knl = pl.split_iname(knl, "row", 64, outer_tag="g.0", inner_tag="l.0")
+    >>> knl = pl.tag_inames(knl, "parts:g.1")
+    >>> print(body(pl.join_launches(knl, "parts"), "cuda"))
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x;
+    const int i = 64 * bx + tx;
+    if (256 * by + 255 < m) {
+        // Full blocks, without tests; full_blocks=False of the target leaves this copy out.
+        float acc = 0.0f;
+        for (int term = 0; term < 256; ++term)
+            acc += a[i * m + 256 * by + term];
+        sums[i * ((m + 255) / 256) + by] = acc;
+    } else {
+        float acc = 0.0f;
+        for (int term = 0; term < min(256, m - 256 * by); ++term)
+            acc += a[i * m + 256 * by + term];
+        sums[i * ((m + 255) / 256) + by] = acc;
+    }
+    // all of the group have: this block goes on to loop_kernel_1
+    if (arrives_last(arrived + blockIdx.x, gridDim.y)) {
+        const int bx = blockIdx.x;
+        const int tx = threadIdx.x;
+        const int i = 64 * bx + tx;
+        float acc_0 = 0.0f;
+        for (int part = 0; part < (m + 255) / 256; ++part)
+            acc_0 += sums[i * ((m + 255) / 256) + part];
+        y[i] = acc_0;
+    }
+
+    Two launches::
+
+        launch 0, blocks (tile, part):  sums[tile, part] = ..
+        launch 1, blocks (tile):        y[tile] = sum(part, sums[tile, part])
+        ->
+        blocks (tile, part):            sums[tile, part] = ..
+                                        if all blocks of the tile have arrived:  y[tile] = sum(part, sums[tile, part])
+
+    Blocks that differ along the axis of *iname* alone are a group.  Each block stores what the next launch needs of
+    it, fences, and adds 1 to the counter of its group.  The block that finds all others counted executes the block of
+    the next launch with the same indices, and leaves the counter at 0.  No launch is started for it, and what it reads
+    is in the cache.  Which block is the last changes no result: it executes what the launch would have.
+
+    Parameters
+    ----------
+    iname
+        An iname on a block axis of the first launch.  The next launch has no iname on that axis.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``not-on-blocks``, ``bad-arrivals``: a block of the next launch depends on blocks of another
+        group; there may be no block that would execute it; or there is no such launch.
+
+    Notes
+    -----
+    Launches are derived as before (``docs/adr/0019``), and the end of the first one orders all blocks.  The count
+    orders those of a group.  So each dependence between the two launches has to stay within a group, which is shown for
+    all sizes by the indices of the blocks.  Everything else that ends with a launch, as private and shared variables
+    do, ends with it still.  Targets whose blocks do not count, and one cooperative launch, have launches as before.
+
+    Counters are allocated with the arrays that live between the launches, and are 0 then.  Source: CUDA C++ Programming
+    Guide, "Memory Fence Functions"; NVIDIA, CUTLASS, "Efficient GEMM in CUDA", "Parallelized Reductions".
+    """
+
+    iname: Iname
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from iname_violations(kernel, self.iname)
+        if self.iname in kernel.inames and kernel.axis(self.iname) not in _block_axes(kernel):
+            yield _not_on_blocks(f"iname '{self.iname}' is tagged '{kernel.tag(self.iname)}'", kernel)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        result = replace(kernel, blocks=replace(kernel.blocks, counted=kernel.axis(self.iname)))
+        share_proofs(kernel, result)
+        return result
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        placement = place(assign_auto(after))
+        found = [need for array in shared_arrays(placement) for need in needs(placement, array)]
+        return findings(after, arrival_obligations(placement, found, launch_cuts(placement, found)))
 
 
 def _block_axes(kernel: LoopKernel) -> set[str]:

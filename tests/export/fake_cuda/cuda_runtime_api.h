@@ -16,7 +16,7 @@ typedef struct dim3 {
 typedef int (*fake_launch)(const void *function, const unsigned int *grid_and_block, void **arguments, size_t shared,
                            cudaStream_t stream);
 fake_launch fake_told; /* a common symbol of all files: tests build one */
-long fake_allocated, fake_allowed, fake_copies;
+long fake_allocated, fake_allowed, fake_copies, fake_set;
 
 static const char *cudaGetErrorString(cudaError_t error)
 {
@@ -60,6 +60,14 @@ static cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t st
     *pointer = malloc(bytes);
     fake_allocated += 1;
     return *pointer == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+static cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    memset(pointer, value, bytes);
+    fake_set += 1;
+    return cudaSuccess;
 }
 
 static cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
