@@ -249,6 +249,7 @@ void end_products() { fibres[current].product_group++; }
 void await_products(int pending) {
     Fibre &me = fibres[current];
     int kept = 0;
+    if (me.products_known < me.product_group - pending) me.products_known = me.product_group - pending;
     for (int k = 0; k < me.product_count; k++) {
         Product &product = me.products[k];
         if (product.group >= me.product_group - pending) {
@@ -350,6 +351,28 @@ void free_slot(void *slot) {
     if (order == REVERSE || (order == RANDOM && next_random(2))) wait_at(PAUSED, 0, 0);  // the slot may be filled at once
 }
 
+// One thread of four warps frees the slot for all.  The products that it has waited for are those of the whole group: all
+// threads have issued them, and their operands have been read.  Nothing else is known of the others, which may be late.
+void free_slot_of_group(void *slot) {
+    int first = current / 128 * 128, known = fibres[current].products_known;
+    for (int k = first; k < first + 128 && k < threads; k++)
+        for (int tries = 0; fibres[k].product_group < known; tries++) {
+            if (tries == 1 << 16) fail(NEVER, 0, 0);
+            wait_at(PAUSED, 0, 0);
+        }
+    for (int me = current, k = first; k < first + 128 && k < threads; k++) {
+        current = k;
+        for (int n = 0; n < fibres[k].product_count; n++) {
+            Product &product = fibres[k].products[n];
+            if (product.group < known && !product.is_read) product.read(product.terms, product), product.is_read = true;
+        }
+        current = me;
+    }
+    for (int k = first; order == FORWARD && k < first + 128 && k < threads; k++)
+        if (k != current && fibres[k].state == READY) fibres[k].state = PAUSED;
+    free_slot(slot);
+}
+
 static int release_paused() {
     int released = 0;
     for (int k = 0; k < threads; k++) if (fibres[k].state == PAUSED) fibres[k].state = READY, released = 1;
@@ -394,7 +417,7 @@ static void begin_block() {
     for (int k = 0; k < threads; k++) {
         Fibre &fibre = fibres[k];
         fibre.state = READY, fibre.copy_count = fibre.group = 0, fibre.has_arrived = false;
-        fibre.product_count = fibre.sums_count = fibre.product_group = 0;
+        fibre.product_count = fibre.sums_count = fibre.product_group = fibre.products_known = 0;
     }
     box_count = 0;
 }

@@ -101,7 +101,7 @@ struct Fibre {
     int copy_count, copy_room, group;
     Product *products;
     Sums *sums;
-    int product_count, product_room, sums_count, sums_room, product_group;
+    int product_count, product_room, sums_count, sums_room, product_group, products_known;  // known: groups waited for
 };
 
 // What fibres.cpp defines, which is compiled once.
@@ -128,6 +128,7 @@ void move(const Box &copy);
 void deliver(const Box &copy);
 void keep(const Box &copy);
 void open_ring(void *slot, int expected);
+void free_slot_of_group(void *slot);
 void free_slot(void *slot);
 void meet_in_role(int line, int number, int count);
 void expect_bytes(void *slot, int bytes);

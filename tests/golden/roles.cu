@@ -29,24 +29,23 @@ static __device__ __forceinline__ void ring_open(unsigned long long *ring, int s
 static __device__ __forceinline__ void ring_open_free(
     unsigned long long *ring,
     int slots,
-    int warps)
+    int frees)
 {
     for (int slot = 0; slot < slots; ++slot) {
         const unsigned int barrier = (unsigned int)__cvta_generic_to_shared(ring + slot);
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-            :: "r"(barrier), "r"(warps)
+            :: "r"(barrier), "r"(frees)
             : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 #endif
-#ifndef POLYLOOP_RING_FREE
-#define POLYLOOP_RING_FREE
-static __device__ __forceinline__ void ring_free(unsigned long long *slot)
+#ifndef POLYLOOP_RING_FREE_GROUP
+#define POLYLOOP_RING_FREE_GROUP
+static __device__ __forceinline__ void ring_free_group(unsigned long long *slot)
 {
     const unsigned int barrier = (unsigned int)__cvta_generic_to_shared(slot);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
+    if (threadIdx.x % 128 == 0)
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
 }
 #endif
@@ -201,8 +200,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
     if (tx == 0) {
         ring_open(&a_tile_ring[0], 3);
         ring_open(&b_tile_ring[0], 3);
-        ring_open_free(&a_tile_free[0], 3, 8);
-        ring_open_free(&b_tile_free[0], 3, 8);
+        ring_open_free(&a_tile_free[0], 3, 2);
+        ring_open_free(&b_tile_free[0], 3, 2);
     }
     __syncthreads();  // counters of bytes are ready
     if (threadIdx.x >= 256) {
@@ -239,8 +238,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
     } else {
         // compute
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        ring_free(&a_tile_free[0]);
-        ring_free(&b_tile_free[0]);
+        ring_free_group(&a_tile_free[0]);
+        ring_free_group(&b_tile_free[0]);
         __align__(8) float acc[8][2][2];
         #pragma unroll
         for (int jj_reg_2 = 0; jj_reg_2 < 8; ++jj_reg_2) {
@@ -253,8 +252,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
         }
         products_ready_32(&acc[0][0][0]);
         if (p >= 128) {
-            ring_free(&a_tile_free[1]);
-            ring_free(&b_tile_free[1]);
+            ring_free_group(&a_tile_free[1]);
+            ring_free_group(&b_tile_free[1]);
         }
         unsigned int a_tile_phases = 0;
         unsigned int b_tile_phases = 0;
@@ -271,8 +270,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
             products_commit();
             products_wait_1();
             if (64 * ko + 191 < p) {
-                ring_free(&a_tile_free[(ko + 2) % 3]);
-                ring_free(&b_tile_free[(ko + 2) % 3]);
+                ring_free_group(&a_tile_free[(ko + 2) % 3]);
+                ring_free_group(&b_tile_free[(ko + 2) % 3]);
             }
         }
         products_done_32(&acc[0][0][0]);
